@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// identify finds out who sent a request and until when that stands, zero for as
-// long as the configuration does.
+// identify authenticates a request. until is when the answer expires; it is zero where
+// it stands as long as the configuration does.
 func (hf *httpFront) identify(r *http.Request) (id *gate.Identity, until time.Time, err error) {
 	if lasting, ok := hf.g.opts.Authenticator.(Lasting); ok {
 		id, until, err = lasting.AuthenticateUntil(r)
@@ -28,8 +28,9 @@ func (hf *httpFront) identify(r *http.Request) (id *gate.Identity, until time.Ti
 	return id, until, err
 }
 
-// useRound finds out who sent a request, or answers. The request that it returns
-// ends with what the caller showed; leave must be called behind it.
+// admit authenticates a request, or answers it. The context of the returned request
+// ends when the caller's credential does. The caller of admit must call leave
+// afterwards.
 func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
 	from := limit.Network(r.RemoteAddr)
 	if refused := hf.g.failures.Refused(r, from); refused != nil {
@@ -53,15 +54,16 @@ func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Req
 	return v.r, id, v.end
 }
 
-// authChallenge is why a request is answered by an HTTP status and a challenge.
+// authChallenge is the reason why a request is answered with an HTTP status and an
+// authentication challenge.
 type authChallenge struct {
 	err   error
 	id    mcp.ID     // of the message; empty where none was read
-	fault *mcp.Error // the body; nil for what the resource says
+	fault *mcp.Error // the body; nil for the text of the resource
 }
 
-// writeChallenge answers a request whose caller is not let in, is not any more, or
-// lacks a scope. It says nothing of any server behind the gateway.
+// writeChallenge answers a request whose caller is not authenticated, has lost its
+// access, or lacks a scope. The answer tells nothing of any server behind the gateway.
 func (hf *httpFront) writeChallenge(w http.ResponseWriter, r *http.Request, why *authChallenge) {
 	status, text := hf.g.opts.Resource.Refuse(w.Header(), r, why.err)
 	fault := why.fault
@@ -71,8 +73,8 @@ func (hf *httpFront) writeChallenge(w http.ResponseWriter, r *http.Request, why 
 	writeFault(w, status, why.id, fault)
 }
 
-// noResource is the [Resource] of a gateway that was given none: it publishes
-// nothing, and its challenges lead nowhere.
+// noResource is the [Resource] of a gateway without one: it publishes nothing, and its
+// challenges lead nowhere.
 type noResource struct{}
 
 // Refuse implements [Resource].
@@ -95,30 +97,28 @@ func (noResource) Serves(string) bool { return false }
 // ServeHTTP implements [Resource].
 func (noResource) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
 
-// sameCaller tells whether two verdicts are about the same caller with the same
-// rights.
+// sameCaller reports whether two identities are the same caller with the same rights.
 func sameCaller(a, b *gate.Identity) bool {
 	return a.Rights() == b.Rights()
 }
 
-// accessRevokedError is the cause of the context of a request whose caller is not let
-// in any more.
+// accessRevokedError is the cancel cause of a request whose caller has lost its access.
 type accessRevokedError struct{ err error }
 
 // Error implements error.
 func (e *accessRevokedError) Error() string {
-	return "the caller is not let in any more: " + e.err.Error()
+	return "the caller has lost its access: " + e.err.Error()
 }
 
-// Unwrap returns what the authenticator said.
+// Unwrap returns the error of the authenticator.
 func (e *accessRevokedError) Unwrap() error { return e.err }
 
-// errOtherCaller is a credential that stands for someone else than before, or
-// for the same caller with other rights.
-var errOtherCaller = errors.Join(gate.ErrBadCredential, errors.New("it has another meaning now"))
+// errOtherCaller means that a credential now stands for someone else, or for the same
+// caller with other rights.
+var errOtherCaller = errors.Join(gate.ErrBadCredential, errors.New("it stands for another caller or other rights now"))
 
-// accessRevoked returns why the caller of a request is not let in any more, nil while
-// it is.
+// accessRevoked returns why the caller of a request has lost its access, nil while it
+// has it.
 func accessRevoked(ctx context.Context) error {
 	if ended, ok := errors.AsType[*accessRevokedError](context.Cause(ctx)); ok {
 		return ended.err
@@ -126,9 +126,8 @@ func accessRevoked(ctx context.Context) error {
 	return nil
 }
 
-// scoped returns why a caller may not use what it may view: for want of a scope.
-// It is asked behind the view decision alone, because it tells what needs which
-// scope.
+// scoped returns an error where a caller lacks a scope for something that it may view.
+// Only call it after the view decision: the error tells which scope is needed.
 func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 	if s.scopes == nil {
 		return nil
@@ -140,10 +139,9 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 	return refusal.Scope(err)
 }
 
-// CountFailures is a handler of what is not the protocol, such as pages that people
-// sign in by and answers that are signed. What it refuses counts as a failed
-// authentication of the address, and an address with too many is answered 429 before
-// anything is looked at.
+// CountFailures wraps handlers outside the protocol, such as sign-in pages and signed
+// callbacks. A refusal of h counts as a failed authentication of the client's address.
+// An address with too many failures gets a 429 before h runs.
 func (g *Gateway) CountFailures(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := limit.Network(r.RemoteAddr)
@@ -159,7 +157,7 @@ func (g *Gateway) CountFailures(h http.Handler) http.Handler {
 	})
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int // 0 until it is written
@@ -176,9 +174,9 @@ func (a *statusWriter) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (a *statusWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// revalidation looks at a request again each time the verdict about its caller ends,
-// and ends the request when the answer is another one. It is the context of the
-// request.
+// revalidation is the context of a request that authenticates the caller again each
+// time the last answer expires. It ends the request when the new answer is an error or
+// another caller.
 type revalidation struct {
 	context.Context
 
@@ -187,17 +185,17 @@ type revalidation struct {
 	id     *gate.Identity
 	cancel context.CancelCauseFunc
 
-	mu   sync.Mutex // held while it looks
+	mu   sync.Mutex // held during a check
 	over bool
 
-	due   time.Time // of the next look; guarded by revalidations.mu, as is at
-	index int       // among the revalidations; negative for none
+	due   time.Time // of the next check; guarded by revalidations.mu, as is index
+	index int       // in the queue; negative when not queued
 }
 
-// minRevalidation is the least time between two looks.
+// minRevalidation is the least time between two checks.
 const minRevalidation = time.Second
 
-// revalidate has the credential of a request looked at again when its verdict ends.
+// revalidate schedules the next check of a request's credential.
 func (hf *httpFront) revalidate(r *http.Request, id *gate.Identity, until time.Time) *revalidation {
 	v := &revalidation{g: hf.g, id: id, index: -1}
 	v.Context, v.cancel = context.WithCancelCause(r.Context())
@@ -216,8 +214,7 @@ func (v *revalidation) Value(key any) any {
 	return v.Context.Value(key)
 }
 
-// revalidated tells whether a request may end because its caller is not let in any
-// more.
+// revalidated reports whether a request may end because its caller loses access.
 func revalidated(ctx context.Context) bool { return ctx.Value(revalidationKey{}) != nil }
 
 func (v *revalidation) check() {
@@ -242,27 +239,27 @@ func (v *revalidation) check() {
 	}
 }
 
-// end ends the revalidation and waits for a look that is under way, which the context
-// ends.
+// end stops the revalidation. A check that is under way ends with the context, and end
+// waits for it.
 func (v *revalidation) end() {
 	v.cancel(nil)
 	v.mu.Lock()
-	v.over = true // no look adds it any more
+	v.over = true // so that no check queues it again
 	v.mu.Unlock()
 	v.g.revalidations.remove(v)
 }
 
-// revalidations are those of all open requests, by when they look next. One timer
-// serves them: one of each request would be set and stopped by every call, and
-// setting one wakes a processor. The zero value has none.
+// revalidations are all open requests, ordered by the time of their next check. They
+// share one timer: a timer for each request would be set and stopped by every call, and
+// setting a timer wakes a processor. The zero value is empty.
 type revalidations struct {
 	mu    sync.Mutex
 	queue revalidationQueue
 	timer *time.Timer
-	fires time.Time // when the timer does; zero while it is not set
+	fires time.Time // when the timer fires; zero while it is not set
 }
 
-// add has a revalidation look at a time.
+// add queues a revalidation for a check at due.
 func (all *revalidations) add(v *revalidation, due time.Time) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -271,8 +268,8 @@ func (all *revalidations) add(v *revalidation, due time.Time) {
 	all.schedule()
 }
 
-// remove has a revalidation not look again. The timer is left as it is: it mostly
-// serves the next one.
+// remove takes a revalidation out of the queue. The timer keeps running, because it
+// mostly serves the next one.
 func (all *revalidations) remove(v *revalidation) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -281,7 +278,7 @@ func (all *revalidations) remove(v *revalidation) {
 	}
 }
 
-// schedule has the timer fire for the first one; mu is held.
+// schedule sets the timer for the first in the queue; mu is held.
 func (all *revalidations) schedule() {
 	if len(all.queue) == 0 {
 		return
@@ -292,14 +289,14 @@ func (all *revalidations) schedule() {
 	}
 	all.fires = first
 	if all.timer == nil {
-		all.timer = time.AfterFunc(time.Until(first), all.fire) // fires once without any, at most
+		all.timer = time.AfterFunc(time.Until(first), all.fire) // may fire once in vain
 		return
 	}
 	all.timer.Reset(time.Until(first))
 }
 
-// fire lets those look whose time has come, each in a goroutine of its own, which
-// ends with its request at the latest.
+// fire runs the checks that are due, each in a goroutine of its own, which ends with
+// its request at the latest.
 func (all *revalidations) fire() {
 	all.mu.Lock()
 	defer all.mu.Unlock()

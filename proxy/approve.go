@@ -17,37 +17,37 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// This file brings a call that needs the approval of a person to that person
-// (DESIGN 7, Approval): to whoever makes it, by a question of the client's own
-// revision, or to others, whom the Approver asks.
+// This file brings a call that needs an approval to the people who can give it (DESIGN
+// 7, Approval). The requester is asked in the way of the client's own revision. Others
+// are asked by the Approver.
 
-// consent is what was said of a call for which people were asked. It is zero
-// for a call that needs none.
+// consent is the state of the approval that a call needs. It is zero for a call that
+// needs none.
 type consent struct {
 	from     Approver
 	question gate.Question
 	id       string
 }
 
-// approve sees to it that the people approve of a call who are to be asked
-// before. A client that answers with a request of its own is answered with the
-// question. The error is the refusal while nobody has approved.
+// approve makes sure that a call has the approval that it needs. Clients that answer
+// input requests get the question as their response. The error is the refusal while
+// nobody has approved.
 func (c *call) approve() error {
 	again := c.retry
 	switch {
 	case again != nil && again.state.approved != nil:
 		if c.approved = again.state.approved; !c.approved.covers(c.demands) {
-			return refusal.Unapproved("This call needs another approval since it was begun; begin a new one.")
+			return refusal.Unapproved("The approval that this call needs has changed since it began; start a new call.")
 		}
 		return nil
 	case len(c.demands) == 0:
 		return nil
 	case again != nil && again.state.resume != resumeApproval:
-		return refusal.Unapproved("This call needs an approval since it was begun; begin a new one.")
+		return refusal.Unapproved("This call has come to need an approval since it began; start a new call.")
 	case c.request.Method == mcp.MethodComplete:
-		return refusal.Unapproved("What needs an approval is not completed.")
+		return refusal.Unapproved("No completions are given for a call that needs an approval.")
 	case c.snap.approver == nil:
-		return refusal.Unapproved("This call needs an approval, and there is nobody who could give it.")
+		return refusal.Unapproved("This call needs an approval, but nobody is configured who could give it.")
 	}
 	a := consent{from: c.snap.approver, question: c.question()}
 	found, err := c.approval(&a)
@@ -64,7 +64,7 @@ func (c *call) approve() error {
 	return nil
 }
 
-// approval finds out what people say of a call, and asks them.
+// approval finds the decision on a call, or asks for one.
 func (c *call) approval(a *consent) (found gate.Approval, err error) {
 	if found, err = c.findApproval(a); err != nil || found.State != gate.ApprovalPending {
 		return found, err
@@ -88,11 +88,11 @@ func (c *call) question() gate.Question {
 	return c.route.asked(c.x.Identity, args, c.demands)
 }
 
-// notifyListed is the question about a call of somebody.
+// asked returns the question about a call of id.
 func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gate.Question {
 	hash := mcp.Hash(args)
 	capability := r.CapabilityID
-	if capability == "" { // of what comes out of a template, for one
+	if capability == "" { // such as a resource of a template
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", r.Kind, r.Server, r.Original))
 		capability = "unlisted_" + hex.EncodeToString(sum[:])
 	}
@@ -102,8 +102,8 @@ func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gat
 	}
 }
 
-// findApproval returns the grant or the question that there is for a call, after the
-// answer that its retry brings.
+// findApproval returns the grant or the open question of a call. It first takes the
+// answer that a retry brings.
 func (c *call) findApproval(a *consent) (gate.Approval, error) {
 	if c.retry != nil {
 		if err := c.useRound(); err != nil {
@@ -117,8 +117,8 @@ func (c *call) findApproval(a *consent) (gate.Approval, error) {
 	return a.from.Ask(c.ctx, &a.question)
 }
 
-// askApproval puts the question to a legacy client by a request on the stream of the
-// call. One that is left unanswered stays open.
+// askApproval puts the question to a legacy client, by a request on the stream of the
+// call. A question without an answer stays open.
 func (c *call) askApproval(a *consent, found gate.Approval) (gate.Approval, error) {
 	asking, cancel := context.WithTimeout(c.ctx, c.g.opts.Limits.RoundTime)
 	defer cancel()
@@ -136,8 +136,9 @@ func (c *call) askApproval(a *consent, found gate.Approval) (gate.Approval, erro
 	return a.from.Answer(c.ctx, &a.question, found.ID, grant)
 }
 
-// partial reads the answer to the question. Neither is one that is no decision, nor one
-// that approves of arguments that were not all shown without saying so.
+// parseAnswer reads the requester's decision. said is false where the answer is no
+// decision, or where it approves of arguments that were not shown completely without
+// confirming that.
 func (a *consent) parseAnswer(answer []byte) (grant, said bool) {
 	switch action, _ := mcp.LookupString(answer, "action"); action {
 	case "decline":
@@ -148,10 +149,11 @@ func (a *consent) parseAnswer(answer []byte) (grant, said bool) {
 	return false, false
 }
 
-// approvalInput is the key of the gateway's own question in an input request.
+// approvalInput is the key of the approval question among the input requests.
 const approvalInput = "approval"
 
-// askByInputRequest answers a modern client with the question.
+// askByInputRequest answers a modern client with an input request that holds the
+// question.
 func (c *call) askByInputRequest(a *consent, found gate.Approval) error {
 	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + approvalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
 	result = append(append(result, a.questionForm()...), "}},\"requestState\":"...)
@@ -165,14 +167,13 @@ func (c *call) askByInputRequest(a *consent, found gate.Approval) error {
 	return nil
 }
 
-// maxShownArguments is how much room a question has for the arguments, in bytes.
+// maxShownArguments is how many bytes of the arguments a question shows.
 const maxShownArguments = 2000
 
-// approvalUnseen is the field of the question's form by which somebody approves of
-// what is not shown.
+// approvalUnseen is the form field that confirms arguments which are not shown.
 const approvalUnseen = "approve_unseen"
 
-// questionForm is the question about a call, in words for the one who makes it.
+// questionForm is the elicitation form of the question, in words for the requester.
 func (a *consent) questionForm() []byte {
 	q := &a.question
 	var text strings.Builder
@@ -198,8 +199,8 @@ func (a *consent) questionForm() []byte {
 	return append(append(append(out, `,"requestedSchema":{"type":"object","properties":`...), fields...), "}}"...)
 }
 
-// useGrant uses the grant for a call up. Of two equal calls that wait for one grant,
-// one gets it.
+// useGrant uses up the grant for a call. When two equal calls wait for one grant, only
+// one of them gets it.
 func (a *consent) useGrant(ctx context.Context) error {
 	if a.from == nil {
 		return nil
@@ -213,9 +214,9 @@ func (a *consent) useGrant(ctx context.Context) error {
 	return nil
 }
 
-// approvals are whose answers approved of a call, as [gate.Demand] names them
-// for each demand; nil where nobody did. They go with the call from one round to
-// the next.
+// approvals name those who approved of a call, in the order of its demands and as
+// [gate.Demand] names them. They are nil where nobody did. They travel with the call
+// from one round to the next.
 type approvals [][]string
 
 func approvalsOf(demands []gate.Demand) approvals {
@@ -226,16 +227,16 @@ func approvalsOf(demands []gate.Demand) approvals {
 	return by
 }
 
-// encode adds the approvals as a member to the open object of a seal.
+// encode adds the approvals as a member to the open object of a sealed state.
 func (a approvals) encode(object []byte) []byte {
 	if a == nil {
 		return object
 	}
-	by, _ := json.Marshal(a) // never fails on texts
+	by, _ := json.Marshal(a) // never fails on strings
 	return append(append(object, `,"approved":`...), by...)
 }
 
-// decodeApprovals returns the approvals in what a seal holds.
+// decodeApprovals returns the approvals in a sealed state.
 func decodeApprovals(object []byte) (a approvals) {
 	if by := mcp.Lookup(object, "approved"); by == nil || json.Unmarshal(by, &a) != nil {
 		return nil
@@ -243,16 +244,15 @@ func decodeApprovals(object []byte) (a approvals) {
 	return a
 }
 
-// covers tells whether those who approved of a call are all that are to be asked
-// about it now.
+// covers reports whether those who approved satisfy all of demands.
 func (a approvals) covers(demands []gate.Demand) bool {
 	return !slices.ContainsFunc(demands, func(d gate.Demand) bool {
 		return !slices.ContainsFunc(a, func(by []string) bool { return (by == nil) == (d.By == nil) && slices.Equal(by, d.By) })
 	})
 }
 
-// decideAgain decides once more on a call whose decision is too old to act on,
-// because it waited for a person or for a place.
+// decideAgain decides again on a call that has waited, when its decision is too old to
+// act on.
 func (c *call) decideAgain() error {
 	if time.Since(c.decided) <= maxDecisionAge {
 		return nil
@@ -260,8 +260,8 @@ func (c *call) decideAgain() error {
 	return c.reconsider()
 }
 
-// reconsider decides once more on a call, however old its decision is. What
-// people approved of has to be all that is demanded of it.
+// reconsider decides again on a call, however old its decision is. The approvals of the
+// call must cover what is demanded now.
 func (c *call) reconsider() error {
 	if err := c.decide(); err != nil {
 		return err
@@ -275,18 +275,18 @@ func (c *call) reconsider() error {
 	return c.approved.checkDemands(c.demands)
 }
 
-// checkDemands returns the refusal of a call that is made to need another approval than
-// it has.
+// checkDemands refuses a call when a configuration change demands an approval that the
+// call does not have.
 func (a approvals) checkDemands(demands []gate.Demand) error {
 	if a.covers(demands) {
 		return nil
 	}
-	return refusal.Unapproved("While this call waited it was made to need another approval; make it again.")
+	return refusal.Unapproved("While this call waited, the approval that it needs changed; make the call again.")
 }
 
-// reconsiderFinal is reconsider for a call that has left its request: by what its
-// server was sent, for whoever its client is now. It is safe to use beside the
-// request.
+// reconsiderFinal is reconsider for a call that has outlived its request. It uses the
+// arguments that the server was sent and the client's latest identity. It is safe for
+// use beside the request.
 func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, request *mcp.Call) error {
 	demands, err := g.permit(ctx, x, r, backendArguments(request), nil, hiddenUnlessUndecided(func() error { return unknown(x, r.Kind, r.Exposed) }))
 	if err != nil {
@@ -299,9 +299,9 @@ func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by
 	return by.checkDemands(slices.Concat(demands, more))
 }
 
-// hiddenUnlessUndecided is the answer to a caller who knows of something already, because a call or
-// a task of it is under way, when it may not be viewed any more. That this cannot be
-// decided is no news of whether it exists, and may pass.
+// hiddenUnlessUndecided hides something from a caller who knows of it already, because
+// a call or a task of it is under way. A gate that cannot decide is reported as such:
+// it tells no news about existence and may pass.
 func hiddenUnlessUndecided(hidden func() error) func(gate.Decision) error {
 	return func(d gate.Decision) error {
 		if d.Err != nil {
@@ -311,7 +311,8 @@ func hiddenUnlessUndecided(hidden func() error) func(gate.Decision) error {
 	}
 }
 
-// approvalUnavailable is why a question cannot be asked or an answer not be taken.
+// approvalUnavailable is the refusal when a question cannot be asked or its answer not
+// be taken.
 func approvalUnavailable(err error) error {
 	var refused *refusal.Error
 	var fault *mcp.Error

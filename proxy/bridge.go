@@ -29,8 +29,9 @@ func executeCall(c *call) (response, error) {
 	return c.warned(answer), nil
 }
 
-// sendToBackend brings a call to its backend in the way that the eras of both sides
-// need: within one era, and wherever nothing can be asked, as it is.
+// sendToBackend sends a call to its backend. Where client and server speak different
+// eras and the server may ask the client something, the questions are translated. Every
+// other call passes as it is.
 func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r}
@@ -61,25 +62,25 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		})
 		return c.suspended.round(ctx, x, nil)
 	case x.Era == mcp.Legacy:
-		got, err := c.callModernServer(ctx, d)
+		got, err := c.callForLegacyClient(ctx, d)
 		c.rec.entry.Rounds = int(d.answered.Load())
 		return got, err
 	}
 	return d.run(ctx, r, request)
 }
 
-// askable tells whether a server may ask a client anything.
+// askable reports whether a server may ask a client anything.
 func askable(x *Exchange, q Questions) bool {
 	return q.Elicitation && mcp.Lookup(x.Capabilities, "elicitation") != nil ||
 		q.Sampling && mcp.Lookup(x.Capabilities, "sampling") != nil ||
 		q.Roots && mcp.Lookup(x.Capabilities, "roots") != nil
 }
 
-// callModernServer carries the call of a legacy client. What a modern server asks by an
-// input request goes out as requests on the stream of the call; then the call
-// is made again with the answers, behind the gate and the rules (2026-07-28
+// callForLegacyClient carries the call of a legacy client. The questions of a modern
+// server's input request go out as requests on the stream of the call. Then the call is
+// sent again with the answers, after another look at the gate and the rules (2026-07-28
 // basic/patterns/mrtr, for a client that does not know it).
-func (c *call) callModernServer(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
+func (c *call) callForLegacyClient(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
 	r, request := c.route, c.request
 	for round := 1; ; round++ {
 		got, err := d.run(ctx, r, request)
@@ -109,7 +110,7 @@ func (c *call) callModernServer(ctx context.Context, d *serverRequests) (mcp.Ans
 	}
 }
 
-// asksInput tells whether a result is one that asks for input.
+// asksInput reports whether a result is an input request.
 func asksInput(result []byte) bool {
 	kind, _ := mcp.LookupString(result, "resultType")
 	return kind == mcp.ResultInputRequired
@@ -119,7 +120,7 @@ func asksInput(result []byte) bool {
 const maxInputs = 16
 
 // askInputRequests puts the questions of an input request to a legacy client, all at
-// once, and returns the InputResponses; nil when nothing is asked.
+// once. It returns the InputResponses, nil when there is no question.
 func (d *serverRequests) askInputRequests(ctx context.Context, r *Route, result []byte) ([]byte, error) {
 	requests := mcp.Lookup(result, "inputRequests")
 	if requests == nil {
@@ -170,8 +171,8 @@ func (d *serverRequests) askInputRequests(ctx context.Context, r *Route, result 
 	return append(out, '}'), nil
 }
 
-// askInputRequest puts one question of an input request to a legacy client. One that is not
-// to be put has no answer that says so, and ends the call.
+// askInputRequest puts one question to a legacy client. A question that must not be
+// asked ends the call: no response to it could say so.
 func (d *serverRequests) askInputRequest(ctx context.Context, r *Route, request []byte) ([]byte, error) {
 	method, _ := mcp.LookupString(request, "method")
 	params := mcp.Lookup(request, "params")
@@ -183,7 +184,7 @@ func (d *serverRequests) askInputRequest(ctx context.Context, r *Route, request 
 	}
 	params = d.redaction().question(method, params)
 	params = questionFor(d.x, d.to.mount.Namespace, method, params)
-	if mode, _ := mcp.LookupString(params, "mode"); mode == "url" { // which 2025-11-25 wants to have an id
+	if mode, _ := mcp.LookupString(params, "mode"); mode == "url" { // 2025-11-25 requires an id
 		var id [16]byte
 		_, _ = rand.Read(id[:]) // never fails
 		params = mcp.SetMember(params, "elicitationId", mcp.Quote(hex.EncodeToString(id[:])))
@@ -209,12 +210,13 @@ func tooManyInputs(r *Route) *refusal.Error {
 	return refusal.QuestionRefused(r.Server, fmt.Sprintf("asked more than %d things at once.", maxInputs))
 }
 
-// badQuestions is the refusal of a call whose server asked in no known form.
+// badQuestions is the refusal of a call whose server asked in an unknown form.
 func badQuestions(r *Route) *refusal.Error {
 	return refusal.BadAnswer(r.Server, "asked for input in a form that is not of the protocol.")
 }
 
-// notAllowed is the refusal of a call whose server asked what it may not ask.
+// notAllowed is the refusal of a call whose server asked a question that is not
+// allowed.
 func notAllowed(r *Route, method string) *refusal.Error {
 	return refusal.QuestionRefused(r.Server, fmt.Sprintf("asked for %q, which this client or the operator does not allow.", method))
 }

@@ -36,7 +36,7 @@ func asks(inputs, state string) string {
 	return out + `}`
 }
 
-// supportedBy sends the answers of a client to what it was asked, in the order of
+// answered sends the answers of a client to what it was asked, in the order of
 // the ids.
 func (c *wire) answered(answers ...string) {
 	c.t.Helper()

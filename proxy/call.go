@@ -13,47 +13,47 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// call is one request on its way through the [order], with all that is known of it.
-// It belongs to the goroutine of its request.
+// call is one request on its way through the [order], with everything that is known of
+// it. Only the goroutine of the request uses it.
 type call struct {
 	g    *Gateway
 	x    *Exchange
 	plan *plan
-	kind mcp.Kind  // what is asked for
-	name string    // and by which name
-	snap *Snapshot // that of its beginning; decisions alone ask the newest
+	kind mcp.Kind  // of what is called
+	name string    // exposed name or URI of what is called
+	snap *Snapshot // taken at the start; only decisions use the newest gate
 	rec  *record
 
-	// ctx is the context of the request. Steps narrow it to what may end the call
-	// besides.
+	// ctx is the context of the request. Steps replace it by narrower ones, such as the
+	// deadline of a budget.
 	ctx context.Context
 
 	route   *Route       // nil until it is found
-	task    *task        // of a request about one; else nil
+	task    *task        // of a request about a task; else nil
 	kept    *result.Kept // that is read; nil for anything else
-	page    taskCursor   // of a list of tasks
-	watcher subscriber   // of a resource that is listened to
-	why     error        // why nothing is listed; nil where it is
-	request *mcp.Call    // what the server is sent; nil until it is prepared
-	retry   *retry       // of a call that goes on; else nil
+	page    taskCursor   // of tasks/list
+	watcher subscriber   // of a resource in subscriptions/listen
+	why     error        // why nothing is listed to the caller; else nil
+	request *mcp.Call    // to the server; nil until it is prepared
+	retry   *retry       // of a call that continues; else nil
 
-	decided  time.Time     // when the gate was asked
-	demands  []gate.Demand // under which it allows the call
-	consent  consent       // of a call for which people were asked
-	approved approvals     // of it, also in an earlier round
-	reserved reservation   // of this round
-	sent     time.Time     // when the server was
+	decided  time.Time     // when the gate decided
+	demands  []gate.Demand // conditions of that decision
+	consent  consent       // of a call that needs an approval
+	approved approvals     // of the call, also in earlier rounds
+	reserved reservation   // charged for this round
+	sent     time.Time     // when the request was sent to the server
 
-	running   *RunningCall // once the gate let it pass
+	running   *RunningCall // nil until the gate has let the call pass
 	suspended *suspended   // of a call to a legacy server for a modern client; else nil
-	waits     bool         // the call goes on with another request
-	loopEnd   func()       // of a call that is held against those before it; else nil
-	atEnd     []func()     // what is given back, last taken first
+	waits     bool         // the call continues with another request
+	loopEnd   func()       // ends the loop detection of the call; nil without one
+	atEnd     []func()     // releases what the call holds, last taken first
 
 	answer *response // nil until there is one
 }
 
-// newRequest begins a request for something by a name. Its audit entry is open until
+// newRequest begins a request for kind and name. Its audit entry is open until
 // [call.close].
 func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *call {
 	snap := g.snapshot.Load()
@@ -64,14 +64,13 @@ func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *
 	return c
 }
 
-// setRoute notes what the call is about.
+// setRoute records what the call is about.
 func (c *call) setRoute(r *Route) {
 	c.route = r
 	c.rec.routed(r)
 }
 
-// wellFormed is the step that looks at the request itself, as far as the table of
-// methods has not.
+// wellFormed checks the request itself, where the table of methods has not.
 func (c *call) wellFormed() error {
 	if c.plan.check == nil {
 		return nil
@@ -79,7 +78,7 @@ func (c *call) wellFormed() error {
 	return c.plan.check(c)
 }
 
-// audited refuses a call whose entry could not be kept.
+// audited refuses a call whose audit entry could not be kept.
 func (c *call) audited() error {
 	if err := c.g.opts.Auditor.Healthy(); err != nil {
 		return refusal.AuditDown(err)
@@ -90,14 +89,14 @@ func (c *call) audited() error {
 // find looks up what the call is about.
 func (c *call) find() error { return c.plan.find(c) }
 
-// checkBreaker refuses a call of what a breaker has opened for, before people are asked and
-// anything is charged.
+// checkBreaker refuses a call when the circuit breaker is open, before people are asked
+// and anything is charged.
 func (c *call) checkBreaker() error { return c.route.to.checkBreaker(c.x, c.route, c.retry) }
 
-// prepare makes what the server is sent.
+// prepare makes the request to the server.
 func (c *call) prepare() error { return c.plan.prepare(c) }
 
-// registerRunning notes that the call is under way, so that it can be ended.
+// registerRunning records that the call is under way, so that it can be cancelled.
 func (c *call) registerRunning() error {
 	ctx, done, err := c.g.inFlight.begin(c)
 	if err != nil {
@@ -108,8 +107,8 @@ func (c *call) registerRunning() error {
 	return nil
 }
 
-// checkArguments holds the arguments against the schema and the rules, and the call against
-// the mode in force.
+// checkArguments checks the arguments against the schema and the rules, and the call
+// against the mode in force.
 func (c *call) checkArguments() error {
 	if err := c.plan.checkArguments(c); err != nil {
 		return err
@@ -118,13 +117,13 @@ func (c *call) checkArguments() error {
 	return nil
 }
 
-// findRound finds the call that the request goes on with.
+// findRound finds the earlier request that this one continues.
 func (c *call) findRound() (err error) {
-	c.retry, err = c.g.rounds.recognise(c)
+	c.retry, err = c.g.rounds.find(c)
 	return err
 }
 
-// acquire takes a place at the server.
+// acquire takes a permit to call the server.
 func (c *call) acquire() error {
 	slots, who := c.route.to.slots, c.x.Identity.Key()
 	if err := slots.Acquire(c.ctx, c.route.Server, who); err != nil {
@@ -134,7 +133,7 @@ func (c *call) acquire() error {
 	return nil
 }
 
-// passBreaker passes the breaker of the server.
+// passBreaker asks the circuit breaker of the server for its permit.
 func (c *call) passBreaker() error {
 	giveBack, err := c.route.to.admit(c.request, c.retry)
 	if err != nil {
@@ -147,19 +146,19 @@ func (c *call) passBreaker() error {
 	return nil
 }
 
-// useRound uses up the state that a call goes on with.
-func (c *call) useRound() error { return c.g.rounds.admit(c) }
+// useRound uses up the sealed state that the call continues with.
+func (c *call) useRound() error { return c.g.rounds.use(c) }
 
 // useGrant uses up the approval of the call.
 func (c *call) useGrant() error { return c.consent.useGrant(c.ctx) }
 
-// charge takes what the call may use from its budgets.
+// charge reserves what the call may use from its budgets.
 func (c *call) charge() error { return c.plan.charge(c) }
 
-// begin writes the line of the audit log that the call begins.
+// begin writes the audit line that the call begins.
 func (c *call) begin() error { return c.rec.begin() }
 
-// execute sends the request to the server and answers the client.
+// exchange sends the request to the server and answers the client.
 func (c *call) exchange() error {
 	answer, err := c.plan.execute(c)
 	if err != nil {
@@ -169,8 +168,8 @@ func (c *call) exchange() error {
 	return nil
 }
 
-// stopped ends what a call has begun that is refused, and returns why. A charge is
-// given back, because nothing was delivered for it.
+// stopped cleans up after a refused call and returns the reason. The charge is given
+// back, because nothing was delivered for it.
 func (c *call) stopped(why error) error {
 	if c.reserved.receipt != nil {
 		c.reserved.undelivered = true
@@ -178,17 +177,17 @@ func (c *call) stopped(why error) error {
 	return c.retry.ended(why)
 }
 
-// release gives back what was taken for the call, last taken first.
+// release gives back what the call holds, last taken first.
 func (c *call) release() {
 	for _, end := range c.atEnd {
 		defer end()
 	}
 }
 
-// refuse notes why the call is refused and renders it for the client.
+// refuse records why the call is refused and renders the refusal for the client.
 func (c *call) refuse(err error) response { return c.g.refuse(c.x, c.refused(err)) }
 
-// refused notes why the call is refused and returns the reason, classed.
+// refused records why the call is refused and returns the classified reason.
 func (c *call) refused(err error) error {
 	err = c.rec.refused(err)
 	if e, ok := err.(*refusal.Error); ok { //nolint:errorlint // it is classed
@@ -197,22 +196,22 @@ func (c *call) refused(err error) error {
 	return err
 }
 
-// close writes the entry, and ends what of the call still runs, unless the call
-// goes on with another request. A panic of the call becomes its answer.
+// close writes the audit entry and ends what the call still runs, unless the call
+// continues with another request. It turns a panic of the call into its response.
 func (c *call) close(answer *response, panicked any) {
 	if panicked != nil {
 		c.g.log.Error("panic in a call", "call", c.rec.entry.CallID, "panic", panicked, "stack", string(debug.Stack()))
 		*answer = errorResponse(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 		c.rec.entry.Outcome, c.rec.entry.Reason = audit.OutcomeError, "panic"
 	}
-	c.settle() // of a call that panicked
+	c.settle() // after a panic
 	if c.waits {
 		if c.rec.span != nil {
 			c.rec.span.Suspended()
 		}
 		return
 	}
-	if c.suspended != nil { // that it has ended, whatever happened
+	if c.suspended != nil { // ended, for whatever reason
 		c.suspended.cancel(errSuspendedEnded)
 	}
 	if c.loopEnd != nil {
@@ -221,8 +220,8 @@ func (c *call) close(answer *response, panicked any) {
 	c.rec.finish(answer)
 }
 
-// breakerState is the state of the circuit breaker that let a call through; empty
-// where none was asked.
+// breakerState is the state of the circuit breaker that let a call through. It is empty
+// where no breaker was asked.
 func breakerState(request *mcp.Call) string {
 	p, ok := request.Permit.(*guard.Permit)
 	switch {
@@ -234,9 +233,9 @@ func breakerState(request *mcp.Call) string {
 	return guard.Closed.String()
 }
 
-// checkBreaker returns the refusal of a call whose backend is not called for now: of one
-// that begins before anything is done for it, of one that goes on when it is known
-// which it is, and that its server does not work on it already.
+// checkBreaker returns a refusal while the breaker of the backend or tool is open. A
+// new call is checked before anything else is done for it. A continued call is checked
+// once its round is known, unless its server works on it already.
 func (s *backendEntry) checkBreaker(x *Exchange, r *Route, again *retry) error {
 	g, guarded := s.backend.(*guard.Guard)
 	begins := x.Message.Param("requestState") == nil
@@ -246,8 +245,8 @@ func (s *backendEntry) checkBreaker(x *Exchange, r *Route, again *retry) error {
 	return g.Peek(r.Kind, r.Original)
 }
 
-// useRound lets a call through to its backend, before it is charged: what a breaker
-// refuses costs nothing. giveBack is called at the end of the call.
+// admit gets a call through the circuit breaker, before it is charged: what a breaker
+// refuses costs nothing. giveBack must be called at the end of the call.
 func (s *backendEntry) admit(call *mcp.Call, again *retry) (giveBack func(), err error) {
 	g, guarded := s.backend.(*guard.Guard)
 	if !guarded || again != nil && again.state.resume == resumeSuspended {

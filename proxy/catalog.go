@@ -18,51 +18,52 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// Catalog is everything that is exposed, by kind and name. It is immutable, but
-// for what is rendered of it on demand.
+// Catalog holds everything that is exposed, by kind and name. It is immutable, except
+// for renderings that are made on demand.
 type Catalog struct {
 	lists    map[mcp.Kind]*list
 	servers  []*backendEntry // sorted by key
 	byServer map[string]*backendEntry
 	byPrefix map[string]*backendEntry // by namespace
 
-	// shadowed are routes that are not offered, because their names are
-	// another's, of the form of another server's, or of one hash with many.
+	// shadowed are routes that are not offered: their name belongs to another item, has
+	// the form of another server's names, or shares its hash with too many.
 	shadowed []*Route
 
 	pagesMu sync.Mutex
-	pages   map[pageKey][]byte // whole lists, rendered at their first use
+	pages   map[pageKey][]byte // rendered whole lists
 }
 
-// list is one kind, sorted by exposed name.
+// list holds the routes of one kind, sorted by exposed name.
 type list struct {
 	entries []*Route
 	byName  map[string]*Route
 }
 
-// backendEntry is one backend with its listing as it was when the catalog was made.
+// backendEntry is one backend in a catalog, with its listing at the time when the
+// catalog was made.
 type backendEntry struct {
 	mount    *Mount
 	backend  Backend
 	listing  *mcp.Listing
 	rendered map[mcp.Kind][]*Route // sorted by exposed name
-	nameless []*Route              // items that are not offered, see [served.names]
-	digest   map[mcp.Kind]uint64   // of what clients see of it
+	nameless []*Route              // items that are not offered, see [backendEntry.names]
+	digest   map[mcp.Kind]uint64   // of what clients see, by kind
 	offer    *gate.Offer           // for the registry
 	slots    *limit.Concurrency
 	hash     func(name string) int // see [Options.NameHash]
-	unnamed  bool                  // it has no capability ids, which could not be had
+	unnamed  bool                  // its capability ids could not be issued
 
-	withoutFeatures   *backendEntry  // as clients see it of which it may ask nothing; nil when that is the same
-	others            []*mcp.Listing // the listings of the other sets
+	withoutFeatures   *backendEntry  // the entry for clients of which the server may ask nothing; nil when it is the same
+	others            []*mcp.Listing // the other sets of definitions
 	isWithoutFeatures bool
 
-	otherEra   *backendEntry // as clients of the other era see it; nil where it speaks one
-	otherEraOf *backendEntry // of which it is the twin
+	otherEra   *backendEntry // the entry for clients of the other era; nil where the server speaks only one
+	otherEraOf *backendEntry // the entry whose otherEra this one is
 }
 
-// Route is where an exposed name leads. It is immutable, but for what is
-// rendered of it on demand.
+// Route is where an exposed name leads. It is immutable, except for renderings that are
+// made on demand.
 type Route struct {
 	Kind         mcp.Kind
 	Server       string // key in the configuration
@@ -72,15 +73,15 @@ type Route struct {
 	CapabilityID string
 	Params       []mcp.ParamHeader
 
-	tasks string // execution.taskSupport of a tool, where its server has the tasks of 2025-11-25
+	tasks string // execution.taskSupport of a tool, where its server has tasks of 2025-11-25
 	to    *backendEntry
 	shape *ToolShape
-	raw   []byte // as it is listed
+	raw   []byte // as clients see it
 	item  []byte // as its server listed it; nil for what is not listed
 	input []byte // input schema of a tool, in item
 
-	cleanUntil atomic.Int64                           // until when its names need not be looked through for secrets, in ns since 1970
-	byRevision [revision.Count]atomic.Pointer[[]byte] // raw for each revision, made at the first use
+	cleanUntil atomic.Int64                           // when its names are searched for secrets again, in ns since 1970
+	byRevision [revision.Count]atomic.Pointer[[]byte] // raw for each revision, made at first use
 }
 
 // listed returns the item's bytes for clients of a revision.
@@ -92,7 +93,7 @@ func (r *Route) listed(rev revision.Index) []byte {
 	if item := revision.Item(revision.Versions[rev], r.Kind, r.raw); !bytes.Equal(item, r.raw) {
 		made = &item
 	}
-	r.byRevision[rev].Store(made) // whoever comes at the same time makes the same
+	r.byRevision[rev].Store(made) // a concurrent caller stores equal bytes
 	return *made
 }
 
@@ -106,8 +107,8 @@ func (s *backendEntry) shape(kind mcp.Kind, original string) *ToolShape {
 	return nil
 }
 
-// isShown tells whether the operator shows a tool at all. The one by which callers sign
-// in need not be included: without it nothing is listed before that.
+// isShown reports whether the operator exposes a tool. The sign-in tool need not be
+// included: without it nothing would be listed before the sign-in.
 func (s *backendEntry) isShown(kind mcp.Kind, item *mcp.Item) bool {
 	if kind != mcp.Tool {
 		return true
@@ -118,7 +119,7 @@ func (s *backendEntry) isShown(kind mcp.Kind, item *mcp.Item) bool {
 	return !slices.Contains(s.mount.Exclude, item.Key)
 }
 
-// render makes the routes of everything that the listing offers.
+// render makes the routes of everything in the listing.
 func (s *backendEntry) render(ids map[CapabilityKey]string) {
 	s.rendered = make(map[mcp.Kind][]*Route)
 	s.digest = make(map[mcp.Kind]uint64)
@@ -150,7 +151,7 @@ func (s *backendEntry) render(ids map[CapabilityKey]string) {
 			r.raw = s.renderItem(r, items[i].Raw)
 			if kind == mcp.Tool && s.hasTasks() {
 				r.tasks, _ = mcp.LookupString(r.raw, "execution", "taskSupport")
-			} else if kind == mcp.Tool { // without which it says nothing (2025-11-25 basic/utilities/tasks, Tool-Level Negotiation)
+			} else if kind == mcp.Tool { // a tool without one counts as forbidden (2025-11-25 basic/utilities/tasks, Tool-Level Negotiation)
 				r.raw = revision.WithoutTaskSupport(r.raw)
 			}
 			routes = append(routes, r)
@@ -162,8 +163,8 @@ func (s *backendEntry) render(ids map[CapabilityKey]string) {
 			h.Write(r.raw)
 			h.WriteByte(0)
 		}
-		// A change that the server announces counts, even where its list is the
-		// same: it may know more of it than the list tells.
+		// The digest includes the number of announced changes. Announced changes count
+		// even where the list is the same: something behind the list may differ.
 		maphash.WriteComparable(&h, s.listing.Announced[kind])
 		s.rendered[kind], s.digest[kind] = routes, h.Sum64()
 	}
@@ -215,18 +216,18 @@ func newCatalog(servers []*backendEntry) *Catalog {
 	return c
 }
 
-// claimed tells whether a name of the server without a namespace is of the
-// form that another server's names have. It is not offered then: no server may
-// take the place of another.
+// claimed reports whether a name of the server without a namespace has the form of
+// another server's names. Such a name is not offered: no server may take the place of
+// another.
 func (c *Catalog) claimed(r *Route) bool {
 	prefix, ok := names.Namespace(r.Kind, r.Exposed)
 	return ok && prefix != "" && c.byPrefix[prefix] != nil
 }
 
-// resolve returns the route of an exposed name within a scope, nil when there
-// is none. A resource that is not listed is routed by its namespace, because
-// it may come out of a template; one whose URI leads elsewhere than it says,
-// see [names.Direct], is not.
+// resolve returns the route of an exposed name within a scope, nil when there is none.
+// A resource that is not listed is routed by its namespace, because it may come from a
+// template. A URI that leads elsewhere than its namespace says is not routed (see
+// [names.Direct]).
 func (c *Catalog) resolve(kind mcp.Kind, name string, scope Scope) *Route {
 	r := c.lists[kind].byName[name]
 	if r == nil && kind == mcp.Resource {
@@ -253,15 +254,15 @@ func (c *Catalog) unlisted(uri string) *Route {
 	return &Route{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri, to: s}
 }
 
-// Freshness of a list, by who contributes to it (DESIGN 6).
+// Lifetimes of lists without one of their own (DESIGN 6).
 const (
-	emptyListTTL = time.Hour       // no server in scope has such a list
-	startingTTL  = 5 * time.Second // a server that is about to be heard of
+	emptyListTTL = time.Hour       // for a list that no server in scope has
+	startingTTL  = 5 * time.Second // while a server is starting
 )
 
-// ttl is how long a list of a kind may be taken for fresh: the shortest of the
-// servers in scope that have such a list, or may soon turn out to, less those that
-// are hidden from the caller.
+// ttl is how long a list of a kind is fresh: the shortest lifetime among the servers in
+// scope that have such a list, or may turn out to have one. Servers in hidden are left
+// out.
 func (c *Catalog) ttl(kind mcp.Kind, scope Scope, hidden map[*backendEntry]bool) time.Duration {
 	least := time.Duration(-1)
 	for _, s := range c.servers {
@@ -278,8 +279,8 @@ func (c *Catalog) ttl(kind mcp.Kind, scope Scope, hidden map[*backendEntry]bool)
 	return least
 }
 
-// ttl is how long the server's part of a list may be taken for fresh;
-// contributes is false when it has none.
+// ttl is how long the server's part of a list is fresh. contributes is false when the
+// server has none.
 func (s *backendEntry) ttl(kind mcp.Kind) (own time.Duration, contributes bool) {
 	switch l := s.listing; {
 	case l == nil:
@@ -292,13 +293,13 @@ func (s *backendEntry) ttl(kind mcp.Kind) (own time.Duration, contributes bool) 
 	}
 }
 
-// Scope narrows what a connection sees.
+// Scope narrows the view of a connection.
 type Scope struct {
-	Server  string // one server alone; empty is all
-	Capsule string // one capsule alone; empty is all that the caller holds
+	Server  string // only this server; empty for all
+	Capsule string // only this capsule; empty for all that the caller holds
 }
 
-// has tells whether a server is in scope.
+// has reports whether a server is in scope.
 func (s Scope) has(server string) bool { return s.Server == "" || s.Server == server }
 
 // of returns the routes that are in scope.
@@ -309,19 +310,19 @@ func (s Scope) of(routes []*Route) []*Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *Route) bool { return !s.has(r.Server) })
 }
 
-// key names the scope where something is bound to it.
+// key identifies the scope where something is bound to it.
 func (s Scope) key() string { return s.Server + "\x00" + s.Capsule }
 
-// claim is an item of a server on its way to a name.
+// claim is an item of a server that asks for a name.
 type claim struct {
 	original string
 	plain    string // see [gate.Names]
 	renamed  bool   // by the operator
-	changed  bool   // plain is not what it is called, because clients could not take that
+	changed  bool   // plain differs from the item's own name, which clients could not take
 }
 
-// before orders claims to one name: the operator's word first, then what would
-// have no other name, then by the name at the server.
+// before orders claims to one name: names that the operator gave come first, then items
+// that would get no other name, then the rest by name at the server.
 func (c *claim) before(other *claim) bool {
 	switch {
 	case c.renamed != other.renamed:
@@ -332,11 +333,12 @@ func (c *claim) before(other *claim) bool {
 	return c.original < other.original
 }
 
-// names returns the names of what the server offers of a kind, by the names
-// there. What has none is not offered: the operator gave its name to another,
-// it poses as the changed name of another, or it has one hash with many.
+// names returns the exposed names of the server's items of a kind, by their names at
+// the server. An item without a name is not offered: the operator gave its name to
+// another item, it imitates the changed name of another item, or too many items have
+// the same hash.
 //
-// All sets of definitions count: a name must not depend on the set.
+// All sets of definitions count: a name must not depend on the set that a client sees.
 func (s *backendEntry) names(kind mcp.Kind) map[string]gate.Names {
 	named, taken := make(map[string]gate.Names), make(map[string]*claim)
 	for _, l := range append([]*mcp.Listing{s.listing}, s.others...) {
@@ -368,11 +370,11 @@ func (s *backendEntry) names(kind mcp.Kind) map[string]gate.Names {
 	return named
 }
 
-// maxSameHash is how many names of one kind and one hash a server may offer, see
+// maxSameHash is how many names of one kind with the same hash a server may offer, see
 // [Options.NameHash].
 const maxSameHash = 8
 
-// limitSameHash takes out the names of one hash but for a few.
+// limitSameHash removes names beyond maxSameHash of each hash.
 func (s *backendEntry) limitSameHash(named map[string]gate.Names) {
 	if s.hash == nil || len(named) <= maxSameHash {
 		return
@@ -397,7 +399,7 @@ func (s *backendEntry) claim(kind mcp.Kind, original string) claim {
 	return c
 }
 
-// names are all names of what the route leads to.
+// names are all names of the route.
 func (r *Route) names() gate.Names { return gate.Names{Exposed: r.Exposed, Plain: r.Plain} }
 
 // before orders routes as they are listed.

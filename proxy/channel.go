@@ -11,23 +11,23 @@ import (
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
-// channel is a client on one shared channel: stdio, or HTTP+SSE. Every message
-// to it goes through one queue and one writer.
+// channel is a client on a bidirectional stream: stdio, or HTTP+SSE. Every message to
+// it goes through one queue and one writer.
 type channel struct {
 	s   *Session
 	box *stream.Queue
 	wg  sync.WaitGroup
 
 	mu      sync.Mutex
-	running int  // requests that are not answered yet
-	closed  bool // none may begin any more
+	running int  // requests without a response yet
+	closed  bool // no request may begin any more
 
-	// ended is closed when the client's input has ended; what it asked before
-	// is still answered.
+	// ended is closed when the client's input has ended. Requests before that are still
+	// answered.
 	ended chan struct{}
 }
 
-// newChannel is the channel of a session that the identity opened.
+// newChannel returns the channel of a session that id opened.
 func newChannel(s *Session, id *gate.Identity) *channel {
 	d := &channel{s: s, box: s.g.newQueue(), ended: make(chan struct{})}
 	s.mu.Lock()
@@ -36,11 +36,11 @@ func newChannel(s *Session, id *gate.Identity) *channel {
 	return d
 }
 
-// notify implements [resume]. A client that reads too slowly loses notifications,
-// so that no call holds its place at a server for it.
+// notify implements [responder]. A client that reads too slowly loses notifications.
+// Otherwise calls would hold their permits for it.
 func (d *channel) notify(raw []byte) { d.box.Offer(raw) }
 
-// requireWait implements [resume].
+// ask implements [responder].
 func (d *channel) ask(ctx context.Context, raw []byte) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,9 +49,8 @@ func (d *channel) ask(ctx context.Context, raw []byte) bool {
 	return d.box.Put(ctx, raw) == nil
 }
 
-// put queues a message that must not be lost; it waits while the queue is
-// full and the client is there. A client that reads nothing for so long that an
-// answer cannot be queued has gone.
+// put queues a message that must not be lost. It waits while the queue is full. A
+// client that reads so slowly that a response cannot be queued in time is disconnected.
 func (d *channel) put(raw []byte) {
 	if d.box.Offer(raw) {
 		return
@@ -63,9 +62,9 @@ func (d *channel) put(raw []byte) {
 	}
 }
 
-// registerRunning serves a request on its own. As many as may be in flight run or wait for
-// a client that reads slowly; beyond them, and once the client has gone, it is
-// false.
+// run serves a request in a goroutine of its own. It returns false when as many
+// requests as allowed are in flight or wait for a slow client, and once the client has
+// gone.
 func (d *channel) run(serve func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +83,7 @@ func (d *channel) run(serve func()) bool {
 	return true
 }
 
-// drain lets no request begin and waits for those that run.
+// drain stops new requests and waits for those under way.
 func (d *channel) drain() {
 	d.mu.Lock()
 	d.closed = true
@@ -92,18 +91,18 @@ func (d *channel) drain() {
 	d.wg.Wait()
 }
 
-// receive handles one message of the client, which came with an identity. Requests run on their own; the
-// number of them is bounded by the session. A refusal is queued by whoever
-// reads, so that a client that does not read is not read from either. The claim is
-// released once the message is answered.
+// receive handles one message from the client, sent with an identity. Requests run in
+// goroutines of their own; the session bounds their number. The reading goroutine
+// itself queues refusals, so that a client that does not read is not read from either.
+// The claim is released once the message is answered.
 func (d *channel) receive(id *gate.Identity, raw []byte, claim *limit.Claim) {
 	if !d.startMessage(id, raw, claim.Release) {
 		claim.Release()
 	}
 }
 
-// startMessage is receive of a message; true where something runs on that calls release
-// at its end.
+// startMessage is receive for one message. It returns true when it has started
+// something that calls release at its end.
 func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bool {
 	g := d.s.g
 	if mcp.IsArray(raw) {
@@ -115,7 +114,7 @@ func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bo
 		return false
 	}
 	if msg.Kind != mcp.KindRequest {
-		_ = d.s.received(id, msg) // nobody waits for an answer
+		_ = d.s.received(id, msg) // nobody waits for a response
 		return false
 	}
 	x, err := d.exchange(id, msg)
@@ -123,7 +122,7 @@ func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bo
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
 	}
-	ctx, done, err := d.s.begin(d.s.ctx, msg.ID) // here, so that a cancellation that follows finds it
+	ctx, done, err := d.s.begin(d.s.ctx, msg.ID) // here, so that a cancellation that follows finds the request
 	if err != nil {
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
@@ -137,7 +136,7 @@ func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bo
 	}
 	switch {
 	case x.Era == mcp.Legacy && (msg.Method == mcp.MethodInitialize || msg.Method == mcp.MethodSetLevel):
-		serve() // before anything that follows
+		serve() // in order, before the messages that follow
 		return false
 	case !d.run(func() { defer release(); serve() }):
 		done()
@@ -148,8 +147,8 @@ func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bo
 	return true
 }
 
-// execute is a request of the client in its revision: on stdio each request
-// may be of either era.
+// exchange returns a request of the client in its revision: on stdio each request may
+// be of either era.
 func (d *channel) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error) {
 	if d.s.transport != "stdio" || msg.Meta(mcp.MetaVersion) == nil {
 		x := d.s.exchange(id, msg, d)
@@ -195,8 +194,8 @@ func (d *channel) answer(id mcp.ID, got response) {
 	d.put(out)
 }
 
-// serveSSE serves the stream of the HTTP+SSE transport (2024-11-05
-// basic/transports). The session lives as long as its stream.
+// serveSSE serves the stream of the HTTP+SSE transport (2024-11-05 basic/transports).
+// The session ends with its stream.
 func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET")
@@ -220,7 +219,7 @@ func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.I
 	hf.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+hf.g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
 }
 
-// serveMessage takes the messages of an HTTP+SSE client.
+// serveMessage receives the messages of an HTTP+SSE client.
 func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "POST")

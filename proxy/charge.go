@@ -16,31 +16,31 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// This file is about what calls cost (ADR 0022): the charge before a round is
-// delivered, the bounds that come with it, and its end.
+// This file charges calls to budgets (ADR 0022): the charge before a round is
+// delivered, the bounds that come with it, and its settlement.
 
-// defaultResult is how large a result may be where a mount says nothing else.
+// defaultResult bounds a result where the mount sets no bound.
 const defaultResult = 32 << 20
 
 // BudgetKey is the member of _meta that warns of budgets that are nearly used up.
 const BudgetKey = "dev.toolgate/budget"
 
-// reservation is what a round was charged and has used of it.
+// reservation is what a round was charged and how much of it is used.
 type reservation struct {
-	receipt *budget.Receipt // nil for one that was charged nothing
+	receipt *budget.Receipt // nil when nothing was charged
 	bytes   int64           // of the result as the server sent it
 	took    time.Duration
 	stop    context.CancelFunc
 
-	undelivered bool // it surely was not delivered, and is given back
-	delivered   bool // some request of the round was, or of a call that is parked
+	undelivered bool // certainly not delivered, so the charge is given back
+	delivered   bool // a request of the round was delivered, or one of a suspended call
 
 	settled bool
-	low     []budget.Fact // budgets of which much is used
+	low     []budget.Fact // budgets that are nearly used up
 }
 
-// chargeRound takes what a round of the call may use. The context of the call ends
-// when the round has used up the time that it was given.
+// chargeRound reserves what a round of the call may use. The context of the call ends
+// when the round has used up its reserved time.
 func chargeRound(c *call) error {
 	defer func() { c.sent = time.Now() }()
 	if budgeted(c.rec.entry.Method) && c.snap.Limiter.Charges() {
@@ -80,7 +80,7 @@ func (c *call) reserve() error {
 	return nil
 }
 
-// budgeted tells whether budgets count a method.
+// budgeted reports whether budgets count a method.
 func budgeted(method string) bool {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodRead,
@@ -90,7 +90,7 @@ func budgeted(method string) bool {
 	return false
 }
 
-// usage is what a round of the call may use. Only its first round counts as a call.
+// usage is what a round of the call may use. Only the first round counts as a call.
 func (c *call) usage() budget.Usage {
 	id, r, e := c.x.Identity, c.route, &c.rec.entry
 	return budget.Usage{
@@ -101,7 +101,7 @@ func (c *call) usage() budget.Usage {
 	}
 }
 
-// maxResult is how large a result of the backend may be, in bytes.
+// maxResult bounds the results of the backend, in bytes.
 func (m *Mount) maxResult() int {
 	if m.Result <= 0 {
 		return defaultResult
@@ -109,8 +109,8 @@ func (m *Mount) maxResult() int {
 	return m.Result
 }
 
-// settleRound notes what a round has used, ends its charge, and returns its error: the
-// backend's, or that the result is larger than what it was given.
+// settleRound records what a round has used and settles its charge. The error is the
+// backend's, or that the result exceeds the reserved bytes.
 func (c *call) settleRound(got *mcp.Answer, err error) error {
 	defer c.settle()
 	b := &c.reserved
@@ -131,21 +131,21 @@ func (c *call) settleRound(got *mcp.Answer, err error) error {
 		b.bytes = int64(len(got.Fault.Data) + len(got.Fault.Message))
 	}
 	if limit, bounded := b.receipt.Bytes(); bounded && b.bytes > limit {
-		b.bytes = limit // the next one need not run to find that out
+		b.bytes = limit // so that the next call need not run to find that out
 		return refusal.SpentBytes(b.receipt.Spent(budget.Bytes))
 	}
 	return nil
 }
 
-// settle ends the charge of a round. It is given back when the call surely was not
-// delivered; a charge that cannot be given back stays.
+// settle ends the charge of a round. A call that certainly was not delivered gets it
+// back. A charge that cannot be given back stays.
 func (c *call) settle() {
 	b := &c.reserved
 	if b.receipt == nil {
 		return
 	}
 	defer b.stop()
-	ctx := context.Background() // the call has ended, and its charge is to end too
+	ctx := context.Background() // the charge must be settled although the call has ended
 	end := func() error { return b.receipt.Settle(ctx, b.bytes, b.took) }
 	if b.undelivered {
 		end = func() error { return b.receipt.Refund(ctx) }
@@ -159,7 +159,7 @@ func (c *call) settle() {
 	b.receipt, b.settled = nil, true
 }
 
-// noteBudgets writes down what was charged.
+// noteBudgets adds what was charged to the audit entry.
 func (rec *record) noteBudgets(facts []budget.Fact) {
 	for _, f := range facts {
 		rec.entry.Budgets = append(rec.entry.Budgets, audit.Budget{
@@ -168,9 +168,10 @@ func (rec *record) noteBudgets(facts []budget.Fact) {
 	}
 }
 
-// noteRefusal writes down which budget refused the call, and took nothing.
+// noteRefusal adds the budget that refused the call, and charged nothing, to the audit
+// entry.
 func (c *call) noteRefusal(by *budget.Refusal) {
-	if by == nil || c.reserved.receipt != nil || c.reserved.settled { // with what was charged
+	if by == nil || c.reserved.receipt != nil || c.reserved.settled { // recorded with what was charged
 		return
 	}
 	c.rec.entry.Budgets = append(c.rec.entry.Budgets, audit.Budget{
@@ -178,7 +179,7 @@ func (c *call) noteRefusal(by *budget.Refusal) {
 	})
 }
 
-// warned returns an answer that tells of the budgets of which much is used.
+// warned adds a warning about nearly used budgets to a response.
 func (c *call) warned(answer response) response {
 	low := c.reserved.low
 	if len(low) == 0 || answer.result == nil {
@@ -198,8 +199,8 @@ func (c *call) warned(answer response) response {
 	return answer
 }
 
-// checkRates holds a call against the rates, and against the calls before it of the
-// same caller. The rounds of a call are one.
+// checkRates checks a call against the request rates, and against earlier calls of the
+// same caller. All rounds of a call count as one.
 func (c *call) checkRates() error {
 	if err := c.checkRateLimits(); err != nil {
 		return err
@@ -224,8 +225,8 @@ func (c *call) checkRateLimits() error {
 	return c.snap.rates.Take(c.ctx, c.route.rateCall(c.x.Identity))
 }
 
-// checkLoop holds a tool call against those before it. The hash of its arguments
-// is that of its audit entry, made once.
+// checkLoop compares a tool call with earlier ones. It uses the hash of the arguments
+// from the audit entry, which is computed once.
 func (c *call) checkLoop() error {
 	most := c.g.loops.Most()
 	if most <= 0 || c.x.Message.Method != mcp.MethodToolsCall {
@@ -242,7 +243,7 @@ func (c *call) checkLoop() error {
 	return nil
 }
 
-// rateCall is a call of somebody, as rates see it.
+// rateCall describes a call of id for rates.
 func (r *Route) rateCall(id *gate.Identity) *rate.Call {
 	return &rate.Call{
 		Principal: id.Key(), Tenant: id.Tenant, Persona: id.Persona,

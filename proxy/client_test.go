@@ -71,7 +71,7 @@ func (r *recorder) text() string {
 	return r.body.String()
 }
 
-// pollNext is what has come since it was last called.
+// next is what has come since it was last called.
 func (r *recorder) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,20 +1,21 @@
-// Package proxy is the gateway itself: it speaks MCP to clients, merges what
-// all backends offer into one catalog, and passes every call through one order of
-// steps.
+// Package proxy is the gateway itself. It speaks MCP to clients, merges the lists of
+// all backends into one catalog, and takes every call through the same security steps.
 //
-//	stdio.go  sse.go  http.go           front bindings: bytes in, bytes out
+//	stdio.go  channel.go  http.go       bindings: bytes in, bytes out
 //	        \    |    /
-//	        Exchange                    one client request with its way back
+//	        Exchange                    one client request and the way back to its client
 //	            │
-//	        methods.go                  which method does what
+//	        methods.go                  dispatch by method
 //	        /        \
-//	  list.go     pipeline.go           lists and calls ask the same gate; plan.go says what
-//	        \        /                  each kind of request leaves out of the steps of a call
+//	  list.go     call.go               a call and everything that is known of it
+//	       |         │
+//	       |      pipeline.go           the one order of steps; plan.go says which of them
+//	        \        /                  each kind of request leaves out, and why
 //	        Snapshot                    catalog, gate and limits of one generation
 //	            │
 //	         Backend                    an upstream server or the native host
 //
 // The package declares the interfaces that it needs ([Backend], [Auditor],
-// [Authenticator]) and knows none of their implementations. Nothing in a
-// [Snapshot] changes once it is published; a change makes a new one.
+// [Authenticator]) and imports none of their implementations. A [Snapshot] never
+// changes once it is published; every change makes a new one.
 package proxy

@@ -23,7 +23,7 @@ func (r *rig) knock(from, credential string) *recorder {
 	return r.do(req)
 }
 
-// notifyListed counts how often a credential is looked at.
+// asked counts how often a credential is looked at.
 type asked struct {
 	Authenticator
 	n int

@@ -67,7 +67,7 @@ func (b *script) era() mcp.Era {
 	return l.Era
 }
 
-// visibleChanges returns the calls of a method, all of them for an empty one.
+// seen returns the calls of a method, all of them for an empty one.
 func (b *script) seen(method string) []mcp.Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -295,7 +295,7 @@ func newRig(t testing.TB, mounts []Mount, changes ...func(*Options, *Config)) *r
 	return r
 }
 
-// registerRunning keeps the gateway running until the test ends.
+// run keeps the gateway running until the test ends.
 func (r *rig) run() *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// trackResponse is what a legacy client can be asked, as it declared at initialize.
-// The zero answers is nothing.
+// clientFeatures are the requests of servers that a legacy client can answer, as
+// declared in initialize. The zero value is none.
 type clientFeatures uint8
 
 const (
@@ -18,12 +18,12 @@ const (
 	answersElicitation
 	answersRoots
 	allFeatures = answersSampling | answersElicitation | answersRoots
-	// modernFeatures is what modern clients are shown by, whose lists do not vary by
-	// what they declare.
+	// modernFeatures stands for all modern clients: their lists do not depend on what
+	// they declare.
 	modernFeatures = allFeatures + 1
 )
 
-// featuresIn returns what client capabilities, raw, declare.
+// featuresIn returns the features in raw client capabilities.
 func featuresIn(capabilities []byte) (features clientFeatures) {
 	for _, c := range [...]struct {
 		name string
@@ -36,7 +36,7 @@ func featuresIn(capabilities []byte) (features clientFeatures) {
 	return features
 }
 
-// supportedBy returns those of q that a client can be asked.
+// supportedBy returns the part of q that a client supports.
 func (q Questions) supportedBy(features clientFeatures) Questions {
 	return Questions{
 		Sampling:    q.Sampling && features&answersSampling != 0,
@@ -45,10 +45,10 @@ func (q Questions) supportedBy(features clientFeatures) Questions {
 	}
 }
 
-// era returns the era in which a server of both is listed and called for a client,
-// of those questions that it may ask. A legacy client that can be asked none has no
-// need of its own era: it shares the connection that there is, and with it what a
-// process keeps in memory.
+// era returns the era in which a server of both eras is listed and called for a client,
+// where q is what it may ask. A legacy client that can be asked nothing needs no
+// connection of its own era. It shares the existing one, and with it the memory of the
+// server's process.
 func (features clientFeatures) era(q Questions) mcp.Era {
 	switch {
 	case features == modernFeatures:
@@ -59,7 +59,7 @@ func (features clientFeatures) era(q Questions) mcp.Era {
 	return mcp.Legacy
 }
 
-// features returns what the client of a request can be asked, for its lists.
+// features returns the client features of a request, for its lists.
 func (x *Exchange) features() clientFeatures {
 	if x.Era != mcp.Legacy || x.Session == nil {
 		return modernFeatures
@@ -67,7 +67,7 @@ func (x *Exchange) features() clientFeatures {
 	return x.Session.clientFeatures()
 }
 
-// trackResponse returns what the client declared at initialize.
+// clientFeatures returns the features that the client declared in initialize.
 func (s *Session) clientFeatures() clientFeatures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,9 +77,9 @@ func (s *Session) clientFeatures() clientFeatures {
 	return s.features
 }
 
-// shownTo returns the server as a client sees it that can be asked something: in
-// its era where the server speaks both, and with its plain listing if that is
-// nothing of what this server may ask.
+// shownTo returns the entry for a client with these features: in the client's era where
+// the server speaks both, and without client features if the client supports none of
+// the requests that the server may send.
 func (s *backendEntry) shownTo(features clientFeatures) *backendEntry {
 	q := s.mount.Questions
 	if era := features.era(q); s.otherEra != nil && era != mcp.EraUnknown && era != s.listing.Era {
@@ -91,8 +91,8 @@ func (s *backendEntry) shownTo(features clientFeatures) *backendEntry {
 	return s
 }
 
-// newWithoutFeatures returns the server as it is to clients of which it may ask nothing,
-// nil where that is the same.
+// newWithoutFeatures returns the entry for clients without client features, nil where
+// it is the same.
 func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backendEntry {
 	if s.listing == nil || s.listing.Plain == nil {
 		return nil
@@ -106,8 +106,8 @@ func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backend
 	return p
 }
 
-// newOtherEra returns the server as it is to clients of the era that its listing is not
-// of, nil where it speaks one alone.
+// newOtherEra returns the entry for clients of the other era than the listing's, nil
+// where the server speaks only one.
 func (s *backendEntry) newOtherEra(ids map[CapabilityKey]string) *backendEntry {
 	if s.listing == nil || s.listing.Eras < 2 {
 		return nil
@@ -122,7 +122,7 @@ func (s *backendEntry) newOtherEra(ids map[CapabilityKey]string) *backendEntry {
 	return t
 }
 
-// base returns the server as its listing of its own is, whose twin it may be.
+// base returns the entry that this one is the otherEra of, or itself.
 func (s *backendEntry) base() *backendEntry {
 	if s != nil && s.otherEraOf != nil {
 		return s.otherEraOf
@@ -130,7 +130,7 @@ func (s *backendEntry) base() *backendEntry {
 	return s
 }
 
-// otherListings are the listings of a server that are not the one given.
+// otherListings returns the other listings of a server.
 func otherListings(l *mcp.Listing) (others []*mcp.Listing) {
 	if l == nil {
 		return nil
@@ -143,14 +143,14 @@ func otherListings(l *mcp.Listing) (others []*mcp.Listing) {
 	return others
 }
 
-// listings are all listings of the server: each takes part in giving names.
+// listings are all listings of the server. Each takes part in the assignment of names.
 func (s *backendEntry) listings() []*mcp.Listing {
 	return append([]*mcp.Listing{s.listing}, otherListings(s.listing)...)
 }
 
-// sharedDefinitions returns another listing of a server with the definitions of
-// the full one wherever both have a capability: the catalog accepts one for each.
-// same tells that nothing else is different.
+// sharedDefinitions returns own with the definitions of full wherever both have a
+// capability: the catalog accepts one definition of each. same means that nothing else
+// differs.
 func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
 	plain, same = own, bytes.Equal(full.Capabilities, own.Capabilities) && full.Instructions == own.Instructions
 	for _, kind := range mcp.Kinds {
@@ -176,12 +176,11 @@ func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
 	return plain, same
 }
 
-// catalogs are the catalogs of all clients, by what they can be asked. Those
-// that are the same are one.
+// catalogs are the catalogs by client features. Equal ones share a pointer.
 type catalogs [modernFeatures + 1]*Catalog
 
-// newCatalogs merges what the backends offer, once for every set of listings that
-// their servers show.
+// newCatalogs merges the lists of the backends, once for every set of listings that
+// clients see.
 func newCatalogs(servers []*backendEntry) (all catalogs) {
 	made := make(map[string]*Catalog)
 	for features := range all {
@@ -204,15 +203,13 @@ func newCatalogs(servers []*backendEntry) (all catalogs) {
 	return all
 }
 
-// varies tells whether some clients are shown other lists than others because of
-// what they can be asked.
+// varies reports whether lists depend on client features.
 func (s *Snapshot) varies() bool {
 	return s.byFeatures[0] != s.byFeatures[allFeatures] || s.byFeatures[allFeatures] != s.byFeatures[modernFeatures]
 }
 
-// Catalog returns what the requests of a client are resolved in, and listed
-// from: the catalog of everyone, or the one of those who can be asked as little,
-// or the caller's own where there is one.
+// Catalog returns the catalog that a client's requests use: its own where there is one,
+// or the one for its features.
 func (s *Snapshot) Catalog(x *Exchange) *Catalog {
 	if !s.varies() {
 		return s.catalogOf(x.Identity, modernFeatures)
@@ -220,7 +217,7 @@ func (s *Snapshot) Catalog(x *Exchange) *Catalog {
 	return s.catalogOf(x.Identity, x.features())
 }
 
-// catalogOf is [Snapshot.Catalog] for a caller who can be asked something.
+// catalogOf is [Snapshot.Catalog] for a caller with these features.
 func (s *Snapshot) catalogOf(id *gate.Identity, features clientFeatures) *Catalog {
 	if own := s.overlays[id.Key()]; own != nil {
 		return own
@@ -231,8 +228,7 @@ func (s *Snapshot) catalogOf(id *gate.Identity, features clientFeatures) *Catalo
 	return s.catalog
 }
 
-// everyCatalog are the different catalogs by what clients can be asked, the full
-// one first.
+// everyCatalog returns the distinct catalogs by client features, the full one first.
 func (s *Snapshot) everyCatalog() []*Catalog {
 	all := []*Catalog{s.catalog}
 	for _, c := range s.byFeatures {
@@ -243,7 +239,7 @@ func (s *Snapshot) everyCatalog() []*Catalog {
 	return all
 }
 
-// names returns the exposed names in all catalogs, those of one kind together.
+// names returns the exposed names in all catalogs, grouped by kind.
 func (s *Snapshot) names() []string {
 	all := s.everyCatalog()
 	if len(all) == 1 {
@@ -257,8 +253,8 @@ func (s *Snapshot) names() []string {
 	return slices.Compact(names)
 }
 
-// resolve returns the route of an exposed name for whichever client is shown it,
-// nil when nobody is.
+// resolve returns the route of an exposed name in any client's catalog, nil when none
+// has it.
 func (s *Snapshot) resolve(id *gate.Identity, kind mcp.Kind, name string, scope Scope) *Route {
 	if r := s.catalogOf(id, modernFeatures).resolve(kind, name, scope); r != nil {
 		return r

@@ -11,38 +11,37 @@ import (
 )
 
 const (
-	// firstListBrief is how long a first list waits for a client that is told of changes
-	// for certain, and what is no list.
+	// firstListBrief is how long a request waits that is no list, or whose client is
+	// told of changes anyway.
 	firstListBrief = 400 * time.Millisecond
-	// firstListQuiet is how long it waits for the next server once something is known. Where
-	// the last one took longer itself, it waits that long: the machine is slow.
+	// firstListQuiet is how long a first list waits for the next server once something
+	// is known. It waits longer where the last server took longer: the machine is slow.
 	firstListQuiet = 2 * time.Second
 )
 
-// firstLists holds the first lists after the start back while servers are starting of
-// which nothing is known: a client that lists once sees no more than what it is
-// answered then (docs/adr/0005). Each server is waited for once. The zero value waits
-// for nothing.
+// firstLists delays the first lists after a start while servers are starting whose
+// lists are unknown. A client that lists only once never sees more than it gets then
+// (docs/adr/0005). Each server is waited for once. The zero value waits for nothing.
 type firstLists struct {
 	began       time.Time
 	long, quiet time.Duration
-	asked       bool           // a person has asked for the wait
-	timedOut    func([]string) // told who was waited for in vain; nil for nobody
+	asked       bool           // the user asked to wait
+	timedOut    func([]string) // gets the servers that did not start in time; nil for nobody
 
 	mu          sync.Mutex
 	over        bool
-	unknown     map[string]bool // servers that are starting and of which nothing is known
-	mayDownload bool            // one of them is a program that may be downloaded first
-	known       int             // of how many others something is known
-	lastChange  time.Time       // when that became more
-	changed     chan struct{}   // closed at the next news; nil while nobody waits
+	unknown     map[string]bool // servers that are starting and whose lists are unknown
+	mayDownload bool            // one of them may have to be downloaded first
+	known       int             // number of servers whose lists are known
+	lastChange  time.Time       // when known last grew
+	changed     chan struct{}   // closed at the next change; nil while nobody waits
 }
 
 func newFirstLists(limit time.Duration, missed func([]string)) *firstLists {
 	return &firstLists{began: time.Now(), long: max(0, limit), quiet: firstListQuiet, timedOut: missed, over: limit < 0}
 }
 
-// update takes account of what is known of the servers.
+// update takes over what is known of the servers.
 func (f *firstLists) update(servers []*backendEntry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +58,7 @@ func (f *firstLists) update(servers []*backendEntry) {
 				fetched = fetched || s.mount.Fetched
 			}
 		case listing != s.listing:
-			unknown[s.backend.Name()] = true // what it lists is on its way into a snapshot
+			unknown[s.backend.Name()] = true // its list is on the way into a snapshot
 		case listing != nil && !s.mount.Native:
 			known++
 		}
@@ -77,7 +76,7 @@ func (f *firstLists) update(servers []*backendEntry) {
 	f.wakeWaiters()
 }
 
-// wakeWaiters wakes those who wait; mu is held.
+// wakeWaiters wakes the waiting requests; mu is held.
 func (f *firstLists) wakeWaiters() {
 	if f.changed != nil {
 		close(f.changed)
@@ -85,8 +84,8 @@ func (f *firstLists) wakeWaiters() {
 	}
 }
 
-// wait returns when nothing is waited for any more that a request needs: one server, or
-// with an empty name all in scope. With brief it waits for a moment at most.
+// wait returns when everything that a request needs is known: one server, or all in
+// scope when server is empty. With brief it waits only a moment.
 func (f *firstLists) wait(ctx context.Context, server string, scope Scope, brief bool) {
 	for {
 		f.mu.Lock()
@@ -121,7 +120,7 @@ func (f *firstLists) wait(ctx context.Context, server string, scope Scope, brief
 	}
 }
 
-// end is when the wait ends whatever happens; mu is held.
+// end is when the wait ends at the latest; mu is held.
 func (f *firstLists) end(brief bool) time.Time {
 	moment, end := f.began.Add(min(firstListBrief, f.long)), f.began.Add(f.long)
 	switch {
@@ -139,7 +138,7 @@ func (f *firstLists) end(brief bool) time.Time {
 	return end
 }
 
-// pollNext returns what the next news closes; mu is held.
+// nextChange returns the channel that the next change closes; mu is held.
 func (f *firstLists) nextChange() <-chan struct{} {
 	if f.changed == nil {
 		f.changed = make(chan struct{})
@@ -147,7 +146,7 @@ func (f *firstLists) nextChange() <-chan struct{} {
 	return f.changed
 }
 
-// dependencies tells whether a server is waited for that a request needs; mu is held.
+// needs reports whether a request needs a server that is still starting; mu is held.
 func (f *firstLists) needs(server string, scope Scope) bool {
 	if server != "" {
 		return f.unknown[server]
@@ -158,32 +157,30 @@ func (f *firstLists) needs(server string, scope Scope) bool {
 	return len(f.unknown) > 0 || f.unknown == nil
 }
 
-// requireWait has everything wait that a person wants to, initialize too: what servers say of
-// themselves is told there and nowhere else.
+// requireWait makes all first lists wait as long as the user asked for, and initialize
+// too: only there are servers' instructions told.
 func (f *firstLists) requireWait(d time.Duration) { f.long, f.quiet, f.asked = d, d, true }
 
-// waitList holds a list back at the very start. A client that has said that it listens
-// to changes of the list is not kept: it is told what comes.
+// waitList delays a list during the start. A client that listens for changes of the
+// list does not wait: it is told of them.
 func (g *Gateway) waitList(ctx context.Context, x *Exchange, kind mcp.Kind) {
 	g.first.wait(ctx, "", x.Scope, !g.first.asked && x.Era == mcp.Modern && listensFor(g.listens.list(), x, kind))
 }
 
-// listensFor tells whether a caller has said that it listens to changes of a list.
+// listensFor reports whether a caller listens for changes of a list.
 func listensFor(all []*listen, x *Exchange, kind mcp.Kind) bool {
 	return slices.ContainsFunc(all, func(l *listen) bool {
 		return l.wants(kind.Changed()) && l.x.Scope == x.Scope && l.x.Identity.Key() == x.Identity.Key()
 	})
 }
 
-// waitCall holds a call back at the very start, while nothing is known of the server
-// that its name would be of.
+// waitCall delays a call during the start, while its server is unknown.
 func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Kind, name string) {
 	if from := g.snapshot.Load().Catalog(x).serverFor(kind, name, x.Scope); from != nil {
 		g.first.wait(ctx, from.backend.Name(), x.Scope, false)
 	}
 }
 
-// WaitFirst sets how long the first lists, and initialize, wait for servers of which
-// nothing is known, because a person wants that. It must be called before the gateway
-// serves.
+// WaitFirst sets how long first lists, and initialize, wait for starting servers
+// because the user wants that. Call it before the gateway serves.
 func (g *Gateway) WaitFirst(d time.Duration) { g.first.requireWait(d) }

@@ -17,14 +17,13 @@ import (
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
-// Gateway serves clients over all transports. Make one with [New], give it
-// something to serve with [Gateway.Apply] and keep it alive with
-// [Gateway.Run]. It is safe for concurrent use.
+// Gateway serves clients over all transports. Create one with [New], configure it with
+// [Gateway.Apply] and run it with [Gateway.Run]. It is safe for concurrent use.
 type Gateway struct {
 	opts       Options
 	log        *slog.Logger
-	serverInfo []byte // Implementation, raw
-	serverMeta []byte // the member of _meta that holds it
+	serverInfo []byte // Implementation object, raw JSON
+	serverMeta []byte // member of _meta with serverInfo, raw JSON
 	instance   string // prefix of call ids
 	calls      atomic.Uint64
 
@@ -48,7 +47,7 @@ type Gateway struct {
 
 	first *firstLists
 
-	life context.Context // of Run; ends all sessions
+	life context.Context // context of Run; ends all sessions
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 
@@ -101,13 +100,13 @@ func New(opts Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Implementation is how toolgate names itself to clients and servers.
+// Implementation is the object by which toolgate names itself to clients and servers.
 func Implementation(version string) []byte {
 	return fmt.Appendf(nil, `{"name":"toolgate","title":"toolgate","version":%s}`, mcp.Quote(version))
 }
 
-// Apply makes a configuration the one that is served. Requests that run keep
-// what they began with.
+// Apply puts a configuration into force. Requests under way keep the one that they
+// began with.
 func (g *Gateway) Apply(c Config) {
 	g.config.Store(&c)
 	g.principals.Resize(c.CallsPerPrincipal)
@@ -116,13 +115,13 @@ func (g *Gateway) Apply(c Config) {
 	g.publisher.rebuild(g.life)
 }
 
-// Changed takes the news that a backend's listing or status is another.
+// Changed reports that the listing or status of a backend has changed.
 func (g *Gateway) Changed(string) { g.markDirty() }
 
 func (g *Gateway) markDirty() { signal(g.dirty) }
 
-// Run keeps the catalog and the sessions until the context ends. Then it ends
-// every session and subscription and returns when their goroutines have ended.
+// Run maintains the catalog and the sessions until the context ends. It then ends every
+// session and subscription, and returns when their goroutines have ended.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.shutdown()
 	var views sync.WaitGroup
@@ -136,7 +135,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			return nil
 		case <-g.dirty:
 			g.publisher.rebuild(ctx)
-			select { // what follows at once is gathered into one more rebuild
+			select { // changes that follow at once share one more rebuild
 			case <-time.After(rebuildDelay):
 			case <-ctx.Done():
 				return nil
@@ -164,15 +163,15 @@ func (g *Gateway) shutdown() {
 	g.rounds.closeAll()
 }
 
-// Sessions returns how many legacy sessions are open.
+// Sessions returns the number of open legacy sessions.
 func (g *Gateway) Sessions() int { return g.sessions.count() }
 
-// newQueue is the queue of messages to one client.
+// newQueue returns the queue of messages to one client.
 func (g *Gateway) newQueue() *stream.Queue {
 	return stream.NewQueue(g.opts.Limits.Queue, g.opts.Limits.QueueBytes)
 }
 
-// signal leaves a token in a channel that holds one.
+// signal sends to a channel of capacity 1 without blocking.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

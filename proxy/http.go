@@ -17,22 +17,20 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// httpFront is the binding of the gateway to HTTP: both transports of MCP over it, who
-// may come in, and whether the gateway is ready.
+// httpFront is the HTTP binding: both HTTP transports of MCP, the admission of callers,
+// and the health endpoints.
 type httpFront struct{ g *Gateway }
 
-// Handler returns the HTTP side of the gateway: /mcp, /mcp/s/SERVER,
-// /mcp/c/CAPSULE, /sse with /message, /livez and /readyz, and the metadata of
-// [Options.Resource]. Paths are compared
-// exactly; nothing is cleaned or redirected, so that there is no second spelling
-// of a door.
+// Handler serves /mcp, /mcp/s/SERVER, /mcp/c/CAPSULE, /sse with /message, /livez and
+// /readyz, and the metadata of [Options.Resource]. Paths are compared exactly, never
+// cleaned or redirected, so that no endpoint has a second spelling.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.front.serveHTTP) }
 
-// NewServer returns an HTTP server with the limits that keep clients from holding
-// it. Streams set their own write deadlines. Of HTTP/2, which is spoken over TLS
-// alone, one connection has no more requests at once than a session has, and what
-// comes before anybody reads it is bounded: a sender that is not known is refused
-// without that. An answer never waits for a body that nobody reads.
+// NewServer returns an HTTP server whose limits keep clients from exhausting it.
+// Streams set their own write deadlines. HTTP/2 is spoken over TLS only. A connection
+// of it has at most as many concurrent requests as a session. The bytes that it buffers
+// before they are read are bounded: unknown senders are refused without reading them. A
+// response never waits for a body that nobody reads.
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           limit.WithoutUnread(h),
@@ -49,7 +47,7 @@ func NewServer(h http.Handler) *http.Server {
 
 func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
-	if r.URL.RawPath != "" { // spelled with escapes that it does not need
+	if r.URL.RawPath != "" { // has needless escapes
 		path = r.URL.RawPath
 	}
 	switch path {
@@ -60,7 +58,7 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		hf.readyz(w, r.URL.Query().Has("verbose"))
 		return
 	}
-	if hf.g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, to everyone and for every Host
+	if hf.g.opts.Resource.Serves(r.URL.EscapedPath()) { // public, for everyone and every Host
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 		hf.g.opts.Resource.ServeHTTP(w, r)
 		return
@@ -91,9 +89,9 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// viewsServer tells whether a caller has the endpoint of a server: it may view
-// something of it, or that cannot be told at the moment. Any other server is
-// none.
+// viewsServer reports whether the endpoint of a server exists for a caller: it may view
+// something of the server, or the gate cannot decide at the moment. For any other
+// caller there is no such endpoint.
 func (hf *httpFront) viewsServer(ctx context.Context, id *gate.Identity, server string) bool {
 	snap := hf.g.snapshot.Load()
 	for _, c := range append(snap.everyCatalog(), snap.catalogOf(id, modernFeatures)) {
@@ -111,7 +109,7 @@ func (hf *httpFront) viewsServer(ctx context.Context, id *gate.Identity, server 
 	return false
 }
 
-// holdsCapsule tells whether a caller has the endpoint of a capsule.
+// holdsCapsule reports whether the endpoint of a capsule exists for a caller.
 func (c *Config) holdsCapsule(id *gate.Identity, capsule string) bool {
 	return capsule != "" && c.Capsules != nil && c.Capsules.Holds(id, capsule)
 }
@@ -122,8 +120,8 @@ func writePlainText(w http.ResponseWriter, status int, word string) {
 	_, _ = io.WriteString(w, word+"\n")
 }
 
-// guard refuses requests that a web page sent through the user's browser: by
-// their Host, which DNS rebinding cannot forge, and by their Origin.
+// guard refuses requests that a web page made the user's browser send. It checks the
+// Host, which DNS rebinding cannot forge, and the Origin.
 func (hf *httpFront) guard(w http.ResponseWriter, r *http.Request) bool {
 	if !hf.g.opts.AnyHost && !allowedHost(r.Host, hf.g.opts.Hosts) {
 		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
@@ -154,8 +152,8 @@ func (hf *httpFront) guard(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// paramHeaders returns the Mcp-Param-* headers that a page asks leave to send;
-// no list can name those of all tools.
+// paramHeaders returns the Mcp-Param-* headers that a page asks to send. No list can
+// name those of all tools.
 func paramHeaders(h http.Header) []string {
 	var out []string
 	for name := range strings.SplitSeq(h.Get("Access-Control-Request-Headers"), ",") {
@@ -171,7 +169,7 @@ func allowedHost(host string, also []string) bool {
 	name := host
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		if n, bad := strconv.ParseUint(port, 10, 16); bad != nil || n == 0 || port[0] == '+' {
-			return false // "127.0.0.1:7777.evil.example" has the form
+			return false // "127.0.0.1:7777.evil.example" has the form of host:port
 		}
 		name = h
 	}
@@ -195,9 +193,9 @@ func loopbackName(name string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// allowedOrigin accepts configured origins and the gateway's own. Any other page of
-// this machine is accepted where callers authenticate: elsewhere whatever page a
-// development server shows could call every tool as the local user.
+// allowedOrigin accepts configured origins and the gateway's own. Where callers
+// authenticate it also accepts any page of this machine. Without authentication, any
+// page of a local development server could call every tool as the local user.
 func (hf *httpFront) allowedOrigin(origin, own string) bool {
 	for _, a := range hf.g.opts.Origins {
 		if strings.EqualFold(a, origin) {
@@ -211,8 +209,8 @@ func (hf *httpFront) allowedOrigin(origin, own string) bool {
 	return hf.g.opts.LocalOrigins || strings.EqualFold(host, own)
 }
 
-// checkHeaders checks what the headers of a POST say of its body and of the
-// answer that it wants, in the order in which clients are told, or answers.
+// checkHeaders checks the headers of a POST that describe its body and the wanted
+// response, in the order in which errors are reported.
 func (hf *httpFront) checkHeaders(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.ContentLength > int64(hf.g.opts.Limits.Body):
@@ -228,8 +226,8 @@ func (hf *httpFront) checkHeaders(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// readMessage reads the body of a POST within its limits, or answers. Its memory
-// counts until the claim is released.
+// readMessage reads the body of a POST within its limits, or answers the request. The
+// claim counts the memory of the body until it is released.
 func (hf *httpFront) readMessage(w http.ResponseWriter, r *http.Request, claim *limit.Claim) ([]byte, bool) {
 	body, err := claim.Read(r.Body, r.ContentLength, int64(hf.g.opts.Limits.Body))
 	switch {
@@ -238,7 +236,7 @@ func (hf *httpFront) readMessage(w http.ResponseWriter, r *http.Request, claim *
 	case errors.Is(err, limit.ErrTooLarge):
 		tooLarge(w, hf.g.opts.Limits.Body)
 	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrScarce):
-		w.Header().Set("Connection", "close") // what is still to come is not read
+		w.Header().Set("Connection", "close") // the rest is not read
 		writeBusy(w, "", noRoom(err))
 	default:
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeParse, "Parse error: the body could not be read"))
@@ -267,8 +265,8 @@ func jsonContent(value string) bool {
 	return err == nil && kind == "application/json"
 }
 
-// serveStreamable serves the streamable HTTP transport in all revisions on one
-// URL: 2026-07-28 request by request, the legacy ones with sessions.
+// serveStreamable serves the streamable HTTP transport of all revisions on one URL:
+// 2026-07-28 request by request, the legacy revisions with sessions.
 func (hf *httpFront) serveStreamable(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	switch r.Method {
 	case http.MethodPost:
@@ -316,10 +314,10 @@ func (hf *httpFront) parseLimits() mcp.Limits {
 	return mcp.Limits{Depth: hf.g.opts.Limits.Depth, Values: maxMessageValues}
 }
 
-// maxMessageValues bounds the values of what one client sends at once. What is made
-// of a value in between, for rules and schemas, is a hundred times its text: this
-// bounds that before anything is made, for callers of whom nothing is asked as well.
-// Results of servers, which are copied as they are, have no such bound.
+// maxMessageValues bounds the number of JSON values in one message. Rules and schemas
+// decode a value into a hundred times the memory of its text. The bound holds before
+// anything is decoded, also for callers without authentication. Results of servers are
+// copied as bytes and have no such bound.
 const maxMessageValues = 100_000
 
 func asFault(err error) *mcp.Error {
@@ -329,15 +327,15 @@ func asFault(err error) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInternal, "Internal error")
 }
 
-// modern tells whether a message is of the modern era: its header names such a
+// modern reports whether a message is of the modern era: its header names such a
 // revision, or its _meta names any.
 func modern(h http.Header, msg *mcp.Message) bool {
 	return mcp.Version(h.Get(mcp.HeaderVersion)).Era() == mcp.Modern && !strings.HasPrefix(h.Get(mcp.HeaderVersion), "v") ||
 		msg.Meta(mcp.MetaVersion) != nil
 }
 
-// serveModern serves one message of 2026-07-28: everything that it needs is in
-// it, and closing the connection cancels it.
+// serveModern serves one message of 2026-07-28. The message is complete in itself, and
+// closing the connection cancels it.
 func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
 	switch msg.Kind {
 	case mcp.KindRequest:
@@ -357,7 +355,7 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 	if fault == nil {
 		fault = x.modernMeta()
 	}
-	if fault == nil && methods[msg.Method].modern { // what is not served has no headers to compare
+	if fault == nil && methods[msg.Method].modern { // an unknown method has no headers to compare
 		fault = checkMirrors(r.Header, &msg)
 	}
 	if fault != nil {
@@ -375,8 +373,8 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 	answer.finish(msg.ID, got, got.httpStatus())
 }
 
-// checkVersion compares the version header with the body and refuses what is
-// not served (2026-07-28 streamable HTTP, Protocol Version Header).
+// checkVersion compares the version header with the body and refuses unsupported
+// revisions (2026-07-28 streamable HTTP, Protocol Version Header).
 func checkVersion(h http.Header, msg *mcp.Message) *mcp.Error {
 	meta := msg.Meta(mcp.MetaVersion)
 	version, err := mcp.Unquote(meta)
@@ -392,8 +390,8 @@ func checkVersion(h http.Header, msg *mcp.Message) *mcp.Error {
 	return unsupported(version)
 }
 
-// checkMirrors compares the headers that mirror the body (2026-07-28 streamable
-// HTTP, Server Validation). Those of arguments are compared behind the gate.
+// checkMirrors compares the headers that mirror the body (2026-07-28 streamable HTTP,
+// Server Validation). Headers that mirror arguments are compared later, after the gate.
 func checkMirrors(h http.Header, msg *mcp.Message) *mcp.Error {
 	if fault := mcp.CheckNamed(h, mcp.HeaderMethod, msg.Method); fault != nil {
 		return fault
@@ -415,8 +413,7 @@ func checkMirrors(h http.Header, msg *mcp.Message) *mcp.Error {
 	return nil
 }
 
-// unsupported is the refusal of a revision that is not served without a
-// handshake.
+// unsupported is the refusal of a revision that is not served without initialize.
 func unsupported(version string) *mcp.Error {
 	if v := mcp.Version(version); v.Supported() && v.Era() == mcp.Modern {
 		return nil
@@ -427,8 +424,8 @@ func unsupported(version string) *mcp.Error {
 	return fault
 }
 
-// modernMeta reads what a modern request says of its client (2026-07-28 basic,
-// Per-request protocol fields).
+// modernMeta reads the client's description of itself from a modern request (2026-07-28
+// basic, Per-request protocol fields).
 func (x *Exchange) modernMeta() *mcp.Error {
 	version, err := mcp.Unquote(x.Message.Meta(mcp.MetaVersion))
 	if err != nil {

@@ -51,17 +51,16 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 	}
 	defer hf.g.inFlight.trackResponse(msg.Method)()
 	answer := hf.newHTTPResponse(w, r, s, id)
-	// A client that goes away does not cancel its request: it may come back
-	// for the answer, and says so explicitly when it gives up.
+	// A disconnect does not cancel the request: the client may come back for the
+	// response, and cancels explicitly when it gives up.
 	ctx := context.WithoutCancel(r.Context())
 	if !revalidated(r.Context()) {
 		answer.finish(msg.ID, s.post(ctx, id, msg, answer), http.StatusOK)
 		return
 	}
-	// A client that is not let in any more may come back too, with what lets it
-	// in.
+	// A client that has lost its access may come back too, with a new credential.
 	answered := make(chan struct{})
-	hf.g.wg.Go(func() { // ends with the request, or with its session
+	hf.g.wg.Go(func() { // ends with the request or its session
 		defer close(answered)
 		answer.finish(msg.ID, s.postSafely(ctx, id, msg, answer), http.StatusOK)
 	})
@@ -76,8 +75,7 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 	}
 }
 
-// postSafely is post in a goroutine of its own, where a panic would end the
-// gateway.
+// postSafely is post for a goroutine of its own, where a panic would end the gateway.
 func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Message, w responder) (got response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -89,7 +87,7 @@ func (s *Session) postSafely(ctx context.Context, id *gate.Identity, msg mcp.Mes
 
 // legacyInitialize opens a session.
 func (hf *httpFront) legacyInitialize(w http.ResponseWriter, id *gate.Identity, scope Scope, msg *mcp.Message) {
-	if fault := checkInitialize(msg); fault != nil { // which makes nobody's session make room
+	if fault := checkInitialize(msg); fault != nil { // before another session has to make room
 		hf.g.opts.Metrics.served(mcp.MethodInitialize, "http", time.Now(), true)
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
@@ -111,8 +109,8 @@ func (hf *httpFront) legacyInitialize(w http.ResponseWriter, id *gate.Identity, 
 	writeJSON(w, http.StatusOK, head, body, tail)
 }
 
-// legacySession returns the session that a request names, or answers. The caller
-// holds the session and releases it.
+// legacySession returns the session that a request names, or answers the request. The
+// caller holds the session and must release it.
 func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msgID mcp.ID) *Session {
 	named := r.Header[mcp.HeaderSession]
 	if len(named) != 1 {
@@ -143,7 +141,7 @@ func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *g
 	return s
 }
 
-// post serves one request of the session that came by a POST, or in a batch.
+// post serves one request of the session that came in a POST or in a batch.
 func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w responder) response {
 	x := s.exchange(id, msg, w)
 	ctx, done, err := s.begin(parent, msg.ID)
@@ -156,9 +154,9 @@ func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Messag
 	return s.serve(ctx, x)
 }
 
-// execute is a request of an identity in the session's own revision. What the
-// request may do is decided by the credential that it came with, and by no other
-// request of the session.
+// exchange returns a request of an identity in the session's revision. Only the
+// credential of this request decides what it may do, never another request of the
+// session.
 func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w responder) *Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,14 +164,13 @@ func (s *Session) exchange(id *gate.Identity, msg mcp.Message, w responder) *Exc
 		Message: msg, Identity: id, Scope: s.scope, Era: mcp.Legacy, Version: s.version, Transport: s.transport,
 		Session: s, Capabilities: s.capabilities, ClientInfo: s.clientInfo, LogLevel: s.level, responder: w,
 	}
-	if _, batch := w.(batchResponder); batch { // in which the client cannot be asked
+	if _, batch := w.(batchResponder); batch { // a client cannot be asked during a batch
 		x.Capabilities = nil
 	}
 	return x
 }
 
-// beforeInitialize tells what is wrong with a legacy request that comes before
-// initialize.
+// beforeInitialize returns an error for a legacy request that comes before initialize.
 func (x *Exchange) beforeInitialize() error {
 	if x.Version != "" || x.Message.Method == mcp.MethodPing || x.Message.Method == mcp.MethodInitialize {
 		return nil
@@ -181,7 +178,7 @@ func (x *Exchange) beforeInitialize() error {
 	return errUninitialized
 }
 
-// entryFor answers one request that has begun.
+// serve answers one request that has begun.
 func (s *Session) serve(ctx context.Context, x *Exchange) response {
 	if x.Era == mcp.Modern {
 		return s.g.serveRequest(ctx, x)
@@ -195,8 +192,8 @@ func (s *Session) serve(ctx context.Context, x *Exchange) response {
 	return s.g.serveRequest(ctx, x)
 }
 
-// legacyStream serves the standalone stream of a session: what the server says
-// outside of any request.
+// legacyStream serves the standalone stream of a session, for messages outside of
+// requests.
 func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if r.Header.Get(mcp.HeaderSession) == "" {
 		w.Header().Set("Allow", "POST")
@@ -232,7 +229,7 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 	hf.stream(ctx, w, box)
 }
 
-// awaitLegacyTask ends a session at the wish of its client.
+// legacyEnd ends a session at the request of its client.
 func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if s := hf.legacySession(w, r, id, scope, ""); s != nil {
 		defer s.release()
@@ -241,7 +238,7 @@ func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.
 	}
 }
 
-// legacyBatch serves a JSON-RPC batch, which 2025-03-26 alone has.
+// legacyBatch serves a JSON-RPC batch, which only 2025-03-26 has.
 func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, body []byte) {
 	if r.Header.Get(mcp.HeaderSession) == "" {
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a batch needs a session of 2025-03-26"))
@@ -269,7 +266,7 @@ func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gat
 
 var errNoBatch = mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: only 2025-03-26 has batches")
 
-// batch serves all messages of a batch at once and returns the answers as one
+// batch serves all messages of a batch concurrently and returns the responses as one
 // array, nil when there are none.
 func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w responder) ([]byte, error) {
 	s.mu.Lock()
@@ -290,7 +287,7 @@ func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w r
 		case err != nil:
 			answers[i] = mcp.AppendFault(nil, msg.ID, asFault(err))
 		case msg.Kind != mcp.KindRequest:
-			_ = s.received(id, msg) // a batch answers requests alone
+			_ = s.received(id, msg) // a batch response holds no errors for notifications
 		case msg.Method == mcp.MethodInitialize:
 			answers[i] = mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: initialize in a batch"))
 		default:
@@ -322,13 +319,14 @@ func (s *Session) batch(ctx context.Context, id *gate.Identity, body []byte, w r
 	return out, nil
 }
 
-// batchResponder is the way of a batch, whose one answer holds no notifications.
+// batchResponder is the responder of a batch, whose response has no place for
+// notifications and questions.
 type batchResponder struct{}
 
 func (batchResponder) notify([]byte)                    {}
 func (batchResponder) ask(context.Context, []byte) bool { return false }
 
-// eventID names an event of a session's answer to its client alone.
+// eventID returns the id of an event. It is bound to the session and its principal.
 func (hf *httpFront) eventID(s *Session, kept int64, event int) string {
 	id, err := hf.g.opts.Keys.Seal(seal.Event, eventContext(s), fmt.Appendf(nil, "%d.%d", kept, event))
 	if err != nil {
@@ -339,12 +337,12 @@ func (hf *httpFront) eventID(s *Session, kept int64, event int) string {
 
 func eventContext(s *Session) string { return s.principal + "\x00" + s.id }
 
-// resume serves a GET with Last-Event-ID: the rest of an answer, from its kept
-// events and then as it grows. It is for who has the rights of the request.
+// resume serves a GET with Last-Event-ID: the rest of a response, first the stored
+// events and then new ones. The caller must have the rights of the original request.
 func (hf *httpFront) resume(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity, last string) error {
 	text, err := hf.g.opts.Keys.Open(seal.Event, eventContext(s), last)
 	if err != nil {
-		hf.g.log.Info("an event id is refused that was not made for this session", "principal", s.principal, "session", s.auditID)
+		hf.g.log.Info("refused an event id that was not made for this session", "principal", s.principal, "session", s.auditID)
 		return stream.ErrGone
 	}
 	left, right, _ := strings.Cut(string(text), ".")
@@ -395,8 +393,8 @@ func (hf *httpFront) resume(w http.ResponseWriter, r *http.Request, s *Session, 
 	return nil
 }
 
-// identified returns an event of a stream with its id, complete. Its message is
-// one line already; nil is the event that opens a stream.
+// identified returns a complete event with its id. message is one line already; nil
+// stands for the event that opens a stream.
 func (hf *httpFront) identified(s *Session, kept int64, n int, message []byte) []byte {
 	out := append([]byte("id: "), hf.eventID(s, kept, n)...)
 	if message == nil {

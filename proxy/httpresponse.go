@@ -20,20 +20,20 @@ import (
 // writeTimeout bounds one write to a client over HTTP.
 const writeTimeout = 30 * time.Second
 
-// httpResponse is the answer to one POST. It is held back until it is there, so
-// that it can go out as plain JSON; a first notification, or the end of the
-// wait, makes it a stream of events.
+// httpResponse is the response to one POST. It is held back until it is complete, so
+// that it can go out as plain JSON. A first notification, or the end of the wait, turns
+// it into a stream of events.
 type httpResponse struct {
 	g *Gateway
 	w http.ResponseWriter
 	r *http.Request
 	s *Session // of a legacy client, whose stream can be resumed; else nil
-	// id is whose request it is.
+	// id is the caller of the request.
 	id *gate.Identity
 
 	mu        sync.Mutex
 	timer     *time.Timer
-	kept      *stream.Stream // what the stream said, once it has begun
+	kept      *stream.Stream // the events of the stream, for a client that resumes it
 	streaming bool
 	finished  bool
 	broken    bool // the client is gone
@@ -41,13 +41,14 @@ type httpResponse struct {
 
 func (hf *httpFront) newHTTPResponse(w http.ResponseWriter, r *http.Request, s *Session, id *gate.Identity) *httpResponse {
 	a := &httpResponse{g: hf.g, w: w, r: r, s: s, id: id}
-	a.mu.Lock() // the tick reads the timer
+	a.mu.Lock() // tick reads the timer
 	defer a.mu.Unlock()
 	a.timer = time.AfterFunc(hf.g.opts.Limits.JSONWait, a.tick)
 	return a
 }
 
-// tick begins the stream when the wait is over, and keeps it alive after.
+// tick begins the stream when the wait is over. From then on it sends comments that
+// keep the stream alive.
 func (a *httpResponse) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +61,7 @@ func (a *httpResponse) tick() {
 	a.write([]byte(":\n\n"))
 }
 
-// begin sends the headers of a stream; mu is held.
+// begin sends the headers of the stream; mu is held.
 func (a *httpResponse) begin() {
 	a.streaming = true
 	streamHeaders(a.w.Header())
@@ -74,8 +75,8 @@ func (a *httpResponse) begin() {
 	}
 }
 
-// event sends one message of the stream and keeps it for a client that comes
-// back; mu is held. A nil message opens a stream that can be resumed.
+// event sends one message and stores it for a client that resumes the stream; mu is
+// held. A nil message opens a stream that can be resumed.
 func (a *httpResponse) event(message []byte, last bool) {
 	if a.kept == nil {
 		a.write(eventStart, message, eventEnd)
@@ -91,7 +92,7 @@ func streamHeaders(h http.Header) {
 	h["X-Accel-Buffering"] = []string{"no"}
 }
 
-// write sends bytes of the stream at once; mu is held.
+// write sends bytes of the stream and flushes them; mu is held.
 func (a *httpResponse) write(parts ...[]byte) {
 	if a.broken {
 		return
@@ -115,10 +116,10 @@ var (
 	eventEnd   = []byte("\n\n")
 )
 
-// notify implements [resume].
+// notify implements [responder].
 func (a *httpResponse) notify(raw []byte) { a.send(raw) }
 
-// requireWait implements [resume].
+// ask implements [responder].
 func (a *httpResponse) ask(_ context.Context, raw []byte) bool { return a.send(raw) }
 
 func (a *httpResponse) send(raw []byte) bool {
@@ -134,8 +135,8 @@ func (a *httpResponse) send(raw []byte) bool {
 	return !a.broken || a.kept != nil
 }
 
-// oneLine returns a message without line breaks, which an event could not
-// carry in one data line.
+// oneLine returns a message without line breaks, which the data line of an event cannot
+// hold.
 func oneLine(raw []byte) []byte {
 	if mcp.Compact(raw) {
 		return raw
@@ -143,7 +144,7 @@ func oneLine(raw []byte) []byte {
 	return mcp.AppendLine(make([]byte, 0, len(raw)), raw)
 }
 
-// finish sends the answer itself.
+// finish sends the response.
 func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +162,7 @@ func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 			a.kept.End()
 		}
 		if !a.streaming {
-			a.w.WriteHeader(http.StatusAccepted) // cancelled: there is no answer
+			a.w.WriteHeader(http.StatusAccepted) // cancelled: there is no response
 		}
 		return
 	}
@@ -177,9 +178,9 @@ func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 	writeJSON(a.w, status, head, body, tail)
 }
 
-// leave lets go of the client while its request goes on: what is said from now
-// on is kept for a stream that resumes this one, where there can be one. Nothing
-// is written after it.
+// leave detaches the client while its request goes on. Later messages are stored for a
+// stream that resumes this one, where it can be resumed. Nothing is written to the
+// client after it.
 func (a *httpResponse) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +191,7 @@ func (a *httpResponse) leave() {
 	a.timer.Stop()
 }
 
-// envelope returns the parts of an answer; a large result is not copied.
+// envelope returns the parts of a response. A large result is not copied.
 func envelope(id mcp.ID, r *response) (head, body, tail []byte) {
 	if r.fault != nil {
 		return mcp.AppendFault(nil, id, r.fault), nil, nil
@@ -224,14 +225,14 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	}
 }
 
-// writeFault sends a refusal of the binding itself. Every refusal is a JSON-RPC
-// body: clients decide by it whether to try another era.
+// writeFault refuses a request before it is dispatched. The body is always JSON-RPC:
+// clients decide by it whether to try another era.
 func writeFault(w http.ResponseWriter, status int, id mcp.ID, fault *mcp.Error) {
 	writeJSON(w, status, mcp.AppendFault(nil, id, fault))
 }
 
-// writeBusy answers an HTTP request of which there are too many, or for which
-// there is no room. The error is a [*refusal.Error].
+// writeBusy answers a request that exceeds a rate or finds no room. err is a
+// [*refusal.Error].
 func writeBusy(w http.ResponseWriter, id mcp.ID, err error) {
 	var e *refusal.Error
 	if !errors.As(err, &e) {
@@ -246,7 +247,8 @@ func writeBusy(w http.ResponseWriter, id mcp.ID, err error) {
 	writeFault(w, status, id, e.Fault())
 }
 
-// event returns the parts of an event. What has an id is an event already.
+// event returns the parts of an event. A raw that begins with an id line is an event
+// already.
 func event(raw []byte) [][]byte {
 	if len(raw) > 0 && raw[0] != '{' && raw[0] != '[' {
 		return [][]byte{raw}
@@ -254,8 +256,8 @@ func event(raw []byte) [][]byte {
 	return [][]byte{eventStart, oneLine(raw), eventEnd}
 }
 
-// stream is a long-lived stream of events that one goroutine writes: the GET
-// stream of a session or the stream of the HTTP+SSE transport.
+// stream writes a long-lived stream of events: the GET stream of a session or the
+// stream of the HTTP+SSE transport.
 func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *stream.Queue, first ...[]byte) {
 	rc := http.NewResponseController(w)
 	streamHeaders(w.Header())
@@ -284,7 +286,7 @@ func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *str
 		case <-alive.C:
 			ok = write([]byte(":\n\n"))
 		case <-ctx.Done():
-			for raw := box.Take(); raw != nil; raw = box.Take() { // what was said before the end
+			for raw := box.Take(); raw != nil; raw = box.Take() { // messages queued before the end
 				if !write(event(raw)...) {
 					return
 				}

@@ -12,10 +12,10 @@ import (
 
 // RunningCall is a call that has passed the gate and has not ended.
 type RunningCall struct {
-	// Request is what the gate was asked, without the arguments.
+	// Request is the question to the gate, without the arguments.
 	gate.Request
-	// Listed is what is called as its server listed it; nil where it does not
-	// list it.
+	// Listed is the definition of what is called, as its server listed it; nil where it
+	// is not listed.
 	Listed []byte
 }
 
@@ -23,13 +23,13 @@ type RunningCall struct {
 type inFlight struct {
 	mu        sync.Mutex
 	all       map[*RunningCall]context.CancelCauseFunc
-	unwritten int           // requests whose answer is not written yet, of those that may be calls
-	empty     chan struct{} // closed when the last one has ended and none may begin; nil while they may
+	unwritten int           // requests that may be calls and whose response is not written yet
+	empty     chan struct{} // closed when the last call has ended and none may begin; nil while calls may begin
 }
 
-// trackResponse notes a request of which the answer is written before the returned function
-// is called: a call that has ended is not over for its client before. What comes when
-// the gateway is about to end is not waited for, and neither is what stays open.
+// trackResponse registers a request until its response is written: for its client a
+// call is not over before. Requests that come while the gateway shuts down are not
+// waited for, and neither are streams that stay open.
 func (f *inFlight) trackResponse(method string) (written func()) {
 	if method == mcp.MethodListen {
 		return func() {}
@@ -48,10 +48,10 @@ func (f *inFlight) trackResponse(method string) (written func()) {
 	}
 }
 
-// begin notes a call until it is done. Its context ends with it, or before
-// where it is cancelled. A call is noted before it is held against the mode in
-// force, so that each is seen by a change of that or sees it. None begins once the
-// gateway is about to end.
+// begin registers a call until done is called. The context of the call ends then, or
+// when the call is cancelled. A call is registered before the mode in force is checked,
+// so that either this check or CancelCalls sees a change of the mode. No call begins
+// while the gateway shuts down.
 func (f *inFlight) begin(c *call) (context.Context, func(), error) {
 	running := &RunningCall{Request: c.route.question(gate.Call, c.x.Identity, c.x.Scope), Listed: c.route.item}
 	c.running = running
@@ -63,13 +63,13 @@ func (f *inFlight) begin(c *call) (context.Context, func(), error) {
 	return ctx, func() {
 		f.forget(running)
 		if why := context.Cause(ctx); why != nil && c.waits && c.suspended != nil {
-			c.suspended.cancel(why) // it was cancelled when its round was over and it did not wait for the next yet
+			c.suspended.cancel(why) // it was cancelled between its rounds, before it waited for the next
 		}
 		cancel(context.Canceled)
 	}, nil
 }
 
-// note takes a call in, unless none may begin.
+// note registers a call, unless none may begin.
 func (f *inFlight) note(call *RunningCall, cancel context.CancelCauseFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *inFlight) forget(call *RunningCall) {
 	f.signalIfEmpty()
 }
 
-// signalIfEmpty tells whoever waits when there is no call left, and no answer to be written; mu
+// signalIfEmpty wakes shutdown when no call is left and every response is written; mu
 // is held.
 func (f *inFlight) signalIfEmpty() {
 	if f.empty == nil || len(f.all) > 0 || f.unwritten > 0 {
@@ -103,8 +103,8 @@ func (f *inFlight) signalIfEmpty() {
 	}
 }
 
-// close lets no call begin any more, and returns what is closed when the last one
-// has ended and its answer is written.
+// close lets no call begin any more. The returned channel is closed when the last call
+// has ended and its response is written.
 func (f *inFlight) close() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,10 +115,9 @@ func (f *inFlight) close() <-chan struct{} {
 	return f.empty
 }
 
-// CancelCalls ends the calls under way for which which returns a refusal, with
-// that as their answer, and returns how many they were. Calls that wait for
-// their client's answers are among them. which is called without a lock that a
-// call needs to begin.
+// CancelCalls cancels the calls under way for which which returns a refusal, and
+// answers them with it. It returns their number. Calls that wait for input from their
+// clients are included. which is called without any lock that a call needs to begin.
 func (g *Gateway) CancelCalls(which func(*RunningCall) *refusal.Error) int {
 	n := 0
 	for call, cancel := range g.inFlight.list() {
@@ -136,15 +135,14 @@ func (g *Gateway) CancelCalls(which func(*RunningCall) *refusal.Error) int {
 	return n
 }
 
-// list returns the calls that are noted now, with what ends them.
+// list returns the registered calls with their cancel functions.
 func (f *inFlight) list() map[*RunningCall]context.CancelCauseFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.all)
 }
 
-// waiting returns the calls that a server still works on while their client is
-// asked.
+// waiting returns the calls that a server still works on while their client is asked.
 func (r *roundTrips) waiting() map[*RunningCall]*suspended {
 	r.mu.Lock()
 	defer r.mu.Unlock()

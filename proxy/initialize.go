@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// initialize answers the handshake of a legacy client and makes its session
+// initialize answers the initialize request of a legacy client and makes its session
 // ready (2025-11-25 basic/lifecycle).
 func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (answer response) {
 	began := time.Now()
@@ -39,7 +39,7 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 		return errorResponse(mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: the session is initialized already"))
 	}
 	s.version, s.ready = version, true
-	// Copies: the message holds the memory of the whole request.
+	// Copies, because msg shares the memory of the whole request.
 	s.capabilities, s.features = append([]byte(nil), capabilities...), features
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
@@ -54,7 +54,7 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	return response{result: append(out, '}')}
 }
 
-// checkInitialize tells what is wrong with the params of a handshake.
+// checkInitialize validates the params of initialize.
 func checkInitialize(msg *mcp.Message) *mcp.Error {
 	if fault := checkMeta(msg); fault != nil {
 		return fault
@@ -68,8 +68,8 @@ func checkInitialize(msg *mcp.Message) *mcp.Error {
 	return nil
 }
 
-// discover answers server/discover (2026-07-28 server/discover) from what is
-// known; no server is asked.
+// discover answers server/discover (2026-07-28 server/discover) from what is known. No
+// server is asked.
 func discover(g *Gateway, ctx context.Context, x *Exchange) response {
 	if err := g.requests.Take(limit.Initializes, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
@@ -85,15 +85,16 @@ func discover(g *Gateway, ctx context.Context, x *Exchange) response {
 	return response{result: append(g.appendCaching(out, discoverTTL), '}')}
 }
 
-// discoverTTL is how long, in milliseconds, a discovery may be taken for fresh.
+// discoverTTL is how long a discovery is fresh, in milliseconds.
 const discoverTTL = 60_000
 
 // supportedVersions are the revisions of this gateway, newest first.
 const supportedVersions = `["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 
-// describedServers returns the servers that a greeting is composed of: those in scope of
-// which nothing is known yet, and those with something that the caller may view.
-// Where the gate cannot decide, they are none, and decided is false.
+// describedServers returns the servers that the result of initialize or server/discover
+// describes: those in scope whose lists are still unknown, and those of which the
+// caller may view something. Where the gate cannot decide there are none, and decided
+// is false.
 func (s *Snapshot) describedServers(ctx context.Context, id *gate.Identity, scope Scope, features clientFeatures) (servers []*backendEntry, decided bool) {
 	for _, of := range s.catalogOf(id, features).servers {
 		switch {
@@ -113,17 +114,17 @@ func (s *Snapshot) describedServers(ctx context.Context, id *gate.Identity, scop
 	return servers, true
 }
 
-// viewsAny tells whether a caller may view anything of a server, or, where the
-// server lists nothing, a capability without a name. The error is that of a gate
-// that cannot decide.
+// viewsAny reports whether a caller may view anything of a server. For a server that
+// lists nothing, the gate is asked about a capability without a name. The error means
+// that the gate could not decide.
 func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope, of *backendEntry) (bool, error) {
 	empty := true
 	for _, kind := range mcp.Kinds {
-		for some := range slices.Chunk(of.rendered[kind], 16) { // most often the first is enough
+		for some := range slices.Chunk(of.rendered[kind], 16) { // the first chunk is mostly enough
 			empty = false
 			for _, d := range s.views(ctx, id, scope, some) {
 				switch {
-				case d.Undecidable(): // which is hidden
+				case d.Undecidable(): // treated as hidden
 				case d.Err != nil || d.Effect == gate.Allow:
 					return true, d.Err
 				}
@@ -140,9 +141,9 @@ func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope,
 	return d.Effect == gate.Allow, d.Err
 }
 
-// capabilities composes what some servers offer to a client of a revision. While
-// a server is not known yet, or the gate cannot decide, everything that may turn
-// out to be offered is declared.
+// capabilities merges the capabilities of servers for a client of a revision. While a
+// server is unknown, or the gate cannot decide, everything that may turn out to be
+// offered is declared.
 func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mcp.Version) []byte {
 	maybe := !decided
 	tools, prompts, resources, subscribe, logging, completions := maybe, maybe, maybe, maybe, maybe, maybe
@@ -214,8 +215,8 @@ func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mc
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-// instructions composes what some servers say of themselves, as far as the
-// registry lets a caller hear it, of each at most so many bytes.
+// instructions merges the instructions of servers, as far as the registry lets the
+// caller see them. Each is cut to most bytes.
 func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, most int) string {
 	var parts []string
 	prefixed := false

@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// list answers one page of a list: what the caller may view, in the order of
-// the exposed names, behind the cursor.
+// list answers one page of a list: what the caller may view, sorted by exposed name,
+// after the cursor.
 func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response {
 	if err := g.requests.Take(limit.Lists, x.Identity.Key()); err != nil {
 		return g.refuse(x, err)
@@ -60,7 +60,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 	return response{result: g.renderPage(catalog, x, kind, p, next)}
 }
 
-// notifyListed tells the backends in scope that a caller is shown what they list.
+// notifyListed tells the backends in scope that a caller is shown their lists.
 func (c *Catalog) notifyListed(x *Exchange) {
 	for _, s := range c.servers {
 		if s.mount.ListsServed != nil && x.Scope.has(s.backend.Name()) {
@@ -69,13 +69,13 @@ func (c *Catalog) notifyListed(x *Exchange) {
 	}
 }
 
-// page is what one answer of a list holds.
+// page is the content of one list result.
 type page struct {
 	routes []*Route
 	size   int                    // bytes of the items
-	more   bool                   // the caller may view something behind it
-	whole  bool                   // it is everything in scope, so that every caller's is the same
-	hidden map[*backendEntry]bool // servers of which nothing in this list is for the caller, up to its end
+	more   bool                   // the caller may view more after it
+	whole  bool                   // everything in scope is on it, so that it is the same for every caller
+	hidden map[*backendEntry]bool // servers of which the caller may view nothing in this list, up to the end of the page
 }
 
 // visible asks the gate about the entries until a page is full.
@@ -106,13 +106,13 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 	return p, nil
 }
 
-// viewsServer tells whether something of a server is on the page.
+// shows reports whether an item of a server is on the page.
 func (p *page) shows(s *backendEntry) bool {
 	return slices.ContainsFunc(p.routes, func(r *Route) bool { return r.to == s })
 }
 
-// hide leaves among the hidden servers those of which the caller may view nothing
-// at all, as far as they make a difference to how long the page is fresh.
+// hide reduces the hidden servers to those of which the caller may view nothing at all.
+// Only servers that change the lifetime of the page are looked at.
 func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.Kind) {
 	if len(p.hidden) == 0 {
 		return
@@ -128,7 +128,7 @@ func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.K
 	}
 }
 
-// renderPage returns the result that holds a page.
+// renderPage returns the result with a page.
 func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Kind, p page, next string) []byte {
 	body := make([]byte, 0, p.size+len(next)+len(g.serverMeta)+160)
 	body = append(body, '{')
@@ -156,8 +156,8 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Kind, p page, nex
 	return append(body, '}')
 }
 
-// pageKey names a whole list as callers of a revision and scope see it who may
-// view all of it.
+// pageKey identifies a whole list as it is rendered for callers of a revision and scope
+// who may view all of it.
 type pageKey struct {
 	kind     mcp.Kind
 	era      mcp.Era
@@ -165,8 +165,8 @@ type pageKey struct {
 	scope    Scope
 }
 
-// page returns the rendered whole list, made at the first use. Revisions for
-// which it is the same share one.
+// page returns a rendered whole list, made at first use. Revisions with the same
+// rendering share it.
 func (c *Catalog) page(key pageKey, render func() []byte) []byte {
 	c.pagesMu.Lock()
 	defer c.pagesMu.Unlock()
@@ -185,8 +185,8 @@ func (c *Catalog) page(key pageKey, render func() []byte) []byte {
 	return body
 }
 
-// appendCaching appends what a modern result says of its freshness and maker
-// (2026-07-28 server/utilities/caching). What depends on the caller is private.
+// appendCaching appends the lifetime and maker of a modern list result (2026-07-28
+// server/utilities/caching). A result that depends on the caller is private.
 func (g *Gateway) appendCaching(body []byte, ttl int64) []byte {
 	body = append(body, `,"ttlMs":`...)
 	body = strconv.AppendInt(body, ttl, 10)
@@ -200,7 +200,7 @@ func cursorContext(x *Exchange, kind mcp.Kind) string {
 	return kind.ListMethod() + "\x00" + x.Scope.key() + "\x00" + x.Identity.Key()
 }
 
-// openCursor returns the exposed name behind which a page starts.
+// openCursor returns the exposed name after which a page starts.
 func (g *Gateway) openCursor(x *Exchange, kind mcp.Kind, raw []byte) (string, *mcp.Error) {
 	text, err := mcp.Unquote(raw)
 	if err == nil {
@@ -209,7 +209,7 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Kind, raw []byte) (string, *m
 			return string(last), nil
 		}
 	}
-	g.log.Info("a cursor is refused that was not made for this caller and list", "principal", x.Identity.Key(), "list", kind.ListMethod())
+	g.log.Info("refused a cursor that was not made for this caller and list", "principal", x.Identity.Key(), "list", kind.ListMethod())
 	return "", mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
 }
 

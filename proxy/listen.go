@@ -19,18 +19,18 @@ import (
 // basic/patterns/subscriptions).
 type listen struct {
 	x       *Exchange
-	methods map[string]bool // list changes that it wants
+	methods map[string]bool // list changes that the client wants
 	meta    []byte          // the member of _meta that names the subscription
 	box     *stream.Queue
-	revoked chan struct{}   // closed when its caller may not go on
-	tasks   []*followedTask // for the goroutine that follows them
+	revoked chan struct{}   // closed when the caller has lost its access
+	tasks   []*followedTask // used by the goroutine that follows them
 
 	mu   sync.Mutex
 	subs []*subscription
 }
 
-// serveListen answers subscriptions/listen: it stays open, acknowledges what it
-// will honour and then delivers it until the client or the gateway ends it.
+// serveListen answers subscriptions/listen. The request stays open: it acknowledges the
+// subscription and then delivers notifications until the client or the gateway ends it.
 func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 	filter := x.Message.Param("notifications")
 	if !mcp.IsObject(filter) {
@@ -49,7 +49,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 	}
 	defer g.endListen(l)
 	l.tasks = g.tasks.tasksIn(ctx, x, asked)
-	x.responder.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for a place in the queue
+	x.responder.ask(ctx, l.acknowledge(ctx, g, filter)) // waits for room in the queue
 	if len(l.tasks) > 0 {
 		following, stop := context.WithCancel(ctx)
 		var follower sync.WaitGroup
@@ -65,7 +65,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 			}
 		case <-ctx.Done():
 			if g.life.Err() != nil {
-				continue // on a shared channel both end at once
+				continue // on a bidirectional stream both end at once
 			}
 			return response{silent: true}
 		case <-x.inputEnded():
@@ -78,8 +78,8 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 	}
 }
 
-// acknowledge takes up what the filter asks for and returns the notification
-// that says what of it is honoured.
+// acknowledge subscribes to what the filter asks for and returns the notification that
+// says which parts are honoured.
 func (l *listen) acknowledge(ctx context.Context, g *Gateway, filter []byte) []byte {
 	honoured := []byte(`{`)
 	member := func(text string) {
@@ -143,7 +143,7 @@ func (l *listen) owner() (principal, session string) {
 	return l.x.Identity.Key(), l.x.sessionID()
 }
 
-// currentClient implements [subscriber].
+// exchanges implements [subscriber].
 func (l *listen) exchanges() []*Exchange { return []*Exchange{l.x} }
 
 // updated implements [subscriber].
@@ -151,29 +151,29 @@ func (l *listen) updated(params []byte) {
 	l.box.Offer(mcp.AppendNotification(nil, mcp.NotifyResourceUpdated, mcp.RewriteMeta(params, l.meta)))
 }
 
-// wants tells whether the client listens to changes of a list.
+// wants reports whether the client listens for changes of a list.
 func (l *listen) wants(method string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.methods[method]
 }
 
-// listChanged tells the client about a changed list, if it wants to know.
+// listChanged tells the client about a changed list, if it listens for that.
 func (l *listen) listChanged(method string) {
 	if l.wants(method) {
 		l.box.Offer(mcp.AppendNotification(nil, method, mcp.RewriteMeta(nil, l.meta)))
 	}
 }
 
-// listens are the subscriptions that are open. They are safe for concurrent use.
+// listens are the open subscriptions. It is safe for concurrent use.
 type listens struct {
-	each int // of one principal, at most
+	each int // most of one principal
 
 	mu  sync.Mutex
 	all map[*listen]bool
 }
 
-// add registers a subscription within the cap of its principal.
+// add registers a subscription, within the limit of its principal.
 func (t *listens) add(l *listen) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,21 +190,21 @@ func (t *listens) add(l *listen) bool {
 	return true
 }
 
-// remove forgets a subscription.
+// remove unregisters a subscription.
 func (t *listens) remove(l *listen) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.all, l)
 }
 
-// list returns the subscriptions that are open now.
+// list returns the open subscriptions.
 func (t *listens) list() []*listen {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.all))
 }
 
-// revoke ends the subscriptions of callers that keep does not know any more.
+// revoke ends the subscriptions of callers for whom keep returns false.
 func (t *listens) revoke(keep func(*gate.Identity) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,7 +216,7 @@ func (t *listens) revoke(keep func(*gate.Identity) bool) {
 	}
 }
 
-// endListen ends a subscription with all that it watches.
+// endListen ends a subscription and everything that it watches.
 func (g *Gateway) endListen(l *listen) {
 	g.listens.remove(l)
 	l.mu.Lock()
@@ -234,20 +234,19 @@ func (g *Gateway) endListen(l *listen) {
 }
 
 // followedTask is a task that a subscription follows (SEP-2663, Task Status
-// Notifications). Servers may leave notifications out, and a state that was
-// missed would not come again; so the gateway looks at the task itself, as its
-// client would, in the server's interval and behind the gate and the mode. A subscription
-// makes one look at a time.
+// Notifications). Servers may omit notifications, and a missed state would not come
+// again. So the gateway polls the task as its client would: in the server's interval,
+// and through the gate and the mode. A subscription polls one task at a time.
 type followedTask struct {
 	*task
 	due  time.Time
 	wait time.Duration
-	told [sha256.Size]byte // of the state that the client knows
+	told [sha256.Size]byte // the last state that the client was sent
 	over bool
 }
 
-// tasksIn returns the tasks of a filter that the client may follow, at most so
-// many as a subscription may have.
+// tasksIn returns the tasks of a filter that the client may follow, up to the limit of
+// a subscription.
 func (ts *taskService) tasksIn(ctx context.Context, x *Exchange, asked []byte) []*followedTask {
 	var out []*followedTask
 	seen := make(map[string]bool)
@@ -272,9 +271,8 @@ func (ts *taskService) tasksIn(ctx context.Context, x *Exchange, asked []byte) [
 	return out
 }
 
-// follow tells the client what becomes of the tasks that it listens for: their
-// present state, and each that is another. It returns when all have ended or
-// the context has.
+// follow tells the client the current state of its tasks, and then each new state. It
+// returns when all tasks have ended or the context has.
 func (l *listen) follow(ctx context.Context, g *Gateway) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -295,7 +293,7 @@ func (l *listen) follow(ctx context.Context, g *Gateway) {
 		case ctx.Err() != nil:
 			return
 		case errors.As(orUnknown(err), &fault) && fault.Code == mcp.CodeInvalidParams:
-			next.over = true // there is no such task any more, or not for this client
+			next.over = true // the task is gone, or hidden from this client
 		case err != nil:
 			next.wait = min(max(2*next.wait, defaultPoll), maxPoll)
 		default:
@@ -306,7 +304,7 @@ func (l *listen) follow(ctx context.Context, g *Gateway) {
 	}
 }
 
-// soonest returns the task to look at next, nil when all are over.
+// soonest returns the task to poll next, nil when all have ended.
 func soonest(tasks []*followedTask) *followedTask {
 	var next *followedTask
 	for _, t := range tasks {
@@ -317,20 +315,21 @@ func soonest(tasks []*followedTask) *followedTask {
 	return next
 }
 
-// pollTask returns the state of a task as its client sees it. It costs what it costs
-// a client to ask for that.
+// pollTask returns the state of a task as its client sees it. It costs as much as a
+// client's own request for it.
 func (g *Gateway) pollTask(ctx context.Context, x *Exchange, t *task) ([]byte, error) {
 	c := g.newRequest(x, &planPollTask, mcp.Tool, t.route.Exposed)
-	c.rec.entry.Method = mcp.MethodTaskGet // by which budgets know it
+	c.rec.entry.Method = mcp.MethodTaskGet // the method under which budgets know it
 	c.task = t
-	defer c.settle() // where the server's side of it panics
+	defer c.settle() // in case the server's side panics
 	if err := c.pass(ctx); err != nil {
 		return nil, err
 	}
 	return c.answer.result, nil
 }
 
-// findPolledTask finds the task anew, as it may be another since the last look.
+// findPolledTask resolves the task again, because it may have changed since the last
+// poll.
 func findPolledTask(c *call) error {
 	t, err := c.g.tasks.openTask(c.snap, c.x, c.task.sealed)
 	if err != nil {
@@ -362,8 +361,8 @@ func executePoll(c *call) (response, error) {
 	return response{result: mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil)}, err
 }
 
-// wakeWaiters sends a state that the client does not know yet. One for which there is
-// no room is sent with the next look.
+// sendTaskState sends a state that the client does not know yet. If the queue is full,
+// the next poll sends it.
 func (l *listen) sendTaskState(t *followedTask, state []byte) {
 	sum := sha256.Sum256(state)
 	if sum != t.told {
@@ -375,7 +374,7 @@ func (l *listen) sendTaskState(t *followedTask, state []byte) {
 	t.over = t.over || taskOver(state)
 }
 
-// taskOver tells whether a state of a task is one that no other follows.
+// taskOver reports whether a task in this state has ended.
 func taskOver(state []byte) bool {
 	status, _ := mcp.LookupString(state, "status")
 	return status == "completed" || status == "failed" || status == "cancelled"

@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// calledKind makes a call and tells whether it was let pass.
+// called makes a call and tells whether it was let pass.
 func (r *rig) called(who, name, arguments string) bool {
 	r.t.Helper()
 	w := r.modern("1", mcp.MethodToolsCall, `"name":"`+name+`","arguments":`+arguments, "Authorization", "Bearer "+who)

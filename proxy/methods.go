@@ -12,14 +12,14 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// method is what a request of a client leads to.
+// method describes how a request of a client is served.
 type method struct {
 	legacy, modern bool
 	serve          func(*Gateway, context.Context, *Exchange) response
-	untracked      bool // it calls nothing, leaves no audit entry and is answered at once
+	untracked      bool // calls nothing, leaves no audit entry and is answered at once
 }
 
-// methods are all requests that clients may send; initialize is the binding's.
+// methods are the requests that clients may send. The bindings serve initialize.
 var methods = map[string]method{
 	mcp.MethodToolsList:   {true, true, listMethod(mcp.Tool), true},
 	mcp.MethodPromptsList: {true, true, listMethod(mcp.Prompt), true},
@@ -44,8 +44,7 @@ var methods = map[string]method{
 
 var empty = response{result: []byte("{}")}
 
-// serveRequest answers one request. A panic in it becomes an error of this request
-// alone.
+// serveRequest answers one request. A panic becomes an error of this request only.
 func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -92,8 +91,8 @@ func callMethod(kind mcp.Kind, member string) func(*Gateway, context.Context, *E
 	}
 }
 
-// calledKind returns the kind of thing that a method calls, NoCapability for
-// methods that call nothing.
+// calledKind returns the kind of item that a method calls, NoKind for methods that call
+// nothing.
 func calledKind(method string) mcp.Kind {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult, mcp.MethodTaskList:
@@ -106,17 +105,16 @@ func calledKind(method string) mcp.Kind {
 	return mcp.NoKind
 }
 
-// refuseCall answers a call that does not reach the pipeline. It leaves an audit
-// entry as every call does.
+// refuseCall answers a call that does not reach the pipeline. It leaves an audit entry
+// like every call.
 func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp.Error) (answer response) {
 	c := g.newRequest(x, &planCall, kind, name)
 	defer func() { c.close(&answer, nil) }()
 	return c.refuse(fault)
 }
 
-// reject answers a request that is not served at all: not understood, at the
-// wrong time, or one too many. When it would have called something it leaves an
-// audit entry.
+// reject answers a request that is not served at all: it is malformed, out of order, or
+// one too many. A call leaves an audit entry.
 func (g *Gateway) reject(x *Exchange, err error) response {
 	fault := invalid(err)
 	if kind := calledKind(x.Message.Method); kind != mcp.NoKind {
@@ -125,7 +123,7 @@ func (g *Gateway) reject(x *Exchange, err error) response {
 	return errorResponse(fault)
 }
 
-// invalid is the fault of a request that is not served at all.
+// invalid returns the JSON-RPC error of a request that is not served at all.
 func invalid(err error) *mcp.Error {
 	if fault, ok := errors.AsType[*mcp.Error](err); ok {
 		return fault
@@ -153,7 +151,7 @@ func complete(g *Gateway, ctx context.Context, x *Exchange) response {
 	return g.refuseCall(x, mcp.Prompt, "", mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "ref" must name a prompt or a resource`))
 }
 
-// setLevel sets the least severe log messages that the session wants.
+// setLevel sets the minimum severity of the session's log messages.
 func setLevel(_ *Gateway, _ context.Context, x *Exchange) response {
 	level, _ := x.Message.ParamString("level")
 	if mcp.LogLevel(level) == 0 {
@@ -165,8 +163,8 @@ func setLevel(_ *Gateway, _ context.Context, x *Exchange) response {
 	return empty
 }
 
-// checkMeta tells what is wrong with the _meta of a request, which is an object in
-// every revision where it is there.
+// checkMeta validates the _meta of a request, which must be an object in every
+// revision.
 func checkMeta(msg *mcp.Message) *mcp.Error {
 	if meta := msg.Param("_meta"); meta != nil && !mcp.IsObject(meta) {
 		return mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "_meta" must be an object`)
@@ -174,8 +172,8 @@ func checkMeta(msg *mcp.Message) *mcp.Error {
 	return nil
 }
 
-// Exchange is one request of a client with all that decides its answer. It is
-// made by a front binding and not changed afterwards.
+// Exchange is one request of a client with everything that decides its response. A
+// binding creates it; nobody changes it afterwards.
 type Exchange struct {
 	Message   mcp.Message
 	Identity  *gate.Identity
@@ -187,24 +185,24 @@ type Exchange struct {
 
 	Capabilities []byte      // client capabilities, raw
 	ClientInfo   []byte      // raw; nil when not given
-	LogLevel     string      // empty asks for no log messages
+	LogLevel     string      // empty for no log messages
 	Header       http.Header // of a modern HTTP request, whose headers mirror the body; else nil
 
 	responder responder
 }
 
-// responder leads back to the client of one request. Its methods are safe for
-// concurrent use and do not block longer than a slow client's queue allows.
+// responder sends messages to the client of one request. Its methods are safe for
+// concurrent use. They block no longer than the queue of a slow client allows.
 type responder interface {
-	// notify sends a notification that belongs to the request. After the
-	// answer it does nothing.
+	// notify sends a notification that belongs to the request. After the response it
+	// does nothing.
 	notify(raw []byte)
-	// requireWait sends a request to the client; false when there is no way to.
+	// ask sends a request to the client. It returns false when the client cannot be
+	// reached.
 	ask(ctx context.Context, raw []byte) bool
 }
 
-// client is the exchange without its request: who it is and what it can be
-// asked, in memory of its own.
+// client returns a copy of the exchange without its request, in memory of its own.
 func (x *Exchange) client() *Exchange {
 	return &Exchange{
 		Identity: x.Identity, Scope: x.Scope, Era: x.Era, Version: x.Version, Transport: x.Transport,
@@ -212,7 +210,7 @@ func (x *Exchange) client() *Exchange {
 	}
 }
 
-// token is the progress token that the client gave, nil when it gave none.
+// token returns the client's progress token, nil when it gave none.
 func (x *Exchange) token() []byte {
 	token := x.Message.Meta(mcp.MetaProgressToken)
 	if _, ok := mcp.ParseID(token); !ok {
@@ -221,8 +219,8 @@ func (x *Exchange) token() []byte {
 	return token
 }
 
-// inputEnded is closed when a client on a shared channel has said its last
-// word; nil when there is no such channel.
+// inputEnded is closed when a client on a bidirectional stream has closed its input. It
+// is nil on other transports.
 func (x *Exchange) inputEnded() <-chan struct{} {
 	if x.Session == nil || x.Session.channel == nil {
 		return nil
@@ -230,7 +228,7 @@ func (x *Exchange) inputEnded() <-chan struct{} {
 	return x.Session.channel.ended
 }
 
-// sessionID names the session for backends that keep something per session.
+// sessionID identifies the session to backends that keep state per session.
 func (x *Exchange) sessionID() string {
 	if x.Session == nil {
 		return ""
@@ -238,7 +236,7 @@ func (x *Exchange) sessionID() string {
 	return x.Session.id
 }
 
-// declares tells whether the client can answer a question of a method.
+// declares reports whether the client declared that it can answer a request for method.
 func (x *Exchange) declares(method string, params []byte) bool {
 	switch method {
 	case mcp.MethodSampling:
@@ -257,7 +255,7 @@ func (x *Exchange) declares(method string, params []byte) bool {
 		if mode, _ := mcp.LookupString(params, "mode"); mode == "url" {
 			return mcp.IsObject(mcp.Lookup(elicitation, "url"))
 		}
-		// Before 2025-11-25 an empty object meant forms, which it still does.
+		// Before 2025-11-25 an empty object meant forms, and it still does.
 		return mcp.Lookup(elicitation, "form") != nil || mcp.Lookup(elicitation, "url") == nil
 	}
 	return false

@@ -199,7 +199,7 @@ func TestNamesOfOneHash(t *testing.T) {
 	if w := r.modern("2", "tools/call", `"name":"a__x08"`); !strings.Contains(w.text(), "Unknown tool: a__x08") || len(hostile.seen(mcp.MethodToolsCall)) > 0 {
 		t.Errorf("a call of what is not offered: %s", w.text())
 	}
-	if !strings.Contains(r.log.String(), "one hash with many") {
+	if !strings.Contains(r.log.String(), "share a hash with too many") {
 		t.Error("nobody is told")
 	}
 	if got := newRig(t, mounts); len(got.snapshot.Load().names()) < 50 {

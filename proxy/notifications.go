@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// maxQueuedNotifications and maxQueuedNotificationBytes bound what one server has said and nobody was told yet;
-	// a single message may be of any size. Beyond that news are merged, see
-	// [Gateway.merged].
+	// maxQueuedNotifications and maxQueuedNotificationBytes bound the queue of one
+	// server; a single message may be of any size. Beyond that notifications are
+	// merged, see [notificationRelay.merged].
 	maxQueuedNotifications     = 256
 	maxQueuedNotificationBytes = 1 << 20
-	// maxMergedTaskBytes bounds the state of a task that is kept beyond that, in bytes.
+	// maxMergedTaskBytes bounds the state of a task in a merged notification.
 	maxMergedTaskBytes = 4 << 10
-	// notificationWait is how long a server that has said something waits at most until
-	// it is told: what it says before an answer comes to the client before that.
+	// notificationWait is how long a server's next message waits at most until the
+	// notification is relayed. So a notification mostly reaches the client before a
+	// response that the server sent after it.
 	notificationWait = 10 * time.Millisecond
 )
 
-// lastChange is what servers said outside of calls, on its way to clients. The gate decides
-// who may hear of it, which can take the time of a policy server. Each server has a
-// queue of its own, so that nobody who reads answers from a server waits for that, and
-// no server for what another one says. A queue has a goroutine as long as something is
-// in it, which the gateway waits for when it ends.
+// notificationRelay sends clients the notifications of servers outside of calls. The
+// gate decides who may receive them, which can take as long as a policy server does.
+// Each server has a queue of its own, so that readers of responses do not wait for the
+// gate, and no server waits for another. A queue has a goroutine while it is not empty.
+// The gateway waits for it when it ends.
 type notificationRelay struct {
 	g      *Gateway
 	mu     sync.Mutex
@@ -37,28 +38,28 @@ type notificationRelay struct {
 	queues map[string]*notificationQueue // by server
 }
 
-// notificationQueue is the news of one server.
+// notificationQueue holds the notifications of one server.
 type notificationQueue struct {
 	waiting []*queuedNotification // oldest first
 	bytes   int
-	latest  map[topic]*queuedNotification // that waits
-	full    bool                          // more came than there is room for, which is said once
+	latest  map[topic]*queuedNotification // queued, by topic
+	full    bool                          // the overflow was logged
 }
 
-// queuedNotification is something that a server said.
+// queuedNotification is one notification of a server.
 type queuedNotification struct {
 	ev      mcp.Event
 	topic   topic
-	relayed chan struct{} // closed when whoever may hear of it has
+	relayed chan struct{} // closed when its recipients have been told
 }
 
-// topic is what some news is about, and whose connection it came over. Where too much
-// waits, later news take the place of earlier ones that are about the same.
+// topic is what a notification is about, and the connection that it came over. When a
+// queue is full, later notifications replace earlier ones of the same topic.
 type topic struct {
 	principal, session, rights, conn string
 	plain                            bool
 	era                              mcp.Era
-	method, about                    string // a resource or a task
+	method, about                    string // URI of a resource or id of a task
 }
 
 func topicOf(ev *mcp.Event) topic {
@@ -72,9 +73,9 @@ func topicOf(ev *mcp.Event) topic {
 	return t
 }
 
-// Happened takes what a server said outside any call. It goes to whom it belongs, and
-// to nobody when that cannot be told. Happened does not wait for who decides about
-// that, but for a moment.
+// Happened relays a notification that belongs to no call. It goes to those it belongs
+// to, and to nobody when that is unknown. Happened waits at most a moment for the
+// relay.
 func (g *Gateway) Happened(ev mcp.Event) {
 	if ev.Method == mcp.NotifyTaskStatus {
 		if id, ok := mcp.LookupString(ev.Params, "taskId"); ok {
@@ -101,8 +102,9 @@ func (g *Gateway) Happened(ev mcp.Event) {
 	}
 }
 
-// put adds some news, and tells whether there is room; there is for what was merged.
-// The channel is closed when it is told. It is nil where others wait to be.
+// put queues a notification and reports whether there was room. There always is for
+// merged ones. relayed is closed when the notification was relayed; it is nil when
+// others are queued before it.
 func (n *notificationRelay) put(ev mcp.Event, merged bool) (told <-chan struct{}, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,11 +116,11 @@ func (n *notificationRelay) put(ev mcp.Event, merged bool) (told <-chan struct{}
 	case !waits:
 		q = &notificationQueue{latest: make(map[topic]*queuedNotification)}
 		n.queues[ev.Server] = q
-		n.g.wg.Go(func() { n.relayQueue(ev.Server, q) }) // ends when nothing waits
+		n.g.wg.Go(func() { n.relayQueue(ev.Server, q) }) // ends when the queue is empty
 	case !merged && !q.room(len(ev.Params)):
 		if !q.full {
 			q.full = true
-			n.g.log.Warn("a server says more than clients can be told in time; what it says of the same resource or task is merged, and other messages are dropped",
+			n.g.log.Warn("a server sends notifications faster than they can be relayed; those about the same resource or task are merged, others are dropped",
 				"server", ev.Server)
 		}
 		return nil, false
@@ -130,15 +132,14 @@ func (n *notificationRelay) put(ev mcp.Event, merged bool) (told <-chan struct{}
 	return it.relayed, true
 }
 
-// room tells whether there is room for some news of so many bytes.
+// room reports whether the queue has room for a notification of size bytes.
 func (q *notificationQueue) room(size int) bool {
 	return len(q.waiting) == 0 || len(q.waiting) < maxQueuedNotifications && q.bytes+size <= maxQueuedNotificationBytes
 }
 
-// add puts some news at the end, or where it was merged in the place of what waits of
-// the same.
+// add appends a notification. A merged one replaces the queued one of its topic.
 func (q *notificationQueue) add(ev mcp.Event, merged bool) *queuedNotification {
-	ev.Params = bytes.Clone(ev.Params) // and none of the message around them
+	ev.Params = bytes.Clone(ev.Params) // without the memory of the message around them
 	about := topicOf(&ev)
 	q.bytes += len(ev.Params)
 	if it := q.latest[about]; merged && it != nil {
@@ -152,7 +153,7 @@ func (q *notificationQueue) add(ev mcp.Event, merged bool) *queuedNotification {
 	return it
 }
 
-// wakeWaiters tells the news of a server until nothing waits.
+// relayQueue relays the notifications of a server until its queue is empty.
 func (n *notificationRelay) relayQueue(server string, q *notificationQueue) {
 	for it := n.take(server, q); it != nil; it = n.take(server, q) {
 		n.g.notifications.relay(&it.ev)
@@ -160,7 +161,7 @@ func (n *notificationRelay) relayQueue(server string, q *notificationQueue) {
 	}
 }
 
-// take returns the oldest news of a server. Where there is none the queue is no more.
+// take returns the oldest notification of a server. It removes an empty queue.
 func (n *notificationRelay) take(server string, q *notificationQueue) *queuedNotification {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,7 +179,7 @@ func (n *notificationRelay) take(server string, q *notificationQueue) *queuedNot
 	return it
 }
 
-// close ends all queues: what waits is told to nobody.
+// close drops everything that is queued.
 func (n *notificationRelay) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,9 +192,9 @@ func (n *notificationRelay) close() {
 	}
 }
 
-// merged returns what takes the place of some news for which there is no room: that
-// the resources have changed which were subscribed to, or what has become of a task.
-// There are as many as there are subscriptions and tasks. Other news are dropped.
+// merged returns what replaces a notification for which there is no room: an update of
+// each subscribed resource, or the state of a task. Their number is bounded by the
+// subscriptions and tasks. Other notifications are dropped.
 func (n *notificationRelay) merged(ev *mcp.Event) []mcp.Event {
 	switch ev.Method {
 	case mcp.NotifyTaskStatus:
@@ -218,8 +219,8 @@ func (n *notificationRelay) merged(ev *mcp.Event) []mcp.Event {
 	return nil
 }
 
-// relay tells some news to whom it belongs. It asks the gate who may hear of it, which
-// may take as long as a policy server does.
+// relay sends a notification to its recipients. It asks the gate, which may take as
+// long as a policy server does.
 func (n *notificationRelay) relay(ev *mcp.Event) {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
@@ -233,8 +234,8 @@ func (n *notificationRelay) relay(ev *mcp.Event) {
 	}
 }
 
-// hasRecipients tells whether there is anybody to whom some news belongs, before the gate
-// is asked whether they may hear of it.
+// hasRecipients reports whether a notification has potential recipients, before the
+// gate is asked about them.
 func (n *notificationRelay) hasRecipients(ev *mcp.Event) bool {
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
@@ -257,8 +258,8 @@ type recipient struct {
 	uri string
 }
 
-// subscribersOf returns the subscribers of a resource, or of one that it is part of, that
-// share the connection which the news came over.
+// subscribersOf returns the subscribers of a resource, or of one that contains it, on
+// the connection that the notification came over.
 func (ws *resourceSubscriptions) subscribersOf(ev *mcp.Event, uri string) []recipient {
 	ws.g.watches.mu.Lock()
 	defer ws.g.watches.mu.Unlock()
@@ -278,8 +279,8 @@ func (ws *resourceSubscriptions) subscribersOf(ev *mcp.Event, uri string) []reci
 	return all
 }
 
-// resourceUpdated tells the subscribers of a resource, or of one that it is part of,
-// that may read both at this moment.
+// resourceUpdated tells the subscribers of a resource, or of one that contains it, if
+// they may read both at this moment.
 func (n *notificationRelay) resourceUpdated(ev *mcp.Event) {
 	uri, ok := mcp.LookupString(ev.Params, "uri")
 	s := n.g.snapshot.Load().catalog.byServer[ev.Server]
@@ -295,8 +296,9 @@ func (n *notificationRelay) resourceUpdated(ev *mcp.Event) {
 	}
 }
 
-// mayReceive tells whether a subscriber may hear of a resource at this moment, of which a
-// connection with some rights told, or one that has none of its own.
+// mayReceive reports whether a subscriber may be told about a resource at this moment.
+// rights are those of the connection that the notification came over, empty where it
+// has none of its own.
 func (n *notificationRelay) mayReceive(w subscriber, rights, exposed string) bool {
 	for _, x := range w.exchanges() {
 		snap := n.g.snapshot.Load()
@@ -304,7 +306,8 @@ func (n *notificationRelay) mayReceive(w subscriber, rights, exposed string) boo
 		if route == nil || rights != "" && x.Identity.Rights() != rights {
 			return false
 		}
-		// It is not the subscriber who asks: what is hidden from it counts for nothing.
+		// The server, not the subscriber, triggers this decision: hidden names do not
+		// count as failed lookups.
 		demands, err := n.g.permit(n.g.life, x, route, nil, nil, hiddenUnlessUndecided(func() error { return unknown(x, route.Kind, route.Exposed) }))
 		if err != nil || len(demands) > 0 {
 			return false
@@ -316,18 +319,17 @@ func (n *notificationRelay) mayReceive(w subscriber, rights, exposed string) boo
 	return true
 }
 
-// partOf tells whether a URI is that of a resource or of something within it: a
-// longer name beside it is another resource.
+// partOf reports whether a URI is a resource or something within it. A longer name
+// beside it is another resource.
 func partOf(uri, whole string) bool {
 	rest, ok := strings.CutPrefix(uri, whole)
 	return ok && (rest == "" || strings.HasSuffix(whole, "/") || strings.ContainsRune("/?#", rune(rest[0])))
 }
 
-// sessionsOf returns the legacy sessions that an event belongs to: that of its
-// connection, or where the connection is a principal's, all of that principal's. What
-// a server says outside of calls is about the server as this principal uses it; which
-// of its clients caused it cannot be told, and each of them would hear it on a
-// connection of its own.
+// sessionsOf returns the legacy sessions that an event belongs to. A connection of a
+// session has that session. A connection of a principal has all of the principal's
+// sessions: the event is about the server as this principal uses it, and nothing tells
+// which client caused it.
 func (n *notificationRelay) sessionsOf(ev *mcp.Event) []*Session {
 	if ev.Principal == "" {
 		return nil
@@ -347,7 +349,8 @@ func (n *notificationRelay) sessionsOf(ev *mcp.Event) []*Session {
 	return all
 }
 
-// mayViewServer tells whether all who hear a session may view something of a server.
+// mayViewServer reports whether all recipients of a session may view something of a
+// server.
 func (n *notificationRelay) mayViewServer(s *Session, server string) bool {
 	snap := n.g.snapshot.Load()
 	return allOf(s.recipients(), func(id *gate.Identity) bool {
@@ -360,7 +363,7 @@ func (n *notificationRelay) mayViewServer(s *Session, server string) bool {
 	})
 }
 
-// wantsMessage tells whether a session has asked for a log message.
+// wantsMessage reports whether a session has asked for a log message.
 func (s *Session) wantsMessage(params []byte) bool {
 	s.mu.Lock()
 	level := s.level
@@ -368,8 +371,8 @@ func (s *Session) wantsMessage(params []byte) bool {
 	return wanted(params, level)
 }
 
-// notifySession tells a session what its server said outside of calls, as far as it has asked
-// for that and may see anything of the server.
+// notifySession relays a server's notification to a session that has asked for it and
+// may view something of the server.
 func (n *notificationRelay) notifySession(s *Session, ev *mcp.Event) {
 	to := n.g.snapshot.Load().catalog.byServer[ev.Server]
 	if to == nil {

@@ -133,7 +133,7 @@ func TestNewsAreBounded(t *testing.T) {
 				if got := kept.text(); strings.Count(got, `"params":{"uri":"s+file:///d/"}`) != 1 {
 					t.Errorf("told %d times that the whole has changed", strings.Count(got, `"params":{"uri":"s+file:///d/"}`))
 				}
-				if n := strings.Count(r.log.String(), "says more than clients can be told"); n != 1 {
+				if n := strings.Count(r.log.String(), "sends notifications faster than they can be relayed"); n != 1 {
 					t.Errorf("said %d times", n)
 				}
 				kept.next()

@@ -12,10 +12,9 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Throttle sets how far the gateway holds back from now on. Calls that run go
-// on.
+// Throttle sets from now on how much load the gateway accepts. Calls under way go on.
 func (g *Gateway) Throttle(t limit.Throttle) {
-	g.publisher.mu.Lock() // so that no server is added beside it
+	g.publisher.mu.Lock() // so that no server is added meanwhile
 	defer g.publisher.mu.Unlock()
 	g.throttle.Store(&t)
 	for _, s := range g.snapshot.Load().catalog.servers {
@@ -23,13 +22,13 @@ func (g *Gateway) Throttle(t limit.Throttle) {
 	}
 }
 
-// cutTimeout bounds the wait for calls that were cut to answer their clients.
+// cutTimeout bounds the wait for cancelled calls to answer their clients.
 const cutTimeout = 2 * time.Second
 
-// Drain lets no call begin any more and waits until those under way have ended,
-// as long as the context lasts; then the rest are ended, with an answer that says
-// so. It returns how many those were. Calls that wait for their client are not
-// waited for. It may be called once, before the context of [Gateway.Run] ends.
+// Drain stops new calls and waits until those under way have ended. When ctx ends it
+// cancels the rest, with a response that says so, and returns their number. Calls that
+// wait for input from their client are not waited for. Drain may be called once, before
+// the context of [Gateway.Run] ends.
 func (g *Gateway) Drain(ctx context.Context) (cut int) {
 	empty := g.inFlight.close()
 	select {
@@ -47,17 +46,17 @@ func (g *Gateway) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
-// Dependency is something without which the gateway decides nothing.
+// Dependency is something without which the gateway cannot decide calls.
 type Dependency struct {
-	// Name is one word, which anybody may read.
+	// Name is one word, visible to everybody.
 	Name string
-	// OK says that it is there.
+	// OK reports whether it is available.
 	OK bool
 }
 
-// dependencies are all that the gateway needs to serve, in the order in which the first
-// that is missing names the whole. Servers are not among them: a gateway without
-// one of them serves the others.
+// dependencies are what the gateway needs to serve. The first one that is missing names
+// the status. Servers are not among them: without one of them the gateway serves the
+// others.
 func (hf *httpFront) dependencies() []Dependency {
 	all := []Dependency{
 		{"stopping", hf.g.life.Err() == nil},
@@ -69,9 +68,9 @@ func (hf *httpFront) dependencies() []Dependency {
 	return all
 }
 
-// readyz tells whether the gateway serves: in one word, and where that is asked
-// for in a line for everything that it needs. It tells everybody, so that it
-// says nothing but the words. It never waits for a server.
+// readyz reports in one word whether the gateway serves. With verbose it adds a line
+// for each dependency. The response is public and holds nothing but these words. readyz
+// never waits for a server.
 func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
 	all := hf.dependencies()
 	status, word := http.StatusOK, "ok"
@@ -80,7 +79,7 @@ func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
 		if !n.OK && status == http.StatusOK {
 			status, word = http.StatusServiceUnavailable, n.Name
 		}
-		if i == 0 { // that it ends is no need, and said in the first line
+		if i == 0 { // shutdown is no dependency; the first line reports it
 			continue
 		}
 		state := "ok"
@@ -95,20 +94,19 @@ func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
 	writePlainText(w, status, word)
 }
 
-// Capability is something that the gateway exposes.
+// Capability is an item that the gateway exposes.
 type Capability struct {
 	Kind             mcp.Kind
 	Server, Original string
 	Exposed, Plain   string // see [gate.Names]
 	CapabilityID     string
-	// Schema is the input schema of a tool as its server listed it; nil where
-	// there is none. It is not to be changed.
+	// Schema is the input schema of a tool as its server listed it, nil where there is
+	// none. It must not be modified.
 	Schema []byte
 }
 
-// Capabilities returns all that the gateway exposes, whoever may view it and
-// whichever clients are shown it: by kind, and within a kind sorted by exposed
-// name.
+// Capabilities returns everything that the gateway exposes to any client, whoever may
+// view it. It is grouped by kind and sorted by exposed name.
 func (g *Gateway) Capabilities() []Capability {
 	snap := g.snapshot.Load()
 	var all []Capability

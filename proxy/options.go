@@ -17,47 +17,46 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// Backend is what an upstream server and the native host both are. It is safe
-// for concurrent use.
+// Backend is an upstream server or the native host. It is safe for concurrent use.
 type Backend interface {
 	// Name is the backend's key in the configuration.
 	Name() string
-	// Listing returns what the backend offers, nil while nothing is known, and
-	// the state that it is in. It does not block.
+	// Listing returns what the backend offers, nil while that is unknown, and its
+	// state. It does not block.
 	Listing() (*mcp.Listing, mcp.Status)
-	// Call carries one request. Every error but the cause of an ended context
-	// is a [mcp.Failure].
+	// Call sends one request. Every error except the cause of an ended context is a
+	// [mcp.Failure].
 	Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
-	// Probe asks whether the backend is alive, without running a tool.
+	// Probe checks whether the backend is alive, without running a tool.
 	Probe(ctx context.Context) error
 }
 
-// SessionEnder is a [Backend] that keeps something per client session.
+// SessionEnder is a [Backend] that keeps state per client session.
 type SessionEnder interface {
 	EndSession(principal, session string)
 }
 
-// ClientAware is a [Backend] that wants to know what the clients that connect
-// declare.
+// ClientAware is a [Backend] that depends on the capabilities of connected clients.
 type ClientAware interface {
-	// Connected takes the capabilities of a client, raw. It does not block.
+	// Connected is given the capabilities of a new client, as raw JSON. It does not
+	// block.
 	Connected(capabilities []byte)
 }
 
-// Auditor takes one closed entry per call, and one of its beginning where it
+// Auditor records one entry per call at its end, and one at its beginning if the call
 // reaches a backend. It is safe for concurrent use and does not keep the entry.
 type Auditor interface {
-	// Begin notes that a call is about to reach its backend; an error refuses
-	// it.
+	// Begin records that a call is about to reach its backend. An error refuses the
+	// call.
 	Begin(*audit.Entry) error
-	// End notes how a call has ended that began. Where it is lost, what Begin
-	// noted tells of the call.
+	// End records the end of a call for which Begin was called. If End fails, the
+	// record of Begin still shows the call.
 	End(*audit.Entry) error
-	// Append notes how a call has ended that did not begin: nothing else tells
-	// of it.
+	// Append records a call for which Begin was not called. It is the only record of
+	// that call.
 	Append(*audit.Entry) error
-	// Healthy returns why entries cannot be kept, so that calls are refused
-	// where every call must leave one.
+	// Healthy returns why entries cannot be recorded. Calls are refused then where
+	// every call must leave an entry.
 	Healthy() error
 }
 
@@ -66,44 +65,41 @@ type Authenticator interface {
 	Authenticate(r *http.Request) (*gate.Identity, error)
 }
 
-// Lasting is an [Authenticator] whose answers do not stand for ever.
+// Lasting is an [Authenticator] whose answers expire.
 type Lasting interface {
-	// AuthenticateUntil is Authenticate with the time until which the answer
-	// stands; zero is for as long as the configuration does. Whatever outlives
-	// its request asks again then, about the same request, and ends when the
-	// answer is an error, another caller, or the same with other rights.
+	// AuthenticateUntil is Authenticate that also returns when the answer expires; zero
+	// means not before the configuration changes. Requests and streams that last longer
+	// authenticate again then. They end when the answer is an error, another caller, or
+	// the same caller with other rights.
 	AuthenticateUntil(r *http.Request) (id *gate.Identity, until time.Time, err error)
 }
 
-// Resource is the gateway as an OAuth 2.1 protected resource. It is safe for
-// concurrent use.
+// Resource is the gateway as an OAuth 2.1 protected resource. It is safe for concurrent
+// use.
 type Resource interface {
-	// Refuse sets the headers of the answer to a request that was refused with
-	// an error of the [Authenticator] or of the [ScopeChecker]. It returns the
-	// status, 401, 403 or 503, and a sentence for the client that tells nothing
-	// of why a token is bad.
+	// Refuse sets the headers of the response to a request that the [Authenticator] or
+	// [ScopeChecker] refused with err. It returns the status (401, 403 or 503) and a
+	// sentence for the client, which does not tell why a token is invalid.
 	Refuse(h http.Header, r *http.Request, err error) (status int, text string)
-	// Serves tells whether a path, in its written form, is that of public
-	// metadata (RFC 9728 section 3), which ServeHTTP then answers to everybody.
+	// Serves reports whether an escaped path is that of public metadata (RFC 9728
+	// section 3). ServeHTTP serves such paths to everybody.
 	Serves(path string) bool
 	http.Handler
 }
 
-// ScopeChecker tells which scopes callers need besides being allowed. It is safe
-// for concurrent use.
+// ScopeChecker knows which OAuth scopes callers need. It is safe for concurrent use.
 type ScopeChecker interface {
-	// Check returns nil where an identity has the scopes to use what has some
-	// names, else an error that a [Resource] answers.
+	// Check returns nil when an identity has the scopes to use something with these
+	// names. A [Resource] renders any other error.
 	Check(id *gate.Identity, names gate.Names) error
 }
 
-// CapabilityKey is what a capability id is issued for.
+// CapabilityKey identifies an item that gets a capability id.
 type CapabilityKey struct {
 	Server, Kind, Original string
 }
 
-// Options are what a [Gateway] is made of. Authenticator, Auditor, Keys and
-// Logger are required.
+// Options configure a [Gateway]. Authenticator, Auditor, Keys and Logger are required.
 type Options struct {
 	Authenticator Authenticator
 	Auditor       Auditor
@@ -111,51 +107,50 @@ type Options struct {
 	Logger        *slog.Logger
 	Metrics       *Metrics // nil counts nothing
 	Tracer        Tracer   // nil traces nothing
-	Resource      Resource // nil publishes nothing, and its challenges lead nowhere
-	// Messages bounds the memory of the messages of clients; nil makes one of 16
-	// of the largest.
+	Resource      Resource // nil publishes nothing, and challenges lead nowhere
+	// Messages bounds the memory of messages from clients. nil stands for 16 times the
+	// largest message.
 	Messages *limit.Bytes
 
-	// CapabilityIDs issues or finds the ids of capabilities, in the order of
-	// the keys; nil leaves them empty.
+	// CapabilityIDs issues or finds the ids of capabilities, in the order of the keys.
+	// nil leaves them empty.
 	CapabilityIDs func(context.Context, []CapabilityKey) ([]string, error)
 
-	// UseRound notes that a round of a call is used and tells whether this was
-	// its first use, at whichever gateway that shares the memory of it. It is
-	// remembered until the time. Nil leaves each gateway with its own memory,
-	// which ends with it.
+	// UseRound marks a round of a call as used and reports whether this was its first
+	// use among all gateways that share the state. The mark is kept until the given
+	// time. With nil each gateway keeps its own marks in memory.
 	UseRound func(ctx context.Context, call string, round int, until time.Time) (first bool, err error)
 
-	// FirstListTimedOut is told the servers for which first lists were held back in vain. It
-	// must not block. Nil: nobody is.
+	// FirstListTimedOut is given the servers that did not start before the first lists
+	// were answered. It must not block. It may be nil.
 	FirstListTimedOut func(servers []string)
 
-	// NameHash is the hash by which policies find a name in their data, without a
-	// secret. A server chooses its names, and whoever looks for one of them looks
-	// through all of one hash: of each kind it may offer 8 of one hash, and what it lists
-	// besides is not offered. Nil bounds nothing.
+	// NameHash is the hash by which policies look up names in their data; it has no
+	// secret. Servers choose their names, and a lookup searches all names of one hash.
+	// So a server may offer at most 8 names of one hash and kind; the rest is not
+	// offered. nil means no limit.
 	NameHash func(name string) int
 
 	// Version is shown to clients and servers.
 	Version string
-	// PublicURL is where clients reach the gateway, empty when that is where
-	// it listens.
+	// PublicURL is where clients reach the gateway. It is empty when that is the
+	// listener's address.
 	PublicURL string
-	// Hosts are accepted besides the loopback ones, Origins besides the gateway's
-	// own. AnyHost switches the host check off, for a listener that is not on loopback
-	// and authenticates. LocalOrigins accepts every page of this machine, for one that
-	// authenticates.
+	// Hosts are accepted besides the loopback ones, Origins besides the gateway's own.
+	// AnyHost disables the host check, for a listener that is not on loopback and
+	// authenticates. LocalOrigins accepts every web page of this machine, for a
+	// listener that authenticates.
 	Hosts, Origins        []string
 	AnyHost, LocalOrigins bool
 
 	Limits Limits
 }
 
-// Limits bound what clients may use. Zero values are replaced by the defaults.
+// Limits bound what clients may use. Zero values stand for the defaults.
 type Limits struct {
 	Body                 int           // bytes of one HTTP body or line; 16 MiB
 	Depth                int           // nesting of one message; mcp.DefaultDepth
-	Sessions             int           // legacy sessions in all; 10000
+	Sessions             int           // legacy sessions in total; 10000
 	SessionsPerPrincipal int           // legacy sessions of one principal; 100
 	Idle                 time.Duration // until an unused session ends; 30 min
 	InFlight             int           // requests in flight per connection; 256
@@ -165,41 +160,43 @@ type Limits struct {
 	QueueBytes           int           // bytes of them, beyond the first message; 4 MiB
 	Page                 int           // items of one list page; 1000
 	PageBytes            int           // bytes of one list page; 4 MiB
-	// FirstList is how long the first lists after the start wait at most for servers
-	// of which nothing is known yet; 8 s, less than the clients bear that give up
-	// first. Negative means not at all.
+	// FirstList is how long the first lists after the start wait for servers that are
+	// still starting; 8 s, which is less than the shortest timeout of known clients. A
+	// negative value disables the wait.
 	FirstList time.Duration
-	// JSONWait is how long an answer is held back so that it can be sent as
-	// plain JSON; KeepAlive the pause between comments on a silent stream.
+	// JSONWait is how long a response is held back so that it can be sent as plain
+	// JSON. KeepAlive is the interval of comments on a silent stream.
 	JSONWait  time.Duration // 5 s
 	KeepAlive time.Duration // 15 s
 	// RoundTime is how long a client may take to answer an input request.
 	RoundTime time.Duration // 15 min
-	// Replay is how many bytes of broken streams are kept in all for clients
-	// that come back; 64 MiB. ReplayTime is how long after their end; 60 s.
+	// Replay bounds the events of broken streams that are stored for clients which
+	// resume them, in bytes; 64 MiB. ReplayTime is how long they are stored after the
+	// end of the stream; 60 s.
 	Replay     int
 	ReplayTime time.Duration
-	// Rounds is how many calls may wait for such an answer; 10000 in all,
-	// 1000 of one principal, or twice as many as may be parked. Parked ones are those on which a legacy server
-	// still works: 8 of one principal, 256 at one server.
+	// Rounds bounds the calls that wait for input from their clients: 10000 in total,
+	// 1000 of one principal, but at least twice the number of suspended calls. A
+	// suspended call is one on which a legacy server still works: 8 of one principal,
+	// 256 at one server.
 	Rounds, RoundsPerPrincipal          int
 	ParkedPerPrincipal, ParkedPerServer int
-	// Tasks is how many tasks of legacy servers are remembered for lists and
-	// notifications; 10000 in all, 1000 of one principal. ListenTasks is how
-	// many a subscription may follow; 64.
+	// Tasks bounds the tasks of legacy servers that are remembered for lists and
+	// notifications: 10000 in total, 1000 of one principal. ListenTasks bounds the
+	// tasks of one subscription; 64.
 	Tasks, TasksPerPrincipal, ListenTasks int
-	// Watches is how many resources one subscriber follows; 1000. Questions is
-	// how many a server may ask during one call; 64.
+	// Watches bounds the resources of one subscriber; 1000. Questions bounds the
+	// questions of a server during one call; 64.
 	Watches, Questions int
-	// Instructions is how many bytes of what one server says of itself are
-	// passed on; 16 KiB.
+	// Instructions bounds the instructions of one server that are passed on, in bytes;
+	// 16 KiB.
 	Instructions int
-	// NotificationsPerSecond is how many progress and log messages of one call
-	// are passed on in a second; 1000. Others are dropped.
+	// NotificationsPerSecond bounds the progress and log messages of one call in a
+	// second; 1000. Others are dropped.
 	NotificationsPerSecond int
-	// KeptResults is how many bytes of results that were too large are kept as
-	// resources in all, KeptResultsPerPrincipal those of one principal, and
-	// KeptResultsTime for how long; 64 MiB, 16 MiB, 15 min.
+	// KeptResults bounds the oversized results that are kept as resources, in bytes;
+	// KeptResultsPerPrincipal those of one principal. KeptResultsTime is how long a
+	// result is kept. The defaults are 64 MiB, 16 MiB and 15 min.
 	KeptResults, KeptResultsPerPrincipal int
 	KeptResultsTime                      time.Duration
 }
@@ -266,67 +263,69 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Mount is a backend with how it is shown and used. It is not changed once it
-// is given to a [Gateway].
+// Mount is a backend with the settings of how it is exposed and used. It must not be
+// changed once it is given to a [Gateway].
 type Mount struct {
 	Backend Backend
-	// Native tells that the backend is a part of the gateway itself.
+	// Native means that the backend is part of the gateway itself.
 	Native bool
-	// SkipFirstListWait tells that the backend was waited for in vain before: first lists do
-	// not wait for it again.
+	// SkipFirstListWait means that first lists waited in vain for the backend before
+	// and do not wait again.
 	SkipFirstListWait bool
-	// Fetched tells that the backend's program may be downloaded before it starts, as
-	// npx and docker do: a first list that has something already still waits for it.
+	// Fetched means that the backend's program may be downloaded before it starts, as
+	// npx and docker do. First lists wait for it even when other servers are known.
 	Fetched bool
-	// External names the tools, by their name at the backend, that another service
-	// answers, of a backend that is a part of the gateway.
+	// External names the tools of a native backend that another service answers, by
+	// their name at the backend.
 	External map[string]bool
-	// Namespace goes in front of every name; empty shows the backend as it is.
+	// Namespace is put before every name; empty exposes the names unchanged.
 	Namespace string
-	// Include and Exclude name the tools to show; an empty Include is all.
+	// Include and Exclude select the tools that are exposed; an empty Include means
+	// all.
 	Include, Exclude []string
-	// Tools shapes tools by their name at the server.
+	// Tools changes tools, by their name at the server.
 	Tools map[string]ToolShape
-	// Concurrency is how many calls may run at once, Queue how many may wait;
-	// 32 and 256 when zero.
+	// Concurrency bounds the calls that run at once, Queue the calls that wait; 32 and
+	// 256 when zero.
 	Concurrency, Queue int
-	// Questions says what the server may ask clients.
+	// Questions are what the server may ask clients.
 	Questions Questions
-	// URLHosts are the hosts that the server may send a user to, where
-	// "*.example.com" is any below it; empty is any.
+	// URLHosts are the hosts to which the server may send a user. "*.example.com" means
+	// any host below it; empty means any host.
 	URLHosts []string
-	// QuestionsPerHour is how many questions may reach one principal; 600 when
+	// QuestionsPerHour bounds the questions of the server to one principal; 600 when
 	// zero.
 	QuestionsPerHour int
-	// PerSession tells that the backend keeps client sessions apart.
+	// PerSession means that the backend keeps client sessions apart.
 	PerSession bool
-	// PerRights tells that the backend keeps requests of one principal with
-	// different rights apart (see [gate.Identity.Rights]).
+	// PerRights means that the backend keeps requests of one principal with different
+	// rights apart (see [gate.Identity.Rights]).
 	PerRights bool
-	// Hard bounds all that is done for one call, whatever happens; 30 minutes when
-	// zero. Result is how large a result may be, in bytes; 32 MiB when zero. The
-	// backend keeps to both; budgets reserve them.
+	// Hard bounds the total time of one call; 30 minutes when zero. Result bounds the
+	// size of a result in bytes; 32 MiB when zero. The backend observes both; budgets
+	// reserve them.
 	Hard   time.Duration
 	Result int
-	// Results say what is done with what the server answers.
+	// Results are the rules for results of the server.
 	Results result.Rules
-	// SignIn sends callers to where they sign in to the server; nil sends nobody.
+	// SignIn returns where callers sign in to the server; nil means nowhere.
 	SignIn SignIn
-	// SignInTool is the definition of the tool by whose call that happens while nothing
-	// else is listed, as the backend lists it; nil is none.
+	// SignInTool is the definition of the tool that starts a sign-in while nothing else
+	// is listed, as the backend lists it; nil means none.
 	SignInTool []byte
-	// Await waits for what callers are about to be listed; nil waits for nothing.
-	// Listed tells whether something is listed to a caller already, so that there is
-	// nothing to wait for; nil knows of nothing.
+	// Await waits until the caller's lists are known; nil waits for nothing. Listed
+	// reports whether something is listed to a caller already, so that there is nothing
+	// to wait for; nil means never.
 	Await  Await
 	Listed func(id *gate.Identity, kind mcp.Kind, original string) bool
-	// ListsServed is told that a caller is shown lists that hold the backend's, so that it
-	// may find out whether they are still true. It must not block; nil is told nothing.
+	// ListsServed is called when a caller is shown lists with items of the backend, so
+	// that the backend can check whether they are still true. It must not block. It may
+	// be nil.
 	ListsServed func(id *gate.Identity)
 }
 
-// Questions is what a server may ask of clients. The zero value allows
-// nothing.
+// Questions are the kinds of requests that a server may send to clients. The zero value
+// allows none.
 type Questions struct {
 	Sampling, Elicitation, Roots bool
 }
@@ -336,126 +335,121 @@ type Config struct {
 	Mounts  []Mount
 	Chain   *gate.Chain
 	Limiter *budget.Limiter
-	// Rates say how often calls may be made; nil is as often as one likes.
+	// Rates limit how often calls may be made; nil means no limit.
 	Rates RateLimiter
-	// Requests are how often clients may send what is no call.
+	// Requests limit how often clients may send requests that are no calls.
 	Requests limit.Rates
-	// IdenticalCalls is how often a principal may make the same call of the same
-	// tool in a row; zero for any number.
+	// IdenticalCalls is how often in a row a principal may make the same call of the
+	// same tool; zero means no limit.
 	IdenticalCalls int
-	// CallsPerPrincipal is how many calls of one principal may run at once, at
-	// all servers together; others wait for their turn. Zero is no bound.
+	// CallsPerPrincipal bounds the concurrent calls of one principal at all servers
+	// together. Others wait. Zero means no limit.
 	CallsPerPrincipal int
-	// Class returns the effective class of a tool as its server listed it, one
-	// word, for budgets; nil knows none.
+	// Class returns the effective class of a tool for budgets, one word. listed is the
+	// definition of its server. nil knows no classes.
 	Class func(r gate.Request, listed []byte) string
-	// Capsules tells who has which capsule's endpoint; nil is nobody.
+	// Capsules knows who has the endpoint of which capsule; nil means nobody.
 	Capsules CapsuleHolder
-	// Listed is told the exposed names of everything before a catalog is served
-	// in which they are others; nil is nobody. It does not block.
+	// Listed is given all exposed names before a catalog with other names is served. It
+	// does not block. It may be nil.
 	Listed func(names []string)
-	// Scopes are asked for behind the view decision; nil asks for none.
+	// Scopes are checked after the view decision; nil requires none.
 	Scopes ScopeChecker
-	// Registry is told what the servers list before a catalog is served with
-	// it; nil is nobody.
+	// Registry is told what the servers list before a catalog with it is served. It may
+	// be nil.
 	Registry Registry
-	// Arguments checks calls and what they are made with; nil checks nothing.
+	// Arguments checks calls and their arguments; nil checks nothing.
 	Arguments ArgumentChecker
-	// Outputs checks the structured content of tools where the rules of a mount
-	// want that; nil checks nothing.
+	// Outputs checks the structured content of tools where the rules of a mount demand
+	// it; nil checks nothing.
 	Outputs result.OutputChecker
-	// Dependencies returns what the gateway needs to decide, each with whether it is
-	// there; one that is not makes /readyz red. It does not block. Nil is nothing.
+	// Dependencies returns what the gateway needs to decide calls. /readyz fails while
+	// one of them is missing. It does not block. It may be nil.
 	Dependencies func() []Dependency
-	// Swap is given what puts a catalog, and with it this configuration, in force,
-	// and calls it once: what has to change at the same moment is changed beside.
-	// Nil calls it alone.
+	// Swap must call inForce once, which puts a catalog and this configuration into
+	// force. It can change other things at the same moment. nil only calls inForce.
 	Swap func(inForce func())
-	// Recording says what is kept of calls.
+	// Recording configures what the audit entries of calls hold.
 	Recording Recording
-	// Approver asks people about calls; nil asks nobody, and what needs an
-	// approval is refused.
+	// Approver asks people about calls. With nil, calls that need an approval are
+	// refused.
 	Approver Approver
 }
 
-// RateLimiter says how often calls may be made. It is safe for concurrent use and
+// RateLimiter limits how often calls may be made. It is safe for concurrent use and
 // bounds its own waits.
 type RateLimiter interface {
-	// Take counts a call, or returns a [*rate.Refusal]; any other error refuses
-	// too.
+	// Take counts a call, or returns a [*rate.Refusal]. Any other error refuses the
+	// call too.
 	Take(ctx context.Context, c *rate.Call) error
-	// Look returns what Take would, and counts nothing.
+	// Look returns what Take would, without counting.
 	Look(ctx context.Context, c *rate.Call) error
 }
 
-// Registry keeps account of what the servers list. What it has not recorded, or
-// does not want to be served, its phase of the chain denies.
+// Registry records what the servers list. Its phase of the chain denies whatever it has
+// not recorded or has not accepted.
 type Registry interface {
-	// Record is told the offers of all servers, also of those that list nothing.
-	// An offer that has not changed is the same pointer as before. It bounds its
-	// own waits.
+	// Record is given the offers of all servers, including those that list nothing. An
+	// unchanged offer is the same pointer as before. Record bounds its own waits.
 	Record(ctx context.Context, offers []*gate.Offer)
 }
 
-// InstructionsKeeper is a [Registry] that keeps account of what servers say of
-// themselves, too.
+// InstructionsKeeper is a [Registry] that also records the instructions of servers.
 type InstructionsKeeper interface {
-	// ShowsInstructions tells whether a caller is told what a server says of
-	// itself. The text is the whole of it.
+	// ShowsInstructions reports whether a caller is shown the instructions of a server.
+	// text is all of them.
 	ShowsInstructions(id *gate.Identity, server, text string) bool
 }
 
-// CapsuleHolder tells whether an identity holds the capsule of a name. It is
-// false for a capsule that does not exist.
+// CapsuleHolder knows which identity holds which capsule. It returns false for a
+// capsule that does not exist.
 type CapsuleHolder interface {
 	Holds(id *gate.Identity, name string) bool
 }
 
-// PendingCall is a call that has passed the gate and is not yet delivered.
+// PendingCall is a call that has passed the gate and is not delivered yet.
 type PendingCall struct {
-	// Request is what the gate was asked; its Args are the final arguments of a
-	// tool or prompt, a validated JSON object, nil where there are none.
+	// Request is the question to the gate. Its Args are the final arguments of a tool
+	// or prompt: a validated JSON object, nil where there are none.
 	*gate.Request
-	// Schema is the input schema of a tool as its server listed it; nil where
-	// there is none.
+	// Schema is the input schema of a tool as its server listed it; nil where there is
+	// none.
 	Schema []byte
-	// Listed is what is called as its server listed it; nil for a resource that
-	// is not listed.
+	// Listed is the definition of what is called, as its server listed it; nil for a
+	// resource that is not listed.
 	Listed []byte
-	// Queued calls do not start at once: those that are to be a task.
+	// Queued means that the call does not start at once, because it becomes a task.
 	Queued bool
-	// Tool tells a tools/call from everything else.
+	// Tool is true for tools/call only.
 	Tool bool
-	// Native tells that the gateway itself runs what is called, so that its schema is
-	// no stranger's word: whatever else is checked, arguments have to fit it.
+	// Native means that the gateway itself runs what is called. Its schema can be
+	// trusted: arguments must match it, whatever else is checked.
 	Native bool
 }
 
-// ArgumentChecker holds a call that may be made against the tool's own input
-// schema and the operator's rules. It is safe for concurrent use and bounds its
-// own waits. An error is a [*refusal.Error]; demands are of people who are to be asked
-// first.
+// ArgumentChecker checks a call against the tool's own input schema and the operator's
+// rules. It is safe for concurrent use and bounds its own waits. An error is a
+// [*refusal.Error]. The returned demands are approvals that the call needs.
 type ArgumentChecker interface {
 	CheckArguments(ctx context.Context, c PendingCall) ([]gate.Demand, error)
 }
 
-// Approver keeps the questions about calls that need the approval of a person,
-// and the answers (DESIGN 7, Approval). It is safe for concurrent use and bounds
-// its own waits, except for Await, which the context bounds as well.
+// Approver keeps the approval questions about calls, and their answers (DESIGN 7,
+// Approval). It is safe for concurrent use and bounds its own waits, except for Await,
+// which ctx bounds as well.
 type Approver interface {
-	// Ask returns the grant, the denial in force or the question that there is for
-	// a call; if there is none it asks. It returns [gate.ErrTooManyQuestions] when the caller
-	// has too many open.
+	// Ask returns the grant, the denial in force or the open question of a call.
+	// Without any it opens a question. It returns [gate.ErrTooManyQuestions] when the
+	// caller has too many open ones.
 	Ask(ctx context.Context, q *gate.Question) (gate.Approval, error)
-	// Find returns what Ask would, without asking; ok is false where there is
-	// nothing.
+	// Find returns what Ask would, without opening a question. ok is false where there
+	// is nothing.
 	Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok bool, err error)
-	// Await returns a question as it is when it has been decided, or when a call
-	// has waited for that long enough.
+	// Await returns a question when it is decided, or when a call has waited for it
+	// long enough.
 	Await(ctx context.Context, id string) (gate.Approval, error)
-	// Answer is the answer of the requester to the question, which is returned
-	// as it is then.
+	// Answer records the requester's answer to a question and returns the question.
 	Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error)
-	// Use uses the grant for a call up and tells whether there was one.
+	// Use uses up the grant for a call and reports whether there was one.
 	Use(ctx context.Context, q *gate.Question) (bool, error)
 }

@@ -10,44 +10,43 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// step is one step of the order. A step that returns an error refuses the call, and
-// one that sets its answer ends it.
+// step is one step of the order. A step refuses the call by an error, and ends it by
+// setting its answer.
 type step struct {
 	name string
 	do   func(*call) error
 }
 
-// order is the request path: everything that a client may run passes it, top to
-// bottom. The order is a security property. What does not exist and what the caller
-// may not view give the same bytes; nothing is charged before the gate and the
-// arguments have passed; nothing is delivered before it is charged; and however a call
-// ends, one audit entry is closed. A [plan] says which steps a kind of request leaves
-// out, and why.
+// order is the request path of every call, from top to bottom. The order is a security
+// property: what does not exist and what the caller may not view have the same
+// response; nothing is charged before the gate and the arguments have passed; nothing
+// is delivered before it is charged; and one audit entry is closed however a call ends.
+// A [plan] says which steps a kind of request leaves out, and why.
 var order = [...]step{
-	{"request", (*call).wellFormed},         // is the request one of its method
-	{"audit", (*call).audited},              // can its entry be kept
-	{"find", (*call).find},                  // what is it about
+	{"request", (*call).wellFormed},         // is the request well-formed
+	{"audit", (*call).audited},              // can its audit entry be recorded
+	{"find", (*call).find},                  // what is called
 	{"gate", (*call).decide},                // may the caller view it and call it
-	{"breaker", (*call).checkBreaker},       // is its server left alone at the moment
-	{"prepare", (*call).prepare},            // what is its server sent
-	{"running", (*call).registerRunning},    // from here on a change of the mode ends it
-	{"arguments", (*call).checkArguments},   // do they fit the schema, the rules and the mode
-	{"round", (*call).findRound},            // does it go on with an earlier request
-	{"rates", (*call).checkRates},           // does it come too often
-	{"breaker again", (*call).checkBreaker}, // that of a call which goes on
-	{"approval", (*call).approve},           // have the people approved who are to be asked
-	{"concurrency", (*call).acquire},        // is there a place for it
-	{"gate again", (*call).decideAgain},     // is it allowed still, after it has waited
-	{"breaker pass", (*call).passBreaker},   // may it try its server
-	{"round once", (*call).useRound},        // is it the only one that goes on with that request
-	{"grant", (*call).useGrant},             // is it the only one that uses that approval
-	{"budget", (*call).charge},              // is it paid for
-	{"gate last", (*call).decideAgain},      // is it allowed still, after it was charged
-	{"begin", (*call).begin},                // the audit log knows of it before its server does
-	{"exchange", (*call).exchange},          // the request, and its answer
+	{"breaker", (*call).checkBreaker},       // is the circuit breaker closed, for a new call
+	{"prepare", (*call).prepare},            // what the server will be sent
+	{"running", (*call).registerRunning},    // from here on a change of the mode cancels the call
+	{"arguments", (*call).checkArguments},   // do they match the schema, the rules and the mode
+	{"round", (*call).findRound},            // does it continue an earlier request
+	{"rates", (*call).checkRates},           // is it within the request rates, and no loop
+	{"breaker again", (*call).checkBreaker}, // is the circuit breaker closed, for a continued call
+	{"approval", (*call).approve},           // does it have the approval that it needs
+	{"concurrency", (*call).acquire},        // is there a permit for it
+	{"gate again", (*call).decideAgain},     // is it still allowed, after the waits
+	{"breaker pass", (*call).passBreaker},   // does the circuit breaker let it through
+	{"round once", (*call).useRound},        // is it the only continuation of that request
+	{"grant", (*call).useGrant},             // is it the only use of that approval
+	{"budget", (*call).charge},              // do the budgets cover it
+	{"gate last", (*call).decideAgain},      // is it still allowed, after the charge
+	{"begin", (*call).begin},                // audited before the server knows of it
+	{"exchange", (*call).exchange},          // the request to the server and the response
 }
 
-// entryFor passes a call through the order and returns its answer.
+// serve takes a call through the order and returns its response.
 func (c *call) serve(ctx context.Context) (answer response) {
 	defer func() { c.close(&answer, recover()) }()
 	if err := c.pass(ctx); err != nil {
@@ -56,7 +55,8 @@ func (c *call) serve(ctx context.Context) (answer response) {
 	return *c.answer
 }
 
-// pass is serve of a call that somebody else closes. The error is why it is refused.
+// pass is serve for a call that somebody else closes. The error is the reason of a
+// refusal.
 func (c *call) pass(ctx context.Context) error {
 	c.ctx = ctx
 	defer c.release()
@@ -74,7 +74,7 @@ func (c *call) pass(ctx context.Context) error {
 	return nil
 }
 
-// call answers a request for what has a name.
+// call answers a request that calls something by a name.
 func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) response {
 	g.waitCall(ctx, x, kind, name)
 	return g.newRequest(x, &planCall, kind, name).serve(ctx)
@@ -83,8 +83,8 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name str
 // maxDecisionAge is how old a decision of the gate may be when it is acted on.
 const maxDecisionAge = time.Second
 
-// decide asks the gate about a call, and notes when that was and under which
-// conditions it is allowed.
+// decide asks the gate about a call. It records the time and the demands of the
+// decision.
 func (c *call) decide() (err error) {
 	var args []byte
 	if !c.plan.unlisted {
@@ -95,16 +95,15 @@ func (c *call) decide() (err error) {
 	return err
 }
 
-// permit asks whether the caller may view something, has the scopes for it, and
-// may call it, in this order. It returns what people are to be asked before, or
-// the refusal: that of hidden where it may not be viewed, or where this cannot be
-// decided. Decisions are those of the newest gate. What is decided is noted in the
-// record, if there is one.
+// permit asks whether the caller may view something, has the scopes for it, and may
+// call it, in this order. It uses the newest gate. It returns the demands of the
+// decision, or the refusal: that of hidden where the caller may not view it, or where
+// this cannot be decided. The decisions are added to rec, which may be nil.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
-		var hears gate.Listener // a nil record would be no nil interface
+		var hears gate.Listener // an interface that holds a nil *record would not be nil
 		if rec != nil && action == gate.Call {
 			hears = rec
 		}
@@ -131,7 +130,7 @@ func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte
 	return d.Demands, nil
 }
 
-// decide asks the gate about a route. The arguments count for a call.
+// decide asks the gate about a route. Only questions about calls have arguments.
 func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte, hears gate.Listener) gate.Decision {
 	question := r.question(action, x.Identity, x.Scope)
 	if action == gate.Call {
@@ -140,5 +139,5 @@ func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, 
 	return s.Chain.DecideFor(ctx, &question, hears)
 }
 
-// errCancelled is the cause of a context whose request the client cancelled.
+// errCancelled is the cancel cause of a request that the client cancelled.
 var errCancelled = errors.New("cancelled by the client")

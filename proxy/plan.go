@@ -6,36 +6,36 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// plan is how a kind of request passes the [order]: what its steps do where they
-// differ, and which of them it leaves out.
+// plan is how a kind of request passes the [order]: its own versions of some steps, and
+// the steps that it leaves out.
 type plan struct {
 	name           string
-	check          func(*call) error                // the request itself; nil where the table of methods has done it
-	find           func(*call) error                // notes what the call is about
-	hidden         func(*call, gate.Decision) error // the answer for what the caller may not view
+	check          func(*call) error                // checks the request; nil where the table of methods did
+	find           func(*call) error                // looks up what the call is about
+	hidden         func(*call, gate.Decision) error // the refusal of what the caller may not view
 	prepare        func(*call) error
 	checkArguments func(*call) error
 	charge         func(*call) error
 	execute        func(*call) (response, error)
 
-	// unlisted tells that the gate is asked about what stands in for the thing that
-	// is called, whose arguments are not known.
+	// unlisted means that the gate is asked about the sign-in tool instead of the
+	// called one, so that its arguments are unknown.
 	unlisted bool
-	// silent tells that it is no call of the client: it has no entry in the audit log
-	// and is not traced.
+	// silent means that the client did not make this call: it has no audit entry and is
+	// not traced.
 	silent bool
 
-	// mergeOmissions are the steps that are left out, each with the reason.
+	// omitted are the steps that are left out, each with the reason.
 	omitted map[string]string
 }
 
-// plans are all of them.
+// plans are all plans.
 var plans = []*plan{
 	&planCall, &planUnlisted, &planOverloaded, &planTask, &planTaskCancel, &planTaskList, &planPollTask, &planKept,
 	&planSubscribe, &planListenTo, &planUnsubscribe,
 }
 
-// omit says why steps are left out.
+// omit leaves out steps for a reason.
 func omit(why string, steps ...string) map[string]string {
 	out := make(map[string]string, len(steps))
 	for _, step := range steps {
@@ -44,7 +44,7 @@ func omit(why string, steps ...string) map[string]string {
 	return out
 }
 
-// omitted joins the steps that are left out.
+// mergeOmissions merges omitted steps.
 func mergeOmissions(parts ...map[string]string) map[string]string {
 	all := make(map[string]string)
 	for _, part := range parts {
@@ -58,36 +58,36 @@ var planCall = plan{
 	prepare: prepareCall, checkArguments: checkCall, charge: chargeRound, execute: executeCall,
 }
 
-// A call that turns out to be of something that is listed to nobody before a sign-in,
-// or for which there is no place to wait, goes on under one of these.
+// A call continues under one of these when nobody sees the called tool before a
+// sign-in, or when there is no room to wait.
 var (
 	planUnlisted = plan{
-		name: "a call of what is listed after a sign-in", hidden: (*call).unknownName, unlisted: true,
+		name: "a call of a tool that is listed only after a sign-in", hidden: (*call).unknownName, unlisted: true,
 		prepare: prepareUnlisted, execute: signInFirst,
 		omitted: mergeOmissions(
 			omit("it has passed this step as a call", "request", "audit", "find"),
 			omit("no server is asked", "breaker", "running", "breaker again", "concurrency", "breaker pass"),
 			omit("the call is made again after the sign-in and passes this step then", "arguments", "approval", "grant", "budget", "begin"),
-			omit("nothing was waited for since the gate was asked", "gate again", "gate last"),
+			omit("there was no wait since the gate decided", "gate again", "gate last"),
 		),
 	}
 	planOverloaded = plan{
-		name: "a call for which there is no place to wait", hidden: (*call).unknownName, execute: refuseOverloaded,
+		name: "a call without room to wait", hidden: (*call).unknownName, execute: refuseOverloaded,
 		omitted: mergeOmissions(
 			omit("it has passed this step as a call", "request", "audit", "find"),
-			omit("it is refused as soon as it is known whether the caller may view what is called",
+			omit("it is refused as soon as the view decision is known",
 				"breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency", "gate again",
 				"breaker pass", "round once", "grant", "budget", "gate last", "begin"),
 		),
 	}
 )
 
-// omittedForTasks are the steps that every request about a task leaves out.
+// omittedForTasks are left out by every request about a task.
 var omittedForTasks = mergeOmissions(
-	omit("a breaker guards new work, and the task is at its server already", "breaker", "breaker again", "breaker pass"),
-	omit("a task has no rounds: its questions are answered by tasks/update", "round", "round once"),
+	omit("a breaker protects a server from new work, and it has the task already", "breaker", "breaker again", "breaker pass"),
+	omit("a task has no rounds: tasks/update answers its questions", "round", "round once"),
 	omit("the call that made the task was counted", "rates"),
-	omit("people approved of the call that made the task; the step of the arguments compares what is demanded with that", "approval", "grant"),
+	omit("the call that made the task was approved; the arguments step compares that approval with the current demands", "approval", "grant"),
 )
 
 var (
@@ -100,27 +100,27 @@ var (
 		name: "tasks/cancel", check: checkTask, find: findTask, hidden: unknownTask,
 		prepare: prepareTask, charge: chargeRound, execute: executeTaskRequest,
 		omitted: mergeOmissions(omittedForTasks,
-			omit("no mode ends a request that ends something", "running"),
-			omit("a task may be ended under every mode and rule", "arguments"),
+			omit("no mode cancels a request that cancels something", "running"),
+			omit("a task may be cancelled under every mode and rule", "arguments"),
 		),
 	}
 	planTaskList = plan{
 		name: "tasks/list", check: checkTaskList, find: findTaskPage, execute: listTasks,
 		omitted: mergeOmissions(omittedForTasks,
-			omit("each task is held against the gate when its server has listed it", "gate", "gate again", "gate last"),
-			omit("each server that has tasks of the caller is sent a request of its own, at a place of its own", "prepare", "concurrency"),
+			omit("the gate decides on each task that a server lists", "gate", "gate again", "gate last"),
+			omit("each server with tasks of the caller gets its own request and its own permit", "prepare", "concurrency"),
 			omit("a list runs nothing", "running"),
 			omit("a list has no arguments", "arguments"),
 			omit("budgets count no lists", "budget"),
 		),
 	}
 	planPollTask = plan{
-		name: "a look at a task that a client listens for", silent: true, find: findPolledTask, hidden: unknownTask,
+		name: "a poll of a task that a client follows", silent: true, find: findPolledTask, hidden: unknownTask,
 		prepare: preparePoll, checkArguments: checkTaskRules, charge: chargeRound, execute: executePoll,
 		omitted: mergeOmissions(omittedForTasks,
-			omit("it is the gateway that looks; the request for the subscription was looked at", "request"),
-			omit("a look is no call of the client and has no entry in the audit log", "audit", "begin"),
-			omit("a change of the mode is seen by the next look", "running"),
+			omit("the gateway polls; the request for the subscription was checked", "request"),
+			omit("a poll is no call of the client and has no audit entry", "audit", "begin"),
+			omit("the next poll sees a change of the mode", "running"),
 		),
 	}
 	planKept = plan{
@@ -134,14 +134,14 @@ var (
 	}
 )
 
-// omittedForSubscriptions are the steps that every subscription to a resource leaves out.
+// omittedForSubscriptions are left out by every subscription to a resource.
 var omittedForSubscriptions = mergeOmissions(
-	omit("the subscription waits for a server that is down, and is made again when it comes back", "breaker", "breaker again", "breaker pass"),
-	omit("the first of those who share a connection asks for all of them", "prepare"),
-	omit("each update is held against the gate and the mode before it is passed on", "running"),
+	omit("the subscription waits for a server that is down, and is repeated when it is back", "breaker", "breaker again", "breaker pass"),
+	omit("the first subscriber of a connection subscribes for all of them", "prepare"),
+	omit("the gate and the mode decide on each update before it is relayed", "running"),
 	omit("it is answered at once", "round", "round once", "gate again", "gate last"),
-	omit("the step of the arguments refuses what needs one", "approval", "grant"),
-	omit("a subscription holds no place", "concurrency"),
+	omit("the arguments step refuses resources that need one", "approval", "grant"),
+	omit("a subscription holds no permit", "concurrency"),
 )
 
 var (
@@ -154,13 +154,13 @@ var (
 		name: "a resource of subscriptions/listen", silent: true, find: findResource, hidden: (*call).unknownName,
 		checkArguments: checkSubscription, charge: checkBudgetsLeft, execute: startListening,
 		omitted: mergeOmissions(omittedForSubscriptions,
-			omit("the request for the subscription was looked at", "request"),
-			omit("a part of a subscription has no entry of its own in the audit log", "audit", "begin"),
+			omit("the request for the subscription was checked", "request"),
+			omit("a part of a subscription has no audit entry of its own", "audit", "begin"),
 		),
 	}
 	planUnsubscribe = plan{
 		name: "resources/unsubscribe", execute: endWatch,
-		omitted: omit("a subscription may always be ended, also one to what is not there any more",
+		omitted: omit("a subscription may always be ended, even if its resource is gone",
 			"audit", "find", "gate", "breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency",
 			"gate again", "breaker pass", "round once", "grant", "budget", "gate last"),
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// prepareCall makes what the backend is to be sent: its own name or URI, the
-// final arguments, no hop keys.
+// prepareCall builds the request for the backend: its own name or URI, the final
+// arguments, and no hop keys.
 func prepareCall(c *call) error {
 	x, r := c.x, c.route
 	params := x.Message.Params()
@@ -55,16 +55,16 @@ func prepareCall(c *call) error {
 	return nil
 }
 
-// checkCall holds a call against the schema of its tool and the operator's rules,
-// and notes which people are to be asked before.
+// checkCall checks the arguments of a call against the schema of its tool and the
+// operator's rules. It adds the approvals that they demand.
 func checkCall(c *call) error {
 	demands, err := c.g.checkCallArguments(c.ctx, c.x, c.route, c.request)
 	c.demands = append(c.demands, demands...)
 	return err
 }
 
-// checkCallArguments holds what a server is sent for a caller against the schema and the rules
-// in force, and returns which people are to be asked before.
+// checkCallArguments checks a request for a server against the schema and the rules in
+// force. It returns the approvals that they demand.
 func (g *Gateway) checkCallArguments(ctx context.Context, x *Exchange, r *Route, request *mcp.Call) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	if err := snap.outputReady(r, request.Method); err != nil {
@@ -81,7 +81,8 @@ func (g *Gateway) checkCallArguments(ctx context.Context, x *Exchange, r *Route,
 	})
 }
 
-// backendArguments are the arguments in what a server is sent, nil where it gets none.
+// backendArguments returns the arguments that a server is sent, nil where there are
+// none.
 func backendArguments(call *mcp.Call) []byte {
 	switch call.Method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
@@ -92,8 +93,8 @@ func backendArguments(call *mcp.Call) []byte {
 	return nil
 }
 
-// completion returns the params of completion/complete with the server's own
-// name or URI in the reference, and with one value for what is completed.
+// completion returns the params of completion/complete with the server's own name or
+// URI, and with one value for the completed argument.
 func completion(params []byte, r *Route) []byte {
 	member := "uri"
 	if r.Kind == mcp.Prompt {
@@ -109,7 +110,7 @@ func completion(params []byte, r *Route) []byte {
 	return mcp.SetMember(params, "ref", mcp.SetMember(ref, member, mcp.Quote(r.Original)))
 }
 
-// newCall returns a call of a method for a client.
+// newCall returns a request of a client to a backend.
 func (g *Gateway) newCall(x *Exchange, to *backendEntry, method string, params []byte) *mcp.Call {
 	call := &mcp.Call{
 		Method: method, Params: params,
@@ -117,15 +118,15 @@ func (g *Gateway) newCall(x *Exchange, to *backendEntry, method string, params [
 		LogLevel: x.LogLevel, Plain: to.isWithoutFeatures, Era: x.features().era(to.mount.Questions),
 	}
 	call.Exact = x.Era == mcp.Modern
-	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told at the start
-		!mcp.LookupSpan(x.Capabilities, "extensions").Absent() { // of what its clients may answer, but not of these
+	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told in initialize
+		!mcp.LookupSpan(x.Capabilities, "extensions").Absent() { // what clients may answer, but not these
 		call.Capabilities = relayable(x.Capabilities, to.mount.Questions, x.Era == mcp.Modern)
 	}
 	call.Progress = x.token() != nil
 	return call
 }
 
-// namespacedLogger puts the namespace before the logger's name.
+// namespacedLogger prefixes the logger's name with the namespace.
 func namespacedLogger(namespace string, params []byte) []byte {
 	if namespace == "" {
 		return params
@@ -137,14 +138,14 @@ func namespacedLogger(namespace string, params []byte) []byte {
 	return mcp.SetMember(params, "logger", mcp.Quote(name))
 }
 
-// wanted tells whether a log message passes a level.
+// wanted reports whether a log message has at least a level.
 func wanted(params []byte, level string) bool {
 	own, _ := mcp.LookupString(params, "level")
 	return mcp.LogLevel(own) > 0 && mcp.LogLevel(own) <= mcp.LogLevel(level)
 }
 
-// foreignParams returns the Mcp-Param-* headers that no argument of the tool
-// is mirrored into: they are passed on unchanged when their value is valid.
+// foreignParams returns the Mcp-Param-* headers that mirror no argument of the tool.
+// Those with a valid value are passed on unchanged.
 func foreignParams(h http.Header, known []mcp.ParamHeader) http.Header {
 	var out http.Header
 	for name, values := range h {
@@ -171,10 +172,10 @@ func recognised(name string, known []mcp.ParamHeader) bool {
 	return false
 }
 
-// relayable returns the client capabilities less what the gateway does not
-// relay: tasks of the client's own, what the operator does not let the server
-// ask, and the extension for tasks where the client's revision does not have it
-// (SEP-2663, Backward Compatibility).
+// relayable removes the client capabilities that the gateway does not relay: the
+// client's own tasks, requests that the operator does not allow, and the tasks
+// extension where the client's revision does not have it (SEP-2663, Backward
+// Compatibility).
 func relayable(capabilities []byte, q Questions, tasks bool) []byte {
 	out := mcp.RemoveMember(capabilities, "tasks")
 	for _, c := range []struct {
@@ -193,25 +194,25 @@ func relayable(capabilities []byte, q Questions, tasks bool) []byte {
 	return out
 }
 
-// ToolShape changes how one tool is shown and called (DESIGN 6, Shaping).
+// ToolShape changes how one tool is exposed and called (DESIGN 6, Shaping).
 type ToolShape struct {
 	Hidden      bool
-	Rename      string // shown instead of its name
-	Description string // shown instead of its description
-	Annotations []byte // raw JSON object, merged over its annotations; nil keeps them
+	Rename      string // replaces its name
+	Description string // replaces its description
+	Annotations []byte // raw JSON object, merged into its annotations; nil keeps them
 	Arguments   map[string]ArgumentShape
 	// Timeout, Idle and Hard bound one call as in [mcp.Call]; 0 keeps the server's.
 	Timeout, Idle, Hard time.Duration
-	Cost                int64 // of one call, in cost units; 0 counts as 1
-	// Results replace the rules of the mount; nil keeps them.
+	Cost                int64 // of one call in cost units; 0 counts as 1
+	// Results replace the result rules of the mount; nil keeps them.
 	Results *result.Rules
 }
 
 // ArgumentShape changes one argument of a tool.
 type ArgumentShape struct {
 	Fixed   []byte // raw JSON value that is always sent; nil when not fixed
-	Default []byte // raw JSON value that is sent where the caller gives none
-	Hidden  bool   // not shown
+	Default []byte // raw JSON value that is sent when the caller gives none
+	Hidden  bool   // not listed
 }
 
 // render returns the tool as it is listed under a name.
@@ -242,8 +243,8 @@ func (s *ToolShape) render(raw []byte, name string) []byte {
 	return out
 }
 
-// schema leaves out the arguments that the caller does not give and says what
-// the default of the others is.
+// schema removes the arguments that the caller cannot give, and adds the defaults of
+// the others.
 func (s *ToolShape) schema(schema []byte) []byte {
 	for _, name := range sortedKeys(s.Arguments) {
 		arg := s.Arguments[name]
@@ -265,7 +266,7 @@ func (s *ToolShape) schema(schema []byte) []byte {
 	return schema
 }
 
-// optional takes a name out of the required ones.
+// optional removes a name from the required ones.
 func optional(schema []byte, name string) []byte {
 	required := mcp.Lookup(schema, "required")
 	var kept []byte
@@ -290,9 +291,8 @@ func optional(schema []byte, name string) []byte {
 	return mcp.SetMember(schema, "required", slices.Concat([]byte("["), kept, []byte("]")))
 }
 
-// arguments returns the arguments of a call with fixed ones set and missing
-// ones filled in. A fixed or hidden argument that the caller gives, in any
-// spelling, is an error: it is not the caller's to choose.
+// arguments returns the arguments of a call with fixed values set and defaults filled
+// in. Callers must not give a fixed or hidden argument, in any spelling.
 func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
 	if s == nil || len(s.Arguments) == 0 {
 		return given, nil
@@ -321,8 +321,8 @@ func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
 	return out, nil
 }
 
-// finalArguments are the arguments of a call as the server will get them, or as
-// they came where they cannot be made so.
+// finalArguments returns the arguments as the server will get them, or unchanged where
+// the shape refuses them.
 func (r *Route) finalArguments(call *mcp.Message) []byte {
 	given := call.Param("arguments")
 	if final, fault := r.shape.arguments(given); fault == nil {
@@ -331,9 +331,9 @@ func (r *Route) finalArguments(call *mcp.Message) []byte {
 	return given
 }
 
-// argumentsOf are the arguments of a request as the server will get them: the final
-// ones of a tool, those of a prompt, and those that are known where one of them is
-// completed. They are nil for everything else.
+// argumentsOf returns the arguments of a request as the server will get them: the final
+// ones of a tool, those of a prompt, and the known ones of a completion. They are nil
+// for everything else.
 func (r *Route) argumentsOf(x *Exchange) []byte {
 	switch {
 	case r.Kind == mcp.Tool:
@@ -346,8 +346,8 @@ func (r *Route) argumentsOf(x *Exchange) []byte {
 	return nil
 }
 
-// completionArguments are the arguments in the params of completion/complete, under their
-// names: what was begun of the one that is completed, and the others that are known.
+// completionArguments returns the arguments in the params of completion/complete by
+// name: the begun value of the completed one, and the known others.
 func completionArguments(params []byte) []byte {
 	known := mcp.Lookup(params, "context", "arguments")
 	if !mcp.IsObject(known) {

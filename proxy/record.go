@@ -16,11 +16,11 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// settleTimeout bounds what is done for a call after it has ended.
+// settleTimeout bounds the work for a call after it has ended.
 const settleTimeout = 5 * time.Second
 
-// record is the audit entry of one call while it is open. It belongs to the
-// goroutine of the call; between the rounds of a call the rounds own it.
+// record is the open audit entry of one call. It belongs to the goroutine of the call,
+// and to roundTrips between the rounds of a call.
 type record struct {
 	g             *Gateway
 	x             *Exchange
@@ -28,11 +28,11 @@ type record struct {
 	began         time.Time
 	route         *Route // nil while there is none
 	recording     *Recording
-	undecidedView gate.Decision // why it could not be decided whether the caller may view it; zero where it was
+	undecidedView gate.Decision // why the view decision could not be made; else zero
 
-	steps [maxSteps]audit.Step // that entry.Steps is a part of
-	begun bool                 // the line of its beginning is written
-	span  Span                 // nil for a call that is not traced; set by trace alone
+	steps [maxSteps]audit.Step // memory of entry.Steps
+	begun bool                 // the line of the beginning is written
+	span  Span                 // nil for a call that is not traced; set only by trace
 }
 
 func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name string) *record {
@@ -58,12 +58,12 @@ func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name str
 	return rec
 }
 
-// callID returns the id of a new call: unique among all gateways, cheap.
+// callID returns the id of a new call. It is unique among all gateways and cheap.
 func (g *Gateway) callID() string {
 	return g.instance + "-" + strconv.FormatUint(g.calls.Add(1), 36)
 }
 
-// traceID returns the trace id of a W3C traceparent, empty when it is none.
+// traceID returns the trace id of a W3C traceparent, empty when it is invalid.
 func traceID(parent string) string {
 	if len(parent) < 55 || parent[2] != '-' || parent[35] != '-' {
 		return ""
@@ -82,7 +82,7 @@ func (rec *record) routed(r *Route) {
 	rec.entry.Server, rec.entry.OriginalName, rec.entry.CapabilityID = r.Server, r.Original, r.CapabilityID
 }
 
-// cost is that of one call, in cost units.
+// cost is the cost of one call in cost units.
 func (r *Route) cost() int64 {
 	if r.shape != nil && r.shape.Cost > 0 {
 		return r.shape.Cost
@@ -90,12 +90,12 @@ func (r *Route) cost() int64 {
 	return 1
 }
 
-// refused notes why the call is refused and returns the reason, classed.
+// refused records why the call is refused and returns the classified reason.
 func (rec *record) refused(err error) error {
 	e := &rec.entry
 	switch refusal := classify(err).(type) { //nolint:errorlint // classify returns the very error
 	case *refusal.Error:
-		own := *refusal // which several calls may share
+		own := *refusal // refusals may be shared between calls
 		own.Decision = e.CallID
 		e.Outcome, e.Code, e.Reason = outcomeOf(own.Origin), own.Kind, own.Text
 		rec.step(own.Phase, verdictDeny, own.Kind, "")
@@ -108,7 +108,7 @@ func (rec *record) refused(err error) error {
 		return &own
 	case *mcp.Error:
 		e.Outcome, e.Code, e.Reason = outcomeOf(refusal.Origin), strconv.Itoa(refusal.Code), refusal.Message
-		if rec.undecidedView.Err != nil { // which is not for the caller to know
+		if rec.undecidedView.Err != nil { // the caller must not learn it
 			e.Code, e.Reason = rec.undecidedView.Reason, rec.undecidedView.Err.Error()
 		}
 		if refusal.Code == mcp.CodeInternal {
@@ -121,7 +121,7 @@ func (rec *record) refused(err error) error {
 	}
 }
 
-// finish closes the entry with the answer to its call and writes it.
+// finish completes the entry with the response and writes it.
 func (rec *record) finish(answer *response) {
 	e := &rec.entry
 	e.Time = time.Now()
@@ -151,12 +151,12 @@ func (rec *record) finish(answer *response) {
 		keep = rec.g.opts.Auditor.End
 	}
 	if err := keep(e); err != nil {
-		rec.g.log.Error("audit entry not kept", "call", e.CallID, "err", err)
+		rec.g.log.Error("audit entry not written", "call", e.CallID, "err", err)
 	}
 }
 
-// begin writes the line that the call begins, which has to be before its
-// backend hears of it. A call of several rounds begins once.
+// begin writes the line that the call begins, before its backend hears of it. A call of
+// several rounds begins only once.
 func (rec *record) begin() error {
 	if rec.begun {
 		return nil
@@ -173,7 +173,7 @@ func (rec *record) begin() error {
 	return nil
 }
 
-// hashArguments notes the hash of what the caller gave.
+// hashArguments sets the hash of the caller's arguments.
 func (rec *record) hashArguments() {
 	var sum [sha256.Size]byte
 	switch rec.x.Message.Method {
@@ -193,10 +193,10 @@ func isError(result []byte) bool {
 	return string(mcp.Lookup(result, "isError")) == "true"
 }
 
-// maxSteps is how many steps of a call are kept; what comes behind is not.
+// maxSteps bounds the recorded steps of a call; later ones are dropped.
 const maxSteps = 16
 
-// Verdicts of steps that are none of the gate's.
+// Verdicts of the steps outside the gate.
 const (
 	verdictPass = "pass"
 	verdictDeny = "deny"
@@ -204,8 +204,8 @@ const (
 	verdictFail = "error"
 )
 
-// step notes what a phase says. It is on the path of every call: the steps are
-// a part of the record.
+// step records what a phase decides. Every call uses it, so the steps live inside the
+// record.
 func (rec *record) step(phase, verdict, rule, rev string) {
 	n := len(rec.entry.Steps)
 	if n == maxSteps {
@@ -219,7 +219,7 @@ func (rec *record) step(phase, verdict, rule, rev string) {
 	})
 }
 
-// passed notes that a phase lets the call go on.
+// passed records that a phase lets the call continue.
 func (rec *record) passed(phase string) { rec.step(phase, verdictPass, "", "") }
 
 // Said implements [gate.Listener].
@@ -231,7 +231,7 @@ func (rec *record) Said(phase string, d gate.Decision) {
 	rec.step(phase, verdict, d.Reason, d.Revision)
 }
 
-// viewed notes what came of the question whether the caller may view it.
+// viewed records the view decision.
 func (rec *record) viewed(d gate.Decision) {
 	phase := "view"
 	if d.Effect != gate.Allow {
@@ -246,32 +246,31 @@ func (rec *record) viewed(d gate.Decision) {
 const (
 	// scrubTimeout bounds the search for secrets in one entry.
 	scrubTimeout = 50 * time.Millisecond
-	// maxKept is how much of one argument is kept, in bytes.
+	// maxKept bounds a recorded argument, in bytes.
 	maxKept = 1 << 10
-	// notSearched stands for a text that was not looked through in time.
+	// notSearched replaces a text that was not searched in time.
 	notSearched = "[not looked through for secrets]"
-	// labelInputs is what the inputs of decisions are sealed for.
+	// labelInputs is the seal label of recorded decision inputs.
 	labelInputs seal.Label = "audit inputs"
 )
 
-// Recording says what is kept of calls besides the hash of their arguments.
+// Recording configures what is recorded of calls besides the hash of their arguments.
 type Recording struct {
-	// Redact takes secrets out of what others say in an entry; nil takes nothing
-	// out.
+	// Redact removes secrets from texts of clients and servers; nil removes nothing.
 	Redact redact.Filter
-	// Fields are the JSON pointers of the arguments that are kept of a tool, by
-	// its exposed name; nil keeps none.
+	// Fields returns JSON pointers to the arguments that are recorded, by the exposed
+	// name of the tool; nil records none.
 	Fields func(exposed string) []string
-	// Inputs keeps, sealed, what a policy may have read of the arguments.
+	// Inputs records, sealed, the arguments that a policy may have read.
 	Inputs bool
 }
 
-// namesCleanFor is how long a route whose names held no secret is taken to hold none:
-// secrets come into use while the gateway runs.
+// namesCleanFor is how long names without secrets count as clean. New secrets come into
+// use while the gateway runs.
 const namesCleanFor = 10 * time.Second
 
-// scrub takes secrets out of what others say in the entry. Names are what a client
-// made up, or what a server lists.
+// scrub removes secrets from the texts of clients and servers in the entry. A client
+// may invent any name, and a server may list any.
 func (rec *record) scrub() {
 	r := rec.recording.Redact
 	if r == nil {
@@ -307,7 +306,7 @@ func (rec *record) scrub() {
 	}
 }
 
-// note keeps of the arguments what is to be kept.
+// note records the configured arguments.
 func (rec *record) note(r *Route) {
 	with := rec.recording
 	if r.Kind != mcp.Tool || with.Fields == nil && !with.Inputs {
@@ -331,13 +330,13 @@ func (rec *record) note(r *Route) {
 	}
 }
 
-// OpenInputs returns the arguments of a call that were kept sealed.
+// OpenInputs returns the arguments of a call that were recorded sealed.
 func OpenInputs(k *seal.Keyring, call, sealed string) ([]byte, error) {
 	return k.Open(labelInputs, call, sealed)
 }
 
-// keptArgument is the argument at a pointer (RFC 6901), of objects alone: a
-// string as it is, anything else as JSON, without secrets.
+// keptArgument returns the argument at a pointer (RFC 6901) through objects: a string
+// unquoted, anything else as JSON, without secrets.
 func keptArgument(args []byte, pointer string, r redact.Filter) (string, bool) {
 	value := args
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -350,7 +349,7 @@ func keptArgument(args []byte, pointer string, r redact.Filter) (string, bool) {
 	if err != nil {
 		text = string(value)
 	}
-	if r != nil { // before it is cut: half a secret is none that is found
+	if r != nil { // before the cut, which could hide a part of a secret
 		if text, _, err = r.Text(text, time.Now().Add(scrubTimeout)); err != nil {
 			return notSearched, true
 		}

@@ -15,23 +15,23 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// This file renders every refusal (DESIGN 13). A refusal is classed once, as a
-// [refusal.Error] or an [mcp.Error], and becomes bytes here alone.
+// This file renders every refusal (DESIGN 13). A refusal is classified once, as a
+// [refusal.Error] or an [mcp.Error], and becomes bytes only here.
 
-// response is the answer to one request before it has an id.
+// response is the response to one request, before it has an id.
 type response struct {
 	result    []byte
 	fault     *mcp.Error
-	silent    bool           // the request was cancelled: nothing is answered
-	challenge *authChallenge // how it is answered over HTTP where that has not begun; nil as all else
+	silent    bool           // the request was cancelled: there is no response
+	challenge *authChallenge // the HTTP form of the refusal, if the HTTP response has not begun; else nil
 }
 
 func errorResponse(e *mcp.Error) response { return response{fault: e} }
 
-// httpStatus is the status of an answer to a modern request (2026-07-28
-// streamable HTTP): malformed requests 400, unknown methods 404, all else 200. An
-// error that a server answered with is an answer as any other: the gateway knows
-// the method, whatever the server says of it.
+// httpStatus is the status of a response to a modern request (2026-07-28 streamable
+// HTTP): 400 for malformed requests, 404 for unknown methods, 200 for everything else.
+// An error from a server is a normal response: the gateway knows the method, whatever
+// the server says.
 func (r *response) httpStatus() int {
 	if r.fault == nil || r.fault.Origin == mcp.OriginServer {
 		return http.StatusOK
@@ -45,11 +45,11 @@ func (r *response) httpStatus() int {
 	return http.StatusOK
 }
 
-// maxEchoedName is how much of a name a refusal repeats.
+// maxEchoedName bounds a name that a refusal repeats.
 const maxEchoedName = 256
 
-// unknown is the answer for what does not exist and for what the caller may
-// not view: byte for byte the same.
+// unknown is the response for what does not exist and for what the caller may not view.
+// Both get the same bytes.
 func unknown(x *Exchange, kind mcp.Kind, name string) *mcp.Error {
 	if len(name) > maxEchoedName {
 		name = strings.ToValidUTF8(name[:maxEchoedName], "") + "..."
@@ -70,10 +70,10 @@ func unknown(x *Exchange, kind mcp.Kind, name string) *mcp.Error {
 	}
 }
 
-// classify turns the error of a call into a [*refusal.Error], or into the [*mcp.Error] that
-// its client made. A failure of a backend becomes a refusal also where it wraps an
-// [*mcp.Error]: the parser speaks of a server's answer in the words that it has for a
-// client's request. The cause of an ended context stays what it is.
+// classify turns the error of a call into a [*refusal.Error], or into the [*mcp.Error]
+// that its client caused. A failure of a backend is a refusal even where it wraps an
+// [*mcp.Error]: the parser reports a bad response of a server in the same words as a
+// bad request of a client. The cause of an ended context stays as it is.
 func classify(err error) error {
 	var refused *refusal.Error
 	var fault *mcp.Error
@@ -101,7 +101,8 @@ func classify(err error) error {
 	return refusal.Internal(err)
 }
 
-// outcomeOf is how a call ended that was not answered, by where its error arose.
+// outcomeOf returns the audit outcome of a call without a response, by the origin of
+// its error.
 func outcomeOf(origin mcp.Origin) audit.Outcome {
 	if origin == mcp.OriginHop || origin == mcp.OriginServer {
 		return audit.OutcomeError
@@ -132,7 +133,7 @@ func (g *Gateway) refuse(x *Exchange, err error) response {
 	}
 }
 
-// meta is the member of _meta that every result for the client has; nil before
+// meta is the member of _meta that every result for a modern client has; nil before
 // 2026-07-28.
 func (x *Exchange) meta(g *Gateway) []byte {
 	if x.Era != mcp.Modern {
@@ -141,21 +142,20 @@ func (x *Exchange) meta(g *Gateway) []byte {
 	return g.serverMeta
 }
 
-// panicked is the error of a call that panicked in a goroutine of its own.
+// panicked returns the error of a call that panicked in a goroutine of its own.
 func (g *Gateway) panicked(p any) error {
 	g.log.Error("panic in a call", "panic", p, "stack", string(debug.Stack()))
 	return mcp.Errorf(mcp.CodeInternal, "Internal error")
 }
 
-// internalError is the answer when the gateway itself fails.
+// internalError is the response when the gateway itself fails.
 func (g *Gateway) internalError(what string, err error) response {
-	g.log.Error("the gateway itself fails", "doing", what, "err", err)
+	g.log.Error("internal error of the gateway", "doing", what, "err", err)
 	return errorResponse(mcp.Errorf(mcp.CodeInternal, "Internal error"))
 }
 
-// unknownName is the answer for what does not exist for the caller, or the refusal
-// of a caller who has asked for too much of that: what exists and is hidden is
-// counted as what does not exist is.
+// unknownName is the response for what does not exist for the caller. It counts hidden
+// names like missing ones, and refuses a caller with too many of them.
 func (c *call) unknownName(gate.Decision) error {
 	if err := c.g.requests.Take(limit.UnknownNames, c.x.Identity.Key()); err != nil {
 		return err

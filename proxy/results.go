@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// results are the rules for what the route leads to.
+// results are the result rules of the route.
 func (r *Route) results() *result.Rules {
 	if r.shape != nil && r.shape.Results != nil {
 		return r.shape.Results
@@ -23,12 +23,12 @@ func (r *Route) results() *result.Rules {
 	return &r.to.mount.Results
 }
 
-// asTool is the tool that the route leads to, as rules for results see it.
+// asTool describes the route for result rules.
 func (r *Route) asTool() result.Tool {
 	return result.Tool{Server: r.Server, Original: r.Original, Exposed: r.Exposed, Schema: mcp.Lookup(r.item, "outputSchema")}
 }
 
-// keeps tells whether results of the mount may be kept as resources.
+// keeps reports whether results of the mount may be kept as resources.
 func (m *Mount) keeps() bool {
 	if m.Results.Keeps() {
 		return true
@@ -41,10 +41,10 @@ func (m *Mount) keeps() bool {
 	return false
 }
 
-// filterResult returns a complete result of a method as it may be passed on, with
-// its URIs exposed: held against the output schema as the server sent it, without
-// secrets, and not larger than it may be. What was done is noted in the entry of its
-// call, and in note, the member of _meta that tells the client; nil for nothing.
+// filterResult returns a complete result as it may be passed on, with its URIs exposed.
+// It checks the server's result against the output schema, removes secrets, and cuts
+// what is too large. The audit entry tells what was done. note tells the client; it is
+// the member of _meta, nil for nothing.
 func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error) {
 	r, entry := c.route, &c.rec.entry
 	rules := r.results()
@@ -73,8 +73,7 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 	return clean, notes.Member(), nil
 }
 
-// checkOutput returns what of a result does not fit the schema that is listed for
-// it, and notes it.
+// checkOutput returns and records how a result differs from its listed schema.
 func (c *call) checkOutput(rules *result.Rules, sent, clean []byte) ([]string, error) {
 	r, entry := c.route, &c.rec.entry
 	problems := result.CheckOutput(c.snap.outputs, mcp.Lookup(r.item, "outputSchema"), sent, clean)
@@ -85,13 +84,13 @@ func (c *call) checkOutput(rules *result.Rules, sent, clean []byte) ([]string, e
 	if rules.Output == result.OutputEnforce {
 		return nil, refusal.InvalidOutput(r.Exposed, problems)
 	}
-	c.g.log.Warn("a tool answered with data that does not fit its own output schema",
+	c.g.log.Warn("a tool's result does not match its own output schema",
 		"server", r.Server, "tool", r.Original, "call", entry.CallID, "problems", len(problems))
 	return problems, nil
 }
 
-// outputReady refuses a call of a tool whose answer could not be passed on,
-// because it cannot be held against its output schema.
+// outputReady refuses a call whose result could not be checked against its output
+// schema.
 func (s *Snapshot) outputReady(r *Route, method string) error {
 	if method != mcp.MethodToolsCall || s.outputs == nil || r.results().Output != result.OutputEnforce {
 		return nil
@@ -106,20 +105,20 @@ func (s *Snapshot) outputReady(r *Route, method string) error {
 	return nil
 }
 
-// redaction takes secrets out of what a server says, and counts them.
+// redaction removes secrets from messages of a server and counts them.
 type redaction struct {
 	g        *Gateway
 	messages *redact.Messages
 	server   string
-	entry    *audit.Entry // that counts; nil where no call is closed with it
+	entry    *audit.Entry // counts the secrets; nil where no call is closed with it
 }
 
-// redaction is that of a route.
+// redaction returns the redaction of a route.
 func (g *Gateway) redaction(r *Route, entry *audit.Entry) redaction {
 	return redaction{g, &r.results().Redact, r.Server, entry}
 }
 
-// redaction is that of what the server says where no tool is known.
+// redaction returns the redaction of a server's messages where the tool is unknown.
 func (s *backendEntry) redaction(g *Gateway) redaction {
 	return redaction{g, &s.mount.Results.Redact, s.backend.Name(), nil}
 }
@@ -134,8 +133,7 @@ func (d redaction) count(n int) {
 	d.g.opts.Metrics.redacted(d.server, n)
 }
 
-// result is [redact.Messages.Result]. A result that was not looked through is
-// refused.
+// result is [redact.Messages.Result]. A result that could not be searched is refused.
 func (d redaction) result(method string, result []byte) ([]byte, error) {
 	clean, n, err := d.messages.Result(method, result)
 	if err != nil {
@@ -175,8 +173,8 @@ func (d redaction) questions(result []byte) []byte {
 	return clean
 }
 
-// read answers resources/read: of a kept result itself, of everything else by
-// asking who has it.
+// read answers resources/read. The gateway reads kept results itself; servers read
+// everything else.
 func read(g *Gateway, ctx context.Context, x *Exchange) response {
 	if uri, ok := x.Message.ParamString("uri"); ok && strings.HasPrefix(uri, result.URIPrefix) {
 		return readKept(g, ctx, x, uri)
@@ -184,8 +182,8 @@ func read(g *Gateway, ctx context.Context, x *Exchange) response {
 	return callMethod(mcp.Resource, "uri")(g, ctx, x)
 }
 
-// readKept answers with a kept result. It passes what a call of its tool passes,
-// less what was paid for when that was made.
+// readKept answers with a kept result. It takes the steps of a call of the tool, except
+// for what that call has paid for already.
 func readKept(g *Gateway, ctx context.Context, x *Exchange, uri string) response {
 	g.first.wait(ctx, "", x.Scope, true)
 	return g.newRequest(x, &planKept, mcp.Resource, uri).serve(ctx)
@@ -205,13 +203,14 @@ func findKept(c *call) error {
 	return nil
 }
 
-// unknownKept is the answer for a result of what the caller may not view any more.
+// unknownKept is the response for a result of a tool that the caller may not view any
+// more.
 func unknownKept(c *call, d gate.Decision) error {
 	return hiddenUnlessUndecided(func() error { return unknown(c.x, mcp.Resource, c.name) })(d)
 }
 
-// checkKept holds the tool that made the result against the rules and the mode in
-// force. People approved of its call already.
+// checkKept checks the tool that made the result against the rules and the mode in
+// force. Its call has its approval already.
 func checkKept(c *call) error {
 	_, err := c.g.snapshot.Load().checkTool(c.ctx, c.x, c.route)
 	return err

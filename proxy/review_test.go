@@ -35,7 +35,7 @@ func TestNoServerShadowsAnother(t *testing.T) {
 	if strings.Count(list, `"zzz__echo"`) != 1 || !strings.Contains(list, `"own"`) {
 		t.Errorf("list = %s", list)
 	}
-	if !strings.Contains(r.log.String(), "under names that are another's") {
+	if !strings.Contains(r.log.String(), "their names belong to others") {
 		t.Error("nobody is told")
 	}
 }

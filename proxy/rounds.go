@@ -14,22 +14,22 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// roundTrips are the calls whose server has asked the client something and whose
-// next round is awaited (2026-07-28 basic/patterns/mrtr). The state that the
-// client carries meanwhile is sealed for its principal, bound to the same
-// method, capability and arguments, and admitted once: a call that is not
-// awaited is not gone on with.
+// roundTrips are the calls whose server has asked the client something and which wait
+// for the next request (2026-07-28 basic/patterns/mrtr). The client carries their state
+// meanwhile. The state is sealed for its principal, bound to the same method,
+// capability and arguments, and can be used once. A call that is not waiting cannot be
+// continued.
 type roundTrips struct {
 	g *Gateway
 
 	mu          sync.Mutex
 	open        map[string]*openCall // by call id
-	of          map[string]int       // how many, by principal
-	suspendedOf map[string]int       // how many of them are parked, by principal
-	suspendedAt map[string]int       // and by server
+	of          map[string]int       // their number, by principal
+	suspendedOf map[string]int       // number of suspended calls, by principal
+	suspendedAt map[string]int       // number of suspended calls, by server
 
-	// displaced are parked calls that had to make room, until their states
-	// expire: who comes back for one is told so.
+	// displaced are suspended calls that had to make room, until their states expire. A
+	// client that continues one of them is told so.
 	displaced map[string]time.Time
 }
 
@@ -45,15 +45,15 @@ func newRoundTrips(g *Gateway) roundTrips {
 type openCall struct {
 	principal, server string
 
-	round     int // that may come
+	round     int // the round that may come next
 	rec       *record
 	running   *RunningCall
-	loopEnd   func()     // as that of a call
+	loopEnd   func()     // see call.loopEnd
 	suspended *suspended // of a call that its server still works on; else nil
 	expires   time.Time
 }
 
-// retry is a round of a call after its first.
+// retry is a later round of a call.
 type retry struct {
 	state     roundState
 	responses []byte // InputResponses, raw; nil when there are none
@@ -61,12 +61,12 @@ type retry struct {
 	suspended *suspended // nil where the backend is called again
 }
 
-// charged tells whether the call was charged in an earlier round.
+// charged reports whether the call was charged in an earlier round.
 func (r *retry) charged() bool {
 	return r != nil && r.state.resume != resumeApproval && !r.state.signsIn()
 }
 
-// ended ends a call that is not gone on with, and returns why.
+// ended ends a call that cannot continue, and returns the reason.
 func (r *retry) ended(why error) error {
 	if r != nil && r.suspended != nil {
 		r.suspended.cancel(errSuspendedEnded)
@@ -80,31 +80,32 @@ var (
 	errResponses    = mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "inputResponses" must be an object of objects`)
 )
 
-// roundState is what the client carries between two rounds.
+// roundState is the state that the client carries between two rounds.
 type roundState struct {
 	call                     string
 	round                    int
 	expires                  int64 // Unix milliseconds
 	server, kind, name, args string
 	method                   string
-	resume                   string // parked, again, or empty
+	resume                   string // a resume constant, or empty
 	approved                 approvals
-	inner                    []byte // the server's own state, raw, or our own; nil when there is none
+	inner                    []byte // the server's own state or the gateway's, raw; nil when there is none
 }
 
-// Ways in which a call goes on.
+// How a call continues. The values are part of sealed states.
 const (
 	resumeSuspended = "parked" // the server still works on it
-	resumeRepeat    = "again"  // it is made as at first: what it wanted was done elsewhere
-	// resumeApproval is of a call that was not made yet: its caller was asked about it.
+	resumeRepeat    = "again"  // the call is repeated: what it wanted was done elsewhere
+	// resumeApproval is for a call that was not sent yet: its caller was asked for
+	// approval.
 	resumeApproval = "approval"
-	// resumeSignIn is of a call that was not made yet: its caller was sent to sign in.
-	// resumeUnlisted is of such a call of what was not listed yet, known by its exposed
-	// name.
+	// resumeSignIn is for a call that was not sent yet: its caller was sent to sign in.
+	// resumeUnlisted is the same for a tool that was not listed yet, which is known by
+	// its exposed name.
 	resumeSignIn, resumeUnlisted = "sign_in", "unlisted"
 )
 
-// signInRoute tells whether the caller was sent to sign in.
+// signsIn reports whether the caller was sent to sign in.
 func (s *roundState) signsIn() bool { return s.resume == resumeSignIn || s.resume == resumeUnlisted }
 
 func (s *roundState) encode() []byte {
@@ -132,15 +133,15 @@ func decodeRoundState(raw []byte) roundState {
 	}
 }
 
-// findRound returns the retry that a request is, nil when it is none: its state
-// is genuine, of this caller and this call, and not expired. It swaps the
-// server's own state into the call.
-func (r *roundTrips) recognise(c *call) (*retry, error) {
+// find returns the retry of a request, nil when it is none. The state of a retry must
+// be genuine, belong to this caller and this call, and not have expired. find puts the
+// server's own state back into the request.
+func (r *roundTrips) find(c *call) (*retry, error) {
 	x, route, request := c.x, c.route, c.request
 	raw := x.Message.Param("requestState")
 	if raw == nil {
 		if x.Era == mcp.Modern && !responsesWellFormed(x.Message.Param("inputResponses")) {
-			return nil, errResponses // which a server need not be asked about
+			return nil, errResponses // the server need not be asked about it
 		}
 		return nil, nil
 	}
@@ -179,8 +180,8 @@ func (r *roundTrips) recognise(c *call) (*retry, error) {
 	return again, nil
 }
 
-// useRound lets a retry pass, once.
-func (r *roundTrips) admit(c *call) (err error) {
+// use uses up the state of a retry.
+func (r *roundTrips) use(c *call) (err error) {
 	again := c.retry
 	if again == nil || again.admitted {
 		return nil
@@ -190,7 +191,7 @@ func (r *roundTrips) admit(c *call) (err error) {
 	return err
 }
 
-// begin uses a state up and returns the suspended call that the round belongs to.
+// begin uses up a state and returns the suspended call that the round belongs to.
 func (r *roundTrips) begin(c *call, state *roundState) (*suspended, error) {
 	rec := c.rec
 	own := strings.HasPrefix(state.call, r.g.instance+"-")
@@ -202,7 +203,7 @@ func (r *roundTrips) begin(c *call, state *roundState) (*suspended, error) {
 			return nil, errRound
 		}
 	} else if !own {
-		return nil, errRound // whether another gateway has used it is not known
+		return nil, errRound // another gateway may have used it
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +216,7 @@ func (r *roundTrips) begin(c *call, state *roundState) (*suspended, error) {
 	}
 	rec.entry.CallID, rec.entry.Rounds = state.call, state.round
 	if open == nil {
-		return nil, nil // begun by another gateway, gone on with here
+		return nil, nil // begun at another gateway, continued here
 	}
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
@@ -238,8 +239,8 @@ func (r *roundTrips) remove(id string, open *openCall) {
 	}
 }
 
-// responsesWellFormed tells whether input responses are an object of objects;
-// none are well-formed.
+// responsesWellFormed reports whether input responses are an object of objects, or
+// absent.
 func responsesWellFormed(raw []byte) bool {
 	if raw == nil {
 		return true
@@ -252,8 +253,8 @@ func responsesWellFormed(raw []byte) bool {
 	return mcp.IsObject(raw)
 }
 
-// seal replaces the server's state in an input request by the gateway's and
-// keeps the call open for its next round.
+// seal replaces the server's state in an input request by a sealed one, and keeps the
+// call open for its next round.
 func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 	x, route, rec := c.x, c.route, c.rec
 	if way != resumeSuspended && rec.entry.Rounds >= maxRounds {
@@ -263,8 +264,8 @@ func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 	if way == resumeSignIn && named == "" {
 		way, named = resumeUnlisted, route.Exposed
 	}
-	own := way == resumeApproval || way == resumeSignIn || way == resumeUnlisted // the questions are
-	if way != resumeSuspended && !own {                                          // else they were policed as they came
+	own := way == resumeApproval || way == resumeSignIn || way == resumeUnlisted // the gateway asks the questions
+	if way != resumeSuspended && !own {                                          // questions of suspended calls were checked when they came
 		if err := r.allowed(x, route, result); err != nil {
 			return nil, err
 		}
@@ -284,15 +285,15 @@ func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 	if err := r.keep(c, &state); err != nil {
 		return nil, err
 	}
-	if way != resumeSuspended && !own { // else the questions are in the client's form already
+	if way != resumeSuspended && !own { // other questions have the client's form already
 		result = names.ExposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
 }
 
-// keep opens the next round of a call, within the caps. A principal that has
-// parked as many calls as it may loses the oldest of them: clients that never
-// come back must not keep it from being asked.
+// keep opens the next round of a call, within the limits. A principal with too many
+// suspended calls loses the oldest: clients that never come back must not use up its
+// limit.
 func (r *roundTrips) keep(c *call, state *roundState) error {
 	x, route, rec := c.x, c.route, c.rec
 	who, limits := x.Identity.Key(), &r.g.opts.Limits
@@ -326,7 +327,7 @@ func (r *roundTrips) keep(c *call, state *roundState) error {
 		round: state.round, rec: rec, running: c.running, loopEnd: c.loopEnd, suspended: c.suspended, expires: time.UnixMilli(state.expires),
 	}
 	c.waits = true
-	if c.suspended != nil { // not the memory of the whole request
+	if c.suspended != nil { // without the memory of the whole request
 		rec.x = c.suspended.currentClient()
 	} else {
 		rec.x = x.client()
@@ -334,8 +335,8 @@ func (r *roundTrips) keep(c *call, state *roundState) error {
 	return nil
 }
 
-// displace takes out the oldest parked call of a principal, where a server is
-// given of those at that server; nil when there is none. mu is held.
+// displace takes out the oldest suspended call of a principal, only those at server
+// unless it is empty. It returns nil when there is none. mu is held.
 func (r *roundTrips) displace(principal, server string) *openCall {
 	oldest := ""
 	for id, open := range r.open {
@@ -357,8 +358,8 @@ func (r *roundTrips) displace(principal, server string) *openCall {
 	return open
 }
 
-// allowed refuses an input request with a question that the client did not
-// declare or the operator does not allow.
+// allowed refuses an input request with a question that the client did not declare or
+// the operator does not allow.
 func (r *roundTrips) allowed(x *Exchange, route *Route, result []byte) error {
 	requests := mcp.Lookup(result, "inputRequests")
 	if requests != nil && !mcp.IsObject(requests) {
@@ -404,7 +405,7 @@ func (r *roundTrips) sweep(now time.Time) {
 	}
 }
 
-// abandon ends a call that was taken out: at its server, and in the audit.
+// abandon ends a call that was taken out: at its server, and in the audit log.
 func (r *roundTrips) abandon(open *openCall) {
 	if open.suspended != nil {
 		open.suspended.cancel(errNotAnswered)
@@ -416,5 +417,5 @@ func (r *roundTrips) abandon(open *openCall) {
 	open.rec.finish(&response{})
 }
 
-// closeAll ends what is open when the gateway ends.
+// closeAll ends all open calls at shutdown.
 func (r *roundTrips) closeAll() { r.sweep(time.Now().Add(365 * 24 * time.Hour)) }

@@ -16,24 +16,24 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// serverRequests is what a server says and asks during one call, on its way to the
-// client whose call it is. It is safe for concurrent use.
+// serverRequests relays the notifications and requests that a server sends during one
+// call to the client of the call. It is safe for concurrent use.
 type serverRequests struct {
 	g         *Gateway
 	x         *Exchange
 	to        *backendEntry
-	on        *Route     // what is called; nil where it is not known
-	suspended *suspended // of a call that outlives the requests of its client; else nil
+	on        *Route     // what is called; nil where unknown
+	suspended *suspended // set when the call can outlive a request of its client
 
-	// judge decides once more on what the call has become, at any time.
+	// judge decides again on the call as it is now. It may be called at any time.
 	judge func(context.Context) error
 
-	// Members of _meta that tie the questions of a task of 2025-11-25 to it, for
-	// the client, and the answers to them, for the server; nil elsewhere.
+	// Members of _meta that tie questions to a task of 2025-11-25 for the client, and
+	// their answers for the server; nil elsewhere.
 	related, relatedUp []byte
 
-	// backendArguments tells that a request of the call was answered: it counts as
-	// delivered, however its later requests end.
+	// delivered is set once a request of the call was answered. The call then counts as
+	// delivered, however later requests end.
 	delivered atomic.Bool
 
 	partial  partialOutput
@@ -41,9 +41,9 @@ type serverRequests struct {
 	answered atomic.Int32
 
 	mu      sync.Mutex
-	waiting int       // questions that a legacy client thinks about
-	second  time.Time // in which notifications are counted
-	passed  int       // notifications in it
+	waiting int       // questions that a legacy client has not answered yet
+	second  time.Time // the second in which notifications are counted
+	passed  int       // notifications in that second
 }
 
 // currentRequest returns the request that notifications belong to, nil when there is
@@ -55,7 +55,7 @@ func (d *serverRequests) currentRequest() *Exchange {
 	return d.x
 }
 
-// client is whose call it is.
+// client returns the client of the call.
 func (d *serverRequests) client() *Exchange {
 	if d.suspended != nil {
 		return d.suspended.currentClient()
@@ -63,8 +63,8 @@ func (d *serverRequests) client() *Exchange {
 	return d.x
 }
 
-// redaction takes secrets out of what is said and asked. What it takes out is not
-// noted with the call, which may be closed by another goroutine.
+// redaction removes secrets from notifications and questions. They are not counted in
+// the audit entry, which another goroutine may close.
 func (d *serverRequests) redaction() redaction {
 	if d.on != nil {
 		return d.g.redaction(d.on, nil)
@@ -72,8 +72,8 @@ func (d *serverRequests) redaction() redaction {
 	return d.to.redaction(d.g)
 }
 
-// notify passes a notification on to the client, under the client's own
-// progress token and with the server's name before the logger.
+// notify relays a notification under the client's own progress token, and with the
+// namespace before the logger.
 func (d *serverRequests) notify(method string, params []byte) {
 	x := d.currentRequest()
 	if x == nil || !d.allowNotification(time.Now()) {
@@ -98,8 +98,8 @@ func (d *serverRequests) notify(method string, params []byte) {
 	x.responder.notify(mcp.AppendNotification(make([]byte, 0, len(params)+64), method, mcp.RewriteMeta(params, nil)))
 }
 
-// allowNotification tells whether one notification more may pass in this second. A server
-// that floods its client with them loses those beyond the limit.
+// allowNotification reports whether one more notification may pass in this second.
+// Those beyond the limit are dropped.
 func (d *serverRequests) allowNotification(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,17 +108,16 @@ func (d *serverRequests) allowNotification(now time.Time) bool {
 	}
 	most := d.g.opts.Limits.NotificationsPerSecond
 	if d.passed++; d.passed == most+1 {
-		d.g.log.Warn("a server sends more notifications than pass; the others of this second are dropped",
+		d.g.log.Warn("a server sends too many notifications; the rest of this second is dropped",
 			"server", d.to.backend.Name(), "limit", "limits.notifications_per_second", "value", most)
 	}
 	return d.passed <= most
 }
 
-// requireWait relays a request of a legacy server to the client whose call caused it,
-// in the form of the client's revision. A question that the client did not
-// declare, that the operator does not allow, or that is one too many is an error
-// for the server: nobody was asked, so nobody has declined. It implements
-// [mcp.Call.Ask].
+// ask relays a request of a legacy server to the client of the call, in the form of the
+// client's revision. The server gets an error for a question that the client did not
+// declare, that the operator does not allow, or that exceeds the limit. Nobody was
+// asked then, so nobody has declined. It implements [mcp.Call.Ask].
 func (d *serverRequests) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
 	client := d.client()
 	if !d.allowQuestion(client, method, params) || d.suspended == nil && client.Era == mcp.Modern {
@@ -141,7 +140,7 @@ func (d *serverRequests) ask(ctx context.Context, method string, params []byte, 
 	})
 }
 
-// askApproval puts a question to a legacy client and returns its answer.
+// askNow asks a legacy client and returns its answer.
 func (d *serverRequests) askNow(ctx context.Context, client *Exchange, method string, params []byte) ([]byte, *mcp.Error) {
 	msg, err := d.waitFor(ctx, client, method, params)
 	if err != nil {
@@ -154,8 +153,8 @@ func (d *serverRequests) askNow(ctx context.Context, client *Exchange, method st
 	return mcp.RewriteMeta(msg.Result(), d.relatedUp), nil
 }
 
-// waitFor asks a legacy client by a request on the stream of its call. While
-// the client thinks, its call holds no place at the server.
+// waitFor asks a legacy client by a request on the stream of its call. Meanwhile the
+// call holds no permit for the server.
 func (d *serverRequests) waitFor(ctx context.Context, client *Exchange, method string, params []byte) (mcp.Message, error) {
 	d.releaseWhileAsking(+1)
 	defer d.releaseWhileAsking(-1)
@@ -164,8 +163,8 @@ func (d *serverRequests) waitFor(ctx context.Context, client *Exchange, method s
 	return client.Session.question(ctx, client.Identity, client.responder, method, params)
 }
 
-// releaseWhileAsking gives the call's place at the server back while one or more questions
-// are open.
+// releaseWhileAsking gives up the call's permit for the server while questions are
+// open.
 func (d *serverRequests) releaseWhileAsking(open int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,20 +177,20 @@ func (d *serverRequests) releaseWhileAsking(open int) {
 	}
 }
 
-// allowQuestion tells whether a question may be put to a client.
+// allowQuestion reports whether a client may be asked one more question.
 func (d *serverRequests) allowQuestion(client *Exchange, method string, params []byte) bool {
 	return int(d.asked.Add(1)) <= d.g.opts.Limits.Questions && d.g.mayAsk(client, d.to, method, params)
 }
 
-// questionFor returns the params of a question in the form of the client's
-// revision. The message of an elicitation names the server that asks.
+// questionFor returns the params of a question in the form of the client's revision.
+// The message of an elicitation names the server.
 func questionFor(client *Exchange, namespace, method string, params []byte) []byte {
 	if !mcp.IsObject(params) {
-		params = nil // null is none
+		params = nil // null stands for none
 	}
 	params = mcp.RewriteMeta(names.ExposeURIs(namespace, method, params), nil)
 	params = revision.Message(client.Version, method, params)
-	if client.Era == mcp.Modern { // 2026-07-28 changelog: both are gone
+	if client.Era == mcp.Modern { // 2026-07-28 changelog: both were removed
 		params = mcp.RemoveMember(mcp.RemoveMember(params, "elicitationId"), "task")
 	}
 	if method == mcp.MethodElicit {
@@ -206,7 +205,7 @@ func questionFor(client *Exchange, namespace, method string, params []byte) []by
 	return params
 }
 
-// noAnswer is the answer to a question that the client does not answer.
+// noAnswer is what the server gets for a question without an answer.
 func noAnswer(method string) ([]byte, *mcp.Error) {
 	if method == mcp.MethodElicit {
 		return []byte(`{"action":"cancel"}`), nil
@@ -214,9 +213,9 @@ func noAnswer(method string) ([]byte, *mcp.Error) {
 	return nil, mcp.Errorf(mcp.CodeInternal, "the client did not answer")
 }
 
-// notAsked is the error of a question that was put to nobody. To a server it is
-// that of a client which does not have what is asked for (2025-11-25
-// client/elicitation, Error Handling), or whose operator does not allow it.
+// notAsked is the error for a question that nobody was asked. It is the error of a
+// client without this feature (2025-11-25 client/elicitation, Error Handling), or tells
+// of the operator or the limit.
 func notAsked(client *Exchange, method string, params []byte) *mcp.Error {
 	asked := map[string]string{mcp.MethodElicit: "elicitation", mcp.MethodSampling: "sampling", mcp.MethodRoots: "roots"}[method]
 	switch {
@@ -229,21 +228,20 @@ func notAsked(client *Exchange, method string, params []byte) *mcp.Error {
 }
 
 const (
-	// maxPartialLogs is how many log messages of a call are kept for the case that it
-	// gets no answer, and maxPartialBytes how large one of them may be, or the
-	// message of its progress.
+	// maxPartialLogs is how many log messages of a call are kept in case it times out.
+	// maxPartialBytes bounds each of them, and the progress message.
 	maxPartialLogs, maxPartialBytes = 16, 1 << 10
 )
 
-// partialOutput is what a server has said of a call before its answer, as far as its
-// client asked to hear it. It is bounded and safe for concurrent use.
+// partialOutput holds the notifications of a call that its client asked for, in case
+// the call times out. It is bounded and safe for concurrent use.
 type partialOutput struct {
 	mu       sync.Mutex
 	progress []byte   // params of the latest progress notification
-	log      [][]byte // data of the latest log messages, raw, the oldest first
+	log      [][]byte // data of the latest log messages, raw, oldest first
 }
 
-// note keeps a notification that was passed on to the client.
+// note keeps a notification that was relayed to the client.
 func (h *partialOutput) note(method string, params []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -266,7 +264,7 @@ func (h *partialOutput) note(method string, params []byte) {
 	}
 }
 
-// object is all of it as one JSON object, nil when there is nothing.
+// object returns everything as one JSON object, nil when there is nothing.
 func (h *partialOutput) object() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -275,7 +273,7 @@ func (h *partialOutput) object() []byte {
 		list := append([]byte("["), bytes.Join(h.log, []byte(","))...)
 		out = mcp.SetMember(out, "log", append(list, ']'))
 	}
-	for _, name := range [...]string{"message", "total", "progress"} { // each is put in front
+	for _, name := range [...]string{"message", "total", "progress"} { // SetMember prepends
 		if value := mcp.Lookup(h.progress, name); value != nil {
 			out = mcp.SetMember(out, name, value)
 		}
@@ -283,9 +281,9 @@ func (h *partialOutput) object() []byte {
 	return out
 }
 
-// wrapTimeout is the error of a call that timed out, with what its server had said of
-// it. Every other error is returned as it is. 2025-11-25 basic/lifecycle
-// (Timeouts) leaves to the requester what it makes of such a call.
+// wrapTimeout adds the partial output to the error of a call that timed out. Other
+// errors are returned unchanged. 2025-11-25 basic/lifecycle (Timeouts) leaves it to the
+// requester what to do with such a call.
 func (h *partialOutput) wrapTimeout(err error) error {
 	var failure *mcp.Failure
 	var refused *refusal.Error
@@ -299,15 +297,14 @@ func (h *partialOutput) wrapTimeout(err error) error {
 	return refusal.Partly(failure, err, said)
 }
 
-// mayAsk tells whether a server may put a question to a client: the operator
-// allows it, the client declared it, it sends nobody to an unsafe place, and it
-// is not one too many of this hour.
+// mayAsk reports whether a server may ask a client: the operator allows it, the client
+// declared it, a URL in it is safe, and the hourly limit is not reached.
 func (g *Gateway) mayAsk(client *Exchange, from *backendEntry, method string, params []byte) bool {
 	return from.mount.Questions.allow(method) && client.declares(method, params) && from.mount.allowsURL(params) &&
 		g.asked.count(hourKey{from.backend.Name(), client.Identity.Key()}, from.mount.QuestionsPerHour)
 }
 
-// allow tells whether the operator lets the server ask a question.
+// allow reports whether the operator lets the server send a request for method.
 func (q Questions) allow(method string) bool {
 	switch method {
 	case mcp.MethodSampling:
@@ -320,9 +317,9 @@ func (q Questions) allow(method string) bool {
 	return false
 }
 
-// allowsURL tells whether a user can be sent where a question wants: over TLS or
-// to this machine, and to a host that the operator has named if any is. A
-// question without a URL sends nobody anywhere.
+// allowsURL reports whether a question may send the user to its URL. The URL must use
+// TLS or lead to this machine, and its host must be one of URLHosts if there are any. A
+// question without a URL is allowed.
 func (m *Mount) allowsURL(params []byte) bool {
 	if mode, _ := mcp.LookupString(params, "mode"); mode != "url" {
 		return true
@@ -348,26 +345,26 @@ func (m *Mount) allowsURL(params []byte) bool {
 	return false
 }
 
-// defaultPerHour is how many questions of a server may reach a principal in an
-// hour.
+// defaultPerHour is the default for [Mount.QuestionsPerHour].
 const defaultPerHour = 600
 
-// hourKey is who asks whom.
+// hourKey is the server that asks and the principal that is asked.
 type hourKey struct{ server, principal string }
 
-// hourlyCounter counts questions by the hour. The zero value has counted none.
+// hourlyCounter counts questions per hour. The zero value is ready for use.
 type hourlyCounter struct {
 	mu   sync.Mutex
 	open map[hourKey]hourWindow
 }
 
-// hourWindow is one window, from its first question on.
+// hourWindow is one hour, starting with its first question.
 type hourWindow struct {
 	since time.Time
 	count int
 }
 
-// count notes one more and tells whether it is within most; 0 is the default.
+// count adds one question and reports whether it is within most; 0 stands for the
+// default.
 func (h *hourlyCounter) count(key hourKey, most int) bool {
 	if most <= 0 {
 		most = defaultPerHour
@@ -390,7 +387,7 @@ func (h *hourlyCounter) count(key hourKey, most int) bool {
 	return true
 }
 
-// sweep forgets windows that are over.
+// sweep removes windows that are over.
 func (h *hourlyCounter) sweep(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

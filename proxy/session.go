@@ -17,14 +17,13 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// Session is the state of one legacy client, or of one stdio connection of
-// either era. It belongs to the principal that opened it and is never an
-// authentication of its own.
+// Session is the state of one legacy client, or of one stdio connection of either era.
+// It belongs to the principal that opened it and never authenticates anybody.
 type Session struct {
 	g         *Gateway
 	id        string
-	auditID   string // a hash of the id, which itself is a credential
-	principal string // the key of the principal that it belongs to
+	auditID   string // a hash of the id, because the id is a credential
+	principal string // key of the principal that owns it
 	scope     Scope
 	transport string
 	began     time.Time
@@ -32,37 +31,37 @@ type Session struct {
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
 
-	// latest is the caller of the latest request. No request is decided by it: each
-	// brings an identity of its own, which may have other rights.
+	// latest is the caller of the latest request. It decides no request: each has an
+	// identity of its own, which may have other rights.
 	latest atomic.Pointer[gate.Identity]
 
 	mu           sync.Mutex
-	out          outbox         // where messages outside of requests go; nil when nowhere
+	out          outbox         // for messages outside of requests; nil without a stream
 	reader       *gate.Identity // who opened out
-	channel      *channel       // of a client on one shared channel; else nil
+	channel      *channel       // of a client on a bidirectional stream; else nil
 	version      mcp.Version
 	capabilities []byte
-	features     clientFeatures // what capabilities declares
+	features     clientFeatures // as declared in capabilities
 	clientInfo   []byte
 	level        string
 	ready        bool // initialize was answered
 	used         time.Time
 	holds        int                                // HTTP requests and streams that use the session
 	requests     map[string]context.CancelCauseFunc // in flight, by the key of the id
-	questions    map[string]openQuestion            // of ours, by id
+	questions    map[string]openQuestion            // the gateway's, by id
 	asked        int64
 	missed       map[string]bool // list changes while there was no stream
 	subscribed   map[string]*subscription
 }
 
-// openQuestion is a question to the client that it has not answered yet.
+// openQuestion is a question to the client without an answer yet.
 type openQuestion struct {
-	rights string // of the request that caused it: no other token answers for it
+	rights string // of the request that caused it: only a caller with these rights may answer
 	answer chan mcp.Message
 }
 
-// outbox is a stream to a client. offer queues a message without blocking and
-// tells whether there was room.
+// outbox is a stream to a client. Offer queues a message without blocking and reports
+// whether there was room.
 type outbox interface {
 	Offer(raw []byte) bool
 }
@@ -71,14 +70,14 @@ var (
 	errSessionEnded = errors.New("the session has ended")
 	errDuplicate    = errors.New("a request with this id is in flight")
 	errBusy         = errors.New("too many requests in flight (limits.in_flight)")
-	// errUninitialized is for what comes before initialize.
+	// errUninitialized refuses requests before initialize.
 	errUninitialized = errors.New("send initialize first")
 )
 
-// openSession starts a session of an identity, within the caps. The caller holds
-// it and releases it.
+// openSession starts a session of an identity, within the limits. The caller holds the
+// session and must release it.
 func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
-	if transport != "stdio" { // whose client is a process of ours
+	if transport != "stdio" { // a stdio client is the gateway's own process
 		if err := g.requests.Take(limit.Initializes, id.Key()); err != nil {
 			return nil, err
 		}
@@ -103,9 +102,9 @@ func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) 
 	return s, nil
 }
 
-// session returns the session with an id, nil when there is none that belongs
-// to the identity: whose it is cannot be found out. The caller holds it and
-// releases it.
+// session returns the session with an id, nil when the identity has none with it:
+// nobody can find out about the sessions of others. The caller holds it and must
+// release it.
 func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
 	key := who.Key()
 	s := g.sessions.hold(id, func(s *Session) bool { return s.principal == key && s.scope == scope })
@@ -115,9 +114,9 @@ func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
 	return s
 }
 
-// recipients are the identities that must all be allowed to hear what is said outside
-// of requests: the one that opened the stream on which it is said, and that of the
-// latest request, which may have fewer rights by now.
+// recipients are the identities that must all be allowed to receive a message outside
+// of requests: the one that opened the stream, and that of the latest request, whose
+// rights may be narrower.
 func (s *Session) recipients() []*gate.Identity {
 	latest := s.latest.Load()
 	s.mu.Lock()
@@ -129,8 +128,8 @@ func (s *Session) recipients() []*gate.Identity {
 	return []*gate.Identity{latest, reader}
 }
 
-// hasRights tells whether all who hear a session have the rights of a connection,
-// where that has any.
+// hasRights reports whether all recipients have the rights of a connection, where that
+// has any.
 func (s *Session) hasRights(rights string) bool {
 	return rights == "" || !slices.ContainsFunc(s.recipients(), func(id *gate.Identity) bool { return id.Rights() != rights })
 }
@@ -155,8 +154,8 @@ func (s *Session) finish(why error) {
 	}
 }
 
-// EndSessions ends the sessions, streams and subscriptions of every caller that
-// keep does not know any more, such as those whose API key was revoked.
+// EndSessions ends the sessions, streams and subscriptions of callers for whom keep
+// returns false, such as those whose API key was revoked.
 func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 	for _, s := range g.sessions.list() {
 		if !allOf(s.recipients(), keep) {
@@ -166,7 +165,7 @@ func (g *Gateway) EndSessions(keep func(*gate.Identity) bool) {
 	g.listens.revoke(keep)
 }
 
-// allOf tells whether something holds for each of some identities.
+// allOf reports whether a condition holds for each identity.
 func allOf(ids []*gate.Identity, holds func(*gate.Identity) bool) bool {
 	return !slices.ContainsFunc(ids, func(id *gate.Identity) bool { return !holds(id) })
 }
@@ -193,16 +192,16 @@ func (s *Session) release() {
 	s.mu.Unlock()
 }
 
-// idleSince returns since when nothing has happened on the session, and whether
-// nothing is under way: no stream, no request and no question to the client.
+// idleSince returns the time since which the session is idle, and whether it is: no
+// stream, request or question is open.
 func (s *Session) idleSince() (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used, s.holds == 0 && s.out == nil && len(s.requests) == 0 && len(s.questions) == 0
 }
 
-// begin registers a request, so that it can be cancelled. The returned
-// function ends it.
+// begin registers a request, so that it can be cancelled. The returned function ends
+// it.
 func (s *Session) begin(parent context.Context, id mcp.ID) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	key := id.Key()
@@ -229,7 +228,7 @@ func (s *Session) begin(parent context.Context, id mcp.ID) (context.Context, fun
 	}, nil
 }
 
-// cancelRequest ends a request that the client gave up.
+// cancelRequest ends a request that the client cancelled.
 func (s *Session) cancelRequest(raw []byte) {
 	id, ok := mcp.ParseID(raw)
 	if !ok {
@@ -243,8 +242,8 @@ func (s *Session) cancelRequest(raw []byte) {
 	}
 }
 
-// notify sends a message outside of any request; it is lost when the client
-// has no stream open, or reads too slowly.
+// notify sends a message outside of any request. It is lost when the client has no
+// stream open or reads too slowly.
 func (s *Session) notify(raw []byte) bool {
 	s.mu.Lock()
 	out := s.out
@@ -252,8 +251,7 @@ func (s *Session) notify(raw []byte) bool {
 	return out != nil && out.Offer(raw)
 }
 
-// listChanged tells the client about a changed list, now or when it opens its
-// stream.
+// listChanged tells the client about a changed list, now or when it opens its stream.
 func (s *Session) listChanged(method string) {
 	s.mu.Lock()
 	ready := s.ready && s.version.Era() == mcp.Legacy
@@ -272,8 +270,8 @@ func (s *Session) listChanged(method string) {
 	s.missed[method] = true
 }
 
-// attach makes a stream of an identity the session's own; false when it has one
-// already.
+// attach makes a stream of an identity the session's own. It returns false when the
+// session has one already.
 func (s *Session) attach(id *gate.Identity, out outbox) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,8 +292,8 @@ func (s *Session) detach() {
 	s.mu.Unlock()
 }
 
-// question sends a request to the client by the given way, for a request of an
-// identity, and waits for its answer.
+// question sends a request to the client through w, on behalf of an identity, and waits
+// for the response.
 func (s *Session) question(ctx context.Context, of *gate.Identity, w responder, method string, params []byte) (mcp.Message, error) {
 	s.mu.Lock()
 	s.asked++
@@ -327,23 +325,23 @@ func (s *Session) question(ctx context.Context, of *gate.Identity, w responder, 
 	}
 }
 
-// resumable tells whether the session's revision has resumable streams.
+// resumable reports whether the session's revision has resumable streams.
 func (s *Session) resumable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version >= mcp.V20250326
 }
 
-// startsWithEmptyEvent tells whether a stream begins with an event that has an id and no
-// message, so that it can be resumed from its start (2025-11-25).
+// startsWithEmptyEvent reports whether a stream begins with an event that has an id and
+// no message, so that it can be resumed from its start (2025-11-25).
 func (s *Session) startsWithEmptyEvent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version >= mcp.V20251125
 }
 
-// answer hands over what the client answered. An answer to nothing is dropped, and
-// one that came with other rights than the request which it is about.
+// answer delivers a response of the client. It drops one that answers nothing, and one
+// from a caller with other rights than the request that caused the question.
 func (s *Session) answer(id *gate.Identity, msg mcp.Message) {
 	s.mu.Lock()
 	open, ok := s.questions[msg.ID.Key()]
@@ -356,8 +354,8 @@ func (s *Session) answer(id *gate.Identity, msg mcp.Message) {
 	}
 }
 
-// received takes a notification or an answer of the client, which came with an
-// identity. The error is that of one notification too many, which is dropped.
+// received handles a notification or response of the client. The error means one
+// notification too many, which is dropped.
 func (s *Session) received(id *gate.Identity, msg mcp.Message) error {
 	s.touch()
 	switch {

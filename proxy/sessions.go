@@ -9,25 +9,24 @@ import (
 )
 
 // sessionTable holds the open sessions. Clients may leave without ending theirs
-// (2025-11-25 basic/transports, Session Management: they SHOULD send DELETE), so
-// a session with nothing under way makes room for a new one when a limit is
-// reached. Only sessions with something under way can fill the table. It is safe
-// for concurrent use.
+// (2025-11-25 basic/transports, Session Management: they SHOULD send DELETE). So an
+// idle session makes room for a new one when a limit is reached; only busy sessions can
+// fill the table. It is safe for concurrent use.
 type sessionTable struct {
-	most, each int // sessions in all and of one principal
+	most, each int // sessions in total and of one principal
 	log        *slog.Logger
-	counted    func(open int) // told how many are open, in order
-	// working returns the sessions of a principal with tasks that still run.
+	counted    func(open int) // is called with the number of open sessions, in order
+	// working returns the sessions of a principal with running tasks.
 	working func(principal string) map[string]bool
 
-	mu     sync.Mutex // taken before the lock of a session
+	mu     sync.Mutex // locked before the lock of a session
 	all    map[string]*Session
 	of     map[string]map[*Session]bool // by principal
-	warned time.Time                    // when the log was last told of short lives
+	warned time.Time                    // when the log last warned of short lives
 }
 
-// minIdleLife is how long a session should be idle before it makes room: where it
-// was used since, clients that live are ending each other's sessions.
+// minIdleLife is how long a session should be idle before it makes room. If it is less,
+// active clients are ending each other's sessions.
 const minIdleLife = time.Minute
 
 func newSessionTable(g *Gateway) *sessionTable {
@@ -38,9 +37,8 @@ func newSessionTable(g *Gateway) *sessionTable {
 	}
 }
 
-// add takes a new session in, held for its caller. The session that had to make
-// room is out of the table and has still to be ended; nil where there was room.
-// The error is a [*refusal.Error].
+// add adds a new session, held for its caller. The caller must end out, the session
+// that made room; it is nil where there was room. The error is a [*refusal.Error].
 func (t *sessionTable) add(s *Session) (out *Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,11 +75,11 @@ func (t *sessionTable) endIdle(now time.Time, longest time.Duration) {
 	}
 }
 
-// sessionRetry is when a client that was refused a session may ask again.
+// sessionRetry is when a client may try again after it was refused a session.
 const sessionRetry = 5 * time.Second
 
-// idlest returns the session of a principal that has been idle for longest, nil
-// where all have something under way; mu is held.
+// idlest returns the session of a principal that has been idle for longest, nil where
+// all are busy; mu is held.
 func (t *sessionTable) idlest(principal string) (found *Session) {
 	var oldest time.Time
 	var working map[string]bool
@@ -100,11 +98,10 @@ func (t *sessionTable) idlest(principal string) (found *Session) {
 	return found
 }
 
-// displaced returns the session that makes room for a new one of a principal when
-// the gateway has as many as it may: one of its own, else one of the principal
-// that has the most. Nobody loses one to a principal that has as many itself, so
-// that opening sessions never takes those of others away below one's own number;
-// mu is held.
+// displaced returns the session that makes room for a new one of a principal when the
+// table is full: an idle one of its own, else one of the principal with the most
+// sessions. A principal never displaces the sessions of another that has no more than
+// itself; mu is held.
 func (t *sessionTable) displaced(principal string) *Session {
 	if own := t.idlest(principal); own != nil {
 		return own
@@ -127,19 +124,19 @@ func (t *sessionTable) displaced(principal string) *Session {
 	return found
 }
 
-// untracked says in the log, once a minute, that a session made room soon after its
-// last use; mu is held.
+// warnShortLife logs, once a minute, that a session made room soon after its last use;
+// mu is held.
 func (t *sessionTable) warnShortLife(s *Session) {
 	since, _ := s.idleSince()
 	now := time.Now()
 	if idle := now.Sub(since); idle < minIdleLife && now.Sub(t.warned) >= time.Minute {
 		t.warned = now
-		t.log.Warn("sessions make room for others soon after their use; raise limits.sessions_per_principal or limits.sessions",
+		t.log.Warn("sessions make room for others soon after their last use; raise limits.sessions_per_principal or limits.sessions",
 			"idle", idle.Round(time.Millisecond), "caller", s.principal, "open", len(t.all))
 	}
 }
 
-// hold finds a session that a test accepts and holds it, so that it does not make
+// hold finds a session that accepts approves of and holds it, so that it does not make
 // room before [Session.release].
 func (t *sessionTable) hold(id string, accepts func(*Session) bool) *Session {
 	t.mu.Lock()
@@ -159,7 +156,7 @@ func (t *sessionTable) get(id string) *Session {
 	return t.all[id]
 }
 
-// remove takes a session out; false when it is out already.
+// remove takes a session out. It returns false when it is out already.
 func (t *sessionTable) remove(s *Session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +199,7 @@ func (t *sessionTable) listOf(principal string) []*Session {
 	return all
 }
 
-// count returns how many are open.
+// count returns the number of open sessions.
 func (t *sessionTable) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

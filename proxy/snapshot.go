@@ -14,16 +14,16 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// Snapshot is what one request sees from its beginning to its end: the
-// catalog, the gate and the limits of one generation. It is immutable.
+// Snapshot is the catalog, the gate and the limits of one generation. A request uses
+// one snapshot from beginning to end. It is immutable.
 type Snapshot struct {
 	Chain   *gate.Chain
 	Limiter *budget.Limiter
 
 	arguments ArgumentChecker // nil checks nothing
-	scopes    ScopeChecker    // nil asks for none
+	scopes    ScopeChecker    // nil requires none
 	approver  Approver        // nil asks nobody
-	rates     RateLimiter     // nil has none
+	rates     RateLimiter     // nil limits nothing
 	class     func(r gate.Request, listed []byte) string
 	recording Recording
 	said      InstructionsKeeper
@@ -32,7 +32,7 @@ type Snapshot struct {
 	outputs   result.OutputChecker // nil checks nothing
 
 	catalog    *Catalog            // the full one
-	byFeatures catalogs            // by what a client can be asked
+	byFeatures catalogs            // by client features
 	overlays   map[string]*Catalog // by principal key
 }
 
@@ -43,14 +43,13 @@ const (
 	capabilityIDTimeout = 5 * time.Second
 )
 
-// publisher makes snapshots and tells clients of what is another in them.
+// publisher makes snapshots and tells clients what they change.
 type publisher struct {
 	g  *Gateway
 	mu sync.Mutex // one rebuild at a time
 }
 
-// rebuild makes the next snapshot and tells the clients whose lists it
-// changes.
+// rebuild makes the next snapshot and tells the clients whose lists it changes.
 func (pb *publisher) rebuild(ctx context.Context) {
 	pb.g.publisher.mu.Lock()
 	defer pb.g.publisher.mu.Unlock()
@@ -81,15 +80,15 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	}
 	if n := len(next.catalog.shadowed); n > 0 && len(old.catalog.shadowed) != n {
 		r := next.catalog.shadowed[0]
-		pb.g.log.Warn("what is listed under names that are another's, or have one hash with many, is not offered",
+		pb.g.log.Warn("some listed items are not offered: their names belong to others, or share a hash with too many",
 			"server", r.Server, "names", n, "such_as", r.Original)
 	}
 	pb.announce(ctx, old, next)
 	pb.g.first.update(servers)
 }
 
-// entryFor returns a mount as it is now; what has not changed is taken from the
-// snapshot before.
+// entryFor returns the entry of a mount as it is now. It reuses the old snapshot's
+// entry if nothing has changed.
 func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *backendEntry {
 	listing, _ := m.Backend.Listing()
 	before := old.catalog.byServer[m.Backend.Name()].base()
@@ -114,7 +113,7 @@ func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *bac
 	return s
 }
 
-// offered is what the server lists, for the registry.
+// offered returns what the server lists, for the registry.
 func (s *backendEntry) offered() *gate.Offer {
 	o := &gate.Offer{
 		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
@@ -141,7 +140,7 @@ func (s *backendEntry) offered() *gate.Offer {
 		}
 	}
 	if !o.Confirmed && len(o.Items) > 0 && !slices.ContainsFunc(o.Items, func(i gate.Offered) bool { return !i.StandIn }) {
-		o.Instructions = nil // the server itself has not said anything yet
+		o.Instructions = nil // not known yet, because the server has not started
 	}
 	return o
 }
@@ -154,9 +153,8 @@ func offers(servers []*backendEntry) []*gate.Offer {
 	return all
 }
 
-// capabilityIDs issues the ids of everything listed; ok is false where they
-// cannot be had. Without them calls are made all the same; they are asked for
-// again at the next change, of whatever that is.
+// capabilityIDs issues the ids of everything listed. ok is false when they cannot be
+// had. Calls work without them, and the next change of any server asks for them again.
 func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) (byKey map[CapabilityKey]string, ok bool) {
 	if pb.g.opts.CapabilityIDs == nil || l == nil {
 		return nil, true
@@ -191,7 +189,7 @@ func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Li
 	return byKey, true
 }
 
-// Settle waits until what the backends offer at this moment is in the catalog.
+// Settle waits until the catalog holds what the backends offer at this moment.
 func (g *Gateway) Settle(ctx context.Context) {
 	for !g.publisher.upToDate() {
 		select {
@@ -202,7 +200,7 @@ func (g *Gateway) Settle(ctx context.Context) {
 	}
 }
 
-// upToDate tells whether the snapshot holds the latest listings.
+// upToDate reports whether the snapshot holds the latest listings.
 func (pb *publisher) upToDate() bool {
 	catalog := pb.g.snapshot.Load().catalog
 	for i := range pb.g.config.Load().Mounts {
@@ -215,24 +213,23 @@ func (pb *publisher) upToDate() bool {
 	return true
 }
 
-// change is one list of one server that is another now.
+// change is one changed list of one server.
 type change struct {
 	server string
 	kind   mcp.Kind
 }
 
-// audience is a class of clients that see the same: those that the gate does
-// not tell apart, neither before a change nor after it, on the same endpoint, which
-// are shown the same lists.
+// audience is a class of clients that see the same: they use the same endpoint and
+// catalog, and the gate does not tell them apart, neither before nor after a change.
 type audience struct {
 	class    string
 	scope    Scope
 	features clientFeatures
 }
 
-// announce tells clients that a list is another now, those alone whose own
-// view of it is. It is called for one snapshot after the other, so that what
-// it costs is bounded by one pass over the classes of clients.
+// announce tells clients about changed lists, but only those whose own view has
+// changed. It is called for one snapshot after the other, so its cost is bounded by one
+// pass over the audiences.
 func (pb *publisher) announce(ctx context.Context, old, next *Snapshot) {
 	changed := changes(old, next)
 	if len(changed) == 0 {
@@ -263,12 +260,12 @@ func (pb *publisher) announce(ctx context.Context, old, next *Snapshot) {
 	}
 }
 
-// listKinds are the kinds whose lists have a notification of their own;
-// templates share that of resources.
+// listKinds are the kinds whose lists have a notification of their own. Templates share
+// that of resources.
 var listKinds = [...]mcp.Kind{mcp.Tool, mcp.Prompt, mcp.Resource}
 
-// changes returns the lists that differ between two snapshots, before anybody's
-// view of them. Behind another gate all may.
+// changes returns the lists that differ between two snapshots, before anybody's view of
+// them. All may differ when the gate is another one.
 func changes(old, next *Snapshot) []change {
 	var changed []change
 	names := make(map[string]bool)
@@ -287,7 +284,7 @@ func changes(old, next *Snapshot) []change {
 	return changed
 }
 
-// digest is of one list of one server in all sets.
+// digest returns the digests of one list of one server, for all sets of definitions.
 func (c *Catalog) digest(server string, kind mcp.Kind) (all [3]uint64) {
 	s := c.byServer[server].base()
 	if s == nil {
@@ -296,7 +293,7 @@ func (c *Catalog) digest(server string, kind mcp.Kind) (all [3]uint64) {
 	if len(s.rendered[kind]) > 0 {
 		all[0] = s.digest[kind]
 	}
-	if s.withoutFeatures != nil { // an empty list of its own is not none
+	if s.withoutFeatures != nil { // an empty list of its own differs from none
 		all[1] = s.withoutFeatures.digest[kind]
 	}
 	if s.otherEra != nil {
@@ -319,18 +316,17 @@ func visibleChanges(ctx context.Context, old, next *Snapshot, id *gate.Identity,
 	return methods
 }
 
-// view is what a caller may view of one list of one server. The zero view is
-// nothing.
+// view is what a caller may view of one list of one server. The zero view is empty.
 type view struct {
 	digest    uint64
-	announced uint64 // changes that the server has announced to those who see this set
+	announced uint64 // number of changes that the server has announced for this set
 	plain     bool
 	era       mcp.Era
 }
 
-// differs tells whether a view is another than before. A change that the server
-// announces counts, even where its list is the same: it may know more of it than
-// the list tells. The counts of two sets say nothing of each other.
+// differs reports whether next is another view. Announced changes count even where the
+// list is the same: something behind the list may differ. The counts of different sets
+// are not compared.
 func (v view) differs(next view) bool {
 	return v.digest != next.digest || v.plain == next.plain && v.era == next.era && v.announced != next.announced
 }

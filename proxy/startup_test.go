@@ -50,7 +50,7 @@ func (s *starting) waits(who string) (w *recorder, leave context.CancelFunc) {
 	return w, leave
 }
 
-// currentClient returns the answer of a call that does not wait.
+// asks returns the answer of a call that does not wait.
 func (s *starting) asks(who, name string) string {
 	s.t.Helper()
 	w, _ := s.begin(modernRequest(modernBody("1", "tools/call", `"name":"`+name+`"`, ""), "Authorization", "Bearer "+who))

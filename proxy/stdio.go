@@ -13,13 +13,13 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// lastResponsesTimeout is how long a client that has closed its end still gets answers.
+// lastResponsesTimeout is how long a client that has closed its input still gets
+// responses.
 const lastResponsesTimeout = 5 * time.Second
 
-// ServeStdio serves one client on a pair of streams, in every revision, until
-// the input ends, the output breaks or the context ends. Nothing but messages
-// is written to w. The caller closes the streams: a read that blocks for ever
-// keeps the reading goroutine, not ServeStdio.
+// ServeStdio serves one client on a pair of streams, in every revision, until the input
+// ends, the output fails or ctx ends. It writes only messages to w. The caller closes
+// the streams: a blocked read keeps its goroutine, but not ServeStdio.
 func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope, r io.Reader, w io.Writer) error {
 	s, err := g.openSession(id, scope, "stdio")
 	if err != nil {
@@ -52,7 +52,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	return err
 }
 
-// readLines receives the lines of the client, all of one identity.
+// readLines receives the lines of the client. All of them are from one identity.
 func (d *channel) readLines(id *gate.Identity, r io.Reader, most int) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -89,9 +89,8 @@ func (d *channel) readLines(id *gate.Identity, r io.Reader, most int) error {
 
 var errLineTooLong = errors.New("line too long")
 
-// readLine returns the next line without its end, in memory of its own that the
-// claim counts. A line beyond the limit, or for which there is no room, is read to
-// its end and dropped.
+// readLine returns the next line without its end, in memory of its own that the claim
+// counts. It skips a line that is too long, or for which there is no memory.
 func readLine(in *bufio.Reader, most int, claim *limit.Claim) ([]byte, error) {
 	var line []byte
 	for {
@@ -101,7 +100,7 @@ func readLine(in *bufio.Reader, most int, claim *limit.Claim) ([]byte, error) {
 		}
 		var full error
 		if line, full = claim.Append(line, part); full != nil {
-			claim.Release() // before the rest is waited for
+			claim.Release() // before it waits for the rest
 			return nil, dropLine(in, err, full)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -111,8 +110,8 @@ func readLine(in *bufio.Reader, most int, claim *limit.Claim) ([]byte, error) {
 	}
 }
 
-// dropLine reads to the end of a line of which a part was read with err. It
-// returns why the line is dropped, or the error that ended the input.
+// dropLine skips the rest of a line of which a part was read with err. It returns why,
+// or the error that ended the input.
 func dropLine(in *bufio.Reader, err, why error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = in.ReadSlice('\n')
@@ -133,8 +132,8 @@ func trimLine(line []byte) []byte {
 	return line
 }
 
-// writeLines writes the queued messages, one line each, until the session has
-// ended and the queue is empty.
+// writeLines writes the queued messages, one per line, until the session has ended and
+// the queue is empty.
 func (d *channel) writeLines(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte
@@ -147,7 +146,7 @@ func (d *channel) writeLines(w io.Writer) error {
 			return fmt.Errorf("write to the client: %w", err)
 		}
 		if !d.box.Empty() {
-			return nil // more is coming
+			return nil // more messages follow
 		}
 		if err := out.Flush(); err != nil {
 			return fmt.Errorf("write to the client: %w", err)
@@ -175,10 +174,10 @@ func (d *channel) writeLines(w io.Writer) error {
 }
 
 // waitLastResponses waits a moment for the requests that end with the session, so that
-// what they still say is written.
+// their last messages are written.
 func (d *channel) waitLastResponses() {
 	said := make(chan struct{})
-	go func() { // ends before ServeStdio, which waits for the same
+	go func() { // ends before ServeStdio, which waits for the same requests
 		d.drain()
 		close(said)
 	}()

@@ -9,14 +9,14 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// resourceKey is a resource at its server.
+// resourceKey identifies a resource at its server.
 type resourceKey struct {
 	server, uri     string
-	withoutFeatures bool    // on a connection that was told nothing can be asked
+	withoutFeatures bool    // on a connection without client features
 	era             mcp.Era // of the connection, where the server speaks both
 }
 
-// watchKey names a resource where it is subscribed to.
+// watchKey returns the key under which subscriptions to the resource are kept.
 func (r *Route) watchKey() resourceKey {
 	key := resourceKey{server: r.Server, uri: r.Original, withoutFeatures: r.to.isWithoutFeatures}
 	if to := r.to.base(); to.otherEra != nil {
@@ -25,42 +25,42 @@ func (r *Route) watchKey() resourceKey {
 	return key
 }
 
-// concerns tells whether news that came over a connection may be of the resource.
+// concerns reports whether a notification may be about the resource, by its connection.
 func (k *resourceKey) concerns(ev *mcp.Event) bool {
 	return k.server == ev.Server && k.withoutFeatures == ev.Plain && (k.era == mcp.EraUnknown || k.era == ev.Era)
 }
 
-// subscriber is who wants to hear of updates: a legacy session or a modern
-// listen.
+// subscriber is told about updates: a legacy session or a modern listen.
 type subscriber interface {
 	updated(params []byte)
 	owner() (principal, session string)
-	exchanges() []*Exchange // as whom: all of them have to be allowed to hear it
+	exchanges() []*Exchange // all of them must be allowed to hear an update
 }
 
 // subscription is one resource that a subscriber watches.
 type subscription struct {
 	key   resourceKey
 	route *Route
-	x     *Exchange // as whom it was made
+	x     *Exchange // who subscribed
 }
 
-// subscribed is the subscription of a client, as it is kept.
+// subscribed returns a new subscription of a client.
 func subscribed(x *Exchange, r *Route) *subscription {
 	who := x.client()
 	who.Session = x.Session
 	return &subscription{r.watchKey(), r, who}
 }
 
-// resourceSubscriptions are who wants to hear of which resource. It is safe for concurrent use.
+// resourceSubscriptions knows the subscribers of each resource. It is safe for
+// concurrent use.
 type resourceSubscriptions struct {
 	g *Gateway
 
 	mu sync.Mutex
-	of map[resourceKey]map[subscriber]*gate.Identity // as whom each subscribed
+	of map[resourceKey]map[subscriber]*gate.Identity // with the identity that subscribed
 }
 
-// resourceNamed answers a request about the resource that it names under a plan.
+// resourceNamed serves a request about the resource that it names, under a plan.
 func resourceNamed(p *plan) func(*Gateway, context.Context, *Exchange) response {
 	return func(g *Gateway, ctx context.Context, x *Exchange) response {
 		uri, ok := x.Message.ParamString("uri")
@@ -71,7 +71,8 @@ func resourceNamed(p *plan) func(*Gateway, context.Context, *Exchange) response 
 	}
 }
 
-// listenTo has somebody who listens watch a resource, and returns the subscription.
+// listenTo subscribes who to a resource for subscriptions/listen, and returns the
+// subscription.
 func (g *Gateway) listenTo(ctx context.Context, x *Exchange, who subscriber, uri string) (*subscription, error) {
 	c := g.newRequest(x, &planListenTo, mcp.Resource, uri)
 	c.watcher = who
@@ -91,7 +92,7 @@ func findResource(c *call) error {
 	return nil
 }
 
-// checkSubscription holds a subscription against the rules and the mode in force, as
+// checkSubscription checks a subscription against the rules and the mode in force, like
 // a read of the resource.
 func checkSubscription(c *call) error {
 	more, err := c.g.snapshot.Load().checkTool(c.ctx, c.x, c.route)
@@ -101,14 +102,15 @@ func checkSubscription(c *call) error {
 	return err
 }
 
-// checkBudgetsLeft refuses a subscription of somebody whose budgets have nothing left. It is a
-// request at a rate, and uses nothing that budgets count.
+// checkBudgetsLeft refuses a subscription when a budget of the caller is used up. The
+// subscription counts towards request rates, but uses nothing that budgets count.
 func checkBudgetsLeft(c *call) error {
 	_, err := c.snap.standings(c.ctx, c.x.Identity, c.x.Scope, c.route)
 	return err
 }
 
-// checkWatchLimits is standing, of a session that may watch one resource more.
+// checkWatchLimits is checkBudgetsLeft for a session, which also has a limit of watched
+// resources.
 func checkWatchLimits(c *call) error {
 	if err := checkBudgetsLeft(c); err != nil {
 		return err
@@ -119,12 +121,12 @@ func checkWatchLimits(c *call) error {
 	return nil
 }
 
-// startListening watches the resource for somebody who listens.
+// startListening adds the resource to a subscriptions/listen request.
 func startListening(c *call) (response, error) {
 	return empty, c.g.watches.watch(c.ctx, c.x, c.watcher, c.route)
 }
 
-// startWatch watches the resource for the session of the request.
+// startWatch adds the resource to the session of the request.
 func startWatch(c *call) (response, error) {
 	g, session := c.g, c.x.Session
 	if err := g.watches.watch(c.ctx, c.x, session, c.route); err != nil {
@@ -140,7 +142,7 @@ func startWatch(c *call) (response, error) {
 	}
 	switch {
 	case before == nil:
-	case before.key != sub.key: // the server, or what it speaks, is another than it was
+	case before.key != sub.key: // the server or its features have changed
 		g.watches.unwatch(ctx, session, before)
 	default:
 		g.watches.unsubscribeAt(ctx, session, before)
@@ -157,8 +159,8 @@ func endWatch(c *call) (response, error) {
 	return empty, nil
 }
 
-// subscribe keeps a subscription until the session ends, and returns the one that it
-// takes the place of; ok is false when the session has ended.
+// subscribe adds a subscription to the session and returns the one that it replaces. ok
+// is false when the session has ended.
 func (s *Session) subscribe(uri string, sub *subscription) (before *subscription, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +175,7 @@ func (s *Session) subscribe(uri string, sub *subscription) (before *subscription
 	return before, true
 }
 
-// unsubscribe forgets a subscription and returns it, nil where there is none.
+// unsubscribe removes a subscription and returns it, nil where there is none.
 func (s *Session) unsubscribe(uri string) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +184,7 @@ func (s *Session) unsubscribe(uri string) *subscription {
 	return sub
 }
 
-// resourceSubscriptions returns how many resources the session watches besides one.
+// watches returns how many resources the session watches, without besides.
 func (s *Session) watches(besides string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +195,7 @@ func (s *Session) watches(besides string) int {
 	return n
 }
 
-// watch adds a subscriber to a resource. The first of those who share a connection
+// watch adds a subscriber to a resource. The first subscriber of a connection
 // subscribes at the server.
 func (ws *resourceSubscriptions) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
 	key := r.watchKey()
@@ -226,8 +228,8 @@ func (ws *resourceSubscriptions) watch(ctx context.Context, x *Exchange, who sub
 	return err
 }
 
-// revalidated tells whether somebody watches a resource over the connection that an
-// identity has for a subscriber; watchMu is held.
+// watched reports whether somebody already watches a resource over the connection of an
+// identity and subscriber; mu is held.
 func (ws *resourceSubscriptions) watched(key resourceKey, at *backendEntry, id *gate.Identity, who subscriber) bool {
 	holder, session := at.connectionKey(id), at.session(who)
 	for w, as := range ws.g.watches.of[key] {
@@ -238,7 +240,7 @@ func (ws *resourceSubscriptions) watched(key resourceKey, at *backendEntry, id *
 	return false
 }
 
-// connectionKey names who shares what the server keeps for a caller.
+// connectionKey identifies who shares the server's state with a caller.
 func (s *backendEntry) connectionKey(id *gate.Identity) string {
 	if !s.mount.PerRights {
 		return id.Key()
@@ -246,8 +248,8 @@ func (s *backendEntry) connectionKey(id *gate.Identity) string {
 	return id.Key() + "\x00" + id.Rights()
 }
 
-// session returns the session of a subscriber where the server keeps sessions
-// apart, empty where it does not.
+// session returns the session of a subscriber where the server keeps sessions apart,
+// else an empty string.
 func (s *backendEntry) session(who subscriber) string {
 	if !s.mount.PerSession {
 		return ""
@@ -256,7 +258,7 @@ func (s *backendEntry) session(who subscriber) string {
 	return session
 }
 
-// removeWatcher takes a subscriber off a resource; watchMu is held.
+// removeWatcher removes a subscriber from a resource; mu is held.
 func (ws *resourceSubscriptions) removeWatcher(key resourceKey, who subscriber) {
 	delete(ws.g.watches.of[key], who)
 	if len(ws.g.watches.of[key]) == 0 {
@@ -264,7 +266,7 @@ func (ws *resourceSubscriptions) removeWatcher(key resourceKey, who subscriber) 
 	}
 }
 
-// unwatch takes a subscriber off a resource.
+// unwatch removes a subscriber from a resource.
 func (ws *resourceSubscriptions) unwatch(ctx context.Context, who subscriber, sub *subscription) {
 	ws.g.watches.mu.Lock()
 	ws.removeWatcher(sub.key, who)
@@ -272,8 +274,8 @@ func (ws *resourceSubscriptions) unwatch(ctx context.Context, who subscriber, su
 	ws.unsubscribeAt(ctx, who, sub)
 }
 
-// unsubscribeAt ends a subscription at its server, as whom it was made, unless
-// somebody else uses it.
+// unsubscribeAt ends a subscription at its server, as the caller who made it, unless
+// another subscriber uses it.
 func (ws *resourceSubscriptions) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
 	x := sub.x
 	ws.g.watches.mu.Lock()
@@ -310,7 +312,7 @@ func (ws *resourceSubscriptions) unsubscribeAll(s *Session) {
 
 func (s *Session) owner() (principal, session string) { return s.principal, s.id }
 
-// currentClient implements [subscriber].
+// exchanges implements [subscriber].
 func (s *Session) exchanges() []*Exchange {
 	var all []*Exchange
 	for _, id := range s.recipients() {

@@ -12,40 +12,39 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// suspended is one call of a modern client to a legacy server. Such a server asks by
-// requests while it works, and such a client answers only with another request
-// of its own. So the call runs apart from the requests of its client: where the
-// server asks, the client gets an input request and the call is suspended,
-// holding its place at no server, until the retry brings the answers.
+// suspended is a call of a modern client to a legacy server. Such a server sends
+// requests while it works, but such a client answers only with another request of its
+// own. So the call runs apart from the requests of its client. When the server asks,
+// the client gets an input request and the call is suspended, without a permit, until
+// the retry brings the answers.
 //
-// It ends with its call, when its round expires, when the request that it
-// serves is cancelled, and with the gateway. What it has begun is never begun
-// again.
+// It ends with its call, when its round expires, when the request that it serves is
+// cancelled, and with the gateway. It is never started a second time.
 type suspended struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the server has answered
-	answer mcp.Answer    // set before
-	err    error         // set before
+	answer mcp.Answer    // valid once done is closed
+	err    error         // valid once done is closed
 
-	fresh chan struct{} // capacity 1: a question came, or one was taken back
+	fresh chan struct{} // capacity 1: a question was added or removed
 
 	mu     sync.Mutex
 	now    *Exchange // the request that is served; nil while the client is asked
-	client *Exchange // what the client last said of itself, without its request
+	client *Exchange // the client of the latest request, without that request
 	open   map[string]*pendingRequest
-	names  []string // keys of open, in the order of asking
+	names  []string // keys of open, in the order of the questions
 	asked  int
 }
 
-// pendingRequest is a question of a legacy server whose answer is awaited.
+// pendingRequest is a request of a legacy server that waits for its response.
 type pendingRequest struct {
 	request []byte       // an InputRequest, raw
-	answer  func([]byte) // takes the client's result; nil is none
-	stop    func() bool  // ends the watch over the question's context
+	answer  func([]byte) // is given the client's result; nil for none
+	stop    func() bool  // stops watching the context of the question
 }
 
-// gatherQuestions is how long further questions are waited for when one has come: a
-// server that asks several at once asks them in one round.
+// gatherQuestions is how long a first question waits for others: questions that a
+// server asks at once share one round.
 const gatherQuestions = 10 * time.Millisecond
 
 var (
@@ -53,8 +52,8 @@ var (
 	errSuspendedEnded = errors.New("the call has ended")
 )
 
-// suspend begins a call that may be suspended. begin runs it; its context outlives
-// the request and ends with the gateway.
+// suspend starts a call that may be suspended. begin runs it. Its context outlives the
+// request and ends with the gateway.
 func (g *Gateway) suspend(x *Exchange, begin func(context.Context, *suspended) (mcp.Answer, error)) *suspended {
 	p := &suspended{done: make(chan struct{}), fresh: make(chan struct{}, 1), open: make(map[string]*pendingRequest), now: x, client: x}
 	life, cancel := context.WithCancelCause(g.life)
@@ -72,9 +71,8 @@ func (g *Gateway) suspend(x *Exchange, begin func(context.Context, *suspended) (
 	return p
 }
 
-// round serves one request of the client: it hands over the answers that the
-// request brings and waits for the result, or for questions. When the request
-// ends, so does the call.
+// round serves one request of the client. It hands over the answers in the request, and
+// waits for the result or for questions. When the request ends, so does the call.
 func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (mcp.Answer, error) {
 	stop := context.AfterFunc(ctx, func() { p.cancel(context.Cause(ctx)) })
 	defer stop()
@@ -87,7 +85,7 @@ func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (m
 		p.mu.Unlock()
 	}()
 	if left := p.answerPending(responses); left {
-		signal(p.fresh) // what was left out is asked again
+		signal(p.fresh) // unanswered questions are asked again
 	}
 	for {
 		select {
@@ -108,9 +106,9 @@ func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (m
 	}
 }
 
-// answerPending gives the answers of a retry to the questions that wait and tells
-// whether any is left. Answers to questions that nobody asked are ignored
-// (2026-07-28 basic/patterns/mrtr, Error Handling).
+// answerPending hands the answers of a retry to the pending questions and reports
+// whether any question is left. Answers to unknown questions are ignored (2026-07-28
+// basic/patterns/mrtr, Error Handling).
 func (p *suspended) answerPending(responses []byte) (left bool) {
 	p.mu.Lock()
 	answered := make(map[*pendingRequest][]byte)
@@ -132,7 +130,7 @@ func (p *suspended) answerPending(responses []byte) (left bool) {
 	return left
 }
 
-// questions returns the input request of what is open, nil when nothing is.
+// questions returns the input request with the open questions, nil when there are none.
 func (p *suspended) questions() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,12 +147,12 @@ func (p *suspended) questions() []byte {
 	return append(out, "}}"...)
 }
 
-// requireWait puts a question to the client. answer is called once: with the client's
-// result, or with nil when the context ends first.
+// ask adds a question to the client. answer is called once: with the client's result,
+// or with nil when ctx ends first.
 func (p *suspended) ask(ctx context.Context, method string, params []byte, answer func([]byte)) {
 	request := append([]byte(`{"method":`), mcp.Quote(method)...)
 	if len(params) == 0 {
-		params = []byte("{}") // some libraries cannot read a request without any
+		params = []byte("{}") // some libraries cannot read a request without params
 	}
 	request = append(append(request, `,"params":`...), params...)
 	p.mu.Lock()
@@ -173,8 +171,8 @@ func (p *suspended) ask(ctx context.Context, method string, params []byte, answe
 	signal(p.fresh)
 }
 
-// remove forgets a question and returns it, nil when it is not open; mu is
-// held. Who removes a question answers it.
+// remove takes a question out and returns it, nil when it is not open; mu is held. Who
+// removes a question must answer it.
 func (p *suspended) remove(key string) *pendingRequest {
 	q := p.open[key]
 	if q != nil {
@@ -184,15 +182,15 @@ func (p *suspended) remove(key string) *pendingRequest {
 	return q
 }
 
-// currentRequest returns the request that the call serves, nil while the client is
-// asked: what the server says then belongs to no request.
+// currentRequest returns the request that the call serves. It is nil while the client
+// is asked: notifications belong to no request then.
 func (p *suspended) currentRequest() *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now
 }
 
-// exchanges returns who may be asked.
+// currentClient returns who may be asked.
 func (p *suspended) currentClient() *Exchange {
 	p.mu.Lock()
 	defer p.mu.Unlock()

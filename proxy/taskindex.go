@@ -14,28 +14,28 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// taskService finds the tasks that clients name, and keeps a book of those of each
-// kind.
+// taskService finds the tasks that clients name, and keeps an index of each kind of
+// tasks.
 type taskService struct {
 	g         *Gateway
 	legacy    taskIndex // of 2025-11-25
 	extension taskIndex // of 2026-07-28
 }
 
-// taskIndex remembers whose the tasks of legacy servers are and which tool they
-// came of. Their lists and notifications name tasks by the server's own id, on
-// connections that may be shared, so that what is not in the book is shown to
-// nobody. It is bounded: beyond that the oldest are forgotten, and can still be
-// asked about by who has their id. It is safe for concurrent use.
+// taskIndex remembers the owner and the tool of tasks of legacy servers. Their lists
+// and notifications name tasks by the server's own id, on connections that may be
+// shared. So a task that is not in the index is shown to nobody. The index is bounded.
+// Tasks that drop out of it still answer requests with their id. It is safe for
+// concurrent use.
 type taskIndex struct {
-	most, each int // tasks in all and of one principal
+	most, each int // tasks in total and of one principal
 
 	mu    sync.Mutex
 	tasks map[taskKey]*indexedTask
 	of    map[string][]taskKey // by principal, oldest first
 }
 
-// taskPlace is where a legacy server keeps tasks: a connection, as [mcp.Answer]
+// taskPlace is the connection to which a legacy server's tasks belong, as [mcp.Answer]
 // names it.
 type taskPlace struct{ server, conn string }
 
@@ -51,23 +51,23 @@ type taskKey struct {
 
 type indexedTask struct {
 	principal string
-	rights    string // of the request that made it
-	session   string // of the client that made it
+	rights    string // of the request that created it
+	session   string // of the client that created it
 	tool      string // by its name at the server
 	sealed    string
 	until     time.Time
-	ended     bool // its server has said so
+	ended     bool // the server has said so
 }
 
-// maxTaskMemory is how long a task is remembered at most, and where its server
-// sets no limit.
+// maxTaskMemory is how long a task is remembered at most, and where its server sets no
+// limit.
 const maxTaskMemory = 24 * time.Hour
 
 func newTaskIndex(most, each int) taskIndex {
 	return taskIndex{most: most, each: each, tasks: make(map[taskKey]*indexedTask), of: make(map[string][]taskKey)}
 }
 
-// add notes a task that a client has made. state is the server's Task.
+// add adds a task that a client has created. state is the server's Task object.
 func (b *taskIndex) add(x *Exchange, key taskKey, tool, sealed string, state []byte) {
 	keep := maxTaskMemory
 	for _, member := range [...]string{"ttl", "ttlMs"} { // of 2025-11-25, of the extension
@@ -93,7 +93,7 @@ func (b *taskIndex) add(x *Exchange, key taskKey, tool, sealed string, state []b
 	b.of[principal] = append(b.of[principal], key)
 }
 
-// x returns the principal with the most tasks; mu is held.
+// busiest returns the principal with the most tasks; mu is held.
 func (b *taskIndex) busiest() string {
 	most := ""
 	for principal, keys := range b.of {
@@ -104,7 +104,7 @@ func (b *taskIndex) busiest() string {
 	return most
 }
 
-// forget takes a task out; mu is held.
+// forget removes a task; mu is held.
 func (b *taskIndex) forget(key taskKey) {
 	principal := b.tasks[key].principal
 	delete(b.tasks, key)
@@ -117,7 +117,7 @@ func (b *taskIndex) forget(key taskKey) {
 	}
 }
 
-// find returns a task, with ok false when it is not known.
+// find returns a task; ok is false when it is unknown.
 func (b *taskIndex) find(key taskKey) (known indexedTask, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,14 +127,14 @@ func (b *taskIndex) find(key taskKey) (known indexedTask, ok bool) {
 	return indexedTask{}, false
 }
 
-// update notes what a server has said of a task.
+// update records a state of a task that the server reported.
 func (b *taskIndex) update(key taskKey, state []byte) {
 	if taskOver(state) {
 		b.ended(key)
 	}
 }
 
-// ended notes that a task runs no more.
+// ended marks a task as ended.
 func (b *taskIndex) ended(key taskKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,8 +143,7 @@ func (b *taskIndex) ended(key taskKey) {
 	}
 }
 
-// sessions returns the sessions of a principal with tasks of which the end is not
-// known.
+// sessions returns the sessions of a principal with tasks that may still run.
 func (b *taskIndex) sessions(principal string) map[string]bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,8 +156,8 @@ func (b *taskIndex) sessions(principal string) map[string]bool {
 	return out
 }
 
-// places returns where the tasks of a principal are of which are says so, each
-// once and sorted.
+// places returns the places of a principal's tasks for which are returns true, sorted
+// and without duplicates.
 func (b *taskIndex) places(principal string, are func(key taskKey, t *indexedTask) bool) []taskPlace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,7 +171,7 @@ func (b *taskIndex) places(principal string, are func(key taskKey, t *indexedTas
 	return slices.Compact(out)
 }
 
-// forgetPlace forgets the tasks of a principal at a place that is no more.
+// forgetPlace removes the tasks of a principal at a connection that is gone.
 func (b *taskIndex) forgetPlace(principal string, at taskPlace) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,7 +182,7 @@ func (b *taskIndex) forgetPlace(principal string, at taskPlace) {
 	}
 }
 
-// sweep forgets the tasks whose time is over.
+// sweep removes expired tasks.
 func (b *taskIndex) sweep(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,8 +193,8 @@ func (b *taskIndex) sweep(now time.Time) {
 	}
 }
 
-// taskOf returns the task that some news of a server is about, if that belongs to the
-// connection which it came over.
+// taskOf returns the task that a notification is about, if it belongs to the connection
+// that the notification came over.
 func (n *notificationRelay) taskOf(ev *mcp.Event) (known indexedTask, ok bool) {
 	id, ok := mcp.LookupString(ev.Params, "taskId")
 	if !ok {
@@ -209,7 +208,7 @@ func (n *notificationRelay) taskOf(ev *mcp.Event) (known indexedTask, ok bool) {
 	return t, true
 }
 
-// taskStatus tells the client that made a task what has become of it.
+// taskStatus tells the client that created a task its new state.
 func (n *notificationRelay) taskStatus(ev *mcp.Event) {
 	t, ok := n.taskOf(ev)
 	if !ok {
@@ -222,7 +221,7 @@ func (n *notificationRelay) taskStatus(ev *mcp.Event) {
 	}
 }
 
-// viewsTool tells whether all who hear a session may view a tool of a server.
+// viewsTool reports whether all recipients of a session may view a tool of a server.
 func (n *notificationRelay) viewsTool(s *Session, server, tool string) bool {
 	snap := n.g.snapshot.Load()
 	return allOf(s.recipients(), func(id *gate.Identity) bool {
@@ -236,15 +235,15 @@ func (n *notificationRelay) viewsTool(s *Session, server, tool string) bool {
 	})
 }
 
-// cancelsAtOnce is how many tasks are cancelled at the same time.
+// cancelsAtOnce bounds the concurrent cancellations of tasks.
 const cancelsAtOnce = 16
 
-// CancelTasks has the tasks cancelled at their servers for which which returns a
-// refusal, and returns how many they were. These are tasks that clients drive
-// themselves, so that no call is under way; of the others see
-// [Gateway.CancelCalls]. Tasks that another gateway began, or this one before its
-// last start, are not known here. It waits for the servers until the context
-// ends. What came of a task is up to its server, which may have ended it.
+// CancelTasks cancels the tasks for which which returns a refusal at their servers, and
+// returns their number. It covers tasks that clients follow themselves, so that no call
+// is under way; see [Gateway.CancelCalls] for the others. Tasks that another gateway
+// created, or this one before its last start, are unknown here. CancelTasks waits for
+// the servers until ctx ends. A server may ignore the cancellation, or have finished
+// the task.
 func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *refusal.Error) int {
 	catalogs := g.snapshot.Load().everyCatalog()
 	var all sync.WaitGroup
@@ -254,7 +253,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 	for _, book := range [...]*taskIndex{&g.tasks.legacy, &g.tasks.extension} {
 		for key, t := range book.all() {
 			var route *Route
-			for _, c := range catalogs { // its client may be shown what others are not
+			for _, c := range catalogs { // its client may see things that others do not
 				if route = c.tool(key.server, t.tool, Scope{}); route != nil {
 					break
 				}
@@ -262,7 +261,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 			if route == nil {
 				continue
 			}
-			who, _ := gate.ParsePrincipal(t.principal) // all that is known of the caller
+			who, _ := gate.ParsePrincipal(t.principal) // nothing else is known of the caller
 			question := route.question(gate.Call, gate.NewIdentity(gate.Identity{Principal: who}), Scope{})
 			if which(&RunningCall{Request: question, Listed: route.item}) == nil {
 				continue
@@ -299,7 +298,7 @@ func (ts *taskService) cancelTask(ctx context.Context, r *Route, key taskKey, t 
 	}
 }
 
-// all returns what is remembered now.
+// all returns everything in the index.
 func (b *taskIndex) all() map[taskKey]indexedTask {
 	b.mu.Lock()
 	defer b.mu.Unlock()

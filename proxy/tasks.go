@@ -14,31 +14,31 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// Tasks are calls of tools that answer at once with an id, by which their state
-// and result are fetched later. 2025-11-25 (basic/utilities/tasks) and the
-// extension of 2026-07-28 (SEP-2663) have them in two ways. Within one of the
-// two they pass, under ids of the gateway's own; between them, and for clients
-// without tasks, the gateway drives the task itself (see [serverRequests.run]).
+// A tool call may create a task: it is answered at once with an id, by which the state
+// and the result are fetched later. 2025-11-25 (basic/utilities/tasks) and the
+// extension of 2026-07-28 (SEP-2663) define tasks differently. Between sides with the
+// same kind of tasks the gateway passes them on under ids of its own. For all other
+// clients it follows the task itself (see [serverRequests.run]).
 //
-// An id that a client has is a seal over what it stands for, bound to the
-// client's principal. So nothing has to be kept of a task to find it again. For
-// what comes without an id of the gateway's, lists and notifications of
-// 2025-11-25 and modes that end what runs, a [taskIndex] keeps a bounded number.
+// The id that a client gets is sealed: it holds everything that is needed to find the
+// task, and is bound to the client's principal. Nothing else is stored for it. A
+// bounded [taskIndex] serves what comes without such an id: lists and notifications of
+// 2025-11-25, and modes that cancel what runs.
 
-// taskRef is what the id of a task stands for.
+// taskRef is the sealed content of a task id.
 type taskRef struct {
 	server, tool string    // the tool by its name at the server
-	conn         string    // where a legacy server keeps it; see [mcp.Answer]
+	conn         string    // the connection of a legacy server, see [mcp.Answer]
 	id           string    // the server's own
-	approved     approvals // of the call that made it
+	approved     approvals // of the call that created it
 }
 
-// maxTaskRef bounds what is sealed in one id, which travels in a header.
+// maxTaskRef bounds the content of an id, because the id travels in a header.
 const maxTaskRef = 2048
 
 var (
-	// errTask is the answer for every id that leads to no task that the caller
-	// may know of.
+	// errTask is the response for every id that leads to no task that the caller may
+	// know of.
 	errTask = mcp.Errorf(mcp.CodeInvalidParams, "Unknown task")
 	// errNoTasks is for clients of 2026-07-28 that do not declare tasks.
 	errNoTasks = &mcp.Error{
@@ -60,7 +60,7 @@ func decodeTaskRef(raw []byte) taskRef {
 	return taskRef{server: field("server"), tool: field("original"), conn: field("conn"), id: field("id"), approved: decodeApprovals(raw)}
 }
 
-// sealTask returns the id under which a client knows a task.
+// sealTask returns the id of a task for its client.
 func (ts *taskService) sealTask(x *Exchange, r *Route, conn, id string, by approvals) (string, error) {
 	ref := taskRef{server: r.Server, tool: r.Original, conn: conn, id: id, approved: by}
 	raw := ref.encode()
@@ -70,12 +70,12 @@ func (ts *taskService) sealTask(x *Exchange, r *Route, conn, id string, by appro
 	return ts.g.opts.Keys.Seal(seal.Task, x.Identity.Key(), raw)
 }
 
-// badTask is the refusal of a call whose server made a task in no known form.
+// badTask is the refusal of a call whose server returned a malformed task.
 func badTask(r *Route) *refusal.Error {
 	return refusal.BadAnswer(r.Server, "answered with a task in a form that is not of the protocol.")
 }
 
-// task is one that a client names in a request.
+// task is a task that a request names.
 type task struct {
 	route    *Route // of its tool
 	conn, id string // the server's own
@@ -83,8 +83,8 @@ type task struct {
 	approved approvals
 }
 
-// openTask returns the task with an id that a client has. The tool is resolved
-// anew, and its server must be of the client's own kind of tasks.
+// openTask returns the task with the id of a client. It resolves the tool again. The
+// tasks of its server must be of the client's kind.
 func (ts *taskService) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, error) {
 	raw, err := ts.g.opts.Keys.Open(seal.Task, x.Identity.Key(), sealed)
 	if err != nil {
@@ -98,8 +98,7 @@ func (ts *taskService) openTask(snap *Snapshot, x *Exchange, sealed string) (*ta
 	return &task{route: route, conn: ref.conn, id: ref.id, sealed: sealed, approved: ref.approved}, nil
 }
 
-// tool returns the route of a server's tool within a scope, nil when it is not
-// offered.
+// tool returns the route of a server's tool within a scope, nil when it is not offered.
 func (c *Catalog) tool(server, original string, scope Scope) *Route {
 	s := c.byServer[server]
 	if s == nil || !scope.has(server) {
@@ -113,14 +112,14 @@ func (c *Catalog) tool(server, original string, scope Scope) *Route {
 	return nil
 }
 
-// knowsTasks tells whether a modern client declares the extension. In earlier
-// revisions it does not exist, whatever a client says.
+// knowsTasks reports whether a modern client declares the extension. Earlier revisions
+// do not have it, whatever a client says.
 func (x *Exchange) knowsTasks() bool {
 	return x.Era == mcp.Modern && mcp.IsObject(mcp.Lookup(x.Capabilities, "extensions", mcp.ExtensionTasks))
 }
 
-// mayUseTasks returns why a client cannot use the methods of tasks: it does not
-// declare them, or they were not declared to it.
+// mayUseTasks returns an error where a client cannot use the methods of tasks: it does
+// not declare them, or the gateway did not.
 func (x *Exchange) mayUseTasks(c *Catalog) error {
 	switch {
 	case x.Era == mcp.Modern && !x.knowsTasks():
@@ -131,44 +130,44 @@ func (x *Exchange) mayUseTasks(c *Catalog) error {
 	return nil
 }
 
-// hasTasks tells whether a server in scope has the tasks of 2025-11-25, or may
-// turn out to.
+// hasTasks reports whether a server in scope has tasks of 2025-11-25, or may turn out
+// to.
 func (c *Catalog) hasTasks(scope Scope) bool {
 	return slices.ContainsFunc(c.servers, func(s *backendEntry) bool {
 		return scope.has(s.backend.Name()) && (s.listing == nil || s.hasTasks())
 	})
 }
 
-// permitTask asks the gate about the tool of a task, and returns what people are
-// to be asked. A task of what may not be viewed is unknown.
+// permitTask asks the gate about the tool of a task, and returns the demands. Tasks of
+// a tool that may not be viewed are unknown.
 func (ts *taskService) permitTask(ctx context.Context, x *Exchange, t *task) ([]gate.Demand, error) {
 	return ts.g.permit(ctx, x, t.route, t.route.argumentsOf(x), nil, hiddenUnlessUndecided(func() error { return errTask }))
 }
 
-// unknownTask is the answer for a task that the caller may not view any more.
+// unknownTask is the response for a task that the caller may not view any more.
 func unknownTask(c *call, d gate.Decision) error {
 	return hiddenUnlessUndecided(func() error { return errTask })(d)
 }
 
-// checkTaskRules holds the tool of a task against the rules and the mode in force,
-// and what is demanded now against what was approved of: what was begun under
-// one rule may not go on under every other.
+// checkTaskRules checks the tool of a task against the rules and the mode in force, and
+// the current demands against the approval of the task. A task that began under one
+// rule may not go on under every other.
 func (ts *taskService) checkTaskRules(ctx context.Context, x *Exchange, t *task, demands []gate.Demand) error {
 	more, err := ts.g.snapshot.Load().checkTool(ctx, x, t.route)
 	if err != nil {
 		return err
 	}
 	if !t.approved.covers(slices.Concat(demands, more)) {
-		return refusal.Unapproved("This task needs another approval since it was begun; cancel it, or ask for it again.")
+		return refusal.Unapproved("The approval that this task needs has changed since it began; cancel it, or start it again.")
 	}
 	return nil
 }
 
-// checkTaskRules is [taskService.checkTaskRules] of the task that the call is about.
+// checkTaskRules is [taskService.checkTaskRules] for the task of the call.
 func checkTaskRules(c *call) error { return c.g.tasks.checkTaskRules(c.ctx, c.x, c.task, c.demands) }
 
-// checkTool holds a tool, of which no arguments are known any more, or a resource
-// against the rules and the mode in force. It returns what people are to be asked before a call.
+// checkTool checks a resource, or a tool whose arguments are no longer known, against
+// the rules and the mode in force. It returns the approvals that a call would need.
 func (s *Snapshot) checkTool(ctx context.Context, x *Exchange, r *Route) ([]gate.Demand, error) {
 	if s.arguments == nil {
 		return nil, nil
@@ -177,7 +176,7 @@ func (s *Snapshot) checkTool(ctx context.Context, x *Exchange, r *Route) ([]gate
 	return s.arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: r.input, Listed: r.item})
 }
 
-// judgeTask decides once more on a task, at any time.
+// judgeTask decides again on a task. It may be called at any time.
 func (ts *taskService) judgeTask(ctx context.Context, x *Exchange, t *task) error {
 	demands, err := ts.permitTask(ctx, x, t)
 	if err != nil {
@@ -186,8 +185,8 @@ func (ts *taskService) judgeTask(ctx context.Context, x *Exchange, t *task) erro
 	return ts.checkTaskRules(ctx, x, t, demands)
 }
 
-// aboutTask answers a request about a task under a plan: it passes what a call passes,
-// less what was paid for when the task was made.
+// aboutTask serves a request about a task under a plan. It takes the steps of a call,
+// except for those that the creation of the task has paid for.
 func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) response {
 	return func(g *Gateway, ctx context.Context, x *Exchange) response {
 		g.first.wait(ctx, "", x.Scope, true)
@@ -195,7 +194,7 @@ func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) response {
 	}
 }
 
-// checkTask looks at a request about a task.
+// checkTask validates a request about a task.
 func checkTask(c *call) error {
 	if err := c.x.mayUseTasks(c.snap.Catalog(c.x)); err != nil {
 		return err
@@ -244,8 +243,8 @@ func executeTaskRequest(c *call) (response, error) {
 	return c.warned(answer), nil
 }
 
-// orUnknown returns the refusal of a request about a task that got no answer. A
-// task ends with the connection that its server keeps it for.
+// orUnknown returns the refusal of a failed request about a task. A task ends with the
+// connection that its server keeps it for.
 func orUnknown(err error) error {
 	if failure, ok := errors.AsType[*mcp.Failure](err); ok && failure.Kind == mcp.FailGone {
 		return errTask
@@ -253,11 +252,11 @@ func orUnknown(err error) error {
 	return err
 }
 
-// answersWellFormed tells whether the answers of tasks/update are there and an
+// answersWellFormed reports whether the answers of tasks/update are present and an
 // object of objects.
 func answersWellFormed(raw []byte) bool { return raw != nil && responsesWellFormed(raw) }
 
-// sendTaskRequest brings a request about a task to its server.
+// sendTaskRequest sends a request about a task to its server.
 func (c *call) sendTaskRequest() (mcp.Answer, error) {
 	g, x, t, request := c.g, c.x, c.task, c.request
 	if x.Message.Method != mcp.MethodTaskResult {
@@ -276,7 +275,7 @@ func (c *call) sendTaskRequest() (mcp.Answer, error) {
 		return got, err
 	}
 	c.reserved.delivered = true
-	if got, err = run.awaitLegacyTask(ctx, got.Result); err == nil { // which may have taken long
+	if got, err = run.awaitLegacyTask(ctx, got.Result); err == nil { // the wait may have been long
 		err = g.tasks.judgeTask(ctx, x, t)
 	}
 	return got, err
@@ -288,7 +287,7 @@ func relatedTask(id string) []byte {
 	return append(append([]byte(`"`+mcp.MetaRelatedTask+`":{"taskId":`), mcp.Quote(id)...), '}')
 }
 
-// translateTaskResponse turns the answer about a task into the client's.
+// translateTaskResponse turns the response about a task into the client's.
 func (c *call) translateTaskResponse(got mcp.Answer) (response, error) {
 	g, x, t, rec := c.g, c.x, c.task, c.rec
 	key := taskKey{taskPlace{t.route.Server, t.conn}, t.id}
@@ -318,7 +317,7 @@ func (c *call) translateTaskResponse(got mcp.Answer) (response, error) {
 	return response{result: g.modernResult(mcp.SetMember(result, "resultType", []byte(`"complete"`)), true, false)}, nil
 }
 
-// withTaskID returns a task under another id; what names no task stays.
+// withTaskID replaces the id of a task; an object without one stays as it is.
 func withTaskID(object []byte, sealed string) []byte {
 	if mcp.LookupSpan(object, "taskId").Absent() {
 		return object
@@ -326,10 +325,9 @@ func withTaskID(object []byte, sealed string) []byte {
 	return mcp.SetMember(object, "taskId", mcp.Quote(sealed))
 }
 
-// exposeTask returns a task of the extension as its client sees it: under the
-// client's id, with only such questions as the client may be asked, and with
-// the URIs of its result and questions exposed. A round of the call that made
-// it has no part in it.
+// exposeTask returns a task of the extension as its client sees it: under the client's
+// id, with only those questions that the client may be asked, and with exposed URIs.
+// Members of the call's rounds are removed.
 func (c *call) exposeTask(state []byte) ([]byte, error) {
 	r := c.route
 	if err := c.g.rounds.allowed(c.x, r, state); err != nil {
@@ -348,32 +346,31 @@ func (c *call) exposeTask(state []byte) ([]byte, error) {
 	return state, nil
 }
 
-// Values of execution.taskSupport (2025-11-25 basic/utilities/tasks, Tool-Level
-// Negotiation) that matter here.
+// The value of execution.taskSupport that matters here (2025-11-25
+// basic/utilities/tasks, Tool-Level Negotiation).
 const tasksRequired = "required"
 
-// hasTasks tells whether a server makes tasks of calls in the way of
-// 2025-11-25. What is a part of the gateway may know both ways.
+// hasTasks reports whether a server supports the tasks of 2025-11-25. A native backend
+// may support both kinds.
 func (s *backendEntry) hasTasks() bool {
 	return s.listing != nil && (s.listing.Era == mcp.Legacy || s.mount.Native) && s.listing.Declares("tasks", "requests", "tools", "call")
 }
 
-// keepsTasks tells whether a server may have tasks of the kind of an era.
+// keepsTasks reports whether a server may have tasks of the kind of an era.
 func (s *backendEntry) keepsTasks(era mcp.Era) bool {
 	return s.listing != nil && (s.listing.Era == era || era == mcp.Legacy && s.hasTasks())
 }
 
-// asksTask tells whether a call asks for a task in the way of 2025-11-25, and
-// both sides have that. A call that does not is none, whatever it says:
-// receivers without tasks ignore it (Task Support and Handling).
+// asksTask reports whether a call requests a task of 2025-11-25, and both sides support
+// that. Otherwise the request for a task is ignored (Task Support and Handling).
 func (x *Exchange) asksTask(to *backendEntry) bool {
 	return x.Message.Method == mcp.MethodToolsCall && mcp.IsObject(x.Message.Param("task")) &&
 		x.Era == mcp.Legacy && x.Version >= mcp.V20251125 && to.hasTasks()
 }
 
-// withoutTask returns the params of a call without the wish for a task, where
-// that is no wish of this client to this server. Between two modern sides it
-// stays, as there the member means nothing, unless the server knows both ways.
+// withoutTask returns the params of a call without the request for a task, where it is
+// not asksTask. Between two modern sides the member stays, because it means nothing
+// there, unless the server supports both kinds.
 func (x *Exchange) withoutTask(params []byte, to *backendEntry) []byte {
 	if x.Message.Param("task") == nil || x.asksTask(to) ||
 		x.Era == mcp.Modern && to.listing != nil && to.listing.Era == mcp.Modern && !to.hasTasks() {
@@ -382,9 +379,9 @@ func (x *Exchange) withoutTask(params []byte, to *backendEntry) []byte {
 	return mcp.RemoveMember(params, "task")
 }
 
-// createdTask tells whether a call was answered, by a result of a kind, with a task
-// that its client can take: one of the extension to a client that declares it, one of 2025-11-25 to
-// a client that asked for it.
+// createdTask reports whether a call was answered with a task that its client can use:
+// a task of the extension if the client declares it, or one of 2025-11-25 if the client
+// asked for it.
 func (x *Exchange) createdTask(r *Route, call *mcp.Call, got *mcp.Answer, kind string) bool {
 	if call.Method != mcp.MethodToolsCall || got.Era != x.Era {
 		return false
@@ -395,7 +392,7 @@ func (x *Exchange) createdTask(r *Route, call *mcp.Call, got *mcp.Answer, kind s
 	return x.asksTask(r.to) && mcp.IsObject(mcp.Lookup(got.Result, "task"))
 }
 
-// translateCreatedTask turns the answer that a call is a task now into the client's.
+// translateCreatedTask turns a response with a new task into the client's.
 func (c *call) translateCreatedTask(got mcp.Answer) (response, error) {
 	g, x, r, rec := c.g, c.x, c.route, c.rec
 	result := got.Result
@@ -409,8 +406,8 @@ func (c *call) translateCreatedTask(got mcp.Answer) (response, error) {
 		return response{}, err
 	}
 	if x.Era == mcp.Modern {
-		// The questions of a task come with its state, and a round is over once
-		// there is one (SEP-2663, Composition with Multi Round-Trip Requests).
+		// The questions of a task come with its state, and its creation ends the rounds
+		// (SEP-2663, Composition with Multi Round-Trip Requests).
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 		g.tasks.extension.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 		return response{result: g.modernResult(withTaskID(g.redaction(r, &rec.entry).state(result), sealed), true, false)}, nil
@@ -418,7 +415,7 @@ func (c *call) translateCreatedTask(got mcp.Answer) (response, error) {
 	g.tasks.legacy.add(x, taskKey{taskPlace{r.Server, got.Conn}, id}, r.Original, sealed, made)
 	result = mcp.SetMember(result, "task", withTaskID(g.redaction(r, &rec.entry).state(made), sealed))
 	var meta []byte
-	if said := mcp.Lookup(result, "_meta", mcp.MetaImmediate); said != nil { // for the model, not of this hop
+	if said := mcp.Lookup(result, "_meta", mcp.MetaImmediate); said != nil { // for the model, not for this hop
 		meta = append([]byte(`"`+mcp.MetaImmediate+`":`), said...)
 	}
 	return response{result: mcp.RewriteMeta(result, meta)}, nil

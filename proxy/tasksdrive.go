@@ -11,35 +11,33 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// This file drives tasks whose client does not know of them, as 2026-07-28 and
-// 2025-11-25 have two kinds of tasks and the other revisions none: the gateway
-// makes the task, looks at it in the server's interval, has its questions
-// answered in the client's own way, and returns its result as that of the call.
+// This file follows tasks for clients that cannot. 2026-07-28 and 2025-11-25 have
+// different kinds of tasks, and other revisions have none. The gateway creates the
+// task, polls it in the server's interval, has its questions answered in the client's
+// own way, and returns its result as the result of the call.
 
 const (
-	// defaultHard bounds all that is done for one call where its mount says
-	// nothing else.
+	// defaultHard bounds the total time of a call whose mount sets no bound.
 	defaultHard = 30 * time.Minute
-	// A task is looked at in the interval that its server asks for, within
-	// bounds, and in defaultPoll where it asks for none.
+	// A task is polled in the interval that its server asks for, within bounds. Without
+	// one it is polled every defaultPoll.
 	minPoll, defaultPoll, maxPoll = 100 * time.Millisecond, time.Second, 30 * time.Second
-	// maxPollFailures is how many requests about a task may be lost, of looks in a row,
-	// before its call is.
+	// maxPollFailures is how many polls in a row may fail before the call does.
 	maxPollFailures = 3
 )
 
-// taskRun is one task at its server on the way to its end.
+// taskRun is a task that the gateway follows for a client.
 type taskRun struct {
 	d     *serverRequests
 	route *Route
 	id    string    // the server's own
-	call  *mcp.Call // what requests about the task are made of
+	call  *mcp.Call // requests about the task are derived from it
 
-	judged time.Time // when it was decided on last
+	judged time.Time // time of the last decision
 }
 
-// registerRunning makes a call at its server. What a server does only as a task, for a
-// client that cannot have it, is driven to its end.
+// run sends a call to its server. If the server insists on a task that the client
+// cannot use, run follows it to its end.
 func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
 	legacy := r.to.listing.Era == mcp.Legacy
 	switch {
@@ -54,14 +52,14 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 		if err != nil || !needsTasks(got.Fault) {
 			return got, err
 		}
-		call.Capabilities = withTasks(call.Capabilities) // for its later rounds too
+		call.Capabilities = withTasks(call.Capabilities) // also for later rounds
 		return d.drive(ctx, r, call)
 	}
 	return r.to.backend.Call(ctx, call)
 }
 
-// needsTasks tells whether a modern server does something only for clients that
-// declare tasks. It has not done it then.
+// needsTasks reports whether a modern server refused a call because the client does not
+// declare tasks.
 func needsTasks(fault *mcp.Error) bool {
 	return fault != nil && fault.Code == mcp.CodeMissingCapability &&
 		mcp.Lookup(fault.Data, "requiredCapabilities", "extensions", mcp.ExtensionTasks) != nil
@@ -80,7 +78,7 @@ func withTasks(capabilities []byte) []byte {
 	return mcp.SetMember(capabilities, "extensions", mcp.SetMember(extensions, mcp.ExtensionTasks, []byte("{}")))
 }
 
-// drive makes a call that may become a task.
+// drive sends a call that may become a task.
 func (d *serverRequests) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
 	ctx, cancel := r.bounded(ctx, r.taskTimeout())
 	defer cancel()
@@ -93,10 +91,10 @@ func (d *serverRequests) drive(ctx context.Context, r *Route, call *mcp.Call) (m
 	return d.follow(ctx, r, call, got, err)
 }
 
-// follow returns the result of a call. Where that is a task of a kind that the
-// client does not know, it is the task's: when the call ends before, the task
-// is cancelled. It is decided on again while it goes on, and before what has taken
-// so long is delivered.
+// follow returns the result of a call. If the call created a task of a kind that the
+// client does not know, it returns the task's result, and cancels the task when the
+// call ends before. It decides on the task again while it runs, and before its result
+// is delivered.
 func (d *serverRequests) follow(ctx context.Context, r *Route, call *mcp.Call, made mcp.Answer, err error) (mcp.Answer, error) {
 	state := taskOf(&made)
 	if err != nil || state == nil {
@@ -128,8 +126,7 @@ func (d *serverRequests) follow(ctx context.Context, r *Route, call *mcp.Call, m
 	return got, nil
 }
 
-// taskOf returns the state of the task that a call was answered with, nil when
-// it was answered with something else.
+// taskOf returns the state of the task that a call created, nil when it created none.
 func taskOf(made *mcp.Answer) []byte {
 	if made.Era == mcp.Legacy {
 		if state := mcp.Lookup(made.Result, "task"); mcp.IsObject(state) {
@@ -143,7 +140,7 @@ func taskOf(made *mcp.Answer) []byte {
 	return nil
 }
 
-// hard bounds all that is done for one call of the route.
+// hard bounds the total time of one call of the route.
 func (r *Route) hard() time.Duration {
 	own := time.Duration(0)
 	if r.shape != nil {
@@ -152,8 +149,8 @@ func (r *Route) hard() time.Duration {
 	return cmp.Or(own, r.to.mount.Hard, defaultHard)
 }
 
-// taskTimeout is how long a call that is driven may take: the tool's own timeout
-// where it has one, because nothing tells whether a task makes progress.
+// taskTimeout bounds a call that the gateway follows as a task. It is the tool's own
+// timeout where it has one, because nothing tells whether a task makes progress.
 func (r *Route) taskTimeout() time.Duration {
 	if r.shape != nil && r.shape.Timeout > 0 {
 		return min(r.shape.Timeout, r.hard())
@@ -161,7 +158,7 @@ func (r *Route) taskTimeout() time.Duration {
 	return r.hard()
 }
 
-// bounded returns a context that ends with the time of a task.
+// bounded returns a context that ends with the timeout of a task.
 func (r *Route) bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, &mcp.Failure{
 		Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: r.Server, Delivered: true,
@@ -169,9 +166,9 @@ func (r *Route) bounded(ctx context.Context, limit time.Duration) (context.Conte
 	})
 }
 
-// awaitLegacyTask waits until a task of 2025-11-25 has ended and returns what its
-// call would have. The server puts its questions on an open tasks/result; that
-// is opened once there is one, so that the wait for the end holds nothing.
+// awaitLegacyTask waits until a task of 2025-11-25 has ended and returns the result of
+// its call. The server asks its questions on an open tasks/result request. That request
+// is only opened once there are questions, so that waiting for the end holds nothing.
 func (t *taskRun) awaitLegacyTask(ctx context.Context, state []byte) (mcp.Answer, error) {
 	for lost := 1; ; lost++ {
 		if status, _ := mcp.LookupString(state, "status"); status == "working" {
@@ -194,8 +191,8 @@ func (t *taskRun) awaitLegacyTask(ctx context.Context, state []byte) (mcp.Answer
 	}
 }
 
-// awaitModernTask waits until a task of the extension has ended and returns what its
-// call would have. Its questions are put to a legacy client, each once.
+// awaitModernTask waits until a task of the extension has ended and returns the result
+// of its call. It puts each question of the task to the legacy client once.
 func (t *taskRun) awaitModernTask(ctx context.Context, state []byte) (mcp.Answer, error) {
 	answered := make(map[string]bool)
 	for rounds := 0; ; {
@@ -215,7 +212,7 @@ func (t *taskRun) awaitModernTask(ctx context.Context, state []byte) (mcp.Answer
 		case "input_required":
 			open := unanswered(mcp.Lookup(state, "inputRequests"), answered)
 			if open == nil {
-				break // it has not taken up its answers yet
+				break // the task has not processed its answers yet
 			}
 			if rounds++; rounds > maxRounds {
 				return mcp.Answer{}, tooManyRounds(t.route)
@@ -232,8 +229,8 @@ func (t *taskRun) awaitModernTask(ctx context.Context, state []byte) (mcp.Answer
 	}
 }
 
-// unanswered returns the questions that were not answered yet and notes them as
-// answered; nil when there are none. Keys are unique in the life of a task.
+// unanswered returns the questions that are not in answered, and adds them to it. It
+// returns nil when there are none. Keys are unique during the life of a task.
 func unanswered(requests []byte, answered map[string]bool) []byte {
 	if !mcp.IsObject(requests) {
 		return requests
@@ -260,8 +257,8 @@ func unanswered(requests []byte, answered map[string]bool) []byte {
 	return requests
 }
 
-// answer has the questions of a task answered, behind the gate, and hands the
-// answers over.
+// answer has the questions of a task answered, behind the gate, and sends the answers
+// to the server.
 func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, error) {
 	responses, err := t.d.askInputRequests(ctx, t.route, mcp.SetMember(nil, "inputRequests", requests))
 	if err != nil {
@@ -274,7 +271,7 @@ func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, erro
 	return got.Fault, err
 }
 
-// request is a request about the task.
+// request returns a request about the task.
 func (t *taskRun) request(method string, responses []byte) *mcp.Call {
 	params := append(append([]byte(`{"taskId":`), mcp.Quote(t.id)...), '}')
 	if responses != nil {
@@ -286,13 +283,13 @@ func (t *taskRun) request(method string, responses []byte) *mcp.Call {
 	}
 }
 
-// check asks for the state of the task.
+// poll asks for the state of the task.
 func (t *taskRun) poll(ctx context.Context) (mcp.Answer, error) {
 	return t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskGet, nil))
 }
 
-// pollNext waits for the interval of the task and looks at it. A look that is lost
-// is repeated: it changes nothing.
+// pollNext waits for the interval of the task and polls it. A failed poll is repeated,
+// because it changes nothing.
 func (t *taskRun) pollNext(ctx context.Context, state []byte) (mcp.Answer, error) {
 	for lost := 1; ; lost++ {
 		if err := t.pause(ctx, pollInterval(state)); err != nil {
@@ -307,9 +304,8 @@ func (t *taskRun) pollNext(ctx context.Context, state []byte) (mcp.Answer, error
 	}
 }
 
-// recheck decides again on a task that goes on, unless that was done just now. What
-// cannot be decided at the moment goes on: nothing of it is handed over until it
-// can.
+// recheck decides again on a running task, unless that was done just now. When the gate
+// cannot decide at the moment, the task goes on: nothing is delivered until it can.
 func (t *taskRun) recheck(ctx context.Context) error {
 	if time.Since(t.judged) <= maxDecisionAge {
 		return nil
@@ -322,8 +318,7 @@ func (t *taskRun) recheck(ctx context.Context) error {
 	return err
 }
 
-// isTransient tells whether a request that failed may succeed when it is made
-// again.
+// isTransient reports whether a failed request may succeed when it is repeated.
 func isTransient(ctx context.Context, err error) bool {
 	failure, ok := errors.AsType[*mcp.Failure](err)
 	if !ok || ctx.Err() != nil {
@@ -332,8 +327,8 @@ func isTransient(ctx context.Context, err error) bool {
 	return failure.Kind == mcp.FailUnavailable || failure.Kind == mcp.FailTimeout || failure.Kind == mcp.FailBusy
 }
 
-// pause waits. Meanwhile the call holds no place at the server, unless it is
-// parked: then its place is that of the request which waits for it.
+// pause waits. Meanwhile the call holds no permit for the server, except for a
+// suspended call, whose permit belongs to the waiting request.
 func (t *taskRun) pause(ctx context.Context, wait time.Duration) error {
 	if t.d.suspended == nil {
 		t.d.releaseWhileAsking(+1)
@@ -349,7 +344,7 @@ func (t *taskRun) pause(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// pollInterval is how long to wait before the next look at a task.
+// pollInterval is how long to wait before the next poll of a task.
 func pollInterval(state []byte) time.Duration {
 	for _, member := range [...]string{"pollIntervalMs", "pollInterval"} {
 		if ms, err := strconv.ParseFloat(string(mcp.Lookup(state, member)), 64); err == nil {

@@ -135,7 +135,7 @@ func TestTaskNeedsAnotherApproval(t *testing.T) {
 			t.Fatalf("at first: %s", got)
 		}
 		checker.say(nil, gate.Demand{By: []string{"security"}})
-		if got := r.tasked("3", "tasks/get", ofTask(id)).text(); !strings.Contains(got, "needs another approval") {
+		if got := r.tasked("3", "tasks/get", ofTask(id)).text(); !strings.Contains(got, "The approval that this task needs has changed") {
 			t.Errorf("then: %s", got)
 		}
 		if got := r.tasked("4", "tasks/cancel", ofTask(id)).text(); strings.Contains(got, "approval") || len(b.seen(mcp.MethodTaskCancel)) != 1 {

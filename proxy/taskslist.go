@@ -15,24 +15,23 @@ import (
 const (
 	// taskListTimeout bounds the wait for one server's page of tasks.
 	taskListTimeout = 10 * time.Second
-	// maxTaskPages is how many pages of servers one page of the gateway is made
-	// of at most; it may be short, or empty, and have another behind it.
+	// maxTaskPages is how many pages of servers make up one page of the gateway. Such a
+	// page may be short, or empty, and still have a next one.
 	maxTaskPages = 16
 )
 
-// checkTaskList looks at a request for a list of tasks.
+// checkTaskList validates a request for a list of tasks.
 func checkTaskList(c *call) error { return c.x.mayUseTasks(c.snap.Catalog(c.x)) }
 
-// findTaskPage finds where the page of the list begins.
+// findTaskPage opens the cursor of the request.
 func findTaskPage(c *call) (err error) {
 	c.page, err = c.g.tasks.openTaskCursor(c.x)
 	return err
 }
 
-// listTasks answers tasks/list of 2025-11-25 with the caller's own tasks at all
-// servers in scope, one connection after the other: a legacy server keeps tasks
-// for the connection that they were made on. One that does not answer is left
-// out.
+// listTasks answers tasks/list of 2025-11-25 with the caller's own tasks at all servers
+// in scope. It asks one connection after the other, because a legacy server keeps tasks
+// per connection. Servers that do not answer are left out.
 func listTasks(c *call) (_ response, err error) {
 	g, x, from := c.g, c.x, c.page
 	places := g.tasks.taskPlaces(c.snap, x, from.at)
@@ -69,8 +68,8 @@ func listTasks(c *call) (_ response, err error) {
 	return response{result: append(tasks, '}')}, nil
 }
 
-// taskCursor is where a page of tasks begins: at a place, behind the server's
-// own cursor; an empty one is the beginning.
+// taskCursor is where a page of tasks begins: at a place, after the server's own
+// cursor. An empty cursor is the beginning.
 type taskCursor struct {
 	at     taskPlace
 	behind string
@@ -101,9 +100,9 @@ func (ts *taskService) openTaskCursor(x *Exchange) (taskCursor, error) {
 	return taskCursor{}, mcp.Errorf(mcp.CodeInvalidParams, "Invalid cursor")
 }
 
-// taskPlaces returns where the caller's tasks are, from a place on: at servers
-// in scope that list them, and of its own session where a server keeps sessions
-// apart.
+// taskPlaces returns the places of the caller's tasks, beginning with from: at servers
+// in scope that list tasks, and only of the caller's session where a server keeps
+// sessions apart.
 func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
 	catalog := snap.Catalog(x)
 	return ts.g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *indexedTask) bool {
@@ -114,9 +113,9 @@ func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) [
 	})
 }
 
-// tasksAt adds one page of the tasks at a place, those alone that the caller
-// made and whose tool it may view, and returns the server's cursor behind it.
-// The error is that of the gate or of the context.
+// tasksAt adds one page of the tasks at a place, and returns the server's cursor after
+// it. Only tasks that the caller created, and whose tool it may view, are added. The
+// error is that of the gate or of the context.
 func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
 	catalog := snap.Catalog(x)
 	s := catalog.byServer[from.at.server]

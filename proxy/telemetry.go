@@ -7,33 +7,32 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Tracer begins spans. It is safe for concurrent use.
+// Tracer creates spans. It is safe for concurrent use.
 type Tracer interface {
-	// Begin begins the span of a call that came with a W3C trace context, whose
-	// parts may be empty or malformed. It returns nil for a call that is not
-	// traced.
+	// Begin begins the span of a call with the W3C trace context of its request, whose
+	// parts may be empty or malformed. It returns nil for a call that is not traced.
 	Begin(traceparent, tracestate string, began time.Time) Span
 }
 
-// Span is a call that is traced. It is used by one goroutine at a time.
+// Span is the span of one call. It is used by one goroutine at a time.
 type Span interface {
-	// TraceID is the id of the trace in hexadecimal.
+	// TraceID returns the id of the trace in hexadecimal.
 	TraceID() string
-	// Send begins the request to a server and returns the context that the
-	// server is to be told; tracestate may be empty.
+	// Send begins the request to a server and returns the trace context for the server;
+	// tracestate may be empty.
 	Send(e *audit.Entry) (traceparent, tracestate string)
-	// Received ends the request to the server. fault is nil for an answer
-	// without one.
+	// Received ends the request to the server. fault is the server's JSON-RPC error,
+	// nil without one.
 	Received(e *audit.Entry, fault *mcp.Error, err error)
-	// Suspended ends the span of a round whose call goes on with another request.
+	// Suspended ends the span of a round whose call continues with another request.
 	Suspended()
-	// End ends the span of the call; the entry is complete. It may be called
-	// after Parked, and at the same time, and then has no effect.
+	// End ends the span of the call; the entry is complete. After Suspended it has no
+	// effect. Both may be called concurrently.
 	End(e *audit.Entry)
 }
 
-// trace begins the span of a call, if it is to be traced. What its caller says in
-// _meta comes before what the headers of its request say.
+// trace begins the span of a call, if the call is traced. The trace context in _meta
+// takes precedence over the HTTP headers.
 func (rec *record) trace() {
 	t := rec.g.opts.Tracer
 	if t == nil {
@@ -50,15 +49,15 @@ func (rec *record) trace() {
 	}
 }
 
-// Members of _meta that carry a trace context (SEP-414).
+// Members of _meta with the trace context (SEP-414).
 const (
 	metaTraceparent = "traceparent"
 	metaTracestate  = "tracestate"
 )
 
-// wakeWaiters begins the request to a server, and puts the context of its span into the
-// params; all other members of _meta, such as baggage, stay. The params of a call
-// that is not traced keep their bytes.
+// withTraceContext begins the request to a server, and puts the context of its span
+// into the params. Other members of _meta, such as baggage, stay. The params of a call
+// that is not traced are returned unchanged.
 func (rec *record) withTraceContext(params []byte) []byte {
 	if rec.span == nil {
 		return params
@@ -80,26 +79,26 @@ func (rec *record) withTraceContext(params []byte) []byte {
 	return mcp.SetMember(params, "_meta", meta)
 }
 
-// Metrics is called when something countable happens. Nil fields, and a nil
-// Metrics, count nothing. The functions must not block.
+// Metrics are called for events that are counted. Nil fields, and a nil Metrics, count
+// nothing. The functions must not block.
 type Metrics struct {
 	// Call is called once for each closed call, with its audit entry.
 	Call func(*audit.Entry)
-	// Served is called once for each request that calls nothing, such as a list,
-	// with the binding it came over.
+	// Served is called once for each request that calls nothing, such as a list.
+	// transport is the binding.
 	Served func(method, transport string, took time.Duration, failed bool)
-	// Listed is called with the persona of the caller for each list of tools
-	// that is served; further pages of one are not counted.
+	// Listed is called for the first page of each list of tools, with the persona of
+	// the caller.
 	Listed func(persona string)
 	// Sessions is called with the number of open legacy sessions.
 	Sessions func(int)
-	// SessionEnded is called for each session of a client that has ended.
+	// SessionEnded is called when a client's session has ended.
 	SessionEnded func(transport string, lasted time.Duration)
-	// Limited is called with the setting that refuses something, as in
-	// "lists_per_minute", each time that it does.
+	// Limited is called for each refusal by a limit, with the name of its setting, as
+	// in "lists_per_minute".
 	Limited func(setting string)
-	// Redacted is called with the number of secrets that were taken out of one
-	// message of a server.
+	// Redacted is called with the number of secrets that were removed from one message
+	// of a server.
 	Redacted func(server string, n int)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// translateResponse turns the backend's answer into the client's. Within one era the
-// bytes stay as they are, but for URIs, hop keys and the state of a round.
+// translateResponse turns the backend's answer into the client's response. Within one
+// era the bytes stay the same, except for URIs, hop keys and the state of a round.
 func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	g, x, r, rec, request := c.g, c.x, c.route, c.rec, c.request
 	result, way := got.Result, ""
@@ -26,7 +26,7 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 			return errorResponse(g.upstreamFault(x, r, &rec.entry, got)), nil
 		}
 		c.suspended = nil // it has ended
-	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // it says nothing of the client's request
+	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // says nothing about the client's request
 		return response{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))
 	case got.Fault != nil:
 		return errorResponse(g.upstreamFault(x, r, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
@@ -47,7 +47,7 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 		}
 		return response{result: g.modernResult(sealed, true, false)}, nil
 	}
-	if got.Era == mcp.Legacy { // they mean nothing there, and no state reaches a client unsealed
+	if got.Era == mcp.Legacy { // meaningless there, and no unsealed state may reach a client
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
 	result, note, err := c.filterResult(request.Method, result)
@@ -56,7 +56,7 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	}
 	if x.Era == mcp.Modern {
 		read := request.Method == mcp.MethodRead
-		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // never to be kept
+		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // the result of a round must not be cached
 			result = mcp.RemoveMember(result, "ttlMs")
 		}
 		return response{result: g.modernResult(result, typed, read, note)}, nil
@@ -67,7 +67,7 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	return response{result: revision.Message(x.Version, request.Method, mcp.RewriteMeta(result, note))}, nil
 }
 
-// withoutModern returns a result without what 2026-07-28 alone has on every one.
+// withoutModern removes the members that only 2026-07-28 has on every result.
 func withoutModern(result []byte) []byte {
 	for _, member := range [...]string{"resultType", "ttlMs", "cacheScope"} {
 		result = mcp.RemoveMember(result, member)
@@ -75,8 +75,8 @@ func withoutModern(result []byte) []byte {
 	return result
 }
 
-// modernResult gives a result what 2026-07-28 wants on every one: its type,
-// the gateway as its maker and, where it can be cached, for how long.
+// modernResult adds what 2026-07-28 requires on every result: its type, the gateway as
+// its maker and, for cacheable results, the lifetime.
 func (g *Gateway) modernResult(result []byte, typed, cacheable bool, notes ...[]byte) []byte {
 	result = mcp.RewriteMeta(result, members(g.serverMeta, notes...))
 	if cacheable {
@@ -91,7 +91,7 @@ func (g *Gateway) modernResult(result []byte, typed, cacheable bool, notes ...[]
 	return result
 }
 
-// members joins the text of members of an object; those that are nil are left out.
+// members joins the text of members of an object; nil ones are left out.
 func members(first []byte, others ...[]byte) []byte {
 	for _, other := range others {
 		if other != nil {
@@ -101,7 +101,7 @@ func members(first []byte, others ...[]byte) []byte {
 	return first
 }
 
-// milliseconds tells whether a value is a whole number of them.
+// milliseconds reports whether a value is a whole number.
 func milliseconds(raw []byte) bool {
 	for _, c := range raw {
 		if c < '0' || c > '9' {
@@ -111,9 +111,9 @@ func milliseconds(raw []byte) bool {
 	return len(raw) > 0
 }
 
-// upstreamFault is the error that a server answered with, for the client: its own
-// bytes, but for codes that concern the hop between gateway and server, or another
-// era. What the client did not declare is the client's to mend.
+// upstreamFault returns the error of a server as the client gets it. The bytes stay the
+// same, except for codes that concern the hop between gateway and server, or another
+// era. A capability that the client did not declare is reported as such.
 func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got mcp.Answer) *mcp.Error {
 	fault := *g.redaction(r, entry).fault(got.Fault)
 	fault.Origin = mcp.OriginServer
@@ -121,31 +121,31 @@ func (g *Gateway) upstreamFault(x *Exchange, r *Route, entry *audit.Entry, got m
 		names.ExposeMissing(r.Exposed, r.Original, &fault)
 	}
 	switch {
-	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern: // libraries of both eras say it in either
+	case fault.Code == mcp.CodeMissingCapability && x.Era == mcp.Modern: // libraries send it in both eras
 		own := mcp.Errorf(mcp.CodeMissingCapability, "The server %s needs a capability that the client did not declare", r.Server)
 		if required := mcp.Lookup(fault.Data, "requiredCapabilities"); required != nil {
 			own.Data = append(append([]byte(`{"requiredCapabilities":`), required...), '}')
 		}
 		return own
-	case mcp.ReservedCode(fault.Code) && (got.Era == mcp.Modern || x.Era == mcp.Modern && hopCode(fault.Code)): // of the hop to the server
+	case mcp.ReservedCode(fault.Code) && (got.Era == mcp.Modern || x.Era == mcp.Modern && hopCode(fault.Code)): // about the hop to the server
 		fault = *mcp.Errorf(mcp.CodeInternal, "The server %s could not handle the request", r.Server)
 		fault.Origin = mcp.OriginServer
 	case fault.Code >= refusal.CodeUnavailable && fault.Code <= refusal.CodeBreaker && mcp.Lookup(fault.Data, "kind") != nil:
-		fault.Data, fault.Raw = nil, nil // which would pass for a refusal of the gateway's
+		fault.Data, fault.Raw = nil, nil // could pass for a refusal of the gateway
 	case fault.Code == mcp.CodeResourceNotFound && x.Era == mcp.Modern:
 		fault.Code, fault.Raw = mcp.CodeInvalidParams, nil // 2026-07-28 basic, Error Codes: replaced by -32602
 	}
 	return &fault
 }
 
-// hopCode tells whether 2026-07-28 gives a code a meaning that is of one hop alone. In
-// an earlier revision it is a code of the server's own.
+// hopCode reports whether 2026-07-28 gives a code a meaning for one hop only. In
+// earlier revisions a server may use it for itself.
 func hopCode(code int) bool {
 	return code == mcp.CodeHeaderMismatch || code == mcp.CodeUnsupportedVersion
 }
 
-// legacyNotFound is the error of a modern server that has no such resource, with
-// the code of the legacy revisions (2026-07-28 server/resources, Error Handling).
+// legacyNotFound gives a modern server's "not found" error for a resource the code of
+// the legacy revisions (2026-07-28 server/resources, Error Handling).
 func legacyNotFound(fault *mcp.Error) *mcp.Error {
 	if _, named := mcp.LookupString(fault.Data, "uri"); fault.Code != mcp.CodeInvalidParams || !named && fault.Data != nil {
 		return fault
@@ -155,9 +155,9 @@ func legacyNotFound(fault *mcp.Error) *mcp.Error {
 	return &own
 }
 
-// urlQuestions makes an input request of the data of a legacy server's error
-// that wants its user to visit URLs first (2025-11-25 client/elicitation, URL
-// Elicitation Required Error); nil when there are none.
+// urlQuestions turns the data of a legacy server's error that requires its user to
+// visit URLs into an input request (2025-11-25 client/elicitation, URL Elicitation
+// Required Error). It is nil when there are no URLs.
 func urlQuestions(data []byte) []byte {
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	count := 0

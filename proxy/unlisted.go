@@ -14,24 +14,25 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Await waits until it is known what a backend lists to a caller, as long as that may
-// take. It does not wait for what the caller is listed already; original is empty for
-// what nobody is listed. The error tells why nothing is known: a [mcp.Failure], or the
-// cause of a context that ended.
+// Await waits until the caller's lists of a backend are known, as long as that takes.
+// It does not wait for an item that is listed to the caller already; original is empty
+// for a name that is listed to nobody. The error tells why nothing is known: a
+// [mcp.Failure], or the cause of an ended context.
 type Await func(ctx context.Context, id *gate.Identity, kind mcp.Kind, original string) error
 
-// listedTimeout is how long a call waits until what its backend lists is in the catalog.
+// listedTimeout is how long a call waits until the catalog holds its backend's lists.
 const listedTimeout = 5 * time.Second
 
-// findListed notes what a call is of, or refuses what there is not. Where callers sign
-// in to the backend that the name is of, it waits for what the caller is about to be
-// listed: whoever calls without having listed starts their server by that, and whoever
-// has just signed in is not told that there is no such tool because the list is still
-// on its way. A call of which nothing becomes known goes on under another plan.
+// findListed looks up what is called, or refuses an unknown name. Where callers sign in
+// to the backend of the name, it waits for the caller's lists. A client that calls
+// without having listed starts its server that way, and a client that has just signed
+// in is not refused because its list is still on the way. If the lists stay unknown,
+// the call continues under another plan.
 //
-// It comes before the gate, which can say nothing of what is not listed, and before
-// the places of the calls that run, so it has places of its own (see [limit.Concurrency.Await]).
-// What a caller learns by it is no more than that there is a wait.
+// It comes before the gate, which cannot decide on unlisted names, and before the
+// concurrency limit. So waiting calls have a limit of their own (see
+// [limit.Concurrency.Await]). Callers learn nothing from it except that there is a
+// wait.
 func findListed(c *call) error {
 	catalog := c.snap.Catalog(c.x)
 	r := catalog.resolve(c.kind, c.name, c.x.Scope)
@@ -51,8 +52,8 @@ func findListed(c *call) error {
 	return nil
 }
 
-// await waits for what a server lists to the caller, where that is not known, and
-// returns what the call is of then. The error is why nothing is listed to the caller.
+// await waits for the caller's lists of a server where they are unknown, and returns
+// the route of the call then. The error tells why nothing is listed to the caller.
 func (c *call) await(r *Route, from *backendEntry) (*Route, error) {
 	if from == nil || from.mount.Await == nil {
 		return r, nil
@@ -73,13 +74,13 @@ func (c *call) await(r *Route, from *backendEntry) (*Route, error) {
 	}
 	if r == nil {
 		c.g.publisher.waitForListing(c.ctx, from.backend)
-		c.snap = c.g.snapshot.Load() // with what is listed since
+		c.snap = c.g.snapshot.Load() // with what was listed meanwhile
 		r = c.snap.Catalog(c.x).resolve(c.kind, c.name, c.x.Scope)
 	}
 	return r, nil
 }
 
-// waitForListing waits until what a backend lists is in the catalog.
+// waitForListing waits until the catalog holds a backend's lists.
 func (pb *publisher) waitForListing(ctx context.Context, b Backend) {
 	ctx, cancel := context.WithTimeout(ctx, listedTimeout)
 	defer cancel()
@@ -96,7 +97,7 @@ func (pb *publisher) waitForListing(ctx context.Context, b Backend) {
 	}
 }
 
-// serverFor returns the server in scope whose a name would be, nil for none.
+// serverFor returns the server in scope to which a name would belong, nil for none.
 func (c *Catalog) serverFor(kind mcp.Kind, name string, scope Scope) *backendEntry {
 	prefix, ok := names.Namespace(kind, name)
 	s := c.byPrefix[""]
@@ -109,11 +110,10 @@ func (c *Catalog) serverFor(kind mcp.Kind, name string, scope Scope) *backendEnt
 	return s
 }
 
-// unlisted goes on with a call of what its backend lists to nobody, or not to this
-// caller, because somebody has to sign in first. It is answered as such a call of
-// something that is listed (see [call.signInOrRefuse]), if the caller may view the tool by
-// which one signs in. To everybody else it is a name that does not exist. So it is, of
-// what is listed too, where there is no place to wait.
+// unlisted continues a call whose tool is not listed to this caller, because somebody
+// must sign in first. If the caller may view the sign-in tool, the call is answered as
+// if its tool were listed (see [call.signInOrRefuse]). For all others the name does not
+// exist. The same holds where there is no room to wait, for listed tools too.
 func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
 	if c.ctx.Err() != nil {
 		return why
@@ -128,31 +128,30 @@ func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
 	if asked == nil || asked.to != from {
 		return c.unknownName(gate.Decision{})
 	}
-	c.route = asked // which is no news for the entry of a call that is refused
+	c.route = asked // not recorded in the entry of a refused call
 	return nil
 }
 
-// prepareUnlisted makes the call of what is not listed known by its exposed name.
+// prepareUnlisted makes a request for the exposed name of a call.
 func prepareUnlisted(c *call) error {
 	c.setRoute(&Route{Kind: c.kind, Server: c.route.Server, Exposed: c.name, to: c.route.to})
 	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, c.x.Message.Params())
 	return nil
 }
 
-// signInFirst answers a call of what is listed after a sign-in.
+// signInFirst answers a call whose tool is listed only after a sign-in.
 func signInFirst(c *call) (response, error) { return c.signInOrRefuse(c.why) }
 
-// refuseOverloaded answers a call for which there is no place to wait.
+// refuseOverloaded answers a call for which there is no room to wait.
 func refuseOverloaded(c *call) (response, error) { return response{}, c.why }
 
-// isSignInTool tells whether a definition is that of the tool by which one signs in, and
-// no tool of the server's own that has its name.
+// isSignInTool reports whether a definition is the gateway's sign-in tool, and not a
+// tool of the server with the same name.
 func (s *backendEntry) isSignInTool(raw []byte) bool {
 	return s.mount.SignInTool != nil && bytes.Equal(raw, s.mount.SignInTool)
 }
 
-// signInRoute returns the route of the tool by which one signs in to the server, nil
-// where there is none.
+// signInRoute returns the route of the server's sign-in tool, nil where there is none.
 func (s *backendEntry) signInRoute() *Route {
 	for _, r := range s.rendered[mcp.Tool] {
 		if s.isSignInTool(r.item) {
@@ -162,20 +161,19 @@ func (s *backendEntry) signInRoute() *Route {
 	return nil
 }
 
-// SignIn returns the address at which a caller signs in to a server whose
-// credential is missing, empty where there is none for this caller. why is the
-// failure of the call.
+// SignIn returns the address where a caller can sign in to a server whose credential is
+// missing. It is empty where there is none for this caller. why is the failure of the
+// call.
 type SignIn func(id *gate.Identity, why error) string
 
 // signInInput is the key of the gateway's own question in an input request.
 const signInInput = "sign_in"
 
-// signInOrRefuse answers a call that its backend did not: where a credential is missing
-// and the caller can sign in, by sending them there in the way that their client
-// knows (2026-07-28 client/elicitation and basic/patterns/mrtr; 2025-11-25
-// client/elicitation, URL Elicitation Required Error), else by a refusal. Nothing of
-// what the server said is in it. The call was not delivered, so that its next round
-// is charged as the first.
+// signInOrRefuse answers a call that failed. Where a credential is missing and the
+// caller can sign in, it sends the caller there in the way of its client (2026-07-28
+// client/elicitation and basic/patterns/mrtr; 2025-11-25 client/elicitation, URL
+// Elicitation Required Error). Otherwise it refuses. Nothing from the server is in the
+// response. The call was not delivered, so its next round is charged like a first one.
 func (c *call) signInOrRefuse(err error) (response, error) {
 	x, r := c.x, c.route
 	failure, failed := errors.AsType[*mcp.Failure](err)
@@ -208,7 +206,7 @@ func (c *call) signInOrRefuse(err error) (response, error) {
 	return response{}, refusal.SignIn(r.Server, address, err)
 }
 
-// declinedSignIn tells whether a person was asked to sign in and does not want to.
+// declinedSignIn reports whether the user has declined to sign in.
 func declinedSignIn(responses []byte) bool {
 	action, _ := mcp.LookupString(responses, signInInput, "action")
 	return action == "decline" || action == "cancel"

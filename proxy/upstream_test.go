@@ -72,7 +72,7 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// callMethod are the params of the calls of tools, with their headers.
+// calls are the params of the calls of tools, with their headers.
 func (s *remote) calls() (params []string, heads []http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

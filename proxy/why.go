@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Why is what one caller may do with one capability, and why. No upstream server is
-// asked for it, and nothing is counted, charged or asked of people.
+// Why explains what one caller may do with one capability. It asks no upstream server
+// and no people, and counts and charges nothing.
 type Why struct {
 	Kind             mcp.Kind
 	Server, Original string
@@ -25,11 +25,11 @@ type Why struct {
 	View, Call       Verdict
 }
 
-// Verdict is one decision with what each step said on the way: the phases of the
-// gate, and for a call what comes after it.
+// Verdict is one decision with what each step decided: the phases of the gate, and for
+// a call the steps after it.
 type Verdict struct {
 	gate.Decision
-	// Asks tells of a call that is allowed, that people are asked first.
+	// Asks means that a call is allowed, but people are asked first.
 	Asks  bool
 	Steps []Step
 }
@@ -37,17 +37,17 @@ type Verdict struct {
 // Step is what one step of a decision said.
 type Step struct {
 	gate.Explanation
-	Asks bool // it puts a question to people, and nothing after it was looked at
+	Asks bool // it asks people, and later steps were not evaluated
 }
 
-// Why explains what a caller may do with what has an exposed name, in the scope
-// of an endpoint, at this moment. Where nothing has that name and servers are starting
-// for the first time, it waits for them as a first list does. args are the arguments of the call, a validated JSON
-// object; without them it is explained as far as it holds whatever they are. It
+// Why explains what a caller may do at this moment with an exposed name, in the scope
+// of an endpoint. If nothing has the name while servers start for the first time, it
+// waits for them like a first list. args are the arguments of the call, a validated
+// JSON object. Without them the explanation covers what holds for any arguments. It
 // returns nil when nothing has the name.
 func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name string, args []byte) *Why {
 	snap, r := g.named(id, name, scope)
-	if r == nil { // it may be of a server that is still starting
+	if r == nil { // it may belong to a server that is still starting
 		g.first.wait(ctx, "", scope, false)
 		snap, r = g.named(id, name, scope)
 	}
@@ -56,15 +56,14 @@ func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name 
 	}
 	w := &Why{Kind: r.Kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, CapabilityID: r.CapabilityID}
 	w.View = snap.explain(ctx, gate.View, id, scope, r, nil)
-	w.Call = w.View // what may not be viewed does not exist for a call either
+	w.Call = w.View // what may not be viewed cannot be called either
 	if w.View.Effect == gate.Allow {
 		w.Call = g.explainCall(ctx, snap, id, scope, r, args)
 	}
 	return w
 }
 
-// named finds what has an exposed name, whatever its kind is. The route is nil when
-// nothing has it.
+// named finds an exposed name of any kind. The route is nil when nothing has it.
 func (g *Gateway) named(id *gate.Identity, name string, scope Scope) (*Snapshot, *Route) {
 	snap := g.snapshot.Load()
 	for _, kind := range mcp.Kinds {
@@ -87,8 +86,8 @@ func (s *Snapshot) explain(ctx context.Context, action gate.Action, id *gate.Ide
 	return v
 }
 
-// explainCall explains a call of what may be viewed, in the [order] of one:
-// by the audit log, the scopes that it needs, the gate, and what comes after it.
+// explainCall explains a call of something that may be viewed, in the [order] of a
+// call: the audit log, the scopes, the gate, and the later steps.
 func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Identity, scope Scope, r *Route, given []byte) Verdict {
 	var before []Step
 	if err := g.opts.Auditor.Healthy(); err != nil {
@@ -126,8 +125,7 @@ func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Iden
 	return v
 }
 
-// Names returns the exposed names of everything, sorted, for those who name it
-// in rules.
+// Names returns all exposed names, sorted, for writers of rules.
 func (g *Gateway) Names() []string { return g.snapshot.Load().names() }
 
 func (c *Catalog) names() []string {
@@ -140,31 +138,31 @@ func (c *Catalog) names() []string {
 	return names
 }
 
-// dryRun goes through what follows the gate in the [order] of a call, and neither
-// counts, charges nor asks anything.
+// dryRun evaluates the steps after the gate in the [order] of a call. It neither
+// counts, charges nor asks people.
 type dryRun struct {
 	g     *Gateway
 	snap  *Snapshot
 	id    *gate.Identity
 	scope Scope
 	r     *Route
-	// args are the final ones, as they are delivered; given what the caller gives,
-	// nil for a call whose arguments are not known.
+	// args are the final arguments, given those of the caller, nil when the arguments
+	// are not known.
 	args, given []byte
 	demands     []gate.Demand
 }
 
-// errAsksPeople is the answer of a step that puts a question to people.
+// errAsksPeople is the result of a step that asks people.
 var errAsksPeople = errors.New("people are asked")
 
-// dryStep is a step of the [order] that is explained: which one, and under which name
-// of a phase.
+// dryStep is a step of the [order] that is explained, and the phase name it is shown
+// under.
 type dryStep struct {
 	of, phase string
 	do        func(context.Context) (said string, there bool, err error)
 }
 
-// order is what follows the gate.
+// order returns the steps after the gate.
 func (d *dryRun) order() []dryStep {
 	return []dryStep{
 		{"breaker", "breaker", d.breaker},
@@ -175,8 +173,7 @@ func (d *dryRun) order() []dryStep {
 	}
 }
 
-// steps adds what each step says to a verdict that allows the call, up to the first
-// that does not let it pass.
+// steps adds the steps to a verdict that allows the call, up to the first that refuses.
 func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 	for _, step := range d.order() {
 		said, there, err := step.do(ctx)
@@ -190,7 +187,7 @@ func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 			s.Asks, v.Asks, v.Reason = true, true, said
 		case is:
 			s.deny(refused)
-		default: // a fault of the protocol, such as arguments of the wrong kind
+		default: // a protocol error, such as arguments of the wrong kind
 			s.Decision = gate.Decision{Phase: step.phase, Reason: err.Error()}
 		}
 		v.Steps = append(v.Steps, s)
@@ -203,7 +200,7 @@ func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 	}
 }
 
-// deny makes the step one that refuses.
+// deny marks the step as one that refuses.
 func (s *Step) deny(by *refusal.Error) {
 	s.Decision = gate.Decision{Phase: by.Phase, Reason: strings.TrimSuffix(by.Text, ".")}
 	if by.Protocol {
@@ -223,8 +220,8 @@ func (d *dryRun) breaker(context.Context) (said string, there bool, err error) {
 	return "", true, g.Peek(d.r.Kind, d.r.Original)
 }
 
-// checkArguments asks for the schema, the rules and the mode; without arguments, for what
-// holds whatever they are.
+// examine checks the schema, the rules and the mode; without arguments, only what holds
+// for any arguments.
 func (d *dryRun) examine(ctx context.Context) (said string, there bool, err error) {
 	checker := d.snap.arguments
 	if checker == nil {
@@ -257,14 +254,14 @@ func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) 
 	return "", true, d.snap.rates.Look(ctx, d.r.rateCall(d.id))
 }
 
-// approve says whether people are asked, or what they have said already of the call
-// with its arguments.
+// approve reports whether people are asked, or their decision on the call with its
+// arguments.
 func (d *dryRun) approve(ctx context.Context) (said string, there bool, err error) {
 	if len(d.demands) == 0 {
 		return "", false, nil
 	}
 	if d.snap.approver == nil {
-		return "", true, refusal.Unapproved("This call needs an approval, and there is nobody who could give it.")
+		return "", true, refusal.Unapproved("This call needs an approval, but nobody is configured who could give it.")
 	}
 	var why []string
 	for _, demand := range d.demands {
@@ -308,8 +305,8 @@ func (d *dryRun) charge(ctx context.Context) (said string, there bool, err error
 	return strings.Join(parts, "; "), true, err
 }
 
-// standings says how the budgets of a call stand, and returns the refusal that it
-// would have now. Nothing is charged.
+// standings returns the state of the budgets for a call, and the refusal that it would
+// get now. Nothing is charged.
 func (s *Snapshot) standings(ctx context.Context, id *gate.Identity, scope Scope, r *Route) ([]budget.Standing, error) {
 	if !s.Limiter.Charges() {
 		return nil, nil

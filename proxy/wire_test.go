@@ -242,7 +242,7 @@ func (c *conversation) render(out *strings.Builder, number int, w *recorder) {
 	}
 }
 
-// response does what the step says. When there is nothing left to do, it waits
+// reply does what the step says. When there is nothing left to do, it waits
 // for a later step, or for the call to be given up.
 func (c *conversation) reply(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	line := call.Method + " " + string(call.Params)

@@ -56,7 +56,7 @@ func (o *Operation) change(by store.Change, how func()) {
 		Outcome: audit.OutcomeOK, Reason: by.Reason,
 	}
 	if err := o.Record(&entry); err != nil {
-		o.Log.Error("audit entry not kept", "mode", now.Mode, "err", err)
+		o.Log.Error("audit entry not written", "mode", now.Mode, "err", err)
 	}
 	o.act(governance.Mode(now.Mode))
 }

@@ -35,7 +35,7 @@ func (r *Records) Changed(actor string, c *Change, err error) error {
 	}
 	e.Name, e.Reason = r.hidden.Shown(e.Name), r.hidden.Shown(e.Reason) // people write what they like
 	if lost := r.audit.Append(&e); lost != nil {
-		r.log.Error("audit entry not kept", "change", c.What, "name", c.Name, "actor", actor, "err", lost)
+		r.log.Error("audit entry not written", "change", c.What, "name", c.Name, "actor", actor, "err", lost)
 	}
 	return err
 }
