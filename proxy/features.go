@@ -14,10 +14,10 @@ import (
 type clientFeatures uint8
 
 const (
-	answersSampling clientFeatures = 1 << iota
-	answersElicitation
-	answersRoots
-	allFeatures = answersSampling | answersElicitation | answersRoots
+	samplingFeature clientFeatures = 1 << iota
+	elicitationFeature
+	rootsFeature
+	allFeatures = samplingFeature | elicitationFeature | rootsFeature
 	// modernFeatures stands for all modern clients: their lists do not depend on what
 	// they declare.
 	modernFeatures = allFeatures + 1
@@ -28,7 +28,7 @@ func featuresIn(capabilities []byte) (features clientFeatures) {
 	for _, c := range [...]struct {
 		name string
 		is   clientFeatures
-	}{{"sampling", answersSampling}, {"elicitation", answersElicitation}, {"roots", answersRoots}} {
+	}{{"sampling", samplingFeature}, {"elicitation", elicitationFeature}, {"roots", rootsFeature}} {
 		if mcp.IsObject(mcp.Lookup(capabilities, c.name)) {
 			features |= c.is
 		}
@@ -39,9 +39,9 @@ func featuresIn(capabilities []byte) (features clientFeatures) {
 // supportedBy returns the part of q that a client supports.
 func (q Questions) supportedBy(features clientFeatures) Questions {
 	return Questions{
-		Sampling:    q.Sampling && features&answersSampling != 0,
-		Elicitation: q.Elicitation && features&answersElicitation != 0,
-		Roots:       q.Roots && features&answersRoots != 0,
+		Sampling:    q.Sampling && features&samplingFeature != 0,
+		Elicitation: q.Elicitation && features&elicitationFeature != 0,
+		Roots:       q.Roots && features&rootsFeature != 0,
 	}
 }
 

@@ -207,7 +207,7 @@ func TestCatalogsBySet(t *testing.T) {
 		for features := range allFeatures + 1 {
 			for i := range mounts {
 				q := mounts[i].Questions
-				asked := q.Sampling && features&answersSampling != 0 || q.Elicitation && features&answersElicitation != 0 || q.Roots && features&answersRoots != 0
+				asked := q.Sampling && features&samplingFeature != 0 || q.Elicitation && features&elicitationFeature != 0 || q.Roots && features&rootsFeature != 0
 				l, _ := mounts[i].Backend.Listing()
 				want := l.Plain != nil && !asked && q != (Questions{})
 				if got := snap.catalogOf(person("alice"), features).byServer[mounts[i].Backend.Name()].isWithoutFeatures; got != want {

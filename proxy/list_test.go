@@ -191,7 +191,7 @@ func TestListOfAnUndecidedGate(t *testing.T) {
 		}))
 	})
 	w := r.modern("1", "tools/list", "")
-	if !strings.Contains(w.text(), `"error":{"code":1001,"message":"It cannot be decided`) || strings.Contains(w.text(), "s__a") {
+	if !strings.Contains(w.text(), `"error":{"code":1001,"message":"The gateway cannot decide`) || strings.Contains(w.text(), "s__a") {
 		t.Errorf("%s", w.text())
 	}
 	if want := []string{"view tool s a alice", "view tool s b alice"}; !slices.Equal(asked, want) {

@@ -36,7 +36,7 @@ func (g *Gateway) Drain(ctx context.Context) (cut int) {
 		return 0
 	case <-ctx.Done():
 	}
-	cut = g.CancelCalls(func(*RunningCall) *refusal.Error { return refusal.Cut })
+	cut = g.CancelCalls(func(*RunningCall) *refusal.Error { return refusal.ShutDown })
 	timer := time.NewTimer(cutTimeout)
 	defer timer.Stop()
 	select {

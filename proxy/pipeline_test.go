@@ -134,9 +134,9 @@ func TestPipeline(t *testing.T) {
 			name: "not callable", verdict: denyAt(gate.Call), steps: "gate view, gate request", outcome: audit.OutcomeDenied, code: "denied",
 			answer: `"result":{"content":[{"type":"text","text":"This call is not allowed: it is not for you."}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"denied","code":1002,"phase":"rule","decision_id":"call-1"}}}`,
 		},
-		{name: "view cannot be decided", verdict: failAt(gate.View), steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"It cannot be decided at the moment whether this is allowed.","data":{"kind":"policy_error","code":1001,"phase":"rule","decision_id":"call-1"}}`},
+		{name: "view cannot be decided", verdict: failAt(gate.View), steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"The gateway cannot decide at the moment whether this is allowed.","data":{"kind":"policy_error","code":1001,"phase":"rule","decision_id":"call-1"}}`},
 		{name: "call cannot be decided", verdict: failAt(gate.Call), steps: "gate view, gate request", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,`},
-		{name: "panic in the gate", verdict: func(*gate.Request) (gate.Decision, error) { panic("gate") }, steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"It cannot be decided at the moment whether this is allowed."`},
+		{name: "panic in the gate", verdict: func(*gate.Request) (gate.Decision, error) { panic("gate") }, steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"The gateway cannot decide at the moment whether this is allowed."`},
 		{
 			name: "fixed argument given", params: `,"arguments":{"FIXED":1}`, change: func(_ *Options, c *Config) {
 				c.Mounts[0].Tools = map[string]ToolShape{"echo": {Arguments: map[string]ArgumentShape{"fixed": {Fixed: []byte("1")}}}}
@@ -149,7 +149,7 @@ func TestPipeline(t *testing.T) {
 			name: "budget", spent: &budget.Refusal{Counter: budget.Counter{Budget: "flat"}, Limit: 10, Used: 9, ResetAt: time.Unix(0, 0)}, steps: "gate view, gate request, charge call-1 1", outcome: audit.OutcomeDenied, code: "budget",
 			answer: `"result":{"content":[{"type":"text","text":"The budget flat is used up until 1970-01-01T00:00:00Z."}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"budget","code":1006,"phase":"budget","budget":"flat","limit":10,"used":9,"reset_at":"1970-01-01T00:00:00Z","decision_id":"call-1"}}}`,
 		},
-		{name: "budget store down", spent: errBoom, steps: "gate view, gate request, charge call-1 1", outcome: audit.OutcomeDenied, code: "budget_unavailable", answer: `"error":{"code":1001,"message":"It cannot be found out at the moment what is left of the budgets, so that nothing that has a limit can be called; try again in a moment.","data":{"kind":"budget_unavailable","code":1001,"phase":"budget","retry_after_ms":1000,"decision_id":"call-1"}}`},
+		{name: "budget store down", spent: errBoom, steps: "gate view, gate request, charge call-1 1", outcome: audit.OutcomeDenied, code: "budget_unavailable", answer: `"error":{"code":1001,"message":"The budgets cannot be read at the moment, so calls that have a limit are refused; try again in a moment.","data":{"kind":"budget_unavailable","code":1001,"phase":"budget","retry_after_ms":1000,"decision_id":"call-1"}}`},
 		{
 			name: "not delivered", reply: unreachable(false), steps: "gate view, gate request, charge call-1 1, backend echo, refund call-1", outcome: audit.OutcomeError, code: "upstream_timeout",
 			answer: `"result":{"content":[{"type":"text","text":"The server s did not answer."}],"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"upstream_timeout","code":1001,"phase":"upstream","decision_id":"call-1"}}}`,

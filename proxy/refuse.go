@@ -95,7 +95,7 @@ func classify(err error) error {
 	case errors.As(err, new(*accessRevokedError)):
 		return err
 	}
-	if unpaid := refusal.Unpaid(err); unpaid != nil {
+	if unpaid := refusal.Uncharged(err); unpaid != nil {
 		return unpaid
 	}
 	return refusal.Internal(err)
@@ -116,7 +116,7 @@ func (g *Gateway) refuse(x *Exchange, err error) response {
 	case *mcp.Error:
 		return errorResponse(e)
 	case *refusal.Error:
-		if e.Grave() {
+		if e.GatewayFault() {
 			g.log.Error("call refused", "method", x.Message.Method, "kind", e.Kind, "err", e.Err)
 		}
 		fault := e.Fault()

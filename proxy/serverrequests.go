@@ -294,7 +294,7 @@ func (h *partialOutput) wrapTimeout(err error) error {
 	if said == nil {
 		return err
 	}
-	return refusal.Partly(failure, err, said)
+	return refusal.FailedWithPartial(failure, err, said)
 }
 
 // mayAsk reports whether a server may ask a client: the operator allows it, the client

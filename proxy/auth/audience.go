@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// admits tells whether one of a token's audiences is this gateway, or the
-// endpoint that the request is for (RFC 8707 section 2). No audience, no entry.
+// admits reports whether one of a token's audiences is this gateway, or the endpoint of
+// the request (RFC 8707 section 2). A token without an audience is refused.
 func (a audienceRule) admits(r *http.Request, audiences []string) bool {
 	for _, aud := range audiences {
 		if slices.Contains(a.anywhere, aud) {
@@ -18,12 +18,11 @@ func (a audienceRule) admits(r *http.Request, audiences []string) bool {
 	return ok && slices.Contains(audiences, canonicalAudience(own))
 }
 
-// canonicalAudience is the form in which audiences are compared, byte for byte.
-// Only the scheme and the authority of a URI are folded to lower case, in ASCII
-// (MCP 2026-07-28 authorization, Canonical Server URI; RFC 3986 section
-// 6.2.2.1). A trailing slash, a port, a path, an escape or a query that is
-// spelled otherwise is another audience, and a name that is no URI is compared
-// as it is.
+// canonicalAudience returns the form in which audiences are compared, byte for byte.
+// Only the scheme and the authority of a URI are lowered, in ASCII (MCP 2026-07-28
+// authorization, Canonical Server URI; RFC 3986 section 6.2.2.1). Another trailing
+// slash, port, path, escape or query makes another audience. A name that is no URI is
+// compared as it is.
 func canonicalAudience(aud string) string {
 	scheme, rest, ok := strings.Cut(aud, "://")
 	if !ok || !isScheme(scheme) {
@@ -35,7 +34,7 @@ func canonicalAudience(aud string) string {
 	}
 	authority := rest[:end]
 	if authority == "" || strings.Contains(authority, "@") {
-		return aud // the part before @ is no host and has a case
+		return aud // the part before @ is no host and is case-sensitive
 	}
 	return lowerASCII(scheme) + "://" + lowerASCII(authority) + rest[end:]
 }
@@ -51,7 +50,7 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// lowerASCII folds A to Z alone: Unicode knows other capitals of k and s.
+// lowerASCII lowers only A to Z: Unicode has other capitals of k and s.
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {

@@ -8,9 +8,9 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// bearer returns the token of the Authorization header (RFC 6750 section 2.1).
-// Exactly one header of exactly one scheme and one token of a sensible length
-// counts; a token in the query or a form never does.
+// bearer returns the token of the Authorization header (RFC 6750 section 2.1). There
+// must be exactly one header with one scheme and one token of a sensible length. Tokens
+// in the query or a form are never read.
 func bearer(r *http.Request) (string, error) {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -26,8 +26,8 @@ func bearer(r *http.Request) (string, error) {
 	return token, nil
 }
 
-// plainToken tells whether s consists of what the credentials of any issuer
-// consist of: visible ASCII, in one piece and no list.
+// plainToken reports whether s could be a credential of any issuer: visible ASCII, in
+// one piece, not a list.
 func plainToken(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' || s[i] == ',' {
@@ -37,8 +37,8 @@ func plainToken(s string) bool {
 	return s != ""
 }
 
-// Loopback accepts everyone on this machine as [gate.Local]. Requests that came
-// through another proxy are refused: their true origin is not known.
+// Loopback authenticates everyone on this machine as [gate.Local]. It refuses requests
+// that came through another proxy, because their true origin is unknown.
 type Loopback struct{}
 
 var forwarding = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// tokenKey stands for a token in memory: the tokens themselves are not kept.
+// tokenKey identifies a token in memory, where tokens themselves are not stored.
 type tokenKey [sha256.Size]byte
 
 func keyOf(token string) tokenKey { return sha256.Sum256([]byte(token)) }
 
-// tokenCache remembers a value per token until its time. What was not used for
-// longest goes first when it is full. The zero tokenCache keeps nothing. It is
-// safe for concurrent use.
+// tokenCache caches a value per token until its expiry. When it is full, the least
+// recently used entry goes first. The zero tokenCache stores nothing. It is safe for
+// concurrent use.
 type tokenCache[V any] struct {
 	limit int
 
 	mu    sync.Mutex
 	byKey map[tokenKey]*list.Element
-	order list.List // of remembered[V], last used in front
+	order list.List // of cacheEntry[V], most recently used in front
 }
 
-type remembered[V any] struct {
+type cacheEntry[V any] struct {
 	key   tokenKey
 	value V
 	until time.Time
 }
 
-// get returns what is remembered and still holds.
+// get returns a cached value that has not expired.
 func (c *tokenCache[V]) get(key tokenKey, now time.Time) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *tokenCache[V]) get(key tokenKey, now time.Time) (V, bool) {
 	if !ok {
 		return none, false
 	}
-	entry := at.Value.(*remembered[V])
+	entry := at.Value.(*cacheEntry[V])
 	if !now.Before(entry.until) {
 		c.remove(at)
 		return none, false
@@ -47,7 +47,7 @@ func (c *tokenCache[V]) get(key tokenKey, now time.Time) (V, bool) {
 	return entry.value, true
 }
 
-// put remembers a value, in place of what was remembered of the token.
+// put stores a value, replacing the one of the same token.
 func (c *tokenCache[V]) put(key tokenKey, value V, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,15 +63,15 @@ func (c *tokenCache[V]) put(key tokenKey, value V, until time.Time) {
 	if c.byKey == nil {
 		c.byKey = map[tokenKey]*list.Element{}
 	}
-	c.byKey[key] = c.order.PushFront(&remembered[V]{key: key, value: value, until: until})
+	c.byKey[key] = c.order.PushFront(&cacheEntry[V]{key: key, value: value, until: until})
 }
 
 func (c *tokenCache[V]) remove(at *list.Element) {
-	delete(c.byKey, c.order.Remove(at).(*remembered[V]).key)
+	delete(c.byKey, c.order.Remove(at).(*cacheEntry[V]).key)
 }
 
-// forget drops everything.
-func (c *tokenCache[V]) forget() {
+// clear removes everything.
+func (c *tokenCache[V]) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.byKey)

@@ -10,14 +10,13 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// CertificateIssuer is the issuer of identities that came with a client
-// certificate, where the options name no other.
+// CertificateIssuer is the default issuer of identities from client certificates.
 const CertificateIssuer = "toolgate:certificates"
 
-// Field is a part of a client certificate.
+// Field is a field of a client certificate.
 type Field string
 
-// The fields. Names of the subject are as in RFC 4519.
+// The fields. Subject names are as in RFC 4519.
 const (
 	FieldURI   Field = "uri"   // of the subject alternative names, as with SPIFFE
 	FieldDNS   Field = "dns"   // of the subject alternative names
@@ -27,8 +26,7 @@ const (
 	FieldOU    Field = "ou"
 )
 
-// values returns what a certificate has in the field; the empty field has
-// nothing.
+// values returns the values of the field in a certificate. The empty field has none.
 func (f Field) values(c *x509.Certificate) []string {
 	switch f {
 	case FieldURI:
@@ -64,27 +62,25 @@ func (f Field) known() bool {
 	}
 }
 
-// CertificateOptions say how a client certificate makes an identity. An empty
-// field reads nothing.
+// CertificateOptions map client certificates to identities. An empty field reads
+// nothing.
 type CertificateOptions struct {
-	// Issuer of the principals; [CertificateIssuer] when empty. All the
-	// authorities that the listener trusts count as this one issuer.
+	// Issuer of the principals; [CertificateIssuer] when empty. All authorities that
+	// the listener trusts count as this one issuer.
 	Issuer string
-	// Subject is required: one of uri, dns, email and cn. A certificate must
-	// have exactly one value there, and one at most for Tenant, Persona and
-	// Plan.
+	// Subject is required: one of uri, dns, email and cn. A certificate must have
+	// exactly one value there, and at most one for Tenant, Persona and Plan.
 	Subject, Tenant, Persona, Plan Field
 	// Groups takes all values of a field.
 	Groups Field
-	// Scopes that everyone with a certificate has.
+	// Scopes are given to everyone with a certificate.
 	Scopes []string
 }
 
-// Certificates authenticates clients by the certificate of their connection.
-// The listener must verify certificates (tls.VerifyClientCertIfGiven or
-// tls.RequireAndVerifyClientCert): one that was not verified is refused. The
-// zero Certificates, and a nil one, refuse everyone. It is safe for concurrent
-// use.
+// Certificates authenticates clients by the certificate of their connection. The
+// listener must verify certificates (tls.VerifyClientCertIfGiven or
+// tls.RequireAndVerifyClientCert): unverified ones are refused. The zero Certificates,
+// and nil, refuse everyone. It is safe for concurrent use.
 type Certificates struct {
 	options CertificateOptions
 }
@@ -121,26 +117,26 @@ func (c *Certificates) Authenticate(r *http.Request) (*gate.Identity, error) {
 	return g.Identity, err
 }
 
-// Identify returns whose certificate the connection of a request has. Errors
-// are those of package gate. The validity is checked at every request, since
+// Identify returns the identity of the certificate on a request's connection. Errors
+// are those of package gate. The validity is checked at every request, because
 // connections live long.
 func (c *Certificates) Identify(r *http.Request) (Grant, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return Grant{}, gate.ErrNoCredential
 	}
 	if c == nil || c.options.Subject == "" {
-		return Grant{}, badf("client certificates are not accepted")
+		return Grant{}, badCredentialf("client certificates are not accepted")
 	}
 	if len(r.TLS.VerifiedChains) == 0 || len(r.TLS.VerifiedChains[0]) == 0 {
-		return Grant{}, badf("the client certificate was not verified")
+		return Grant{}, badCredentialf("the client certificate was not verified")
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	if now := time.Now(); now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
-		return Grant{}, badf("the client certificate has expired")
+		return Grant{}, badCredentialf("the client certificate has expired")
 	}
 	id, err := c.identity(leaf)
 	if err != nil {
-		return Grant{}, badf("%v", err)
+		return Grant{}, badCredentialf("%v", err)
 	}
 	return Grant{Identity: id, Expires: leaf.NotAfter, Until: leaf.NotAfter}, nil
 }

@@ -8,40 +8,36 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// ChainOptions are the authenticators of a [Chain]; nil ones are not
-// configured.
+// ChainOptions are the authenticators of a [Chain]; nil ones are not configured.
 type ChainOptions struct {
 	Keys          *Keys
 	JWT           *JWT
 	Introspection *Introspection
 	Certificates  *Certificates
-	// Agree refuses a request whose Authorization header and client certificate
-	// name different callers: another subject or another tenant. Without it the
-	// header decides alone.
+	// Agree refuses a request whose Authorization header and client certificate name
+	// different subjects or tenants. Without it the header decides alone.
 	Agree bool
 }
 
-// Chain authenticates by whatever a request brings. The zero Chain, and a nil
-// one, refuse everyone. It is safe for concurrent use.
+// Chain authenticates requests by the credentials that they bring. The zero Chain, and
+// nil, refuse everyone. It is safe for concurrent use.
 //
-// A request with an Authorization header is judged by that header: a bad one is
-// refused, whatever certificate comes with it. The token is
+// An Authorization header decides alone: an invalid one is refused, whatever
+// certificate comes with it. Its token is treated as
 //
-//   - an API key if it is the text of one; nothing that begins as toolgate's
-//     keys do is shown to anybody else,
-//   - a signed token if it is one of an issuer that JWT knows, whose verdict is
-//     final,
-//   - anything else is asked about by introspection.
+//   - an API key if there is such a key; a token with the prefix of toolgate's
+//     keys is never sent to anybody else,
+//   - a signed token if its issuer is known to JWT, whose decision is final,
+//   - anything else is sent to introspection.
 //
-// Without the header the client certificate counts. With both, the header wins
-// and the certificate is only what tokens may be bound to (RFC 8705), unless
-// Agree asks that the two be of one subject and tenant.
+// Without the header the client certificate counts. With both, the certificate serves
+// only to check bound tokens (RFC 8705), unless Agree requires that both have the same
+// subject and tenant.
 type Chain struct {
 	options ChainOptions
 }
 
-// NewChain returns the chain, which owns what it is made of: [Chain.Close]
-// closes it.
+// NewChain returns the chain. It owns its authenticators: [Chain.Close] closes them.
 func NewChain(o ChainOptions) (*Chain, error) {
 	switch {
 	case o.Keys == nil && o.JWT == nil && o.Introspection == nil && o.Certificates == nil:
@@ -58,8 +54,8 @@ func (c *Chain) Authenticate(r *http.Request) (*gate.Identity, error) {
 	return g.Identity, err
 }
 
-// Identify returns who sent a request and how long that stands. It may be asked
-// again about the same request while its stream is open. Errors are those of
+// Identify returns the caller of a request, and how long the answer stands. It may be
+// called again for the same request while its stream is open. Errors are those of
 // package gate and [ErrUnavailable]; with an error there is no identity.
 func (c *Chain) Identify(r *http.Request) (Grant, error) {
 	if c == nil {
@@ -90,7 +86,7 @@ func (c *Chain) token(r *http.Request, token string) (Grant, error) {
 		}
 	}
 	if strings.HasPrefix(token, keyPrefix) {
-		return Grant{}, badf("there is no such API key")
+		return Grant{}, badCredentialf("there is no such API key")
 	}
 	g, mine, err := o.JWT.identify(r, token)
 	if mine || o.Introspection == nil {
@@ -110,7 +106,7 @@ func (c *Chain) agree(r *http.Request, g Grant) error {
 	case err != nil:
 		return err
 	case cert.Identity.Subject != g.Identity.Subject || cert.Identity.Tenant != g.Identity.Tenant:
-		return badf("the token and the client certificate name different callers")
+		return badCredentialf("the token and the client certificate name different callers")
 	}
 	return nil
 }
@@ -123,9 +119,9 @@ func (c *Chain) Keys() *Keys {
 	return c.options.Keys
 }
 
-// Knows tells whether an identity is of someone whom the chain may let in again:
-// the owner of an API key that there still is, or anybody of an issuer that is
-// still accepted. What a token itself is worth shows when it comes again.
+// Knows reports whether the chain may still accept an identity: the owner of an API key
+// that still exists, or anybody of an issuer that is still accepted. Whether a token is
+// valid is decided when it comes again.
 func (c *Chain) Knows(id *gate.Identity) bool {
 	if c == nil || id == nil {
 		return false
@@ -143,8 +139,7 @@ func (c *Chain) Knows(id *gate.Identity) bool {
 	}
 }
 
-// Forget drops every verdict about tokens; each is looked at anew. The keys of
-// issuers stay.
+// Forget clears the cached decisions about tokens. The keys of issuers stay.
 func (c *Chain) Forget() {
 	if c == nil {
 		return
@@ -157,9 +152,9 @@ func (c *Chain) Forget() {
 	}
 }
 
-// Close ends what is under way and drops every verdict about tokens. A chain is
-// closed once its replacement is in force; requests that still use it get
-// [ErrUnavailable] where something would have to be fetched.
+// Close ends requests to issuers and clears the cached decisions. Close a chain once
+// its replacement is in force. Requests that still use it get [ErrUnavailable] where
+// something would have to be fetched.
 func (c *Chain) Close() {
 	if c == nil {
 		return

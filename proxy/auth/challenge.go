@@ -10,20 +10,20 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// challengeBytes bounds the scopes in a challenge, so that every client takes
-// the header.
+// challengeBytes bounds the scopes in a challenge, so that every client accepts the
+// header.
 const challengeBytes = 2048
 
-// retryAfter is when to come back after [ErrUnavailable].
+// retryAfter is when to retry after [ErrUnavailable].
 const retryAfter = coldRetry
 
-// Refusal is how an error of an authenticator, or of [Scopes], is answered.
+// Refusal is the HTTP form of an error of an authenticator or of [Scopes].
 type Refusal struct {
 	Status     int           // 401, 403 or 503
 	Challenge  string        // of the WWW-Authenticate header; empty for none
 	RetryAfter time.Duration // zero for none
-	// Message is for the client. It tells nothing of why a token is bad, which
-	// the error does, for the log.
+	// Message is for the client. It does not tell why a token is invalid; the error
+	// does, for the log.
 	Message string
 }
 
@@ -37,16 +37,16 @@ func (f Refusal) SetHeader(h http.Header) {
 	}
 }
 
-// Refuse returns the answer to a request that was refused with an error. A nil
-// error is refused too. The challenges are those of RFC 6750 section 3 with the
-// metadata of the endpoint (RFC 9728 section 5.1): a request without a token
-// gets no error code, a bad token invalid_token, and one without all scopes a
-// single insufficient_scope with everything to ask for.
+// Refuse returns the response to a request that was refused with an error. A nil error
+// is refused too. The challenges are those of RFC 6750 section 3 with the metadata of
+// the endpoint (RFC 9728 section 5.1). A request without a token gets no error code, an
+// invalid token gets invalid_token, and a token without all scopes gets one
+// insufficient_scope with all scopes to request.
 func (x *Resource) Refuse(r *http.Request, err error) Refusal {
 	if lacking, ok := errors.AsType[*ScopeError](err); ok {
 		return Refusal{
 			Status:    http.StatusForbidden,
-			Challenge: x.challenge(r, "insufficient_scope", lacking.union()),
+			Challenge: x.challenge(r, "insufficient_scope", lacking.requested()),
 			Message:   lacking.Error(),
 		}
 	}
@@ -56,22 +56,22 @@ func (x *Resource) Refuse(r *http.Request, err error) Refusal {
 	case errors.Is(err, ErrUnavailable):
 		return Refusal{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter, Message: ErrUnavailable.Error()}
 	case errors.Is(err, gate.ErrNoCredential):
-		return Refusal{Status: http.StatusUnauthorized, Challenge: x.challenge(r, "", x.first()), Message: gate.ErrNoCredential.Error()}
+		return Refusal{Status: http.StatusUnauthorized, Challenge: x.challenge(r, "", x.initialScopes()), Message: gate.ErrNoCredential.Error()}
 	default:
-		return Refusal{Status: http.StatusUnauthorized, Challenge: x.challenge(r, "invalid_token", x.first()), Message: gate.ErrBadCredential.Error()}
+		return Refusal{Status: http.StatusUnauthorized, Challenge: x.challenge(r, "invalid_token", x.initialScopes()), Message: gate.ErrBadCredential.Error()}
 	}
 }
 
-// first returns the scopes that a client should begin with.
-func (x *Resource) first() []string {
+// initialScopes returns the scopes that a client should begin with.
+func (x *Resource) initialScopes() []string {
 	if x == nil {
 		return nil
 	}
 	return x.scopes
 }
 
-// challenge renders a WWW-Authenticate value. Its parts are configuration or
-// checked scopes, none of which can end a quoted string.
+// challenge renders a WWW-Authenticate value. Its parts come from the configuration or
+// are valid scopes, so that none can end a quoted string.
 func (x *Resource) challenge(r *http.Request, code string, scopes []string) string {
 	var params []string
 	if code != "" {

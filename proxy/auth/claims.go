@@ -13,29 +13,29 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// Claims names the claims of a token, or the members of an introspection
-// answer, that make an identity. A name is that of a top-level claim, whatever
-// it is spelled like ("https://example.com/groups"); where there is none of
-// this name, dots lead into objects ("realm_access.roles"). An empty name reads
-// nothing, but for Subject and Scopes, which have defaults.
+// Claims names the claims of a token, or the members of an introspection response, that
+// make up an identity. A name is that of a top-level claim, even with dots
+// ("https://example.com/groups"). If there is no such claim, dots lead into objects
+// ("realm_access.roles"). An empty name reads nothing, except that Subject and Scopes
+// have defaults.
 //
-// A claim of another type than the one named here refuses the token.
+// A claim of another type than described here makes the token invalid.
 type Claims struct {
-	Subject string // a string that is not empty; "sub"
+	Subject string // a non-empty string; "sub"
 	Tenant  string // a string
 	Persona string // a string
-	Groups  string // strings, or one string, which is one group
-	Scopes  string // one string with spaces between, or strings; "scope", else "scp"
+	Groups  string // strings, or one string for one group
+	Scopes  string // one string with spaces in between, or strings; "scope", else "scp"
 	Plan    string // a string
 }
 
-// Bounds of what claims may hold; the size of the token bounds the rest.
+// Limits of claims; the size of the token bounds the rest.
 const (
 	claimBytes = 1024 // of one text
 	claimItems = 1000 // of one list
 )
 
-// identity makes the identity that the claims of a token describe.
+// identity returns the identity that the claims of a token describe.
 func (c Claims) identity(issuer, credential string, token tokenKey, claims map[string]any) (*gate.Identity, error) {
 	id := gate.Identity{
 		Principal: gate.Principal{Issuer: issuer}, Credential: credential,
@@ -70,9 +70,9 @@ func (c Claims) identity(issuer, credential string, token tokenKey, claims map[s
 	return gate.NewIdentity(id), nil
 }
 
-// actorOf stands for who acts for the subject (RFC 8693 section 4.1), with those
-// who acted before, and for the client that a token was given to (RFC 8693 section
-// 4.3, OpenID Connect Core section 2).
+// actorOf identifies who acts for the subject (RFC 8693 section 4.1), including earlier
+// actors, and the client that a token was issued to (RFC 8693 section 4.3, OpenID
+// Connect Core section 2).
 func actorOf(claims map[string]any) string {
 	by := make(map[string]any)
 	for _, name := range [...]string{"act", "azp", "client_id"} {
@@ -85,7 +85,7 @@ func actorOf(claims map[string]any) string {
 	}
 	text, err := json.Marshal(by) // keys in order
 	if err != nil {
-		return "unknown" // cannot be: it was read as JSON
+		return "unknown" // impossible: it was read as JSON
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
@@ -159,9 +159,9 @@ func lookup(claims map[string]any, path string) (value any, ok bool, err error) 
 	return nil, false, nil
 }
 
-// text checks one text. What cannot be seen is refused: it would make two names
-// look the same, or end a line of a log. U+FFFD stands for what no text can
-// hold, so that two different names would become one.
+// text validates one string. Invisible characters are refused: they could make two
+// names look the same, or end a line of a log. So is U+FFFD, which replaces invalid
+// text and could make two names equal.
 func text(path string, v any) (string, error) {
 	s, ok := v.(string)
 	switch {
@@ -197,8 +197,8 @@ func texts(path string, v any) ([]string, error) {
 	return out, nil
 }
 
-// scopeToken tells whether s is a scope (RFC 6749 section 3.3), which is also
-// what can stand in a challenge without an escape.
+// scopeToken reports whether s is a scope (RFC 6749 section 3.3). Such a string needs
+// no escapes in a challenge.
 func scopeToken(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x21 || c > 0x7e || c == '"' || c == '\\' {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// wellKnown returns where the metadata of an issuer may be, in the order of MCP
-// 2026-07-28 authorization server discovery (RFC 8414 sections 3.1 and 5,
-// OpenID Connect Discovery 1.0 section 4).
+// wellKnown returns the possible addresses of an issuer's metadata, in the order of MCP
+// 2026-07-28 authorization server discovery (RFC 8414 sections 3.1 and 5, OpenID
+// Connect Discovery 1.0 section 4).
 func wellKnown(issuer *url.URL) []string {
 	const oauth, oidc = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	origin := issuer.Scheme + "://" + issuer.Host
@@ -42,9 +42,9 @@ func (f *fetcher) discover(ctx context.Context, issuer string) (string, error) {
 	return "", fmt.Errorf("no usable metadata: %w", errors.Join(tried...))
 }
 
-// keysOf reads jwks_uri from a metadata document, whose issuer must be the one
-// it was asked for, byte for byte (RFC 8414 section 3.3). Only an issuer on
-// this machine may have its keys on this machine.
+// keysOf returns jwks_uri from a metadata document. The document must be the issuer's
+// own, byte for byte (RFC 8414 section 3.3). Only an issuer on this machine may have
+// its keys on this machine.
 func keysOf(document map[string]any, issuer string, local bool) (string, error) {
 	if named, _, err := member(document, "issuer"); err != nil || named != issuer {
 		return "", errors.New("the document is that of another issuer")

@@ -31,4 +31,4 @@ func Dial(ctx context.Context, r *net.Resolver, address string) (net.Conn, error
 }
 
 // ErrInside is the error of an address that nothing is fetched from.
-var ErrInside = errInside
+var ErrInside = errForbiddenAddress

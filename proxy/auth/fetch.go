@@ -16,22 +16,22 @@ import (
 	"time"
 )
 
-// Bounds of one request to an authorization server.
+// Limits of one request to an authorization server.
 const (
 	fetchTime      = 5 * time.Second
 	fetchBytes     = 1 << 20
 	fetchRedirects = 3
-	fetchConns     = 32 // connections to one host
+	fetchConns     = 32 // connections per host
 )
 
-// fetcher sends requests to authorization servers. They carry what is written
-// here and nothing of the request that was the reason for them.
+// fetcher sends requests to authorization servers. They carry nothing of the caller's
+// request.
 type fetcher struct {
 	client *http.Client
 }
 
-// newFetcher returns a fetcher over a transport, nil for one of its own. Its
-// own uses the proxy of the environment, as other clients of the machine do.
+// newFetcher returns a fetcher that uses transport, nil for one of its own. Its own
+// uses the proxy of the environment, like other clients of the machine.
 func newFetcher(transport http.RoundTripper) *fetcher {
 	if transport == nil {
 		transport = &http.Transport{
@@ -50,14 +50,14 @@ func newFetcher(transport http.RoundTripper) *fetcher {
 	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: sameOrigin}}
 }
 
-// dialer reaches issuers. Its resolver is that of the machine where it is nil.
+// dialer connects to issuers. A nil resolver stands for the machine's.
 type dialer struct{ resolver *net.Resolver }
 
-// dial makes a connection to an issuer. It goes by the address that a name was resolved
-// to, on the socket that is about to connect: none is made to a link-local address,
-// where the credentials of cloud machines are had, nor to this machine for a name that
-// is not its own, but for the proxy of the environment, which may be here. Private
-// networks are where many issuers are, and the operator names the issuers.
+// dial connects to an issuer. It checks the resolved address, on the socket that is
+// about to connect. It never connects to a link-local address, where cloud machines
+// offer credentials. It connects to this machine only for a name that belongs to it, or
+// for the proxy of the environment. Private networks are allowed, because many issuers
+// are there and the operator names the issuers.
 func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -67,23 +67,23 @@ func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, er
 	own := net.Dialer{Timeout: fetchTime, Resolver: d.resolver, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		a, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return errInside
+			return errForbiddenAddress
 		}
 		switch ip := a.Addr().Unmap(); {
 		case ip.IsLoopback() && here:
 			return nil
 		case ip.IsLoopback(), ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast(), ip == cloudMetadata:
-			return errInside
+			return errForbiddenAddress
 		}
 		return nil
 	}}
 	return own.DialContext(ctx, network, address)
 }
 
-// cloudMetadata is where machines of a cloud have their credentials over IPv6.
+// cloudMetadata is the IPv6 address at which cloud machines offer credentials.
 var cloudMetadata = netip.MustParseAddr("fd00:ec2::254")
 
-// isProxy tells whether a host is the proxy of the environment.
+// isProxy reports whether a host is the proxy of the environment.
 func isProxy(host string) bool {
 	for _, scheme := range [...]string{"https", "http"} {
 		p, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: "issuer.invalid"}})
@@ -94,12 +94,12 @@ func isProxy(host string) bool {
 	return false
 }
 
-var errInside = errors.New("its name leads to an address of this machine or its network's services")
+var errForbiddenAddress = errors.New("its name leads to an address of this machine or its network's services")
 
 var errRedirect = errors.New("it redirects to another host; name the place itself in the configuration")
 
-// sameOrigin follows a few redirects of a GET inside one origin. The answer to
-// a POST is never followed: its body holds a token and its header a secret.
+// sameOrigin follows a few redirects of a GET within one origin. Redirects of a POST
+// are never followed: its body holds a token and its header a secret.
 func sameOrigin(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	switch {
@@ -162,9 +162,8 @@ func (f *fetcher) object(ctx context.Context, from string) (map[string]any, erro
 
 func (f *fetcher) close() { f.client.CloseIdleConnections() }
 
-// serverURL reads an address of an authorization server: https, or http on this
-// machine. It has no user, no fragment, and where it is an issuer no query
-// (RFC 8414 section 2).
+// serverURL parses a URL of an authorization server: https, or http on this machine,
+// without user and fragment. Issuers have no query either (RFC 8414 section 2).
 func serverURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {

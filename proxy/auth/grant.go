@@ -7,40 +7,39 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// verdictTime is the longest that a verdict about a token is used again.
-const verdictTime = time.Minute
+// maxVerdictAge bounds how long a decision about a token is reused.
+const maxVerdictAge = time.Minute
 
-// Leeway is how far the clocks of issuers may be from ours, in both directions
-// (RFC 7519 section 4.1.4), where the options name no other time.
+// Leeway is the default for the difference between an issuer's clock and ours, in both
+// directions (RFC 7519 section 4.1.4).
 const Leeway = time.Minute
 
-// Grant is an identity with its times. A stream or anything else that outlives
-// its request asks the authenticator about the same request again at Until and
-// ends when the answer is an error or another principal.
+// Grant is an identity with its times. A stream, or anything else that outlives its
+// request, must authenticate the same request again at Until, and end when the answer
+// is an error or another principal.
 type Grant struct {
 	Identity *gate.Identity
-	// Expires is the end of the credential by its own word; zero when it names
-	// none. A signed token is accepted for the leeway longer.
+	// Expires is when the credential expires by its own claim; zero without one. Signed
+	// tokens are accepted for the leeway longer.
 	Expires time.Time
-	// Until is how long the verdict stands; zero for as long as the
-	// configuration does, as with an API key.
+	// Until is how long the answer stands; zero for as long as the configuration does,
+	// as with an API key.
 	Until time.Time
 }
 
-// verified is what is known of a token that holds good. It is shared and not
-// changed.
+// verified is what is known of a valid token. It is shared and immutable.
 type verified struct {
 	identity  *gate.Identity
-	expires   time.Time // zero: never
+	expires   time.Time // zero for never
 	audiences []string  // as canonicalAudience returns them
-	bound     []byte    // SHA-256 of the only certificate to use it with; nil: any
+	bound     []byte    // SHA-256 of the only certificate that may use it; nil for any
 	until     time.Time
 }
 
-// settle sets how long the verdict stands: at most [verdictTime], no longer
-// than the token, and until the leeway ends where only that is left.
-func (v *verified) settle(now time.Time, leeway time.Duration) {
-	v.until = now.Add(verdictTime)
+// setUntil sets how long the answer stands: at most [maxVerdictAge], no longer than the
+// token, and until the end of the leeway where only that is left.
+func (v *verified) setUntil(now time.Time, leeway time.Duration) {
+	v.until = now.Add(maxVerdictAge)
 	if v.expires.IsZero() {
 		return
 	}
@@ -57,18 +56,18 @@ func (v *verified) grant() Grant {
 	return Grant{Identity: v.identity, Expires: v.expires, Until: v.until}
 }
 
-// audienceRule says for whom a token must be meant.
+// audienceRule is the check of a token's audience.
 type audienceRule struct {
-	anywhere []string  // audiences good at every endpoint, canonical
-	resource *Resource // nil, or the endpoints that are audiences of their own
+	anywhere []string  // audiences accepted at every endpoint, canonical
+	resource *Resource // makes the endpoints audiences of their own; may be nil
 }
 
-// check tells whether a token is for the endpoint of the request and comes
-// with the certificate that it is bound to. Both depend on the request, so
-// that a verdict from the cache is checked like a new one.
+// check checks that a token is for the endpoint of the request, and comes with the
+// certificate that it is bound to. Both depend on the request, so they are checked for
+// cached tokens too.
 func (a audienceRule) check(r *http.Request, v *verified) error {
 	if !a.admits(r, v.audiences) {
-		return badf("its audience is not this endpoint")
+		return badCredentialf("its audience is not this endpoint")
 	}
 	return checkBinding(r, v.bound)
 }

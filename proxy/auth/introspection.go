@@ -17,51 +17,49 @@ import (
 
 // Times and sizes of introspection.
 const (
-	refusalTime   = 5 * time.Second // that a refused token is not asked about again
+	refusalTime   = 5 * time.Second // how long a refused token is cached
 	refusalCache  = 1000
-	introspectMax = 32 // questions under way
+	introspectMax = 32 // concurrent requests
 )
 
-// IntrospectionOptions are what an [Introspection] is made of.
+// IntrospectionOptions configure an [Introspection].
 type IntrospectionOptions struct {
 	// Endpoint is the introspection endpoint: https, or http on this machine.
 	Endpoint string
-	// ClientID and ClientSecret authenticate the gateway there (RFC 6749
-	// section 2.3.1, HTTP Basic). The secret is sent to the endpoint and
-	// appears nowhere else.
+	// ClientID and ClientSecret authenticate the gateway there (RFC 6749 section 2.3.1,
+	// HTTP Basic). The secret is only ever sent to the endpoint.
 	ClientID, ClientSecret string
-	// Issuer is who vouches: the Issuer of the principals, and the iss that an
-	// answer has if it has any. Required.
+	// Issuer is the Issuer of the principals, and must equal the iss of a response that
+	// has one. Required.
 	Issuer string
-	// Audiences and Resource are as in [Issuer] and [JWTOptions]; one of them
-	// is required, and an answer without an audience refuses the token.
+	// Audiences and Resource are as in [Issuer] and [JWTOptions]. One of them is
+	// required. A token without an audience is refused.
 	Audiences []string
 	Resource  *Resource
-	// Clients are the client_ids whose tokens are accepted; nil for any. An empty
-	// list is an error.
+	// Clients are the client_ids whose tokens are accepted; nil for any. An empty list
+	// is an error.
 	Clients []string
-	// Claims make the identity, from the members of the answer.
+	// Claims map the members of the response to the identity.
 	Claims Claims
-	// Cache is how many accepted tokens are remembered, each until its end and
-	// 60 s at most; 10000. Refused ones are remembered for 5 s, the last 1000.
+	// Cache is how many accepted tokens are cached, each until its end and 60 s at
+	// most; 10000. The last 1000 refused ones are cached for 5 s.
 	Cache int
 	// Transport is as in [JWTOptions].
 	Transport http.RoundTripper
 }
 
-// Introspection authenticates tokens by asking their issuer about each (RFC
-// 7662). The zero Introspection, and a nil one, refuse everyone. It is safe for
-// concurrent use.
+// Introspection authenticates tokens by asking their issuer about each (RFC 7662). The
+// zero Introspection, and nil, refuse everyone. It is safe for concurrent use.
 type Introspection struct {
 	options  IntrospectionOptions
 	audience audienceRule
 	fetch    *fetcher
-	flights  *flights[*verified]
+	flights  *callGroup[*verified]
 	accepted tokenCache[*verified]
 	refused  tokenCache[error]
 }
 
-// NewIntrospection returns the authenticator. Whoever makes one closes it.
+// NewIntrospection returns the authenticator. The caller must close it.
 func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 	if _, err := serverURL(o.Endpoint); err != nil {
 		return nil, fmt.Errorf("introspection endpoint: %w", err)
@@ -84,7 +82,7 @@ func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 		options:  o,
 		audience: rule,
 		fetch:    newFetcher(o.Transport),
-		flights:  newFlights[*verified](introspectMax, fetchTime),
+		flights:  newCallGroup[*verified](introspectMax, fetchTime),
 		accepted: tokenCache[*verified]{limit: cmp.Or(max(o.Cache, 0), defaultCache)},
 		refused:  tokenCache[error]{limit: refusalCache},
 	}, nil
@@ -96,9 +94,8 @@ func (x *Introspection) Authenticate(r *http.Request) (*gate.Identity, error) {
 	return g.Identity, err
 }
 
-// Identify returns whom the bearer token of a request was issued to. Errors are
-// those of package gate, and [ErrUnavailable] where there is no answer or none
-// that can be understood.
+// Identify returns the identity of a request's bearer token. Errors are those of
+// package gate, and [ErrUnavailable] without a usable response.
 func (x *Introspection) Identify(r *http.Request) (Grant, error) {
 	token, err := bearer(r)
 	if err != nil {
@@ -109,10 +106,10 @@ func (x *Introspection) Identify(r *http.Request) (Grant, error) {
 
 func (x *Introspection) identify(r *http.Request, token string) (Grant, error) {
 	if x == nil || x.flights == nil {
-		return Grant{}, badf("nobody can be asked about it")
+		return Grant{}, badCredentialf("nobody can be asked about it")
 	}
 	key := keyOf(token)
-	v, ok, err := x.remembered(key)
+	v, ok, err := x.cached(key)
 	if err == nil && !ok {
 		v, err = x.ask(r.Context(), key, token)
 	}
@@ -125,7 +122,7 @@ func (x *Introspection) identify(r *http.Request, token string) (Grant, error) {
 	return v.grant(), nil
 }
 
-func (x *Introspection) remembered(key tokenKey) (*verified, bool, error) {
+func (x *Introspection) cached(key tokenKey) (*verified, bool, error) {
 	now := time.Now()
 	if v, ok := x.accepted.get(key, now); ok {
 		return v, true, nil
@@ -139,42 +136,42 @@ func (x *Introspection) remembered(key tokenKey) (*verified, bool, error) {
 // ask asks about a token, once for all requests that carry it.
 func (x *Introspection) ask(ctx context.Context, key tokenKey, token string) (*verified, error) {
 	return x.flights.start(string(key[:]), nil, func(ctx context.Context) (*verified, error) {
-		if v, ok, err := x.remembered(key); ok { // by a flight that has just ended
+		if v, ok, err := x.cached(key); ok { // cached by a call that has just ended
 			return v, err
 		}
-		return x.learn(ctx, key, token)
+		return x.introspect(ctx, key, token)
 	}).wait(ctx)
 }
 
-// learn asks and remembers what the answer says. That there was no answer is
-// not remembered.
-func (x *Introspection) learn(ctx context.Context, key tokenKey, token string) (*verified, error) {
-	answer, err := x.question(ctx, token)
+// introspect asks about a token and caches the decision. Failed requests are not
+// cached.
+func (x *Introspection) introspect(ctx context.Context, key tokenKey, token string) (*verified, error) {
+	answer, err := x.request(ctx, token)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("introspection: %w", err))
 	}
 	now := time.Now()
-	v, err := x.judge(key, answer, now)
+	v, err := x.checkAnswer(key, answer, now)
 	if err != nil {
 		x.refused.put(key, err, now.Add(refusalTime))
 		return nil, err
 	}
-	v.settle(now, Leeway)
+	v.setUntil(now, Leeway)
 	x.accepted.put(key, v, v.until)
 	return v, nil
 }
 
-// question sends the request of RFC 7662 section 2.1 and returns the answer.
-// Without a boolean active it is no answer to it.
-func (x *Introspection) question(ctx context.Context, token string) (map[string]any, error) {
+// request sends the request of RFC 7662 section 2.1 and returns the response. A
+// response must have a boolean "active".
+func (x *Introspection) request(ctx context.Context, token string) (map[string]any, error) {
 	o := &x.options
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
 	secret := url.QueryEscape(o.ClientID) + ":" + url.QueryEscape(o.ClientSecret)
 	data, err := x.fetch.send(ctx, http.MethodPost, o.Endpoint, strings.NewReader(form.Encode()), http.Header{
 		"Content-Type":  {"application/x-www-form-urlencoded"},
 		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(secret))},
-		// To ask twice does no harm: where a kept connection was closed meanwhile it
-		// is asked again on another (net/http; the header is not sent).
+		// Sending the request twice does no harm. This header makes net/http retry it
+		// on another connection when a kept one was closed. The header is not sent.
 		"Idempotency-Key": {},
 	})
 	if err != nil {
@@ -190,13 +187,13 @@ func (x *Introspection) question(ctx context.Context, token string) (map[string]
 	return answer, nil
 }
 
-// judge checks an answer (RFC 7662 section 2.2).
-func (x *Introspection) judge(key tokenKey, answer map[string]any, now time.Time) (*verified, error) {
+// checkAnswer validates a response (RFC 7662 section 2.2).
+func (x *Introspection) checkAnswer(key tokenKey, answer map[string]any, now time.Time) (*verified, error) {
 	if answer["active"] != true {
-		return nil, badf("its issuer says that it is not active")
+		return nil, badCredentialf("its issuer says that it is not active")
 	}
 	if issuer, ok, err := member(answer, "iss"); err != nil || ok && issuer != x.options.Issuer {
-		return nil, badf("it is of another issuer")
+		return nil, badCredentialf("it is of another issuer")
 	}
 	if err := x.checkKind(answer); err != nil {
 		return nil, err
@@ -215,38 +212,38 @@ func (x *Introspection) judge(key tokenKey, answer map[string]any, now time.Time
 	}
 	id, err := x.options.Claims.identity(x.options.Issuer, credentialOf("introspection", answer), key, answer)
 	if err != nil {
-		return nil, badf("%v", err)
+		return nil, badCredentialf("%v", err)
 	}
 	return &verified{identity: id, expires: expires, audiences: audiences, bound: bound}, nil
 }
 
-// checkKind refuses what is active and no bearer token of a client that is
-// accepted: refresh tokens, which some servers tell by token_use, and tokens
-// bound to a key.
+// checkKind refuses active tokens that are not bearer tokens of an accepted client:
+// refresh tokens, which some servers mark by token_use, and tokens that are bound to a
+// key.
 func (x *Introspection) checkKind(answer map[string]any) error {
 	kind, ok, err := member(answer, "token_type")
 	if err != nil || ok && !strings.EqualFold(kind, "Bearer") && kind != "access_token" {
-		return badf("it is not a bearer token")
+		return badCredentialf("it is not a bearer token")
 	}
 	use, ok, err := member(answer, "token_use")
 	if err != nil || ok && use != "access_token" && use != "access" {
-		return badf("it is not an access token")
+		return badCredentialf("it is not an access token")
 	}
 	client, ok, err := member(answer, "client_id")
 	if err != nil || x.options.Clients != nil && (!ok || !slices.Contains(x.options.Clients, client)) {
-		return badf("its client is not accepted here")
+		return badCredentialf("its client is not accepted here")
 	}
 	return nil
 }
 
-// Forget drops what is remembered about tokens; each is asked about anew.
+// Forget clears the cache; each token is asked about again.
 func (x *Introspection) Forget() {
-	x.accepted.forget()
-	x.refused.forget()
+	x.accepted.clear()
+	x.refused.clear()
 }
 
-// Close ends what is under way and waits for it, and drops what is remembered.
-// Every token gets [ErrUnavailable] from then on.
+// Close ends requests under way, waits for them, and clears the cache. Every token gets
+// [ErrUnavailable] from then on.
 func (x *Introspection) Close() {
 	if x.flights == nil {
 		return

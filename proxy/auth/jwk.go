@@ -15,9 +15,9 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// methods are the signatures that can be accepted: asymmetric ones only, so
-// that a public key is never mistaken for a secret. EdDSA and Ed25519 are two
-// names of one (RFC 8037, RFC 9864).
+// methods are the accepted signature algorithms. All are asymmetric, so that a public
+// key is never mistaken for a secret. EdDSA and Ed25519 are two names of one (RFC 8037,
+// RFC 9864).
 var methods = map[string]jwt.SigningMethod{
 	"RS256": jwt.SigningMethodRS256, "RS384": jwt.SigningMethodRS384, "RS512": jwt.SigningMethodRS512,
 	"PS256": jwt.SigningMethodPS256, "PS384": jwt.SigningMethodPS384, "PS512": jwt.SigningMethodPS512,
@@ -28,20 +28,20 @@ var methods = map[string]jwt.SigningMethod{
 // publicKey is a usable key of an issuer.
 type publicKey struct {
 	id   string   // empty when it has none
-	algs []string // what it verifies
+	algs []string // algorithms that it verifies
 	key  crypto.PublicKey
 }
 
-// Bounds of a key set.
+// Limits of a key set.
 const (
 	setKeys     = 100
 	rsaBitsLow  = 2048 // RFC 7518 section 3.3
 	rsaBitsHigh = 8192
 )
 
-// parseKeySet reads a JWK Set (RFC 7517 section 5). Keys that cannot verify a
-// token, such as those for encryption or of unknown kinds, are left out; a set
-// with none left is a set.
+// parseKeySet parses a JWK Set (RFC 7517 section 5). Keys that cannot verify a token,
+// such as encryption keys or unknown kinds, are left out. A set without usable keys is
+// valid.
 func parseKeySet(data []byte) ([]publicKey, error) {
 	set, err := decodeObject(data)
 	if err != nil {
@@ -87,7 +87,7 @@ func parseKey(jwk map[string]any) (publicKey, error) {
 	case "OKP":
 		k.algs = []string{"EdDSA", "Ed25519"}
 		k.key, err = edKey(jwk)
-	default: // symmetric keys with them
+	default: // includes symmetric keys
 		return publicKey{}, errNoUse
 	}
 	if err != nil {
@@ -106,8 +106,8 @@ func parseKey(jwk map[string]any) (publicKey, error) {
 	return k, nil
 }
 
-// verifies tells whether a key is meant for signatures (RFC 7517 sections 4.2
-// and 4.3).
+// verifies reports whether a key is meant for signatures (RFC 7517 sections 4.2 and
+// 4.3).
 func verifies(jwk map[string]any) bool {
 	if use, ok := jwk["use"]; ok && use != "sig" {
 		return false
@@ -120,7 +120,7 @@ func verifies(jwk map[string]any) bool {
 	return slices.Contains(list, any("verify"))
 }
 
-// keyBytes reads a base64url member of a key.
+// keyBytes decodes a base64url member of a key.
 func keyBytes(jwk map[string]any, name string) ([]byte, error) {
 	s, _, err := member(jwk, name)
 	if err != nil {
@@ -173,7 +173,7 @@ func ecKey(jwk map[string]any) ([]string, *ecdsa.PublicKey, error) {
 		}
 		point = append(point, part...)
 	}
-	key, err := ecdsa.ParseUncompressedPublicKey(curve, point) // refuses what is not on the curve
+	key, err := ecdsa.ParseUncompressedPublicKey(curve, point) // refuses points off the curve
 	return []string{alg}, key, err
 }
 

@@ -13,61 +13,58 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// tokenBytes is the longest token that is looked at.
+// tokenBytes bounds the length of a token.
 const tokenBytes = 16 << 10
 
-// defaultCache is how many verdicts are kept.
+// defaultCache is how many decisions are cached.
 const defaultCache = 10000
 
 // Issuer is an authorization server whose signed tokens are accepted.
 type Issuer struct {
-	// Issuer is the iss of its tokens, compared byte for byte. It is an https
-	// URL, or http on this machine. It is the Issuer of the principals, so
-	// that a subject of two issuers is two principals.
+	// Issuer is the iss of its tokens, compared byte for byte. It is an https URL, or
+	// http on this machine. It is also the Issuer of the principals, so that a subject
+	// of two issuers is two principals.
 	Issuer string
-	// JWKS is where its keys are; empty to find them through the issuer's
-	// metadata (RFC 8414, OpenID Connect Discovery).
+	// JWKS is the address of its keys; empty to find them through the issuer's metadata
+	// (RFC 8414, OpenID Connect Discovery).
 	JWKS string
-	// Audiences are those that tokens may name to be accepted at every
-	// endpoint; see [JWTOptions.Resource] for one audience per endpoint.
+	// Audiences are accepted at every endpoint; see [JWTOptions.Resource] for one
+	// audience per endpoint.
 	Audiences []string
-	// Algorithms that its tokens may be signed with; empty for all of RS256,
-	// RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA (also
-	// named Ed25519).
+	// Algorithms are the accepted signature algorithms; empty for all of RS256, RS384,
+	// RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA (also named Ed25519).
 	Algorithms []string
-	// Claims make the identity.
+	// Claims map the claims to the identity.
 	Claims Claims
-	// Leeway is how far its clock may be from ours, in both directions; [Leeway]
-	// when zero.
+	// Leeway is how far the issuer's clock may differ from ours, in both directions;
+	// [Leeway] when zero.
 	Leeway time.Duration
-	// Cooldown is that of this issuer; [JWTOptions.Cooldown] when zero.
+	// Cooldown overrides [JWTOptions.Cooldown] unless it is zero.
 	Cooldown time.Duration
 }
 
-// JWTOptions are what a [JWT] is made of. Zero times and sizes are replaced by
-// the defaults.
+// JWTOptions configure a [JWT]. Zero times and sizes stand for the defaults.
 type JWTOptions struct {
-	// Issuers, at least one, none twice.
+	// Issuers must be at least one, without duplicates.
 	Issuers []Issuer
-	// Resource makes the identifier of an endpoint an audience that is accepted
-	// there and nowhere else; nil does not. An issuer needs it or Audiences.
+	// Resource makes the identifier of each endpoint an audience that is accepted only
+	// there; nil does not. An issuer needs this or Audiences.
 	Resource *Resource
-	// Cooldown is the shortest time between two fetches of an issuer's keys;
-	// 30 s. Refresh is the age at which they are fetched again before a token is
-	// verified with them; 10 min. Stale is the age at which they are no longer used,
-	// where that fails; 24 h.
+	// Cooldown is the shortest time between two fetches of an issuer's keys; 30 s. Keys
+	// older than Refresh are fetched again before a token is verified; 10 min. If that
+	// fails, they are used until they are older than Stale; 24 h.
 	Cooldown, Refresh, Stale time.Duration
-	// Cache is how many verified tokens are remembered, each until its end and
-	// 60 s at most; 10000.
+	// Cache is how many verified tokens are cached, each until its end and 60 s at
+	// most; 10000.
 	Cache int
-	// Transport sends the requests to issuers; nil for one with limits of its
-	// own. It must be safe for concurrent use.
+	// Transport sends the requests to issuers; nil for one with limits of its own. It
+	// must be safe for concurrent use.
 	Transport http.RoundTripper
 }
 
-// JWT authenticates tokens that are signed by known issuers (RFC 7519, RFC
-// 9068), as RFC 8725 and OAuth 2.1 section 5.2 say. The zero JWT, and a nil
-// one, refuse everyone. It is safe for concurrent use.
+// JWT authenticates tokens that known issuers have signed (RFC 7519, RFC 9068),
+// following RFC 8725 and OAuth 2.1 section 5.2. The zero JWT, and nil, refuse everyone.
+// It is safe for concurrent use.
 type JWT struct {
 	issuers map[string]*issuer // by iss
 	cache   tokenCache[*verified]
@@ -80,8 +77,8 @@ type issuer struct {
 	keys     *keySet
 }
 
-// NewJWT returns the authenticator. It asks nobody for anything; keys are
-// fetched when they are needed, or by [JWT.Prime]. Whoever makes one closes it.
+// NewJWT returns the authenticator. It sends no requests: keys are fetched when they
+// are needed, or by [JWT.Prime]. The caller must close it.
 func NewJWT(o JWTOptions) (*JWT, error) {
 	if len(o.Issuers) == 0 {
 		return nil, errors.New("signed tokens need at least one issuer")
@@ -135,7 +132,7 @@ func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
 		cooldown: cmp.Or(max(given.Cooldown, 0), max(o.Cooldown, 0), defaultCooldown),
 		refresh:  cmp.Or(max(o.Refresh, 0), defaultRefresh),
 		stale:    cmp.Or(max(o.Stale, 0), defaultStale),
-		flights:  newFlights[struct{}](1, lookupTime),
+		flights:  newCallGroup[struct{}](1, lookupTime),
 	}}, nil
 }
 
@@ -155,8 +152,8 @@ func (j *JWT) Authenticate(r *http.Request) (*gate.Identity, error) {
 	return g.Identity, err
 }
 
-// Identify returns whom the bearer token of a request was issued to. Errors are
-// those of package gate and [ErrUnavailable].
+// Identify returns the identity of a request's bearer token. Errors are those of
+// package gate and [ErrUnavailable].
 func (j *JWT) Identify(r *http.Request) (Grant, error) {
 	token, err := bearer(r)
 	if err != nil {
@@ -166,12 +163,12 @@ func (j *JWT) Identify(r *http.Request) (Grant, error) {
 	return g, err
 }
 
-// identify also tells whether the token is for this authenticator to judge: it
-// is a signed one, of an issuer that is known here. Nobody else is asked about
-// such a token, whatever the verdict.
+// identify also reports whether the token is this authenticator's: signed, and from a
+// known issuer. No other authenticator is asked about such a token, whatever the
+// decision.
 func (j *JWT) identify(r *http.Request, token string) (g Grant, mine bool, err error) {
 	if j == nil || len(j.issuers) == 0 {
-		return Grant{}, false, badf("no issuer is known")
+		return Grant{}, false, badCredentialf("no issuer is known")
 	}
 	key, now := keyOf(token), time.Now()
 	if v, ok := j.cache.get(key, now); ok {
@@ -182,23 +179,23 @@ func (j *JWT) identify(r *http.Request, token string) (g Grant, mine bool, err e
 	}
 	t, err := parseCompact(token)
 	if err != nil {
-		return Grant{}, false, badf("%v", err)
+		return Grant{}, false, badCredentialf("%v", err)
 	}
 	from, ok := j.issuers[t.issuer]
 	if !ok {
-		return Grant{}, false, badf("its issuer is not known")
+		return Grant{}, false, badCredentialf("its issuer is not known")
 	}
 	v, err := from.verify(r, t, key, now)
 	if err != nil {
 		return Grant{}, true, err
 	}
-	v.settle(now, from.Leeway)
+	v.setUntil(now, from.Leeway)
 	j.cache.put(key, v, v.until)
 	return v.grant(), true, nil
 }
 
-// verify checks a token. The signature comes last: a token that would be
-// refused anyway costs no key.
+// verify verifies a token. The signature comes last, so that a token that is refused
+// anyway needs no key.
 func (i *issuer) verify(r *http.Request, t *compactToken, key tokenKey, now time.Time) (*verified, error) {
 	if err := t.checkHeader(i.Algorithms); err != nil {
 		return nil, err
@@ -217,7 +214,7 @@ func (i *issuer) verify(r *http.Request, t *compactToken, key tokenKey, now time
 	}
 	id, err := i.Claims.identity(t.issuer, credentialOf("jwt", t.claims), key, t.claims)
 	if err != nil {
-		return nil, badf("%v", err)
+		return nil, badCredentialf("%v", err)
 	}
 	v := &verified{identity: id, expires: expires, audiences: audiences, bound: bound}
 	if err := i.audience.check(r, v); err != nil {
@@ -226,8 +223,8 @@ func (i *issuer) verify(r *http.Request, t *compactToken, key tokenKey, now time
 	return v, i.checkSignature(r.Context(), t)
 }
 
-// checkSignature verifies the token with the issuer's keys. One that does not fit
-// may be signed with a key that replaced those at hand, under the same name or none.
+// checkSignature verifies the signature with the issuer's keys. If none matches, the
+// keys may have been replaced, with the same key id or none, and are fetched again.
 func (i *issuer) checkSignature(ctx context.Context, t *compactToken) error {
 	keys, err := i.keys.find(ctx, t.alg, t.kid)
 	if err != nil {
@@ -239,10 +236,10 @@ func (i *issuer) checkSignature(ctx context.Context, t *compactToken) error {
 	if err := i.keys.renew(ctx); err != nil && t.kid == "" {
 		return err
 	}
-	if keys, _ := i.keys.known(t.alg, t.kid); t.signedBy(keys) {
+	if keys, _ := i.keys.cachedKeys(t.alg, t.kid); t.signedBy(keys) {
 		return nil
 	}
-	return badf("its signature is wrong")
+	return badCredentialf("its signature is wrong")
 }
 
 func (t *compactToken) signedBy(keys []publicKey) bool {
@@ -251,8 +248,7 @@ func (t *compactToken) signedBy(keys []publicKey) bool {
 	})
 }
 
-// credentialOf names a token in audit entries: by its id, where it has a
-// sensible one.
+// credentialOf names a token in audit entries: by its id, if it has a sensible one.
 func credentialOf(kind string, claims map[string]any) string {
 	if id, err := text("jti", claims["jti"]); err == nil && id != "" && len(id) <= 128 {
 		return kind + ":" + id
@@ -260,8 +256,8 @@ func credentialOf(kind string, claims map[string]any) string {
 	return kind
 }
 
-// Prime fetches the keys of all issuers that have none and returns the errors
-// of those where it fails, joined. Nothing depends on it being called.
+// Prime fetches the keys of all issuers without any, and returns the joined errors.
+// Calling it is optional.
 func (j *JWT) Prime(ctx context.Context) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(j.issuers)) {
@@ -273,8 +269,7 @@ func (j *JWT) Prime(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Status tells how it stands with the keys of each issuer, in the order of
-// their names. It does not wait.
+// Status returns the state of each issuer's keys, sorted by issuer. It does not wait.
 func (j *JWT) Status() []IssuerStatus {
 	var out []IssuerStatus
 	for _, name := range slices.Sorted(maps.Keys(j.issuers)) {
@@ -283,12 +278,11 @@ func (j *JWT) Status() []IssuerStatus {
 	return out
 }
 
-// Forget drops the verdicts about tokens; each is verified anew.
-func (j *JWT) Forget() { j.cache.forget() }
+// Forget clears the cached decisions; each token is verified again.
+func (j *JWT) Forget() { j.cache.clear() }
 
-// Close ends what is under way and waits for it, and drops the verdicts.
-// Tokens that need a key which is not at hand get [ErrUnavailable] from then
-// on.
+// Close ends requests under way, waits for them, and clears the cache. Tokens whose key
+// is not cached get [ErrUnavailable] from then on.
 func (j *JWT) Close() {
 	for _, i := range j.issuers {
 		i.keys.flights.close()

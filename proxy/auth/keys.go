@@ -14,13 +14,13 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// KeyIssuer is the issuer of identities that came with an API key.
+// KeyIssuer is the issuer of identities from API keys.
 const KeyIssuer = "toolgate:keys"
 
 // keyPrefix marks toolgate's keys, so that secret scanners find them.
 const keyPrefix = "tgk_"
 
-// Key is an API key as configured: whose it is and the SHA-256 of its text.
+// Key is an API key as configured: its owner and the SHA-256 of its text.
 type Key struct {
 	ID      string
 	SHA256  string // hexadecimal
@@ -28,7 +28,7 @@ type Key struct {
 	Tenant  string
 	Persona string
 	Groups  []string
-	Scopes  []string // that the key has where capabilities need scopes
+	Scopes  []string // granted where capabilities need scopes
 	Plan    string
 }
 
@@ -38,8 +38,8 @@ type Keys struct {
 	byHash map[[sha256.Size]byte]*gate.Identity
 }
 
-// NewKeys returns the authenticator for a set of keys. A key without a subject
-// has its id as subject.
+// NewKeys returns the authenticator for a set of keys. The id is the default for the
+// subject.
 func NewKeys(keys []Key) (*Keys, error) {
 	k := &Keys{byHash: make(map[[sha256.Size]byte]*gate.Identity, len(keys))}
 	for _, key := range keys {
@@ -71,8 +71,8 @@ func NewKeys(keys []Key) (*Keys, error) {
 	return k, nil
 }
 
-// Authenticate implements the proxy's Authenticator. A key is looked up by its
-// hash, so that the time it takes tells nothing about the keys there are.
+// Authenticate implements the proxy's Authenticator. It looks a key up by its hash, so
+// that the time it takes reveals nothing about existing keys.
 func (k *Keys) Authenticate(r *http.Request) (*gate.Identity, error) {
 	token, err := bearer(r)
 	if err != nil {
@@ -85,8 +85,8 @@ func (k *Keys) Authenticate(r *http.Request) (*gate.Identity, error) {
 	return id, nil
 }
 
-// Knows tells whether an identity is still that of a key: the same caller with
-// the same text.
+// Knows reports whether an identity still has its key: the same caller with the same
+// text.
 func (k *Keys) Knows(id *gate.Identity) bool {
 	for _, known := range k.byHash {
 		if known.Credential == id.Credential && known.Key() == id.Key() {
@@ -96,13 +96,13 @@ func (k *Keys) Knows(id *gate.Identity) bool {
 	return false
 }
 
-// Lookup returns the identity of a key's text, nil when there is none.
+// Lookup returns the identity for a key's text, nil when there is none.
 func (k *Keys) Lookup(text string) *gate.Identity {
 	return k.byHash[sha256.Sum256([]byte(text))]
 }
 
-// Generate returns the text of a new key, 32 random bytes, and its SHA-256 for
-// the configuration.
+// Generate returns the text of a new key of 32 random bytes, and its SHA-256 for the
+// configuration.
 func Generate() (text, sum string) {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails
@@ -111,7 +111,7 @@ func Generate() (text, sum string) {
 	return text, hex.EncodeToString(hash[:])
 }
 
-// Identities returns whom the keys stand for, sorted by credential.
+// Identities returns the identities of all keys, sorted by credential.
 func (k *Keys) Identities() []*gate.Identity {
 	all := slices.Collect(maps.Values(k.byHash))
 	slices.SortFunc(all, func(a, b *gate.Identity) int { return strings.Compare(a.Credential, b.Credential) })

@@ -9,51 +9,49 @@ import (
 	"time"
 )
 
-// Times of an issuer's keys where the options name none.
+// Default times of an issuer's keys.
 const (
 	defaultCooldown = 30 * time.Second
-	// defaultRefresh is the longest that a key which was withdrawn is taken for a good
-	// one, while the issuer can be asked.
+	// defaultRefresh is how long a withdrawn key is accepted at most, while the issuer
+	// can be reached.
 	defaultRefresh = 10 * time.Minute
-	// defaultStale is the longest that it is while the issuer cannot.
+	// defaultStale is how long at most while it cannot.
 	defaultStale = 24 * time.Hour
 
-	coldRetry    = 5 * time.Second  // pause before another try while there are no keys
+	coldRetry    = 5 * time.Second  // pause between tries while there are no keys
 	lookupTime   = 10 * time.Second // for metadata and keys together
-	metadataTime = time.Hour        // that an address from the metadata is used
-	kidMatches   = 4                // keys that one token is tried with
+	metadataTime = time.Hour        // how long an address from the metadata is used
+	kidMatches   = 4                // keys tried per token
 )
 
-// keySet is the keys of one issuer. They are fetched when the first token
-// comes, again after the refresh time, and when a token names a key that is not
-// known or does not fit its signature, which happens at most once per cooldown
-// whatever clients send. Beyond the refresh time whoever comes waits for the fetch;
-// shortly before it begins without anybody waiting. Only where it fails the last
-// keys serve, until they are stale.
+// keySet holds the keys of one issuer. They are fetched when the first token comes, and
+// again after the refresh time. They are also fetched when a token names an unknown key
+// or its signature does not match, but at most once per cooldown, whatever clients
+// send. After the refresh time, requests wait for the fetch; shortly before, it runs in
+// the background. If it fails, the last keys are used until they are stale.
 type keySet struct {
 	issuer, address          string // address is empty when it is found through the issuer
 	cooldown, refresh, stale time.Duration
 	fetch                    *fetcher
-	flights                  *flights[struct{}]
+	flights                  *callGroup[struct{}]
 
 	mu      sync.Mutex
 	keys    []publicKey
-	fetched time.Time // zero: never
+	fetched time.Time // zero for never
 	tried   time.Time
 	failure error // of the last try
 	found   string
 	foundAt time.Time
 }
 
-// find returns the keys that a token may have been signed with: those with its
-// key id, or, where it names none, those of its algorithm. It never returns
-// none without an error.
+// find returns the keys that may have signed a token: those with its key id or, if it
+// names none, those for its algorithm. Without an error there is at least one.
 func (s *keySet) find(ctx context.Context, alg, kid string) ([]publicKey, error) {
-	found, age := s.known(alg, kid)
+	found, age := s.cachedKeys(alg, kid)
 	switch {
 	case len(found) > 0 && age < s.refresh:
 		if age >= s.refresh-s.refresh/5 {
-			s.start() // nobody waits for news yet
+			s.start() // nobody has to wait yet
 		}
 		return found, nil
 	case len(found) > 0:
@@ -69,14 +67,14 @@ func (s *keySet) find(ctx context.Context, alg, kid string) ([]publicKey, error)
 			return nil, err
 		}
 	}
-	if found, _ = s.known(alg, kid); len(found) > 0 {
+	if found, _ = s.cachedKeys(alg, kid); len(found) > 0 {
 		return found, nil
 	}
-	return nil, badf("its key is not one of the issuer's")
+	return nil, badCredentialf("its key is not one of the issuer's")
 }
 
-// known returns the matching keys at hand and how old they are.
-func (s *keySet) known(alg, kid string) (found []publicKey, age time.Duration) {
+// cachedKeys returns the matching cached keys and their age.
+func (s *keySet) cachedKeys(alg, kid string) (found []publicKey, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	age = time.Since(s.fetched)
@@ -91,11 +89,11 @@ func (s *keySet) known(alg, kid string) (found []publicKey, age time.Duration) {
 	return found, age
 }
 
-// renew has the keys fetched unless that was tried a moment ago. Without an
-// error the keys at hand are as new as may be.
+// renew fetches the keys unless that was tried a moment ago. Without an error the
+// cached keys are as new as possible.
 func (s *keySet) renew(ctx context.Context) error {
 	_, err := s.start().wait(ctx)
-	if !errors.Is(err, errCooling) {
+	if !errors.Is(err, errCooldown) {
 		return err
 	}
 	s.mu.Lock()
@@ -103,15 +101,15 @@ func (s *keySet) renew(ctx context.Context) error {
 	return s.failure
 }
 
-var errCooling = errors.New("the cooldown is not over")
+var errCooldown = errors.New("the cooldown is not over")
 
-// start begins to fetch or joins whoever does. Within the cooldown the flight ends at
-// once, with errCooling.
-func (s *keySet) start() flight[struct{}] {
-	return s.flights.start("", s.mayTry, s.load)
+// start begins a fetch or joins the one under way. Within the cooldown it fails with
+// errCooldown.
+func (s *keySet) start() sharedCall[struct{}] {
+	return s.flights.start("", s.checkCooldown, s.load)
 }
 
-func (s *keySet) mayTry() error {
+func (s *keySet) checkCooldown() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pause := s.cooldown
@@ -120,14 +118,14 @@ func (s *keySet) mayTry() error {
 	}
 	now := time.Now()
 	if !s.tried.IsZero() && now.Sub(s.tried) < pause {
-		return errCooling
+		return errCooldown
 	}
 	s.tried = now
 	return nil
 }
 
-// load fetches the keys. What the issuer publishes replaces what it published
-// before, down to nothing: a key that is gone was withdrawn.
+// load fetches the keys. They replace the previous ones, even if there are none: a key
+// that is gone was withdrawn.
 func (s *keySet) load(ctx context.Context) (struct{}, error) {
 	keys, err := s.fetchKeys(ctx)
 	s.mu.Lock()
@@ -142,7 +140,7 @@ func (s *keySet) load(ctx context.Context) (struct{}, error) {
 }
 
 func (s *keySet) fetchKeys(ctx context.Context) ([]publicKey, error) {
-	from, err := s.where(ctx)
+	from, err := s.keyAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +155,8 @@ func (s *keySet) fetchKeys(ctx context.Context) ([]publicKey, error) {
 	return keys, nil
 }
 
-// where returns the address of the keys.
-func (s *keySet) where(ctx context.Context) (string, error) {
+// keyAddress returns the address of the keys.
+func (s *keySet) keyAddress(ctx context.Context) (string, error) {
 	if s.address != "" {
 		return s.address, nil
 	}
@@ -178,12 +176,12 @@ func (s *keySet) where(ctx context.Context) (string, error) {
 	return found, nil
 }
 
-// IssuerStatus tells how it stands with the keys of an issuer.
+// IssuerStatus is the state of an issuer's keys.
 type IssuerStatus struct {
 	Issuer  string
 	Keys    int       // usable ones
-	Fetched time.Time // zero: never
-	Err     error     // of the last try; nil when it worked or there was none
+	Fetched time.Time // zero for never
+	Err     error     // of the last try; nil if it worked or there was none
 }
 
 func (s *keySet) status() IssuerStatus {

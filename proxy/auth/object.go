@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// objectDepth bounds the nesting of what authorization servers write.
+// objectDepth bounds the nesting of documents from authorization servers.
 const objectDepth = 16
 
-// decodeObject reads a JSON object strictly: valid UTF-8, no member twice at
-// any depth (RFC 7519 section 4), nothing behind it, bounded nesting. Names
-// keep their case and numbers are json.Number, so that what is checked is what
-// was signed.
+// decodeObject parses a JSON object strictly: valid UTF-8, no duplicate member at any
+// depth (RFC 7519 section 4), nothing after it, bounded nesting. Names are
+// case-sensitive and numbers are json.Number, so that what is checked is what was
+// signed.
 func decodeObject(data []byte) (map[string]any, error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return nil, errors.New("it is not JSON in UTF-8")
@@ -92,7 +92,7 @@ func decodeItems(dec *json.Decoder, depth int) ([]any, error) {
 	return list, nil
 }
 
-// member returns a member that must be a string where it is there.
+// member returns an optional member that must be a string.
 func member(object map[string]any, name string) (value string, ok bool, err error) {
 	v, ok := object[name]
 	if !ok {

@@ -7,18 +7,17 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// ErrUnavailable is returned when whoever vouches for callers cannot be asked:
-// neither the caller nor the token is at fault. It is answered with HTTP 503.
-// A request is never served because of it.
+// ErrUnavailable means that an authorization server cannot be asked: neither the caller
+// nor the token is at fault. The response is HTTP 503. Such a request is never served.
 var ErrUnavailable = errors.New("the caller cannot be verified at the moment")
 
-// badf is [gate.ErrBadCredential] with the reason, for the log. A reason never
-// holds the token or a claim that was not checked.
-func badf(format string, args ...any) error {
+// badCredentialf returns [gate.ErrBadCredential] with the reason, for the log. A reason
+// never holds the token or an unverified claim.
+func badCredentialf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", gate.ErrBadCredential, fmt.Sprintf(format, args...))
 }
 
-// unavailable is [ErrUnavailable] with its cause.
+// unavailable returns [ErrUnavailable] with its cause.
 func unavailable(cause error) error {
 	if errors.Is(cause, ErrUnavailable) {
 		return cause

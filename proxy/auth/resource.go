@@ -9,42 +9,39 @@ import (
 	"strings"
 )
 
-// wellKnownResource is where protected resource metadata is (RFC 9728 section
-// 3).
+// wellKnownResource is the path of protected resource metadata (RFC 9728 section 3).
 const wellKnownResource = "/.well-known/oauth-protected-resource"
 
-// ResourceOptions are what a [Resource] is made of.
+// ResourceOptions configure a [Resource].
 type ResourceOptions struct {
 	// PublicURL is where clients reach the gateway, without the endpoint:
-	// "https://gw.example" or "https://example.com/tools". It is https, or http
-	// on this machine.
+	// "https://gw.example" or "https://example.com/tools". It is https, or http on this
+	// machine.
 	PublicURL string
-	// AuthorizationServers are the issuers that tokens come from, at least one.
+	// AuthorizationServers are the issuers of tokens, at least one.
 	AuthorizationServers []string
-	// Scopes are the ones that a client should begin with: those of the
-	// challenge to a request without a good token. Few are better than all.
+	// Scopes are those that a client should begin with: the challenge for a request
+	// without a valid token names them. Fewer are better.
 	Scopes []string
-	// ScopesSupported are those of the metadata; Scopes when nil.
+	// ScopesSupported are listed in the metadata; Scopes when nil.
 	ScopesSupported []string
 	// Name is shown to people; empty for none.
 	Name string
-	// Endpoints are the paths of endpoints below the public URL, where a last
-	// segment * stands for any one segment; the first is the main endpoint.
-	// {"/mcp", "/sse", "/mcp/s/*", "/mcp/c/*"} when nil. Whether there is
-	// something behind a path does not matter and is not told.
+	// Endpoints are the paths of endpoints below the public URL. A last segment *
+	// stands for any one segment. The first is the main endpoint. {"/mcp", "/sse",
+	// "/mcp/s/*", "/mcp/c/*"} when nil. Whether something exists at a path does not
+	// matter and is not revealed.
 	Endpoints []string
-	// Aliases are paths that belong to an endpoint; {"/message": "/sse"} when
-	// nil.
+	// Aliases are paths that belong to an endpoint; {"/message": "/sse"} when nil.
 	Aliases map[string]string
 }
 
-// Resource is the gateway as an OAuth 2.1 protected resource: each endpoint is
-// one, with an identifier and metadata of its own (RFC 9728). All of it comes
-// from the configuration; no header of a request changes anything. A nil
-// Resource has no endpoint, and its challenges lead nowhere. It is safe for
-// concurrent use.
+// Resource is the gateway as an OAuth 2.1 protected resource. Each endpoint is a
+// resource with its own identifier and metadata (RFC 9728). All of it comes from the
+// configuration, never from the headers of a request. A nil Resource has no endpoint,
+// and its challenges lead nowhere. It is safe for concurrent use.
 type Resource struct {
-	base      string // the public URL without a slash at its end
+	base      string // the public URL without a trailing slash
 	basePath  string // of the public URL
 	origin    string
 	endpoints []string
@@ -124,8 +121,8 @@ func withoutOffline(scopes []string) []string {
 	return slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s == offlineAccess })
 }
 
-// endpoint returns the endpoint that a path is one of, or belongs to; empty for
-// none. Nothing is cleaned: there is one spelling of each.
+// endpoint returns the endpoint that a path is, or belongs to; empty for none. Paths
+// are not cleaned: each has one spelling.
 func (x *Resource) endpoint(path string) string {
 	if x == nil {
 		return ""
@@ -145,8 +142,8 @@ func (x *Resource) endpoint(path string) string {
 	return ""
 }
 
-// segment tells whether s is one segment of a path in its written form (RFC
-// 3986 section 3.3), and none of those that a client would resolve.
+// segment reports whether s is one escaped path segment (RFC 3986 section 3.3), and
+// none that a client would resolve.
 func segment(s string) bool {
 	if s == "" || s == "." || s == ".." || len(s) > 256 {
 		return false
@@ -161,8 +158,7 @@ func segment(s string) bool {
 	return true
 }
 
-// identifier returns the resource identifier of the endpoint that a request is
-// for.
+// identifier returns the resource identifier of a request's endpoint.
 func (x *Resource) identifier(r *http.Request) (string, bool) {
 	if x == nil {
 		return "", false
@@ -171,9 +167,9 @@ func (x *Resource) identifier(r *http.Request) (string, bool) {
 	return x.base + path, path != ""
 }
 
-// Identifiers returns the resource identifier of an endpoint's path, such as
-// "/mcp", and the URL of its metadata. A path that is no endpoint's has those
-// of the main one.
+// Identifiers returns the resource identifier of an endpoint's path, such as "/mcp",
+// and the URL of its metadata. For any other path it returns those of the main
+// endpoint.
 func (x *Resource) Identifiers(path string) (resource, metadata string) {
 	if path = x.endpoint(path); path == "" {
 		path = x.endpoints[0]
@@ -181,8 +177,8 @@ func (x *Resource) Identifiers(path string) (resource, metadata string) {
 	return x.base + path, x.origin + wellKnownResource + x.basePath + path
 }
 
-// Serves tells whether a path is that of metadata, which [Resource.ServeHTTP]
-// then answers: /.well-known/oauth-protected-resource and what is below it.
+// Serves reports whether a path is that of metadata, which [Resource.ServeHTTP] serves:
+// /.well-known/oauth-protected-resource and everything below it.
 func (x *Resource) Serves(path string) bool {
 	return x != nil && (path == wellKnownResource || strings.HasPrefix(path, wellKnownResource+"/"))
 }
@@ -196,11 +192,11 @@ type metadata struct {
 	ResourceName         string   `json:"resource_name,omitempty"`
 }
 
-// ServeHTTP answers a request for metadata, without authentication and to pages
-// of every origin: it is public. The document at the root is that of the main
-// endpoint (MCP 2026-07-28 authorization server discovery).
+// ServeHTTP serves metadata, without authentication and to pages of every origin,
+// because it is public. The document at the root is that of the main endpoint (MCP
+// 2026-07-28 authorization server discovery).
 func (x *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := x.described(r.URL.EscapedPath())
+	path := x.metadataEndpoint(r.URL.EscapedPath())
 	if path == "" {
 		http.Error(w, "there is no metadata at this path", http.StatusNotFound)
 		return
@@ -232,9 +228,9 @@ func (x *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// described returns the endpoint that a metadata path is about; empty for none.
-// The path of the public URL is a part of it (RFC 9728 section 3.1).
-func (x *Resource) described(path string) string {
+// metadataEndpoint returns the endpoint that a metadata path is about; empty for none.
+// The path includes the path of the public URL (RFC 9728 section 3.1).
+func (x *Resource) metadataEndpoint(path string) string {
 	if x == nil {
 		return ""
 	}

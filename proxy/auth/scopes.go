@@ -9,35 +9,34 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// offlineAccess asks for refresh tokens, which no resource needs (MCP
-// 2026-07-28 authorization, Refresh Tokens).
+// offlineAccess requests refresh tokens, which no resource needs (MCP 2026-07-28
+// authorization, Refresh Tokens).
 const offlineAccess = "offline_access"
 
-// ScopeRule asks for scopes to use what it matches.
+// ScopeRule requires scopes for the names that it matches.
 type ScopeRule struct {
 	// Match is a [gate.Glob] of exposed names and URIs.
 	Match string
-	// Scopes are all needed.
+	// Scopes are all required.
 	Scopes []string
 }
 
-// ScopeOptions are what [Scopes] are made of.
+// ScopeOptions configure [Scopes].
 type ScopeOptions struct {
-	// Rules add up: a capability needs the scopes of all that match it.
+	// Rules add up: a capability requires the scopes of all rules that match it.
 	Rules []ScopeRule
-	// Hierarchy names the scopes that a scope implies, and they imply theirs:
-	// {admin: [write, read]}.
+	// Hierarchy lists the scopes that a scope implies, transitively: {admin: [write,
+	// read]}.
 	Hierarchy map[string][]string
 }
 
-// Scopes tells which scopes a capability needs. It narrows what the gate allows
-// and widens nothing. It is safe for concurrent use. The zero Scopes, and a nil
-// one, refuse everyone; where no scope is needed at all there is one without
-// rules.
+// Scopes knows which scopes a capability requires. They only narrow what the gate
+// allows. It is safe for concurrent use. The zero Scopes, and nil, refuse everyone; use
+// one without rules where no scopes are required.
 type Scopes struct {
 	made    bool
 	rules   []ScopeRule
-	implied map[string][]string // by a scope, directly or not
+	implied map[string][]string // by a scope, directly or transitively
 }
 
 // NewScopes returns the rules.
@@ -77,8 +76,8 @@ func checkScopes(scopes ...string) error {
 	return nil
 }
 
-// implied adds what a scope implies. What is there already is not followed
-// again, so that a circle ends.
+// implied adds what a scope implies. Scopes in into are not followed again, so that a
+// cycle ends.
 func implied(hierarchy map[string][]string, scope string, into []string) []string {
 	for _, narrow := range hierarchy[scope] {
 		if !slices.Contains(into, narrow) {
@@ -88,8 +87,8 @@ func implied(hierarchy map[string][]string, scope string, into []string) []strin
 	return into
 }
 
-// Needed returns the scopes that a capability needs under any of its names,
-// sorted; nil for none.
+// Needed returns the scopes that a capability requires under any of its names, sorted;
+// nil for none.
 func (s *Scopes) Needed(names gate.Names) []string {
 	if s == nil {
 		return nil
@@ -104,8 +103,8 @@ func (s *Scopes) Needed(names gate.Names) []string {
 	return slices.Compact(needed)
 }
 
-// Lacks returns the needed scopes that an identity has neither itself nor by a
-// broader one, sorted; nil for none.
+// Lacks returns the required scopes that an identity has neither directly nor through a
+// broader scope, sorted; nil for none.
 func (s *Scopes) Lacks(id *gate.Identity, names gate.Names) []string {
 	var lacks []string
 	for _, needed := range s.Needed(names) {
@@ -125,10 +124,9 @@ func (s *Scopes) has(id *gate.Identity, needed string) bool {
 	})
 }
 
-// Check returns nil where an identity has the scopes that a capability needs,
-// else a [*ScopeError]. It is asked about what the caller may view, and only
-// then: the error names the scopes of a capability and so tells that there is
-// one.
+// Check returns nil when an identity has the scopes that a capability requires, else a
+// [*ScopeError]. Only call it for something that the caller may view: the error names
+// the scopes and so reveals the capability.
 func (s *Scopes) Check(id *gate.Identity, names gate.Names) error {
 	if s == nil || !s.made || id == nil {
 		return unavailable(errors.New("no rules for scopes are loaded"))
@@ -140,8 +138,8 @@ func (s *Scopes) Check(id *gate.Identity, names gate.Names) error {
 	return &ScopeError{Lacks: lacks, Needed: s.Needed(names), Granted: slices.Clone(id.Scopes)}
 }
 
-// Unmatched returns the patterns of rules that match none of some capabilities,
-// which protect nothing and are likely misspelled.
+// Unmatched returns the patterns of rules that match none of these names. They protect
+// nothing and are probably misspelled.
 func (s *Scopes) Unmatched(names []gate.Names) []string {
 	if s == nil {
 		return nil
@@ -155,22 +153,22 @@ func (s *Scopes) Unmatched(names []gate.Names) []string {
 	return out
 }
 
-// ScopeError is a valid token without all the scopes that a capability needs.
-// It is answered with HTTP 403 and a challenge (RFC 6750 section 3.1).
+// ScopeError means that a valid token lacks scopes that a capability requires. The
+// response is HTTP 403 with a challenge (RFC 6750 section 3.1).
 type ScopeError struct {
-	Lacks   []string // what is missing
-	Needed  []string // what the capability needs in all
-	Granted []string // what the token has
+	Lacks   []string // missing scopes
+	Needed  []string // all required scopes
+	Granted []string // scopes of the token
 }
 
 func (e *ScopeError) Error() string {
 	return "the token lacks the scope " + strings.Join(e.Lacks, " ")
 }
 
-// union returns what a client has to ask for so that it loses nothing: all that
-// is needed, then what the token has besides. Where that would not fit a header
-// it is what is needed alone.
-func (e *ScopeError) union() []string {
+// requested returns the scopes that a client should request: all required ones, and
+// those of the token, so that it loses nothing. If they do not fit a header, it returns
+// only the required ones.
+func (e *ScopeError) requested() []string {
 	all := slices.Clone(e.Needed)
 	for _, scope := range e.Granted {
 		if scope != offlineAccess && scopeToken(scope) && !slices.Contains(all, scope) {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// compactToken is a signed token as it came (RFC 7515 section 3.1). Nothing in
-// it is true before the signature is verified.
+// compactToken is a parsed signed token (RFC 7515 section 3.1). Nothing in it is
+// trusted before the signature is verified.
 type compactToken struct {
 	header, claims map[string]any
-	signed         string // what the signature is over
+	signed         string // the signed text
 	signature      []byte
 
 	alg, kid, issuer string
@@ -21,12 +21,12 @@ type compactToken struct {
 
 var errNoJWT = errors.New("it is not a signed token")
 
-// parseCompact takes a token apart, strictly: three parts, each base64url
-// without padding, spare bits or line breaks; two JSON objects.
+// parseCompact parses a token strictly: three parts, each base64url without padding,
+// spare bits or line breaks; two JSON objects.
 func parseCompact(token string) (*compactToken, error) {
 	header, rest, _ := strings.Cut(token, ".")
 	claims, signature, ok := strings.Cut(rest, ".")
-	if !ok || strings.Contains(signature, ".") { // five parts are an encrypted token
+	if !ok || strings.Contains(signature, ".") { // five parts would be an encrypted token
 		return nil, errNoJWT
 	}
 	t := &compactToken{signed: token[:len(header)+1+len(claims)]}
@@ -61,46 +61,45 @@ func decodePart(part string) (map[string]any, error) {
 }
 
 func decodeBase64(s string) ([]byte, error) {
-	if s == "" || strings.ContainsAny(s, "\r\n") { // which the decoder would skip
+	if s == "" || strings.ContainsAny(s, "\r\n") { // the decoder would skip line breaks
 		return nil, errNoJWT
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }
 
-// types are the media types of tokens for a resource (RFC 7519 section 5.1, RFC
-// 9068 section 2.1). A token of another type was made for something else
-// (RFC 8725 section 3.11).
+// types are the media types of access tokens (RFC 7519 section 5.1, RFC 9068 section
+// 2.1). A token of another type is for another purpose (RFC 8725 section 3.11).
 var types = []string{"jwt", "at+jwt", "application/jwt", "application/at+jwt"}
 
-// checkHeader refuses what is not plainly signed. Keys that a header brings
-// along (jwk, jku, x5c, x5u) are not looked at.
+// checkHeader refuses anything but a plain signature. Keys in the header (jwk, jku,
+// x5c, x5u) are ignored.
 func (t *compactToken) checkHeader(algs []string) error {
 	if !slices.Contains(algs, t.alg) || methods[t.alg] == nil {
-		return badf("its algorithm is not accepted")
+		return badCredentialf("its algorithm is not accepted")
 	}
 	for _, name := range []string{"crit", "enc", "zip"} {
 		if _, ok := t.header[name]; ok {
-			return badf("its header has %q", name)
+			return badCredentialf("its header has %q", name)
 		}
 	}
 	typ, ok, err := member(t.header, "typ")
 	if err != nil || ok && !slices.Contains(types, lowerASCII(typ)) {
-		return badf("it is not an access token by its type")
+		return badCredentialf("it is not an access token by its type")
 	}
 	return nil
 }
 
-// checkTimes checks exp, nbf and iat (RFC 7519 section 4.1) and returns exp,
-// zero when there is none and none is required.
+// checkTimes checks exp, nbf and iat (RFC 7519 section 4.1) and returns exp, zero when
+// there is none and none is required.
 func checkTimes(claims map[string]any, now time.Time, leeway time.Duration, required bool) (expires time.Time, err error) {
 	exp, ok, err := dateClaim(claims, "exp")
 	switch {
 	case err != nil:
 		return time.Time{}, err
 	case !ok && required:
-		return time.Time{}, badf("it has no exp")
+		return time.Time{}, badCredentialf("it has no exp")
 	case ok && !now.Before(exp.Add(leeway)):
-		return time.Time{}, badf("it has expired")
+		return time.Time{}, badCredentialf("it has expired")
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		at, ok, err := dateClaim(claims, name)
@@ -108,13 +107,13 @@ func checkTimes(claims map[string]any, now time.Time, leeway time.Duration, requ
 		case err != nil:
 			return time.Time{}, err
 		case ok && at.After(now.Add(leeway)):
-			return time.Time{}, badf("its %s is in the future", name)
+			return time.Time{}, badCredentialf("its %s is in the future", name)
 		}
 	}
 	return exp, nil
 }
 
-// lastDate is the end of the year 9999, behind which times do not add up.
+// lastDate is the end of the year 9999; later times overflow.
 const lastDate = 253402300799
 
 // dateClaim reads a NumericDate, which may have a fraction.
@@ -125,17 +124,16 @@ func dateClaim(claims map[string]any, name string) (at time.Time, ok bool, err e
 	}
 	number, isNumber := v.(json.Number)
 	if !isNumber {
-		return time.Time{}, false, badf("its %s is not a number", name)
+		return time.Time{}, false, badCredentialf("its %s is not a number", name)
 	}
 	seconds, err := number.Float64()
 	if err != nil || seconds < 0 || seconds > lastDate {
-		return time.Time{}, false, badf("its %s is not a date", name)
+		return time.Time{}, false, badCredentialf("its %s is not a date", name)
 	}
 	return time.Unix(int64(seconds), int64((seconds-float64(int64(seconds)))*1e9)), true, nil
 }
 
-// audienceClaim reads aud, a string or strings, in the form in which audiences
-// are compared.
+// audienceClaim reads aud, one string or several, in canonical form.
 func audienceClaim(claims map[string]any) ([]string, error) {
 	switch v := claims["aud"].(type) {
 	case string:
@@ -143,10 +141,10 @@ func audienceClaim(claims map[string]any) ([]string, error) {
 	case []any:
 		list, err := texts("aud", v)
 		if err != nil {
-			return nil, badf("%v", err)
+			return nil, badCredentialf("%v", err)
 		}
 		return canonicalAudiences(list), nil
 	default:
-		return nil, badf("it names no audience")
+		return nil, badCredentialf("it names no audience")
 	}
 }

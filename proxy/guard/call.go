@@ -15,26 +15,25 @@ import (
 )
 
 const (
-	// retryLeast and retryMost bound the pause before a repetition.
-	retryLeast, retryMost = 100 * time.Millisecond, 2 * time.Second
-	// retryTime is how long after its beginning a call is still repeated.
-	retryTime = 10 * time.Second
-	// retryShare is what each call adds to the repetitions that a backend may get,
-	// retryBurst how many of them can be saved up.
+	// retryMinPause and retryMaxPause bound the pause before a retry.
+	retryMinPause, retryMaxPause = 100 * time.Millisecond, 2 * time.Second
+	// retryWindow is how long after its beginning a call is still retried.
+	retryWindow = 10 * time.Second
+	// retryShare is how many retries each call earns its backend, retryBurst how many
+	// can be saved up.
 	retryShare, retryBurst = 0.1, 10
-	// awayTime is for how long after the loss of a backend calls wait for its
-	// return.
-	awayTime = 5 * time.Second
-	// longestHold bounds how long a backend may ask to be left alone.
-	longestHold = 2 * time.Minute
-	// maxHolds is how many capabilities of a backend may have asked for that.
-	maxHolds = 1024
-	// maxReason is how many bytes are kept of what a failure says.
+	// reconnectWait is how long after the loss of a backend calls wait for its return.
+	reconnectWait = 5 * time.Second
+	// maxRetryAfter bounds how long a backend can postpone calls.
+	maxRetryAfter = 2 * time.Minute
+	// maxPostponed is how many capabilities of a backend can be postponed.
+	maxPostponed = 1024
+	// maxReason bounds the stored text of a failure, in bytes.
 	maxReason = 256
 )
 
-// retryBudget keeps the repetitions of a backend a small share of its calls, so
-// that they do not make a bad time worse.
+// retryBudget limits the retries of a backend to a small share of its calls, so that
+// retries do not make an outage worse.
 type retryBudget struct {
 	mu     sync.Mutex
 	tokens float64
@@ -46,7 +45,7 @@ func (b *retryBudget) earn() {
 	b.tokens = min(b.tokens+retryShare, retryBurst)
 }
 
-// spend tells whether one more repetition fits.
+// spend reports whether one more retry is allowed, and counts it.
 func (b *retryBudget) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,80 +56,80 @@ func (b *retryBudget) spend() bool {
 	return true
 }
 
-// Permit lets one request through a guard. It is taken by the request, or given
-// back, once.
+// Permit lets one request through a guard. The request takes it, or GiveBack returns
+// it.
 type Permit struct {
 	guard      *Guard
 	what       capability
 	began      time.Time
-	whole, own ticket
+	whole, own circuitPermit
 	taken      atomic.Bool
 }
 
-// Enter asks every breaker that a request for a capability, by its name at the backend,
-// has to pass, before it is charged: what a breaker refuses costs nothing. The permit
-// belongs into [mcp.Call.Pass]. The error is a [*refusal.Error].
+// Enter asks the breakers of a capability for a permit, by its name at the backend.
+// Call it before the call is charged: what a breaker refuses costs nothing. The permit
+// belongs into [mcp.Call.Permit]. The error is a [*refusal.Error].
 func (g *Guard) Enter(kind mcp.Kind, key string) (*Permit, error) {
 	return g.enter(capability{kind, key})
 }
 
-// Peek returns the refusal that [Guard.Enter] would, and changes nothing.
+// Peek returns the refusal that [Guard.Enter] would, without taking a permit.
 func (g *Guard) Peek(kind mcp.Kind, key string) error {
 	return g.peek(capability{kind, key})
 }
 
 func (g *Guard) enter(what capability) (*Permit, error) {
 	now := time.Now()
-	if held := g.heldFor(what, now); held > 0 {
-		return nil, g.busy(held)
+	if held := g.postponedFor(what, now); held > 0 {
+		return nil, g.retryLater(held)
 	}
 	p := &Permit{guard: g, what: what, began: now}
 	var wait time.Duration
 	if p.whole, wait = g.whole.enter(now); wait > 0 {
-		return nil, g.broken("", wait)
+		return nil, g.breakerOpen("", wait)
 	}
 	if own := g.own(what); own != nil {
 		if p.own, wait = own.enter(now); wait > 0 {
-			p.whole.end(tellsNothing, now)
-			return nil, g.broken(what.key, wait)
+			p.whole.end(ignored, now)
+			return nil, g.breakerOpen(what.key, wait)
 		}
 	}
 	return p, nil
 }
 
-// peek returns the refusal that enter would, and changes nothing.
+// peek returns the refusal that enter would, without taking a permit.
 func (g *Guard) peek(what capability) error {
 	now := time.Now()
-	if held := g.heldFor(what, now); held > 0 {
-		return g.busy(held)
+	if held := g.postponedFor(what, now); held > 0 {
+		return g.retryLater(held)
 	}
 	if wait := g.whole.refusesFor(now); wait > 0 {
-		return g.broken("", wait)
+		return g.breakerOpen("", wait)
 	}
 	if own := g.own(what); own != nil {
 		if wait := own.refusesFor(now); wait > 0 {
-			return g.broken(what.key, wait)
+			return g.breakerOpen(what.key, wait)
 		}
 	}
 	return nil
 }
 
-// Trial tells whether a breaker that is half-open lets the request through.
+// Trial reports whether the request is a trial of a half-open breaker.
 func (p *Permit) Trial() bool { return p.whole.trial || p.own.trial }
 
-// GiveBack ends a permit that no request has taken. It may be called after every
-// request.
+// GiveBack returns a permit that no request has taken. It does nothing after a request,
+// so it may always be called.
 func (p *Permit) GiveBack() {
 	if p.taken.CompareAndSwap(false, true) {
 		p.end(neutral, nil)
 	}
 }
 
-// end tells the breakers how a request ended. A fault that may be of the one
-// capability counts for the whole backend only while nothing else of it answers.
+// end tells the breakers how a request ended. A suspect outcome counts for the whole
+// backend only while nothing else of it is answered.
 func (p *Permit) end(v verdict, err error) {
 	g, now := p.guard, time.Now()
-	whole, own := tellsNothing, tellsNothing
+	whole, own := ignored, ignored
 	switch v {
 	case healthy:
 		whole, own = succeeded, succeeded
@@ -139,8 +138,8 @@ func (p *Permit) end(v verdict, err error) {
 		whole, own = failed, failed
 	case suspect:
 		own = failed
-		since := p.began // of a silence
-		if err == nil {  // an error came at once
+		since := p.began // start of the silence
+		if err == nil {  // an error response came at once
 			since = now.Add(-breakerWindow)
 		}
 		if !g.othersAnswered(p.what, since) {
@@ -179,8 +178,8 @@ func (g *Guard) noteAnswer(what capability, now time.Time) {
 	g.answered[0].at = now
 }
 
-// othersAnswered tells whether something else of the backend has been answered
-// since a moment.
+// othersAnswered reports whether another capability of the backend was answered since a
+// moment.
 func (g *Guard) othersAnswered(than capability, since time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,25 +190,25 @@ func (g *Guard) othersAnswered(than capability, since time.Time) bool {
 	return latest.at.After(since)
 }
 
-// hold leaves a capability alone for as long as its backend asks for.
-func (g *Guard) hold(what capability, d time.Duration) {
+// postpone refuses calls of a capability for as long as its backend asks for.
+func (g *Guard) postpone(what capability, d time.Duration) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.holds) >= maxHolds {
+	if len(g.holds) >= maxPostponed {
 		for one, until := range g.holds {
 			if !until.After(now) {
 				delete(g.holds, one)
 			}
 		}
 	}
-	if len(g.holds) < maxHolds {
-		g.holds[what] = now.Add(min(d, longestHold))
+	if len(g.holds) < maxPostponed {
+		g.holds[what] = now.Add(min(d, maxRetryAfter))
 	}
 }
 
-// heldFor tells how long a capability is still left alone.
-func (g *Guard) heldFor(what capability, now time.Time) time.Duration {
+// postponedFor returns how long a capability is still postponed.
+func (g *Guard) postponedFor(what capability, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	until, held := g.holds[what]
@@ -219,12 +218,12 @@ func (g *Guard) heldFor(what capability, now time.Time) time.Duration {
 	return max(0, until.Sub(now))
 }
 
-// Call implements [Backend]. It makes a request, and makes it again where that
-// is safe: what never reached the backend, and what may run twice. Nobody else makes
-// a request again. All of it is one call, within one deadline. A refusal of a breaker
-// is a [*refusal.Error] that wraps a [mcp.Failure]: nothing was delivered.
+// Call implements [Backend]. It sends a request, and retries it where that is safe:
+// when it never reached the backend, or may run twice. Nobody else retries requests.
+// All attempts share one deadline. A refusal by a breaker is a [*refusal.Error] that
+// wraps a [mcp.Failure]: nothing was delivered.
 func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
-	if call.Method == mcp.MethodTaskCancel || call.Method == mcp.MethodUnsubscribe { // which end something
+	if call.Method == mcp.MethodTaskCancel || call.Method == mcp.MethodUnsubscribe { // they end something
 		answer, err := g.backend.Call(ctx, call)
 		if failure, ok := errors.AsType[*mcp.Failure](err); ok && failure.Renewed {
 			return g.backend.Call(ctx, call)
@@ -245,20 +244,20 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			return answer, err
 		}
 		if delivered = delivered || failure.Delivered; delivered && !failure.Delivered {
-			whole := *failure // of all that was made
+			whole := *failure // of all attempts
 			whole.Delivered, whole.Err = true, err
 			err = &whole
 		}
-		if failure.RetryAfter > retryMost {
-			g.hold(what, failure.RetryAfter)
+		if failure.RetryAfter > retryMaxPause {
+			g.postpone(what, failure.RetryAfter)
 		}
 		pause := max(jitter(repetition), failure.RetryAfter)
 		again := g.repeatable(failure) && (!failure.Delivered || g.idempotent(set, call))
-		if failure.Renewed { // once: what stands in the way again is not mended by a new session
+		if failure.Renewed { // only once: a new session does not help a second time
 			pause, again = 0, !renewed
 		}
 		switch {
-		case repetition > set.Retries, heard.Load(), time.Since(began)+pause >= min(limit, retryTime), pause > retryMost,
+		case repetition > set.Retries, heard.Load(), time.Since(began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
 			!again, g.peek(what) != nil, !failure.Renewed && !g.budget.spend():
 			return mcp.Answer{}, err
 		}
@@ -278,7 +277,7 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	}
 }
 
-// once makes a request with the permit that it brings, or one of its own.
+// once sends a request with its own permit, or a new one.
 func (g *Guard) once(ctx context.Context, what capability, call *mcp.Call) (answer mcp.Answer, err error) {
 	p, _ := call.Permit.(*Permit)
 	if p == nil || p.guard != g || !p.taken.CompareAndSwap(false, true) {
@@ -288,15 +287,15 @@ func (g *Guard) once(ctx context.Context, what capability, call *mcp.Call) (answ
 		p.taken.Store(true)
 	}
 	p.began = time.Now()
-	ended := faulted // a backend that panics
+	ended := faulted // if the backend panics
 	defer func() { p.end(ended, err) }()
 	answer, err = g.backend.Call(ctx, call)
-	ended = judge(&answer, err)
+	ended = classify(&answer, err)
 	return answer, err
 }
 
-// attempt returns the call as it is made, and what tells whether the client has
-// heard anything of it, after which it is not made again.
+// attempt returns a copy of the call for one attempt, and a flag that is set once the
+// client has seen anything of it. The call is not retried then.
 func attempt(call *mcp.Call, watched bool) (own *mcp.Call, heard *atomic.Bool) {
 	heard = new(atomic.Bool)
 	if !watched || call.Notify == nil && call.Ask == nil {
@@ -318,25 +317,25 @@ func attempt(call *mcp.Call, watched bool) (own *mcp.Call, heard *atomic.Bool) {
 	return &c, heard
 }
 
-// repeatable tells whether the next attempt may end better. A backend that has
-// been away for a while is not waited for: its calls fail at once.
+// repeatable reports whether a retry may succeed. It does not wait for a backend that
+// has been away for long: those calls fail at once.
 func (g *Guard) repeatable(f *mcp.Failure) bool {
 	switch f.Kind {
 	case mcp.FailUnavailable:
 		_, status := g.backend.Listing()
 		here := status.State == mcp.Ready || status.State == mcp.Degraded
-		return here || time.Since(status.Since) < awayTime
+		return here || time.Since(status.Since) < reconnectWait
 	case mcp.FailBusy:
 		return true
-	case mcp.FailProtocol: // a server that is in trouble, not one that says no
+	case mcp.FailProtocol: // an overloaded or failing server, not one that refuses
 		return f.Status >= 500 || f.RetryAfter > 0
 	case mcp.FailTimeout, mcp.FailTooLarge, mcp.FailLogin, mcp.FailDisabled, mcp.FailGone, mcp.FailGivenUp:
 	}
 	return false
 }
 
-// idempotent tells whether a call may run twice: its tool is one of which the
-// operator says so, or trusts the backend's own word.
+// idempotent reports whether a call may run twice: the operator says so of its tool, or
+// trusts the backend's hints.
 func (g *Guard) idempotent(set *Settings, call *mcp.Call) bool {
 	if call.Method != mcp.MethodToolsCall {
 		return false
@@ -356,7 +355,7 @@ func (g *Guard) idempotent(set *Settings, call *mcp.Call) bool {
 	return hint("readOnlyHint") || hint("idempotentHint")
 }
 
-// sleep waits and tells whether the context lasted.
+// sleep waits and reports whether the context is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -368,18 +367,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// broken is the refusal of an open breaker: that of a tool, or with an empty name
-// that of the backend.
-func (g *Guard) broken(tool string, wait time.Duration) *refusal.Error {
+// breakerOpen is the refusal of an open breaker: of a tool, or of the backend when tool
+// is empty.
+func (g *Guard) breakerOpen(tool string, wait time.Duration) *refusal.Error {
 	return refusal.BreakerOpen(g.backend.Name(), tool != "", wait, inSeconds(wait))
 }
 
-// busy is the refusal of what its backend has asked to be left alone.
-func (g *Guard) busy(wait time.Duration) *refusal.Error {
-	return refusal.AskedForRest(g.backend.Name(), wait, inSeconds(wait))
+// retryLater is the refusal of a postponed call.
+func (g *Guard) retryLater(wait time.Duration) *refusal.Error {
+	return refusal.RetryLater(g.backend.Name(), wait, inSeconds(wait))
 }
 
-// inSeconds is a wait in words, rounded up.
+// inSeconds returns a wait in words, rounded up.
 func inSeconds(d time.Duration) string {
 	if n := (d + time.Second - 1) / time.Second; n > 1 {
 		return fmt.Sprintf("%d seconds", n)

@@ -8,13 +8,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Breaker says when something that fails is no longer called. Zero fields are
-// replaced by the defaults.
+// Breaker configures when something that fails is no longer called. Zero fields stand
+// for the defaults.
 type Breaker struct {
 	Failures int           // in a row; 5
 	Ratio    float64       // of at least 20 calls within 30 s; 0.5
-	Open     time.Duration // the longest that it stays open the first time; 10 s
-	Off      bool          // it never opens
+	Open     time.Duration // longest open time the first time; 10 s
+	Off      bool          // never opens
 }
 
 func (b Breaker) withDefaults() Breaker {
@@ -31,15 +31,14 @@ func (b Breaker) withDefaults() Breaker {
 }
 
 const (
-	// breakerWindow is the time over which the ratio is counted, in steps of
-	// breakerStep, and breakerLeast how many calls it takes.
+	// breakerWindow is the time over which the failure ratio is counted, in steps of
+	// breakerStep. breakerLeast is how many calls the ratio needs.
 	breakerWindow, breakerStep, breakerLeast = 30 * time.Second, 3 * time.Second, 20
-	// longestOpen bounds the open time, which doubles each time that a breaker
-	// opens again.
+	// longestOpen bounds the open time, which doubles each time that a breaker opens
+	// again.
 	longestOpen = 2 * time.Minute
-	// trialTime is how long a half-open breaker waits for the outcome of a trial
-	// before it lets another one through, so that none is ever lost: the outcome
-	// of each counts whenever it comes.
+	// trialTime is how long a half-open breaker waits for the outcome of a trial before
+	// it allows another. A late outcome still counts.
 	trialTime = 2 * time.Second
 )
 
@@ -65,51 +64,51 @@ func (s State) String() string {
 	}
 }
 
-// outcome is what a request says of what it was sent to.
+// outcome is what a finished request tells about its backend.
 type outcome uint8
 
 const (
-	tellsNothing outcome = iota // the zero outcome counts for nobody
+	ignored outcome = iota // counts for nothing
 	succeeded
 	failed
 )
 
-// errFailed is how a failure is told to the counter.
+// errFailed reports a failure to the counter.
 var errFailed = errors.New("failed")
 
-// circuit is one breaker. While it is closed a gobreaker counts the outcomes
-// over a rolling window and tells when to open. The library drops the outcome of a
-// request that took longer than the window, so a request is counted when it ends,
-// and the failures in a row, which no window bounds, are counted here. How long
-// it stays open, and who is let through afterwards, is decided here too: the
-// library knows neither a growing time nor a way to end it early, and waits for
-// ever for an outcome that never comes. It is safe for concurrent use.
+// circuit is one breaker. While it is closed, a gobreaker counts outcomes over a
+// rolling window and decides when to open. The library drops the outcome of a request
+// that took longer than the window. So requests are counted when they end, and
+// consecutive failures, which no window bounds, are counted here. The open time and the
+// trials are decided here too: the library has no growing open time, cannot close
+// early, and waits forever for an outcome that never comes. It is safe for concurrent
+// use.
 type circuit struct {
 	changed func() // called after each change of state, with mu held; must not block or call back
 
-	mu      sync.Mutex
-	set     Breaker
-	counter *gobreaker.TwoStepCircuitBreaker[struct{}]
-	row     int    // failures in a row
-	tripped bool   // the counter has just said so
-	era     uint64 // counts the changes of state
-	state   State
-	since   time.Time
-	until   time.Time // when it is open, at the latest
-	reopens int       // how often it opened again before it had been closed for a while; -1 before the first time
-	opens   uint64    // how often it opened in all
-	trials  int       // in flight while it is half-open
-	tried   time.Time // when the latest of them began
+	mu          sync.Mutex
+	set         Breaker
+	counter     *gobreaker.TwoStepCircuitBreaker[struct{}]
+	consecutive int    // consecutive failures
+	tripped     bool   // the counter has just tripped
+	era         uint64 // number of changes of state
+	state       State
+	since       time.Time
+	until       time.Time // latest end of the open time
+	reopens     int       // how often it reopened before it was closed for a while; -1 before the first time
+	opens       uint64    // how often it opened in total
+	trials      int       // in flight while half-open
+	tried       time.Time // start of the latest trial
 }
 
 func newCircuit(set Breaker, changed func()) *circuit {
 	c := &circuit{set: set.withDefaults(), changed: changed, since: time.Now(), reopens: -1}
-	c.count()
+	c.startCounting()
 	return c
 }
 
-// configure replaces the settings. A breaker that is open stays so, unless it is
-// switched off; one that is closed begins to count anew.
+// configure replaces the settings. An open breaker stays open, unless it is switched
+// off. A closed one starts to count anew.
 func (c *circuit) configure(set Breaker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,52 +117,52 @@ func (c *circuit) configure(set Breaker) {
 	}
 	c.set = set
 	if set.Off && c.state != Closed {
-		c.become(Closed, time.Now())
+		c.setState(Closed, time.Now())
 		return
 	}
-	c.count()
+	c.startCounting()
 }
 
-// count begins to count; mu is held.
-func (c *circuit) count() {
-	c.row, c.tripped = 0, false
+// startCounting resets the counter; mu is held.
+func (c *circuit) startCounting() {
+	c.consecutive, c.tripped = 0, false
 	c.counter = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval: breakerWindow, BucketPeriod: breakerStep,
 		ReadyToTrip: c.ready(c.set),
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			c.tripped = to == gobreaker.StateOpen // mu is held by whoever told the outcome
+			c.tripped = to == gobreaker.StateOpen // mu is held by the reporter of the outcome
 		},
 	})
 }
 
-// ready returns when the counter opens; mu is held by whoever told the outcome.
+// ready returns the function that decides when to open; the reporter of the outcome
+// holds mu.
 func (c *circuit) ready(set Breaker) func(gobreaker.Counts) bool {
 	return func(n gobreaker.Counts) bool {
 		if set.Off {
 			return false
 		}
 		ended := n.TotalSuccesses + n.TotalFailures
-		return c.row >= set.Failures ||
+		return c.consecutive >= set.Failures ||
 			ended >= breakerLeast && float64(n.TotalFailures) >= set.Ratio*float64(ended)
 	}
 }
 
-// ticket is what one request passed a circuit with. Its outcome is told once.
-type ticket struct {
+// circuitPermit lets one request pass a circuit. Its outcome is reported once.
+type circuitPermit struct {
 	of    *circuit
 	era   uint64
-	trial bool // of a half-open one
+	trial bool // of a half-open circuit
 }
 
-// refusesFor tells how long no request passes; 0 when one does. It changes
-// nothing.
+// refusesFor returns how long no request may pass; 0 when one may. It changes nothing.
 func (c *circuit) refusesFor(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refuses(now)
 }
 
-// refuses is refusesFor; mu is held.
+// refuses is refusesFor with mu held.
 func (c *circuit) refuses(now time.Time) time.Duration {
 	switch {
 	case c.state == Open:
@@ -174,16 +173,16 @@ func (c *circuit) refuses(now time.Time) time.Duration {
 	return 0
 }
 
-// enter lets a request pass, or tells how long none does.
-func (c *circuit) enter(now time.Time) (t ticket, wait time.Duration) {
+// enter lets a request pass, or returns how long none may.
+func (c *circuit) enter(now time.Time) (t circuitPermit, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if wait := c.refuses(now); wait > 0 {
-		return ticket{}, wait
+		return circuitPermit{}, wait
 	}
-	t = ticket{of: c, era: c.era}
+	t = circuitPermit{of: c, era: c.era}
 	if c.state == Open { // its time is over
-		c.become(HalfOpen, now)
+		c.setState(HalfOpen, now)
 		t.era = c.era
 	}
 	if c.state == HalfOpen {
@@ -194,8 +193,8 @@ func (c *circuit) enter(now time.Time) (t ticket, wait time.Duration) {
 	return t, 0
 }
 
-// end tells the outcome of a request.
-func (t *ticket) end(o outcome, now time.Time) {
+// end reports the outcome of a request.
+func (t *circuitPermit) end(o outcome, now time.Time) {
 	c := t.of
 	if c == nil {
 		return
@@ -204,38 +203,38 @@ func (t *ticket) end(o outcome, now time.Time) {
 	defer c.mu.Unlock()
 	switch {
 	case t.era != c.era:
-		if o == succeeded && c.state == Open { // it began earlier, and shows that all is well again
-			c.become(HalfOpen, now)
+		if o == succeeded && c.state == Open { // it began earlier, and shows that the backend works again
+			c.setState(HalfOpen, now)
 		}
 	case t.trial:
 		c.trials--
 		switch o {
 		case succeeded:
-			c.become(Closed, now)
+			c.setState(Closed, now)
 		case failed:
 			c.open(now)
-		case tellsNothing:
+		case ignored:
 		}
-	case o != tellsNothing:
-		c.counts(o)
+	case o != ignored:
+		c.record(o)
 		if c.tripped {
 			c.open(now)
 		}
 	}
 }
 
-// counts takes an outcome while the circuit is closed; mu is held.
-func (c *circuit) counts(o outcome) {
+// record counts an outcome while the circuit is closed; mu is held.
+func (c *circuit) record(o outcome) {
 	done, err := c.counter.Allow()
 	if err != nil {
 		return // it has tripped
 	}
 	if o == succeeded {
-		c.row = 0
+		c.consecutive = 0
 		done(nil)
 		return
 	}
-	c.row++
+	c.consecutive++
 	done(errFailed)
 }
 
@@ -247,11 +246,10 @@ func (c *circuit) open(now time.Time) {
 	}
 	c.opens++
 	c.until = now.Add(openTime(c.set.Open, c.reopens))
-	c.become(Open, now)
+	c.setState(Open, now)
 }
 
-// openTime is the longest that a breaker stays open which has opened again so
-// many times.
+// openTime is the longest open time of a breaker that has reopened so many times.
 func openTime(first time.Duration, reopens int) time.Duration {
 	for ; reopens > 0 && first < longestOpen; reopens-- {
 		first *= 2
@@ -259,46 +257,44 @@ func openTime(first time.Duration, reopens int) time.Duration {
 	return min(first, longestOpen)
 }
 
-// become enters a state; mu is held.
-func (c *circuit) become(s State, now time.Time) {
+// setState enters a state; mu is held.
+func (c *circuit) setState(s State, now time.Time) {
 	c.state, c.since = s, now
 	c.era++
 	c.trials = 0
 	if s == Closed {
-		c.count()
+		c.startCounting()
 	}
 	if c.changed != nil {
 		c.changed()
 	}
 }
 
-// alive ends the open time at once: what is behind the circuit answers again.
-func (c *circuit) alive() {
+// endOpenTime ends the open time at once: the backend answers again.
+func (c *circuit) endOpenTime() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == Open {
-		c.become(HalfOpen, time.Now())
+		c.setState(HalfOpen, time.Now())
 	}
 }
 
-// reset closes the circuit and forgets what was counted. It tells whether that
-// was a change of state.
+// reset closes the circuit and its counters. It reports whether the state has changed.
 func (c *circuit) reset() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed := c.state != Closed
 	c.reopens = -1
 	if changed {
-		c.become(Closed, time.Now())
+		c.setState(Closed, time.Now())
 		return true
 	}
 	c.era++
-	c.count()
+	c.startCounting()
 	return false
 }
 
-// inherit takes over the state of the circuit of a predecessor, so that what was
-// learned of it holds on.
+// inherit takes over the state of a predecessor's circuit.
 func (c *circuit) inherit(from *circuit) {
 	from.mu.Lock()
 	state, since, until, reopens, opens := from.state, from.since, from.until, from.reopens, from.opens
@@ -310,17 +306,17 @@ func (c *circuit) inherit(from *circuit) {
 		return
 	}
 	c.until = until
-	c.become(state, since)
+	c.setState(state, since)
 }
 
-// circuitView is what a circuit shows of itself.
+// circuitView is the visible state of a circuit.
 type circuitView struct {
 	state    State
 	since    time.Time
-	until    time.Time // of an open one
+	until    time.Time // of an open circuit
 	reopens  int
 	opens    uint64
-	failures int // in a row, of a closed one
+	failures int // consecutive, of a closed circuit
 }
 
 func (c *circuit) view() circuitView {
@@ -331,7 +327,7 @@ func (c *circuit) view() circuitView {
 	case Open:
 		v.until = c.until
 	case Closed:
-		v.failures = c.row
+		v.failures = c.consecutive
 	case HalfOpen:
 	}
 	return v

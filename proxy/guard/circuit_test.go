@@ -72,10 +72,10 @@ func TestCircuitOpens(t *testing.T) {
 				tryAll(c, 16, succeeded)
 			}
 		}, Closed},
-		{"not for what says nothing", Breaker{}, func(c *circuit) { tryAll(c, 100, tellsNothing) }, Closed},
+		{"not for what says nothing", Breaker{}, func(c *circuit) { tryAll(c, 100, ignored) }, Closed},
 		{"what says nothing does not break a row", Breaker{}, func(c *circuit) {
 			tryAll(c, 4, failed)
-			tryAll(c, 3, tellsNothing)
+			tryAll(c, 3, ignored)
 			tryAll(c, 1, failed)
 		}, Open},
 		{"never when it is off", Breaker{Off: true}, func(c *circuit) { tryAll(c, 100, failed) }, Closed},
@@ -111,7 +111,7 @@ func TestCircuitOpenTime(t *testing.T) {
 			}
 		}
 		reopen := func() time.Duration {
-			c.alive()
+			c.endOpenTime()
 			try(c, succeeded)
 			if got := c.view().state; got != Closed {
 				t.Fatalf("after a trial that went well: %v", got)
@@ -122,7 +122,7 @@ func TestCircuitOpenTime(t *testing.T) {
 		if got := reopen(); got != longestOpen {
 			t.Errorf("at once again: open for %v", got)
 		}
-		c.alive()
+		c.endOpenTime()
 		try(c, succeeded)
 		time.Sleep(31 * time.Second)
 		tryAll(c, 5, failed)
@@ -144,7 +144,7 @@ func TestCircuitTrials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCircuit(Breaker{}, nil)
 		tryAll(c, 5, failed)
-		c.alive()
+		c.endOpenTime()
 		lost, wait := c.enter(time.Now())
 		if wait > 0 {
 			t.Fatal("no trial passes")
@@ -156,7 +156,7 @@ func TestCircuitTrials(t *testing.T) {
 		if c.refusesFor(time.Now()) != 0 {
 			t.Fatal("the trial that is lost blocks the circuit")
 		}
-		if !try(c, tellsNothing) || c.view().state != HalfOpen {
+		if !try(c, ignored) || c.view().state != HalfOpen {
 			t.Fatal("a trial that says nothing decides")
 		}
 		time.Sleep(time.Minute)
@@ -170,7 +170,7 @@ func TestCircuitTrials(t *testing.T) {
 		}
 
 		tryAll(c, 5, failed)
-		c.alive()
+		c.endOpenTime()
 		if try(c, failed); c.view().state != Open {
 			t.Error("a trial that failed does not open it")
 		}
@@ -182,7 +182,7 @@ func TestCircuitTrials(t *testing.T) {
 func TestCircuitLateOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for late, want := range map[outcome]State{succeeded: HalfOpen, failed: Open, tellsNothing: Open} {
+		for late, want := range map[outcome]State{succeeded: HalfOpen, failed: Open, ignored: Open} {
 			c := newCircuit(Breaker{}, nil)
 			old, _ := c.enter(time.Now())
 			tryAll(c, 5, failed)
@@ -233,7 +233,7 @@ func TestCircuitNeverStays(t *testing.T) {
 		random := rand.New(rand.NewPCG(5, 8))
 		for range 300 {
 			c := newCircuit(Breaker{Failures: 1 + random.IntN(4), Open: time.Duration(1+random.IntN(30)) * time.Second}, nil)
-			var open []ticket
+			var open []circuitPermit
 			for range 60 {
 				switch random.IntN(6) {
 				case 0, 1:
@@ -250,7 +250,7 @@ func TestCircuitNeverStays(t *testing.T) {
 					time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
 				case 5:
 					if random.IntN(4) == 0 {
-						c.alive()
+						c.endOpenTime()
 					}
 				}
 			}

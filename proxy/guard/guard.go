@@ -1,5 +1,6 @@
-// Package guard stands before a backend: it stops calling it while it fails, calls it
-// again where that is safe, and notices when it is back (docs/resilience.md).
+// Package guard wraps a backend with circuit breakers and retries. A [Guard] stops
+// calling a backend that fails, retries requests where that is safe, and notices when
+// the backend is back (docs/resilience.md).
 package guard
 
 import (
@@ -17,31 +18,31 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Settings is how a [Guard] treats a backend that fails (DESIGN 8). The zero
-// value has the defaults of each part.
+// Settings configure a [Guard] (DESIGN 8). The zero value stands for the defaults.
 type Settings struct {
-	// Breaker is that of the whole backend.
+	// Breaker is the breaker of the whole backend.
 	Breaker Breaker
 	// Tools are settings of single tools, by their name at the backend.
 	Tools map[string]Tool
-	// NoRetry repeats nothing; Retries is how often a request is repeated at
-	// most; 2 when zero.
+	// NoRetry disables retries. Retries is how often a request is retried at most; 2
+	// when zero.
 	NoRetry bool
 	Retries int
-	// TrustHints repeats tools that the backend itself calls read-only or
-	// idempotent, where nothing else is said of one.
+	// TrustHints retries tools that the backend marks as read-only or idempotent,
+	// unless Tools decides.
 	TrustHints bool
-	// Call is how long one call may take with its repetitions, where it has no
-	// timeout of its own; 120 s when zero.
+	// Call bounds one call including its retries, where the call has no timeout of its
+	// own; 120 s when zero.
 	Call time.Duration
 }
 
-// Tool is how one tool of a backend is treated.
+// Tool configures one tool of a backend.
 type Tool struct {
-	// Breaker is one of the tool's own, beside that of the backend; nil is none.
+	// Breaker is a breaker for the tool alone, besides that of the backend; nil for
+	// none.
 	Breaker *Breaker
-	// Idempotent tells whether the tool may run twice for one call; nil leaves it
-	// to what the backend says, if that is trusted.
+	// Idempotent says whether the tool may run twice for one call. With nil the
+	// backend's hint decides, if it is trusted.
 	Idempotent *bool
 }
 
@@ -56,74 +57,74 @@ func (r Settings) withDefaults() Settings {
 	return r
 }
 
-// Options are what a [Guard] reports to. All fields may be nil.
+// Options are callbacks of a [Guard]. All fields may be nil.
 type Options struct {
 	Logger *slog.Logger
-	// Changed is told each new state of a breaker: tool is empty for that of the
-	// backend. It must not block.
+	// Changed is called with each new state of a breaker. tool is empty for the breaker
+	// of the backend. It must not block.
 	Changed func(backend, tool string, state State)
-	// Retried is told of each repetition. It must not block.
+	// Retried is called for each retry. It must not block.
 	Retried func(backend string)
 }
 
-// Backend is what a [Guard] stands before, and is itself.
+// Backend is what a [Guard] wraps, and what it implements itself.
 type Backend interface {
 	Name() string
-	// Listing returns what the backend offers, nil while nothing is known, and its
+	// Listing returns what the backend offers, nil while that is unknown, and its
 	// state.
 	Listing() (*mcp.Listing, mcp.Status)
 	Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
-	// Probe asks whether the backend is alive, without running a tool.
+	// Probe checks whether the backend is alive, without running a tool.
 	Probe(ctx context.Context) error
 }
 
-// sessionEnder is a [Backend] that keeps something per client session.
+// sessionEnder is a [Backend] that keeps state per client session.
 type sessionEnder interface {
 	EndSession(principal, session string)
 }
 
-// clientAware is a [Backend] that wants to know what clients declare.
+// clientAware is a [Backend] that depends on client capabilities.
 type clientAware interface {
 	Connected(capabilities []byte)
 }
 
-// Guard is a [Backend] that stands before another one. It stops calling it while
-// it fails, and repeats what never reached it. [Guard.Run] notices when a backend
-// that is not called answers again. It is safe for concurrent use.
+// Guard is a [Backend] that wraps another one. It stops calling it while it fails, and
+// retries requests that never reached it. [Guard.Run] notices when a backend that is
+// not called answers again. It is safe for concurrent use.
 type Guard struct {
 	backend Backend
 	opts    Options
 	log     *slog.Logger
 
-	set    atomic.Pointer[Settings]
-	whole  *circuit
-	opened chan struct{} // capacity 1: whole has changed
-	news   chan struct{} // capacity 1: the backend has
-	budget retryBudget
+	set           atomic.Pointer[Settings]
+	whole         *circuit
+	opened        chan struct{} // capacity 1: the breaker of the backend has changed
+	statusChanged chan struct{} // capacity 1: the status of the backend has changed
+	budget        retryBudget
 
 	mu       sync.Mutex
-	tools    map[string]*circuit // those of their own, by the tool's name at the backend
+	tools    map[string]*circuit // the tools' own breakers, by name at the backend
 	holds    map[capability]time.Time
-	answered [2]answered // by two capabilities, the latest first
+	answered [2]answered // of two capabilities, the latest first
 	last     string      // the latest failure that counted, for people
 }
 
-// capability names what a request is about.
+// capability identifies what a request is about.
 type capability struct {
 	kind mcp.Kind
 	key  string
 }
 
-// answered is when a capability was last answered.
+// answered records when a capability was last answered.
 type answered struct {
 	by capability
 	at time.Time
 }
 
-// New returns a guard before a backend.
+// New returns a guard around a backend.
 func New(b Backend, set Settings, opts Options) *Guard {
 	g := &Guard{
-		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1), statusChanged: make(chan struct{}, 1),
 		tools: make(map[string]*circuit), holds: make(map[capability]time.Time),
 	}
 	if g.log == nil {
@@ -141,7 +142,7 @@ func New(b Backend, set Settings, opts Options) *Guard {
 	return g
 }
 
-// Configure replaces the settings. Breakers that are open stay open.
+// Configure replaces the settings. Open breakers stay open.
 func (g *Guard) Configure(set Settings) {
 	set = set.withDefaults()
 	g.set.Store(&set)
@@ -168,8 +169,8 @@ func (g *Guard) Configure(set Settings) {
 	}
 }
 
-// Inherit takes over what a guard knew that stood before the same server, whose
-// connections were made anew.
+// Inherit takes over the state of a guard of the same server, whose connections were
+// replaced.
 func (g *Guard) Inherit(from *Guard) {
 	from.mu.Lock()
 	tools, holds, last := maps.Clone(from.tools), maps.Clone(from.holds), from.last
@@ -185,7 +186,7 @@ func (g *Guard) Inherit(from *Guard) {
 	}
 }
 
-// report tells of a new state of a circuit, whose lock is held.
+// report announces the new state of a circuit, whose lock is held.
 func (g *Guard) report(tool string, c *circuit) {
 	level := slog.LevelInfo
 	if c.state == Open {
@@ -200,28 +201,27 @@ func (g *Guard) report(tool string, c *circuit) {
 // Name implements [Backend].
 func (g *Guard) Name() string { return g.backend.Name() }
 
-// Listing implements [Backend]. What is listed does not depend on breakers.
+// Listing implements [Backend]. The listing does not depend on breakers.
 func (g *Guard) Listing() (*mcp.Listing, mcp.Status) { return g.backend.Listing() }
 
 // Probe implements [Backend].
 func (g *Guard) Probe(ctx context.Context) error { return g.backend.Probe(ctx) }
 
-// EndSession tells the backend that a client session has ended, if it wants to know.
+// EndSession tells the backend that a client session has ended, if it needs that.
 func (g *Guard) EndSession(principal, session string) {
 	if ender, ok := g.backend.(sessionEnder); ok {
 		ender.EndSession(principal, session)
 	}
 }
 
-// Connected tells the backend what a client declares, if it wants to know.
+// Connected tells the backend the capabilities of a client, if it needs them.
 func (g *Guard) Connected(capabilities []byte) {
 	if aware, ok := g.backend.(clientAware); ok {
 		aware.Connected(capabilities)
 	}
 }
 
-// own returns the circuit of what a request is about, nil when it has none of
-// its own.
+// own returns the capability's own circuit, nil when it has none.
 func (g *Guard) own(what capability) *circuit {
 	if what.kind != mcp.Tool {
 		return nil
@@ -232,23 +232,22 @@ func (g *Guard) own(what capability) *circuit {
 }
 
 const (
-	// Liveness is asked first after livenessFirst, then with growing pauses of at
-	// most livenessMost, and each time for livenessTime at most.
+	// While a breaker is open, its backend is probed after livenessFirst, and then with
+	// growing pauses of at most livenessMost. One probe takes livenessTime at most.
 	livenessFirst, livenessMost = 250 * time.Millisecond, 2 * time.Second
 	livenessTime                = 2 * time.Second
 )
 
-// Changed takes the news that the status of the backend is another: one that is
-// back is asked for a sign of life at once. It does not block.
-func (g *Guard) Changed() { poke(g.news) }
+// Changed reports a new status of the backend: one that is back is probed at once. It
+// does not block.
+func (g *Guard) Changed() { poke(g.statusChanged) }
 
-// Run asks the backend for a sign of life while its breaker is open, by its own
-// probe and never by a tool, and ends the open time at once when there is one. It
-// returns nil when the context ends.
+// Run probes the backend while its breaker is open, never with a tool call. It ends the
+// open time when the backend answers. It returns nil when the context ends.
 func (g *Guard) Run(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	var wait time.Duration // 0 while nothing is asked
+	var wait time.Duration // 0 while there is no probe to wait for
 	for {
 		select {
 		case <-ctx.Done():
@@ -257,12 +256,12 @@ func (g *Guard) Run(ctx context.Context) error {
 			switch v := g.whole.view(); {
 			case v.state != Open:
 				wait = 0
-			case wait == 0: // the more often it opens, the less often it is asked
+			case wait == 0: // the more often it opens, the rarer the probes
 				wait = min(livenessFirst<<min(v.reopens, 8), livenessMost)
 				pause.Reset(wait)
 			}
 			continue
-		case <-g.news:
+		case <-g.statusChanged:
 			if _, status := g.backend.Listing(); status.State != mcp.Ready && status.State != mcp.Degraded {
 				continue
 			}
@@ -272,8 +271,8 @@ func (g *Guard) Run(ctx context.Context) error {
 			wait = 0
 			continue
 		}
-		if g.lives(ctx) {
-			g.whole.alive()
+		if g.probe(ctx) {
+			g.whole.endOpenTime()
 			wait = 0
 			continue
 		}
@@ -282,34 +281,34 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// lives asks the backend for a sign of life.
-func (g *Guard) lives(ctx context.Context) bool {
+// probe checks whether the backend is alive.
+func (g *Guard) probe(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, livenessTime)
 	defer cancel()
 	err := g.backend.Probe(ctx)
 	if err != nil {
-		g.log.Debug("no sign of life", "err", err)
+		g.log.Debug("liveness probe failed", "err", err)
 	}
 	return err == nil
 }
 
-// Status is a breaker as people see it.
+// Status is the state of a breaker, for people.
 type Status struct {
 	Backend string
-	Tool    string // empty for the breaker of the whole backend
+	Tool    string // empty for the breaker of the backend
 	State   State
 	Since   time.Time
-	// Until is when an open breaker lets a call through at the latest.
+	// Until is the end of the open time, at the latest.
 	Until time.Time
-	// Failures is how many calls in a row have failed, of a closed breaker;
-	// Opens how often it opened.
+	// Failures counts the consecutive failures of a closed breaker. Opens is how often
+	// it opened.
 	Failures int
 	Opens    uint64
-	// Why is the latest failure that counted; empty when there was none.
+	// Why is the latest failure that counted; empty without one.
 	Why string
 }
 
-// Breakers returns the state of every breaker, that of the whole backend first.
+// Breakers returns the state of every breaker, that of the backend first.
 func (g *Guard) Breakers() []Status {
 	g.mu.Lock()
 	why := g.last
@@ -330,9 +329,9 @@ func (g *Guard) status(tool string, c *circuit, why string) Status {
 	}
 }
 
-// Reset closes the breaker of a tool, or with an empty name every breaker, and
-// forgets what was counted and how long it was asked to wait. It returns false
-// when the tool has no breaker of its own.
+// Reset closes the breaker of a tool, or every breaker when tool is empty. It also
+// clears the counters and postponements. It returns false when the tool has no breaker
+// of its own.
 func (g *Guard) Reset(tool string) bool {
 	g.mu.Lock()
 	var circuits []*circuit
@@ -353,14 +352,13 @@ func (g *Guard) Reset(tool string) bool {
 	return len(circuits) > 0
 }
 
-// jitter is a random pause before the repetition of a given number, counted from
-// 1.
+// jitter is a random pause before the n-th retry, counted from 1.
 func jitter(repetition int) time.Duration {
-	most := min(retryLeast<<(2*repetition), retryMost)
-	return retryLeast + rand.N(most-retryLeast+1)
+	most := min(retryMinPause<<(2*repetition), retryMaxPause)
+	return retryMinPause + rand.N(most-retryMinPause+1)
 }
 
-// poke wakes whoever waits for a channel of capacity 1.
+// poke sends to a channel of capacity 1 without blocking.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -474,7 +474,7 @@ func TestGuardTrialBehindToolBreaker(t *testing.T) {
 		m.dead.Store(true)
 		g := New(m, Settings{Tools: map[string]Tool{"slow": {Breaker: &Breaker{}}}}, Options{})
 		trip(g)
-		g.whole.alive()
+		g.whole.endOpenTime()
 		tryAll(g.tools["slow"], 5, failed)
 		if got := kindOf(g.Call(t.Context(), callOf("slow"))); got != "breaker_open" {
 			t.Fatalf("%q", got)
@@ -496,7 +496,7 @@ func TestGuardInherits(t *testing.T) {
 		for range 3 {
 			_, _ = before.Call(t.Context(), callOf("slow"))
 		}
-		before.hold(capability{mcp.Tool, "fast"}, time.Minute)
+		before.postpone(capability{mcp.Tool, "fast"}, time.Minute)
 		trip(before)
 		time.Sleep(time.Second)
 		runGuarded(t, m, set, func(g *Guard) {
@@ -504,7 +504,7 @@ func TestGuardInherits(t *testing.T) {
 			if got, want := fmt.Sprint(g.Breakers()), fmt.Sprint(before.Breakers()); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if got := g.heldFor(capability{mcp.Tool, "fast"}, time.Now()); got != 59*time.Second {
+			if got := g.postponedFor(capability{mcp.Tool, "fast"}, time.Now()); got != 59*time.Second {
 				t.Errorf("left alone for %v", got)
 			}
 			m.dead.Store(false)

@@ -20,7 +20,7 @@ func TestGuardRetryAfter(t *testing.T) {
 		pauses int
 	}{
 		0: {0, 2}, time.Second: {0, 2}, 2 * time.Second: {0, 2},
-		30 * time.Second: {30 * time.Second, 0}, time.Hour: {longestHold, 0},
+		30 * time.Second: {30 * time.Second, 0}, time.Hour: {maxRetryAfter, 0},
 	} {
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestGuardRetryAfter(t *testing.T) {
 						t.Fatalf("%d requests", len(at))
 					}
 					for i := 1; i < len(at); i++ {
-						if pause := at[i].Sub(at[i-1]); pause < max(after, retryLeast) || pause > retryMost {
+						if pause := at[i].Sub(at[i-1]); pause < max(after, retryMinPause) || pause > retryMaxPause {
 							t.Errorf("pause %v", pause)
 						}
 					}
@@ -125,7 +125,7 @@ func TestGuardRetries(t *testing.T) {
 					if got := kindOf(g.Call(t.Context(), call)); got != tt.want || made != tt.made {
 						t.Errorf("%q after %d requests, want %q after %d", got, made, tt.want, tt.made)
 					}
-					if took, least := time.Since(began), time.Duration(made-1)*retryLeast; took < least || took > time.Duration(made-1)*retryMost {
+					if took, least := time.Since(began), time.Duration(made-1)*retryMinPause; took < least || took > time.Duration(made-1)*retryMaxPause {
 						t.Errorf("took %v", took)
 					}
 				})
@@ -211,7 +211,7 @@ func TestGuardNoRetry(t *testing.T) {
 		t.Run("away for long: "+state.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, made := run(t, callOf("fast"), func(context.Context, *mcp.Call) (mcp.Answer, error) { return failWith(absent) }, func(m *patient) {
-					m.status = mcp.Status{State: state, Since: time.Now().Add(-awayTime)}
+					m.status = mcp.Status{State: state, Since: time.Now().Add(-reconnectWait)}
 				}, t.Context)
 				if made != want {
 					t.Errorf("%d requests, want %d", made, want)

@@ -60,14 +60,14 @@ func TestJudge(t *testing.T) {
 
 		{"cancelled by the client", mcp.Answer{}, context.Canceled, neutral},
 		{"the client's own deadline", mcp.Answer{}, context.DeadlineExceeded, neutral},
-		{"ended by the gateway", mcp.Answer{}, refusal.Cut, neutral},
+		{"ended by the gateway", mcp.Answer{}, refusal.ShutDown, neutral},
 		{"a refusal on the way", mcp.Answer{}, &refusal.Error{Kind: "denied"}, neutral},
 		{"a failure in other words", mcp.Answer{}, fmt.Errorf("call: %w", failure(mcp.FailTimeout, server)), suspect},
 		{"anything else", mcp.Answer{}, errors.New("x"), neutral},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := judge(&tt.answer, tt.err); got != tt.want {
+			if got := classify(&tt.answer, tt.err); got != tt.want {
 				t.Errorf("%d, want %d", got, tt.want)
 			}
 		})

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Bytes bounds the memory of the messages that clients send, in all and of one
-// caller. Memory is counted when it is taken for a message, as far as the message
-// has come, and until the message has been handled. It is safe for concurrent use.
-// The zero Bytes lets no message be larger than [Free].
+// Bytes bounds the memory of messages from clients, in total and of one caller. Memory
+// counts from its allocation until the message is handled, as far as the message has
+// arrived. It is safe for concurrent use. The zero Bytes allows no message larger than
+// [Free].
 type Bytes struct {
 	mu     sync.Mutex
 	most   int64
@@ -20,30 +20,30 @@ type Bytes struct {
 }
 
 const (
-	// Free is how much of each message is not counted: about what a connection
-	// costs by itself, so that the number of connections bounds it.
+	// Free is the part of each message that is not counted. A connection costs about
+	// that much by itself, so the number of connections bounds it.
 	Free = 16 << 10
-	// Small is the largest message that is taken while memory is scarce.
+	// Small is the largest message that is accepted while memory is scarce.
 	Small = 256 << 10
 )
 
 var (
-	// ErrFull is why a message is not read: others take the room.
+	// ErrFull means that other messages use the memory.
 	ErrFull = errors.New("too many bytes of messages are being handled")
-	// ErrScarce is why a large one is not: the gateway is short of memory.
+	// ErrScarce means that a message is too large while the gateway is short of memory.
 	ErrScarce = errors.New("the gateway is short of memory")
-	// ErrTooLarge is why one is not read further: it is larger than any may be.
+	// ErrTooLarge means that a message is larger than any may be.
 	ErrTooLarge = errors.New("the message is too large")
 )
 
-// NewBytes returns a bound of so many bytes in all, of which one caller may have
-// half, so that no caller keeps out all others. A single message of largest bytes
-// always fits where nothing else is there.
+// NewBytes returns a limit of most bytes in total. One caller may have half of them, so
+// that no caller keeps out all others. A single message of largest bytes always fits
+// when there is no other.
 func NewBytes(most, largest int64) *Bytes {
 	return &Bytes{most: max(most, 2*largest), of: make(map[string]int64)}
 }
 
-// Scarce says whether memory is scarce from now on. What is held stays.
+// Scarce sets whether memory is scarce. Messages under way are not affected.
 func (b *Bytes) Scarce(is bool) {
 	b.mu.Lock()
 	b.scarce = is
@@ -57,18 +57,17 @@ func (b *Bytes) Used() int64 {
 	return b.used
 }
 
-// Claim is what one message takes. It is used by one goroutine at a time.
+// Claim is the memory of one message. It is used by one goroutine at a time.
 type Claim struct {
 	of     *Bytes
 	caller string
-	held   int64 // counted
+	held   int64 // bytes counted
 }
 
-// Claim begins to count a message of a caller. It takes nothing yet.
+// Claim begins to count a message of a caller. It reserves nothing yet.
 func (b *Bytes) Claim(caller string) *Claim { return &Claim{of: b, caller: caller} }
 
-// grow makes the claim one for size bytes, or says why not: [ErrFull] or
-// [ErrScarce].
+// grow extends the claim to size bytes. The error is [ErrFull] or [ErrScarce].
 func (c *Claim) grow(size int64) error {
 	more := size - Free - c.held
 	if more <= 0 {
@@ -86,7 +85,7 @@ func (c *Claim) grow(size int64) error {
 	return nil
 }
 
-// Release gives everything back. It may be called more than once.
+// Release gives back everything. It may be called more than once.
 func (c *Claim) Release() {
 	held := c.held
 	c.held = 0
@@ -102,11 +101,11 @@ func (c *Claim) Release() {
 	}
 }
 
-// fits tells in advance, by its announced size, why a message cannot be read; nil
-// where it can be tried.
+// fits returns an error when a message of the announced size cannot be read, nil where
+// it can be tried.
 func (c *Claim) fits(size int64) error {
 	if size <= firstPart {
-		return nil // grow says it at once
+		return nil // grow will decide
 	}
 	b := c.of
 	b.mu.Lock()
@@ -114,7 +113,7 @@ func (c *Claim) fits(size int64) error {
 	return b.room(c.caller, size, size-Free)
 }
 
-// room tells why a message of size bytes may not take more; mu is held.
+// room returns an error when a message of size bytes may not take more; mu is held.
 func (b *Bytes) room(caller string, size, more int64) error {
 	switch {
 	case b.scarce && size > Small:
@@ -126,24 +125,24 @@ func (b *Bytes) room(caller string, size, more int64) error {
 }
 
 const (
-	// firstPart is the memory that is taken for a message before any of it came.
+	// firstPart is allocated for a message before any of it has arrived.
 	firstPart = 64 << 10
-	// growth is how many times larger the memory of a message becomes when it is
-	// full; where its size is not known, so that little is left over, twice.
+	// growth is the factor by which the memory of a message grows when it is full.
+	// growthUnknown is smaller, to waste little where the size is unknown.
 	growth, growthUnknown = 4, 2
 )
 
-// Read reads a message of at most so many bytes to its end. known is its announced
-// size, negative for none. Its memory is counted by the claim and grows with what
-// really comes; what has come is returned with the error of the reader, [ErrTooLarge],
-// [ErrFull] or [ErrScarce].
+// Read reads a message of at most largest bytes. known is its announced size, negative
+// without one. The claim counts its memory, which grows with what arrives. With an
+// error ([ErrTooLarge], [ErrFull], [ErrScarce] or the reader's) Read returns what has
+// arrived.
 func (c *Claim) Read(r io.Reader, known, largest int64) ([]byte, error) {
 	if known > largest {
 		return nil, ErrTooLarge
 	}
 	end, first, factor := known, min(known, firstPart), growth
 	if known < 0 {
-		end, first, factor = largest+1, 512, growthUnknown // one more byte tells that it is too large
+		end, first, factor = largest+1, 512, growthUnknown // one more byte shows that it is too large
 	}
 	if err := c.fits(known); err != nil {
 		return nil, err
@@ -179,7 +178,7 @@ func (c *Claim) Read(r io.Reader, known, largest int64) ([]byte, error) {
 	}
 }
 
-// Append appends a part to a message that is gathered, as [Claim.Read] does.
+// Append appends a part to a message, counted like [Claim.Read].
 func (c *Claim) Append(message, part []byte) ([]byte, error) {
 	need := len(message) + len(part)
 	if need <= cap(message) {

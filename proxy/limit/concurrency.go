@@ -11,55 +11,55 @@ import (
 const (
 	defaultConcurrency = 32
 	queuePerSlot       = 8
-	// queueTime bounds the wait for a place.
+	// queueTime bounds the wait for a permit.
 	queueTime = 30 * time.Second
 )
 
-// Throttle is how far the gateway holds back, beside what is configured. The
-// zero Throttle does not.
+// Throttle reduces the configured limits while the gateway is overloaded. The zero
+// Throttle does not.
 type Throttle struct {
-	// Halve lets half as many calls run at each server, and at least one.
+	// Halve allows half as many running calls at each server, and at least one.
 	Halve bool
-	// NoQueue refuses calls that would have to wait for a place at their server,
-	// and those that wait.
+	// NoQueue refuses calls that would have to wait for a permit, and those that wait.
 	NoQueue bool
 }
 
-// Concurrency bounds how many calls run at one backend, and with [Principals] how
-// many of one principal run at all of them. Waiting calls are served round robin over the
-// principals, so that none of them waits behind all the calls of another, and one
-// that has as many running as it may keeps nobody else waiting. Make one with
-// [NewConcurrency]. It is safe for concurrent use.
+// Concurrency bounds the running calls of one backend, and with [Principals] the
+// running calls of one principal at all backends. Waiting calls are served round robin
+// over the principals: no call waits behind all calls of another principal, and a
+// principal at its limit keeps nobody else waiting. Create one with [NewConcurrency].
+// It is safe for concurrent use.
 type Concurrency struct {
-	principals *Principals // its lock is taken after mu, and never before
+	principals *Principals // its lock is taken after mu, never before
 
 	mu       sync.Mutex
-	full     int      // what is configured
-	held     Throttle // how far the gateway holds back
-	size     int      // full, as far as it is not held back
+	full     int      // the configured limit
+	held     Throttle // the current throttle
+	size     int      // full, reduced by the throttle
 	queue    int
 	running  int
 	waiting  int
 	starting startup
-	order    []string           // principals that wait, next first
-	calls    map[string][]*turn // of each, oldest first
+	order    []string             // principals with waiting calls, next first
+	calls    map[string][]*waiter // waiting calls of each principal, oldest first
 }
 
-// turn is one waiting call.
-type turn struct {
+// waiter is one waiting call.
+type waiter struct {
 	ready   chan struct{} // closed when it may run, or is refused
 	refused bool          // it had to make room; set before ready is closed
 }
 
-// NewConcurrency returns a limiter of size running and queue waiting calls; zero is
-// 32, and 8 waiting calls for each running one. Nil principals bound nobody.
+// NewConcurrency returns a limiter of size running and queue waiting calls. Zero values
+// stand for 32, and 8 waiting calls for each running one. With nil principals,
+// principals have no limit.
 func NewConcurrency(size, queue int, principals *Principals) *Concurrency {
-	s := &Concurrency{calls: make(map[string][]*turn), principals: principals}
+	s := &Concurrency{calls: make(map[string][]*waiter), principals: principals}
 	s.Resize(size, queue)
 	return s
 }
 
-// Resize sets the bounds; running and waiting calls go on.
+// Resize sets the limits. Running and waiting calls go on.
 func (s *Concurrency) Resize(size, queue int) {
 	if size <= 0 {
 		size = defaultConcurrency
@@ -70,10 +70,10 @@ func (s *Concurrency) Resize(size, queue int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.queue = size, queue
-	s.fit()
+	s.applyThrottle()
 }
 
-// Throttle sets how far the gateway holds back; running calls go on.
+// Throttle sets the throttle. Running calls go on.
 func (s *Concurrency) Throttle(t Throttle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,20 +88,20 @@ func (s *Concurrency) Throttle(t Throttle) {
 		last.refused = true
 		close(last.ready)
 	}
-	s.fit()
+	s.applyThrottle()
 }
 
-// fit makes the bounds those in force; mu is held.
-func (s *Concurrency) fit() {
+// applyThrottle computes the limits in force; mu is held.
+func (s *Concurrency) applyThrottle() {
 	s.size = s.full
 	if s.held.Halve {
 		s.size = max(1, s.full/2)
 	}
-	s.next()
+	s.grant()
 }
 
-// Resume takes a place for a call that gave its own back for a while. It does
-// not wait: the call runs already, and so may be one beyond the bound.
+// Resume takes a permit for a call that gave its own back for a while. It does not
+// wait. The call runs already, so it may exceed the limit.
 func (s *Concurrency) Resume(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,11 +109,11 @@ func (s *Concurrency) Resume(principal string) {
 	s.principals.resume(principal)
 }
 
-// Acquire waits for a place. It returns a refusal when the queue is full and the
-// cause of the context when that ends first. Release gives the place back.
+// Acquire waits for a permit. It returns a refusal when the queue is full, and the
+// cause of the context when that ends first. Release gives the permit back.
 func (s *Concurrency) Acquire(ctx context.Context, server, principal string) error {
 	s.mu.Lock()
-	// With room, those who wait are those whose principal has as many as it may.
+	// With free permits, only calls of principals at their limit wait.
 	if s.running < s.size && len(s.calls[principal]) == 0 && s.principals.enter(principal, s) {
 		s.running++
 		s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Concurrency) Acquire(ctx context.Context, server, principal string) err
 		s.mu.Unlock()
 		return refusal.QueueFull(server)
 	}
-	mine := &turn{ready: make(chan struct{})}
+	mine := &waiter{ready: make(chan struct{})}
 	if len(s.calls[principal]) == 0 {
 		s.order = append(s.order, principal)
 	}
@@ -136,7 +136,7 @@ func (s *Concurrency) Acquire(ctx context.Context, server, principal string) err
 	select {
 	case <-mine.ready:
 	case <-timer.C:
-		why = s.late(server, principal)
+		why = s.timedOut(server, principal)
 	case <-ctx.Done():
 		why = context.Cause(ctx)
 	}
@@ -148,20 +148,20 @@ func (s *Concurrency) Acquire(ctx context.Context, server, principal string) err
 	case mine.refused:
 		return refusal.QueueFull(server)
 	}
-	return nil // or the turn came at the same moment
+	return nil // or its permit came at the same moment
 }
 
-// late is the refusal of a call that has waited for too long: for its server, or
-// for the other calls of its principal.
-func (s *Concurrency) late(server, principal string) *refusal.Error {
+// timedOut is the refusal of a call that has waited too long: for its server, or for
+// other calls of its principal.
+func (s *Concurrency) timedOut(server, principal string) *refusal.Error {
 	if most, full := s.principals.full(principal); full {
 		return refusal.CallerBusy(most)
 	}
 	return refusal.QueueFull(server)
 }
 
-// displace makes room in a full queue for a principal that has clearly fewer
-// calls in it than another one: the other's newest is refused. mu is held.
+// displace makes room in a full queue for a principal that has clearly fewer calls in
+// it than another one. It refuses the newest call of the other. mu is held.
 func (s *Concurrency) displace(principal string) bool {
 	most := ""
 	for p, calls := range s.calls {
@@ -179,29 +179,29 @@ func (s *Concurrency) displace(principal string) bool {
 	return true
 }
 
-// Release returns the place of a call of a principal, which may be what another
-// call of the same principal waits for, at whichever server.
+// Release returns the permit of a call. Another call of the same principal may wait for
+// it at any server.
 func (s *Concurrency) Release(principal string) {
 	s.mu.Lock()
 	s.running--
 	also := s.principals.leave(principal)
-	s.next()
+	s.grant()
 	s.mu.Unlock()
 	for _, other := range also {
-		other.poke()
+		other.recheck()
 	}
 }
 
-// poke looks again who may run.
-func (s *Concurrency) poke() {
+// recheck grants permits to waiting calls that may run now.
+func (s *Concurrency) recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next()
+	s.grant()
 }
 
-// next hands free places to those who wait, except to those whose principal has
-// as many as it may; mu is held.
-func (s *Concurrency) next() {
+// grant gives free permits to waiting calls, except to those of principals at their
+// limit; mu is held.
+func (s *Concurrency) grant() {
 	for skipped := 0; s.running < s.size && skipped < len(s.order); {
 		principal := s.order[0]
 		s.order = s.order[1:]
@@ -224,8 +224,8 @@ func (s *Concurrency) next() {
 	}
 }
 
-// forget takes a waiting call out; false means that it does not wait any more.
-func (s *Concurrency) forget(principal string, gone *turn) bool {
+// forget takes a waiting call out. It returns false when the call no longer waits.
+func (s *Concurrency) forget(principal string, gone *waiter) bool {
 	calls := s.calls[principal]
 	for i, c := range calls {
 		if c != gone {

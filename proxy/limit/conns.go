@@ -11,49 +11,48 @@ import (
 	"time"
 )
 
-// Conns bounds the connections of a server, in all and of one address. A new
-// connection takes the place of one on which no request is under way: of the same
-// address where that has as many as it may, else of the one that has been without
-// a request for longest. Where there is none, the new one is closed. So neither
-// idle connections nor slow beginnings of requests keep others out. It is safe for
+// Conns bounds the connections of a server, in total and of one address. A new
+// connection replaces an idle one: of the same address if that is at its limit, else
+// the one that is idle for longest. Without an idle connection the new one is closed.
+// So neither idle connections nor slow request headers keep others out. It is safe for
 // concurrent use.
 type Conns struct {
 	most, each int
 	log        *slog.Logger
 
-	mu      sync.Mutex
-	count   int
-	of      map[string]*address
-	resting *list.List // of *conn without a request under way, oldest first
-	warned  time.Time
+	mu     sync.Mutex
+	count  int
+	of     map[string]*address
+	idle   *list.List // of *conn without a request under way, oldest first
+	warned time.Time
 }
 
-// address is where connections come from.
+// address holds the connections of one address.
 type address struct {
-	count   int
-	resting *list.List // as that of Conns
+	count int
+	idle  *list.List // like idle of Conns
 }
 
 // conn is one connection. Its elements are nil while a request is under way.
 type conn struct {
 	net.Conn
-	in      *Conns
-	from    string
-	of      *address
-	gone    bool
-	resting *list.Element // in that of Conns
-	own     *list.Element // in that of the address
+	in   *Conns
+	from string
+	of   *address
+	gone bool
+	idle *list.Element // in idle of Conns
+	own  *list.Element // in idle of the address
 }
 
-// NewConns returns a bound of so many connections, at least two, of which one
-// address may have half: see [Network].
+// NewConns returns a limit of most connections, at least two. One address (see
+// [Network]) may have half of them.
 func NewConns(most int, log *slog.Logger) *Conns {
 	most = max(2, most)
-	return &Conns{most: most, each: most / 2, log: log, of: make(map[string]*address), resting: list.New()}
+	return &Conns{most: most, each: most / 2, log: log, of: make(map[string]*address), idle: list.New()}
 }
 
-// Listener returns a listener of connections that are bounded. TLS comes on top
-// of it, so that a handshake is bounded, too.
+// Listener returns a listener with bounded connections. TLS is layered on top, so that
+// handshakes are bounded too.
 func (c *Conns) Listener(l net.Listener) net.Listener { return &listener{Listener: l, conns: c} }
 
 type listener struct {
@@ -75,7 +74,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes a connection in; nil where there is no room.
+// admit adds a connection; nil without room.
 func (c *Conns) admit(nc net.Conn) *conn {
 	in := &conn{Conn: nc, in: c, from: Network(nc.RemoteAddr().String())}
 	c.mu.Lock()
@@ -83,11 +82,11 @@ func (c *Conns) admit(nc net.Conn) *conn {
 	var out *conn
 	switch {
 	case a != nil && a.count >= c.each:
-		out = oldest(a.resting)
+		out = oldest(a.idle)
 	case c.count >= c.most:
-		out = oldest(c.resting)
+		out = oldest(c.idle)
 	default:
-		out = in // nobody has to go
+		out = in // there is room
 	}
 	if out == nil {
 		c.warn(in.from)
@@ -96,16 +95,16 @@ func (c *Conns) admit(nc net.Conn) *conn {
 	}
 	if out != in {
 		c.drop(out)
-		a = c.of[in.from] // which may have been the last of its address
+		a = c.of[in.from] // out may have been the last of its address
 	}
 	if a == nil {
-		a = &address{resting: list.New()}
+		a = &address{idle: list.New()}
 		c.of[in.from] = a
 	}
 	a.count++
 	c.count++
 	in.of = a
-	c.rest(in)
+	c.setIdle(in)
 	c.mu.Unlock()
 	if out != in {
 		out.Conn.Close()
@@ -120,7 +119,7 @@ func oldest(l *list.List) *conn {
 	return nil
 }
 
-// warn says in the log, once a minute, that connections are closed; mu is held.
+// warn logs, once a minute, that connections are closed; mu is held.
 func (c *Conns) warn(from string) {
 	if now := time.Now(); now.Sub(c.warned) >= time.Minute {
 		c.warned = now
@@ -129,19 +128,19 @@ func (c *Conns) warn(from string) {
 	}
 }
 
-// rest notes that no request is under way; mu is held.
-func (c *Conns) rest(in *conn) {
-	if in.resting == nil && !in.gone {
-		in.resting, in.own = c.resting.PushBack(in), in.of.resting.PushBack(in)
+// setIdle notes that no request is under way; mu is held.
+func (c *Conns) setIdle(in *conn) {
+	if in.idle == nil && !in.gone {
+		in.idle, in.own = c.idle.PushBack(in), in.of.idle.PushBack(in)
 	}
 }
 
-// wake notes that one is; mu is held.
-func (c *Conns) wake(in *conn) {
-	if in.resting != nil {
-		c.resting.Remove(in.resting)
-		in.of.resting.Remove(in.own)
-		in.resting, in.own = nil, nil
+// setActive notes that a request is under way; mu is held.
+func (c *Conns) setActive(in *conn) {
+	if in.idle != nil {
+		c.idle.Remove(in.idle)
+		in.of.idle.Remove(in.own)
+		in.idle, in.own = nil, nil
 	}
 }
 
@@ -150,7 +149,7 @@ func (c *Conns) drop(in *conn) {
 	if in.gone {
 		return
 	}
-	c.wake(in)
+	c.setActive(in)
 	in.gone = true
 	c.count--
 	if in.of.count--; in.of.count == 0 {
@@ -166,10 +165,10 @@ func (in *conn) Close() error {
 	return in.Conn.Close()
 }
 
-// NetConn returns the connection beneath, as [crypto/tls.Conn.NetConn] does.
+// NetConn returns the underlying connection, like [crypto/tls.Conn.NetConn].
 func (in *conn) NetConn() net.Conn { return in.Conn }
 
-// State is the ConnState of the server of the connections ([http.Server]).
+// State is the ConnState hook of the [http.Server].
 func (c *Conns) State(nc net.Conn, state http.ConnState) {
 	in := bounded(nc)
 	if in == nil || in.in != c {
@@ -179,18 +178,18 @@ func (c *Conns) State(nc net.Conn, state http.ConnState) {
 	defer c.mu.Unlock()
 	switch state {
 	case http.StateActive:
-		c.wake(in)
+		c.setActive(in)
 	case http.StateIdle:
-		c.rest(in)
-	case http.StateNew, http.StateHijacked, http.StateClosed: // it rests, is in use, or is dropped by Close
+		c.setIdle(in)
+	case http.StateNew, http.StateHijacked, http.StateClosed: // idle, in use elsewhere, or dropped by Close
 	}
 }
 
-// connKey is the key of the bounded connection in the context of its requests.
+// connKey is the context key of the bounded connection.
 type connKey struct{}
 
-// ConnContext returns a context from which [Known] and [Unknown] find a connection,
-// as the ConnContext of [http.Server] does; ctx where the connection is not bounded.
+// ConnContext is the ConnContext hook of the [http.Server]. It lets [Known] and
+// [Unknown] find the connection. It returns ctx where the connection is not bounded.
 func ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	if in := bounded(nc); in != nil {
 		return context.WithValue(ctx, connKey{}, in)
@@ -198,15 +197,15 @@ func ConnContext(ctx context.Context, nc net.Conn) context.Context {
 	return ctx
 }
 
-// Unknown says of the request of a context that it waits for a body and that its
-// sender is not known: its connection makes room for a new one, as one without a
-// request does. Where the connection is not bounded it does nothing.
-func Unknown(ctx context.Context) { stand(ctx, (*Conns).rest) }
+// Unknown marks the request of a context as one that waits for a body from an
+// unauthenticated sender. Its connection then makes room like an idle one. Where the
+// connection is not bounded it does nothing.
+func Unknown(ctx context.Context) { mark(ctx, (*Conns).setIdle) }
 
-// Known takes back what [Unknown] said.
-func Known(ctx context.Context) { stand(ctx, (*Conns).wake) }
+// Known reverts [Unknown].
+func Known(ctx context.Context) { mark(ctx, (*Conns).setActive) }
 
-func stand(ctx context.Context, how func(*Conns, *conn)) {
+func mark(ctx context.Context, how func(*Conns, *conn)) {
 	if in, ok := ctx.Value(connKey{}).(*conn); ok {
 		in.in.mu.Lock()
 		how(in.in, in)
@@ -229,15 +228,15 @@ func bounded(nc net.Conn) *conn {
 	return nil
 }
 
-// Open returns how many connections there are.
+// Open returns the number of connections.
 func (c *Conns) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// Network is what the connections and requests of an address are counted by: the
-// address, or of IPv6 the network of 64 bits, which one machine has whole.
+// Network is the key by which connections and requests of an address are counted: the
+// address, or the /64 network for IPv6, because one machine has all of that.
 func Network(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package limit bounds what clients make a gateway hold and do: [Bytes] of their
-// messages, [Conns], calls that run and wait ([Concurrency], [Principals]), how often
-// they ask for something ([Requests]), [Failures] to authenticate and [Loops] of the
-// same call. Each limit is a type that owns its state and its lock.
+// Package limit bounds what clients can make a gateway hold and do: the [Bytes] of
+// their messages, connections ([Conns]), running and waiting calls ([Concurrency],
+// [Principals]), request rates ([Requests]), failed authentications ([Failures]) and
+// loops of the same call ([Loops]). Each limit is a type that owns its state and its
+// lock.
 package limit

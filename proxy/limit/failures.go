@@ -11,41 +11,40 @@ import (
 )
 
 const (
-	// maxKnown is how many good credentials are remembered, twice.
+	// maxKnown is how many valid credentials one generation remembers.
 	maxKnown = 16384
-	// knownTime is how long one is remembered at least after its last use.
+	// knownTime is how long a credential is remembered at least after its last use.
 	knownTime = 10 * time.Minute
 )
 
-// Failures bounds how often an address may send a credential that is not valid. It is
-// asked before a credential is looked at, because looking costs more than refusing.
-// A credential that was valid a while ago is let in all the same: many share an
-// address, and one of them must not keep out the others. Make one with [NewFailures].
-// It is safe for concurrent use.
+// Failures bounds how often an address may send an invalid credential. It is asked
+// before a credential is verified, because verifying costs more than refusing.
+// Credentials that were valid a while ago are still let through: many callers may share
+// an address, and one of them must not keep out the others. Create one with
+// [NewFailures]. It is safe for concurrent use.
 type Failures struct {
 	requests *Requests
 	seed     maphash.Seed
 
 	mu      sync.Mutex
-	since   time.Time       // when known was begun
-	known   map[uint64]bool // hashes of credentials that were good
-	earlier map[uint64]bool // of the time before
+	since   time.Time       // start of known
+	known   map[uint64]bool // hashes of credentials that were valid
+	earlier map[uint64]bool // the previous generation
 }
 
-// NewFailures returns a limiter whose bound is [Rates.AuthFailures] of a limiter of
-// requests.
+// NewFailures returns a limiter with the limit [Rates.AuthFailures] of requests.
 func NewFailures(requests *Requests) *Failures {
 	return &Failures{requests: requests, seed: maphash.MakeSeed()}
 }
 
-// Refused returns the [*refusal.Error] of a request from a [Network] that has sent too
-// many bad credentials, nil where the credential is to be looked at.
+// Refused returns a [*refusal.Error] for a request from a [Network] that has sent too
+// many invalid credentials, nil where the credential should be verified.
 func (f *Failures) Refused(r *http.Request, from string) error {
-	return f.requests.spent(AuthFailures, from, func() bool { return f.knows(r) })
+	return f.requests.check(AuthFailures, from, func() bool { return f.knows(r) })
 }
 
-// Note takes what came of a request's credential. An error of the gateway's own says
-// nothing about the caller.
+// Note records the result of verifying a request's credential. An error of the gateway
+// itself tells nothing about the caller.
 func (f *Failures) Note(r *http.Request, from string, err error) {
 	switch {
 	case err == nil:
@@ -60,8 +59,8 @@ func (f *Failures) Note(r *http.Request, from string, err error) {
 // Count counts a failed authentication of a network.
 func (f *Failures) Count(from string) { f.requests.count(AuthFailures, from) }
 
-// credential is a hash of what a request shows; false where that is nothing, or
-// a client certificate, which the handshake has verified.
+// credential returns a hash of the request's credential. It returns false without one,
+// and for a client certificate, which the TLS handshake has verified.
 func (f *Failures) credential(r *http.Request) (uint64, bool) {
 	values := r.Header["Authorization"]
 	if len(values) != 1 {
@@ -70,7 +69,7 @@ func (f *Failures) credential(r *http.Request) (uint64, bool) {
 	return maphash.String(f.seed, values[0]), true
 }
 
-// knows tells whether a request shows what was good a while ago.
+// knows reports whether the request's credential was valid a while ago.
 func (f *Failures) knows(r *http.Request) bool {
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return true
@@ -84,7 +83,7 @@ func (f *Failures) knows(r *http.Request) bool {
 	return f.known[key] || f.earlier[key]
 }
 
-// remember notes that what a request shows is good.
+// remember records the request's credential as valid.
 func (f *Failures) remember(r *http.Request) {
 	key, ok := f.credential(r)
 	if !ok {

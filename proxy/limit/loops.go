@@ -8,51 +8,51 @@ import (
 )
 
 const (
-	// repeatPause between the end of a call and the next ends a row of the same
-	// calls: who looks now and then is in no loop.
+	// repeatPause is the pause between two calls that ends a streak: polling now and
+	// then is no loop.
 	repeatPause = 10 * time.Second
-	// repeatHold is how long a row that was too long is held, unless another call
+	// repeatHold is how long a streak that was too long is refused, unless another call
 	// ends it.
 	repeatHold = time.Minute
-	// maxRows is how many principals are looked at; of more, those that were
-	// quiet for the longest time are forgotten.
-	maxRows = 10000
+	// maxStreaks bounds the principals that are tracked. Beyond it, those that were
+	// quiet for longest are forgotten.
+	maxStreaks = 10000
 )
 
-// Loops finds callers that make the same call again and again, as a model does
-// that is caught in a loop. Only a call that begins when the one before has been
-// answered is a repetition: many at once are the work of a program. The zero Loops
-// bounds nothing. It is safe for concurrent use.
+// Loops finds callers that make the same call again and again, like a model that is
+// caught in a loop. Only a call that begins after the previous one was answered counts:
+// many at once are the work of a program. The zero Loops allows everything. It is safe
+// for concurrent use.
 type Loops struct {
-	most atomic.Int64 // calls in a row; 0 for any number
+	most atomic.Int64 // calls in a row; 0 for no limit
 
-	mu   sync.Mutex
-	rows map[string]*row // by principal
+	mu      sync.Mutex
+	streaks map[string]*streak // by principal
 }
 
-// Call is a call as [Loops] compares it with others.
+// Call identifies a call for comparison with others.
 type Call struct {
 	Principal, Server, Tool string
 	Args                    [sha256.Size]byte // hash of the arguments
 }
 
-// row is the calls of one principal as long as they are the same.
-type row struct {
+// streak is a series of identical calls of one principal.
+type streak struct {
 	call    Call
 	count   int
 	running int
-	ended   time.Time // when one of them last did
+	ended   time.Time // end of the latest of them
 }
 
-// Apply sets how many of the same calls a principal may make in a row, zero for any
-// number. Rows that have begun go on.
+// Apply sets how many identical calls a principal may make in a row, zero for no limit.
+// Current streaks go on.
 func (s *Loops) Apply(most int) { s.most.Store(int64(most)) }
 
-// Most is what [Loops.Apply] set.
+// Most returns the limit of [Loops.Apply].
 func (s *Loops) Most() int { return int(s.most.Load()) }
 
-// Begin notes a call. The returned function is called at its end. A nil function
-// means that the call is one too many in a row for so long.
+// Begin counts a call. The returned function must be called at its end. A nil function
+// means that the call is refused, and wait is how long.
 func (s *Loops) Begin(c Call) (end func(), wait time.Duration) {
 	most := s.Most()
 	if most <= 0 {
@@ -61,11 +61,11 @@ func (s *Loops) Begin(c Call) (end func(), wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	r := s.rows[c.Principal]
+	r := s.streaks[c.Principal]
 	if r == nil || r.call != c || r.over(now, most) {
 		s.makeRoom(now)
-		r = &row{call: c, ended: now}
-		s.rows[c.Principal] = r
+		r = &streak{call: c, ended: now}
+		s.streaks[c.Principal] = r
 	}
 	if r.running == 0 {
 		if r.count >= most {
@@ -82,21 +82,22 @@ func (s *Loops) Begin(c Call) (end func(), wait time.Duration) {
 	}, 0
 }
 
-// Look returns how long a call would have to wait, 0 for not at all, and notes nothing.
+// Look returns how long a call would have to wait, 0 for not at all, without counting
+// it.
 func (s *Loops) Look(c Call) time.Duration {
 	most := s.Most()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	r := s.rows[c.Principal]
+	r := s.streaks[c.Principal]
 	if most <= 0 || r == nil || r.call != c || r.over(now, most) || r.running > 0 || r.count < most {
 		return 0
 	}
 	return repeatHold - now.Sub(r.ended)
 }
 
-// over tells whether the row has ended.
-func (r *row) over(now time.Time, most int) bool {
+// over reports whether the streak has ended.
+func (r *streak) over(now time.Time, most int) bool {
 	if r.running > 0 {
 		return false
 	}
@@ -104,37 +105,37 @@ func (r *row) over(now time.Time, most int) bool {
 	return rest >= repeatHold || rest > repeatPause && r.count < most
 }
 
-// makeRoom forgets rows that have ended, where there are many; mu is held.
+// makeRoom removes ended streaks when there are too many; mu is held.
 func (s *Loops) makeRoom(now time.Time) {
-	if s.rows == nil {
-		s.rows = make(map[string]*row)
+	if s.streaks == nil {
+		s.streaks = make(map[string]*streak)
 	}
-	if len(s.rows) < maxRows {
+	if len(s.streaks) < maxStreaks {
 		return
 	}
 	s.forgetQuiet(now)
-	for principal, r := range s.rows { // of so many at once, any
-		if len(s.rows) < maxRows {
+	for principal, r := range s.streaks { // any of them, there are so many
+		if len(s.streaks) < maxStreaks {
 			return
 		}
 		if r.running == 0 {
-			delete(s.rows, principal)
+			delete(s.streaks, principal)
 		}
 	}
 }
 
-// Sweep forgets rows that have ended.
+// Sweep removes ended streaks.
 func (s *Loops) Sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetQuiet(now)
 }
 
-// forgetQuiet is Sweep; mu is held.
+// forgetQuiet is Sweep with mu held.
 func (s *Loops) forgetQuiet(now time.Time) {
-	for principal, r := range s.rows {
+	for principal, r := range s.streaks {
 		if r.running == 0 && now.Sub(r.ended) >= repeatHold {
-			delete(s.rows, principal)
+			delete(s.streaks, principal)
 		}
 	}
 }

@@ -12,17 +12,17 @@ func TestRowsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Loops
 		s.Apply(5)
-		for i := range maxRows + 100 {
+		for i := range maxStreaks + 100 {
 			end, _ := s.Begin(Call{Principal: fmt.Sprint("p", i), Server: "s", Tool: "a"})
 			end()
 		}
-		if len(s.rows) > maxRows {
-			t.Errorf("%d rows, want at most %d", len(s.rows), maxRows)
+		if len(s.streaks) > maxStreaks {
+			t.Errorf("%d rows, want at most %d", len(s.streaks), maxStreaks)
 		}
 		time.Sleep(repeatHold)
 		s.Sweep(time.Now())
-		if len(s.rows) != 0 {
-			t.Errorf("%d rows are left", len(s.rows))
+		if len(s.streaks) != 0 {
+			t.Errorf("%d rows are left", len(s.streaks))
 		}
 	})
 }

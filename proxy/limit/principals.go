@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// Principals bounds how many calls of one principal run at once, at all servers
-// together. A nil Principals, and one without a bound, does not. It is safe for
-// concurrent use.
+// Principals bounds the running calls of one principal at all servers together. A nil
+// Principals, and one without a limit, allows any number. It is safe for concurrent
+// use.
 type Principals struct {
 	mu       sync.Mutex
 	most     int
-	starting map[string]int            // calls of each principal that wait for a server to start
-	running  map[string]int            // of each principal; below 0 while one that has ended is still to go on
-	waiting  map[string][]*Concurrency // where calls of a principal wait for others of it, first come first
+	starting map[string]int            // calls that wait for a server to start, by principal
+	running  map[string]int            // by principal; negative while a call that has ended is still to resume
+	waiting  map[string][]*Concurrency // where calls of a principal wait for its other calls, first come first
 }
 
 func NewPrincipals() *Principals {
 	return &Principals{starting: make(map[string]int), running: make(map[string]int), waiting: make(map[string][]*Concurrency)}
 }
 
-// Resize sets the bound, zero for none. Calls that wait for room look again.
+// Resize sets the limit, zero for none. Waiting calls are checked again.
 func (c *Principals) Resize(most int) {
 	c.mu.Lock()
 	c.most = most
@@ -31,12 +31,12 @@ func (c *Principals) Resize(most int) {
 	}
 	c.mu.Unlock()
 	for _, waiting := range also {
-		waiting.poke()
+		waiting.recheck()
 	}
 }
 
-// enter counts one more call of a principal. Where that is one too many it notes
-// that calls of it wait at s, which is told by leave.
+// enter counts one more running call of a principal. At the limit it returns false and
+// remembers that calls wait at s, for leave.
 func (c *Principals) enter(principal string, s *Concurrency) bool {
 	if c == nil {
 		return true
@@ -53,14 +53,14 @@ func (c *Principals) enter(principal string, s *Concurrency) bool {
 	return true
 }
 
-// add counts a principal's running calls; mu is held.
+// add changes a principal's number of running calls; mu is held.
 func (c *Principals) add(principal string, n int) {
 	if c.running[principal] += n; c.running[principal] == 0 {
 		delete(c.running, principal)
 	}
 }
 
-// resume counts a call that goes on, which so may be one too many.
+// resume counts a call that runs again. It may exceed the limit.
 func (c *Principals) resume(principal string) {
 	if c == nil {
 		return
@@ -70,8 +70,7 @@ func (c *Principals) resume(principal string) {
 	c.add(principal, +1)
 }
 
-// leave counts one call less and returns where calls of the principal wait for
-// that.
+// leave counts one call less and returns where calls of the principal wait for that.
 func (c *Principals) leave(principal string) []*Concurrency {
 	if c == nil {
 		return nil
@@ -84,8 +83,7 @@ func (c *Principals) leave(principal string) []*Concurrency {
 	return also
 }
 
-// full tells whether a principal has as many calls running as it may, and how
-// many that is.
+// full reports whether a principal is at its limit, and the limit.
 func (c *Principals) full(principal string) (most int, full bool) {
 	if c == nil {
 		return 0, false

@@ -91,7 +91,7 @@ func TestOwnCallsKeepTheirOrder(t *testing.T) {
 		s.mu.Unlock()
 		take("third")
 		for _, other := range also {
-			other.poke()
+			other.recheck()
 		}
 		synctest.Wait()
 		if got := j.all(); !slices.Equal(got, []string{"p", "second"}) {

@@ -10,22 +10,22 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Rates are how many requests of a kind one principal may send within a minute,
-// besides calls of what exists. They are far above what clients do and are there for
-// clients that run wild. Zero is no bound.
+// Rates bound how many requests of a kind one principal may send in a minute, besides
+// calls of existing items. They are far above normal use and stop runaway clients. Zero
+// means no limit.
 type Rates struct {
-	Lists         int // requests for a page of a list
+	Lists         int // list requests, by page
 	Initializes   int // initialize, server/discover and HTTP+SSE streams
-	Notifications int // of the client, without cancellations
+	Notifications int // from the client, without cancellations
 	Cancels       int // cancellations
 	Completions   int // completion/complete
-	Unknown       int // calls of what does not exist for the caller
-	// AuthFailures are requests of one address, or of one /64 network of IPv6,
-	// whose credential is missing or not valid; see [Failures].
+	Unknown       int // calls of unknown or hidden names
+	// AuthFailures bounds the requests of one address, or one /64 network of IPv6, with
+	// a missing or invalid credential; see [Failures].
 	AuthFailures int
 }
 
-// Kind is a kind of request, by the setting that bounds it.
+// Kind is a kind of request, named after its setting.
 type Kind string
 
 // The kinds of [Rates].
@@ -39,7 +39,7 @@ const (
 	AuthFailures  Kind = "auth_failures_per_minute"
 )
 
-// of is the bound of a kind.
+// of returns the limit of a kind.
 func (r *Rates) of(kind Kind) int {
 	switch kind {
 	case Lists:
@@ -59,8 +59,8 @@ func (r *Rates) of(kind Kind) int {
 	}
 }
 
-// what names in a sentence what a kind bounds.
-func (kind Kind) what() string {
+// describe names the requests of a kind in a sentence.
+func (kind Kind) describe() string {
 	switch kind {
 	case Lists:
 		return "lists"
@@ -79,8 +79,8 @@ func (kind Kind) what() string {
 	}
 }
 
-// Requests holds what clients send against [Rates]. Its memory is bounded: see
-// [rate.Local]. Make one with [NewRequests]. It is safe for concurrent use.
+// Requests enforces [Rates]. Its memory is bounded, see [rate.Local]. Create one with
+// [NewRequests]. It is safe for concurrent use.
 type Requests struct {
 	log     *slog.Logger
 	refused func(setting string)
@@ -88,21 +88,21 @@ type Requests struct {
 	local   *rate.Local
 
 	mu     sync.Mutex
-	logged map[Kind]time.Time // when each was last logged
+	logged map[Kind]time.Time // time of the latest log line, by kind
 }
 
-// NewRequests returns a limiter without bounds; see [Requests.Apply]. refused is
-// called with the setting at each refusal and must not block.
+// NewRequests returns a limiter without limits; see [Requests.Apply]. refused is called
+// with the setting at each refusal and must not block.
 func NewRequests(log *slog.Logger, refused func(setting string)) *Requests {
 	l := &Requests{log: log, refused: refused, local: rate.NewLocal(0), logged: make(map[Kind]time.Time)}
 	l.rates.Store(&Rates{})
 	return l
 }
 
-// Apply sets the bounds. What has been counted stays counted.
+// Apply sets the limits. The counters stay.
 func (l *Requests) Apply(rates Rates) { l.rates.Store(&rates) }
 
-// Take counts one request of a kind. The error is a [*refusal.Error] when that is one
+// Take counts one request of a kind. The error is a [*refusal.Error] when there were
 // too many.
 func (l *Requests) Take(kind Kind, who string) error {
 	t, bounded := l.token(kind, who)
@@ -115,16 +115,16 @@ func (l *Requests) Take(kind Kind, who string) error {
 	return nil
 }
 
-// count is Take of what cannot be refused any more.
+// count is Take for an event that cannot be refused any more.
 func (l *Requests) count(kind Kind, who string) {
 	if t, bounded := l.token(kind, who); bounded {
 		l.local.Take(t)
 	}
 }
 
-// spent returns the refusal of one more request of a kind, nil where there is room. It
-// counts nothing. What is refused anyway may still be let in: let tells so.
-func (l *Requests) spent(kind Kind, who string, let func() bool) error {
+// check returns the refusal of one more request of a kind, nil where there is room. It
+// counts nothing. let can exempt a request that would be refused.
+func (l *Requests) check(kind Kind, who string, let func() bool) error {
 	t, bounded := l.token(kind, who)
 	if !bounded {
 		return nil
@@ -136,25 +136,25 @@ func (l *Requests) spent(kind Kind, who string, let func() bool) error {
 	return l.tooMany(kind, t, wait)
 }
 
-// token is one request of a kind, in the form of the rates.
+// token returns one request of a kind as a token of the rate limiter.
 func (l *Requests) token(kind Kind, who string) (t rate.Token, bounded bool) {
 	most := l.rates.Load().of(kind)
 	return rate.Token{Bucket: string(kind), Key: who, Rate: rate.Rate{Limit: int64(most), Window: time.Minute}}, most > 0
 }
 
-// tooMany is the refusal of one too many of a kind. The log has one line a minute of
-// each kind, the metrics have all.
+// tooMany is the refusal of one request too many. It logs at most one line a minute for
+// each kind; the metrics count all.
 func (l *Requests) tooMany(kind Kind, t rate.Token, wait time.Duration) *refusal.Error {
 	setting := "limits." + string(kind)
 	l.refused(string(kind))
-	if l.logs(kind, time.Now()) {
+	if l.shouldLog(kind, time.Now()) {
 		l.log.Warn("too many from one caller; more are refused", "limit", setting, "per_minute", t.Rate.Limit, "caller", t.Key)
 	}
-	return refusal.TooOften(kind.what(), setting, t.Rate.Limit, wait)
+	return refusal.TooOften(kind.describe(), setting, t.Rate.Limit, wait)
 }
 
-// logs tells whether a refusal of a kind gets a line of the log.
-func (l *Requests) logs(kind Kind, now time.Time) bool {
+// shouldLog reports whether a refusal of a kind gets a log line.
+func (l *Requests) shouldLog(kind Kind, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.logged[kind]) < time.Minute {

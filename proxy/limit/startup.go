@@ -2,20 +2,19 @@ package limit
 
 import "github.com/toolgate/toolgate/proxy/refusal"
 
-// startup are the calls that wait until it is known what one server lists to their
-// callers, most of them while it starts. The gate has not been asked about them yet,
-// and they hold no place among those that run.
+// startup are the calls that wait until their caller's lists of one server are known,
+// mostly while it starts. The gate has not decided on them yet, and they hold no
+// permit.
 type startup struct {
 	n  int
 	of map[string]int // of each principal
 }
 
-// Await takes a place to wait for what the server lists to a principal; leave gives
-// it back. There are as many as calls may run and queue at the server, which is where
-// they go on to. Of these a principal has at most as many as are free besides, so
-// that those of one, or of a few, do not keep the others out. At all servers together
-// a principal waits with no more calls than it may have running. The error is a
-// [*refusal.Error].
+// Await admits a call that waits for a principal's lists of the server; leave must be
+// called after the wait. As many calls may wait as may run and queue at the server,
+// where they continue. One principal may take at most as many places as remain free, so
+// that it does not keep others out. At all servers together a principal may wait with
+// as many calls as it may have running. The error is a [*refusal.Error].
 func (s *Concurrency) Await(principal string) (leave func(), err error) {
 	if err := s.principals.await(principal); err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func (s *Concurrency) Await(principal string) (leave func(), err error) {
 	}
 	e := &s.starting
 	if places-e.n <= e.of[principal] {
-		s.principals.awaited(principal)
+		s.principals.doneWaiting(principal)
 		return nil, refusal.StartBusy()
 	}
 	if e.of == nil {
@@ -36,11 +35,11 @@ func (s *Concurrency) Await(principal string) (leave func(), err error) {
 	}
 	e.n++
 	e.of[principal]++
-	return func() { s.awaited(principal) }, nil
+	return func() { s.doneWaiting(principal) }, nil
 }
 
-// awaited gives a place of Await back.
-func (s *Concurrency) awaited(principal string) {
+// doneWaiting ends a wait of Await.
+func (s *Concurrency) doneWaiting(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := &s.starting
@@ -48,11 +47,11 @@ func (s *Concurrency) awaited(principal string) {
 	if e.of[principal]--; e.of[principal] == 0 {
 		delete(e.of, principal)
 	}
-	s.principals.awaited(principal)
+	s.principals.doneWaiting(principal)
 }
 
-// await counts one more call of a principal that waits for a server to start; the
-// error is its [*refusal.Error] where that is one too many.
+// await counts one more call of a principal that waits for a server to start. The error
+// is the [*refusal.Error] of one too many.
 func (c *Principals) await(principal string) error {
 	if c == nil {
 		return nil
@@ -66,8 +65,8 @@ func (c *Principals) await(principal string) error {
 	return nil
 }
 
-// awaited counts one less.
-func (c *Principals) awaited(principal string) {
+// doneWaiting counts one less.
+func (c *Principals) doneWaiting(principal string) {
 	if c == nil {
 		return
 	}

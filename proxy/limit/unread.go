@@ -8,47 +8,47 @@ import (
 )
 
 const (
-	// lingerTime is how long a connection is still listened to behind an answer that
-	// was given before the body of its request had come. A client that is still
-	// sending then has the time to read the answer.
+	// lingerTime is how long a connection is still read after a response that did not
+	// wait for the body of its request. It gives a client that is still sending the
+	// time to read the response.
 	lingerTime = time.Second
-	// maxHere is how much of such a body is read where it came with its headers.
-	maxHere = 4 << 10
+	// maxArrivedBody bounds a body that is read if it has arrived with its headers.
+	maxArrivedBody = 4 << 10
 )
 
-// WithoutUnread answers requests whose body nobody has read at once. The server of
-// the standard library reads up to 256 KiB of such a body before it sends the
-// answer, and waits for it as long as for any other.
+// WithoutUnread answers requests at once even if nobody has read their body. The server
+// of the standard library first reads up to 256 KiB of such a body, and waits for it
+// like for any other.
 func WithoutUnread(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor != 1 || r.ContentLength == 0 { // a stream of HTTP/2 ends alone
+		if r.ProtoMajor != 1 || r.ContentLength == 0 { // a stream of HTTP/2 ends by itself
 			h.ServeHTTP(w, r)
 			return
 		}
-		b := &bodied{ResponseWriter: w, in: *r, body: r.Body}
-		b.in.Body = (*watchedBody)(b) // not in r, of which the server looks at the body
+		b := &unreadResponse{ResponseWriter: w, in: *r, body: r.Body}
+		b.in.Body = (*watchedBody)(b) // not in r, whose body the server inspects
 		Unknown(r.Context())
 		defer b.begin()
 		h.ServeHTTP(b, &b.in)
 	})
 }
 
-// bodied is a request of HTTP/1 with a body, and its answer. It is used as a
-// [http.ResponseWriter] is; the body may be read by another goroutine before the
-// answer begins.
-type bodied struct {
+// unreadResponse is the response to an HTTP/1 request with a body. It is used like any
+// [http.ResponseWriter]. Another goroutine may read the body before the response
+// begins.
+type unreadResponse struct {
 	http.ResponseWriter
 	in    http.Request
 	body  io.ReadCloser
 	ended bool // the body was read to its end
-	begun bool // the answer has begun
+	begun bool // the response has begun
 }
 
 // Unwrap is for [http.ResponseController].
-func (b *bodied) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+func (b *unreadResponse) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
-func (b *bodied) WriteHeader(status int) {
+func (b *unreadResponse) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		b.begin()
 	}
@@ -56,20 +56,20 @@ func (b *bodied) WriteHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (b *bodied) Write(p []byte) (int, error) {
+func (b *unreadResponse) Write(p []byte) (int, error) {
 	b.begin()
 	return b.ResponseWriter.Write(p)
 }
 
-// begin looks, before the answer, at what has come of a body that was not read. A
-// small one that is here whole is put aside and the connection goes on. With any
-// other the connection ends behind the answer, which does not wait.
-func (b *bodied) begin() {
+// begin handles an unread body before the response. A small body that has arrived
+// completely is skipped, and the connection stays open. With any other the connection
+// closes after the response, which does not wait.
+func (b *unreadResponse) begin() {
 	if b.begun {
 		return
 	}
 	b.begun = true
-	if b.ended || b.isHere() {
+	if b.ended || b.bodyArrived() {
 		return
 	}
 	Unknown(b.in.Context())
@@ -79,23 +79,23 @@ func (b *bodied) begin() {
 	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
 }
 
-// isHere tells whether the rest of the body has come already, which it reads then.
-// Of a request that waits for leave to send its body nothing is read: that would
-// give it. A request that is answered by a stream would end by it.
-func (b *bodied) isHere() bool {
-	if b.in.Method != http.MethodPost || b.in.ContentLength < 0 || b.in.ContentLength > maxHere || b.in.Header.Get("Expect") != "" {
+// bodyArrived reports whether the rest of the body has arrived, and reads it. It does
+// not read the body of a request with "Expect: 100-continue", because reading would ask
+// for it. It must not be used before a stream.
+func (b *unreadResponse) bodyArrived() bool {
+	if b.in.Method != http.MethodPost || b.in.ContentLength < 0 || b.in.ContentLength > maxArrivedBody || b.in.Header.Get("Expect") != "" {
 		return false
 	}
 	c := http.NewResponseController(b.ResponseWriter)
-	if c.SetReadDeadline(time.Unix(1, 0)) != nil { // nothing is waited for
+	if c.SetReadDeadline(time.Unix(1, 0)) != nil { // do not wait
 		return false
 	}
 	_, _ = io.Copy(io.Discard, b.in.Body)
 	return b.ended
 }
 
-// watchedBody is the body of a request; it notes its end.
-type watchedBody bodied
+// watchedBody is the body of a request; it records its end.
+type watchedBody unreadResponse
 
 // Read implements [io.Reader].
 func (b *watchedBody) Read(p []byte) (int, error) {

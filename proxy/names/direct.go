@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// separators are what stands for a dot, a slash, the end of a name or the beginning of
-// its parameters in a URI.
+// separators decodes the escapes of characters that separate the parts of a URI, or end
+// a name.
 var separators = strings.NewReplacer("%00", "\x00", "%3b", ";", "%3B", ";", "%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", `\`, "/", "%25", "%")
 
-// Direct tells whether a URI leads where it says. Before servers look a URI up, they
-// resolve "." and ".." in its path, with parameters behind a semicolon or without. They
-// end a name at NUL, drop characters that no URI has, read bytes that are no UTF-8 each
-// in its own way, and fold the scheme. A rule about such a URI would be about another
+// Direct reports whether a URI leads where it says. Before servers look up a URI, they
+// may resolve "." and ".." in its path, with or without parameters after a semicolon.
+// They may end a name at NUL, drop characters that no URI has, interpret invalid UTF-8
+// in their own way, and fold the scheme. A rule about such a URI would be about another
 // resource.
 func Direct(uri string) bool {
 	if strings.ContainsFunc(uri, unicode.IsControl) || strings.TrimSpace(uri) != uri {
@@ -25,7 +25,7 @@ func Direct(uri string) bool {
 	if strings.ToLower(scheme) != scheme {
 		return false
 	}
-	for range 4 { // escapes of escapes
+	for range 4 { // escaped escapes
 		rest = separators.Replace(rest)
 	}
 	if plain := unescaped(rest); !utf8.ValidString(plain) || strings.ContainsFunc(plain, invisible) {
@@ -42,15 +42,15 @@ func Direct(uri string) bool {
 	return true
 }
 
-// unescaped undoes the escapes of a text, once. What is no escape stays.
+// unescaped decodes the escapes of a text once. Anything else stays.
 func unescaped(text string) string {
 	return escapes.ReplaceAllStringFunc(text, func(e string) string {
-		b, _ := hex.DecodeString(e[1:]) // the form has none that is wrong
+		b, _ := hex.DecodeString(e[1:]) // the pattern matches only valid escapes
 		return string(b)
 	})
 }
 
 var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
-// invisible tells whether a character is a control, or changes the direction of text.
+// invisible reports whether a character is a control, or changes the direction of text.
 func invisible(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

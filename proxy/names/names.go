@@ -1,9 +1,9 @@
 // Package names translates between the names of a server and the names that clients
-// see. Tools and prompts get the server's namespace in front, and resources get it in
-// their URIs, so that two servers never offer the same name.
+// see. Tools and prompts get the server's namespace as a prefix, and resources get it
+// in their URIs, so that two servers never offer the same name.
 //
-// Its functions hold no state, and may be called at the same time. Objects that they
-// take are validated JSON; unless a function says so, it does not change them.
+// Its functions are pure and safe for concurrent use. Objects that they take are
+// validated JSON. They do not modify their arguments unless they say so.
 package names
 
 import (
@@ -14,26 +14,25 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// maxLength is the longest exposed name: the 64 characters that models accept
-// less what clients put in front.
+// maxLength is the longest exposed name: the 64 characters that models accept, less
+// what clients put in front.
 const maxLength = 45
 
-// hashChars is how many characters of a hash tell names apart that had to be
-// changed.
+// hashChars is the length of the hash that distinguishes changed names.
 const hashChars = 7
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Exposed returns the name under which a tool or prompt is listed: the
-// namespace and its name where that loses nothing, else a shortened form with
-// a hash. It never depends on other servers, and on its own server only
-// through twin, which tells that another name differs by case alone.
-func Exposed(namespace, server, original string, twin bool) string {
+// Exposed returns the name under which a tool or prompt is listed: the namespace and
+// its name where that loses nothing, else a shortened form with a hash. It never
+// depends on other servers. It depends on its own server only through caseCollision,
+// which says that another name differs by case alone.
+func Exposed(namespace, server, original string, caseCollision bool) string {
 	if namespace == "" {
 		return original
 	}
 	full := namespace + "__" + original
-	if !twin && len(full) <= maxLength && allowed(original) {
+	if !caseCollision && len(full) <= maxLength && allowed(original) {
 		return full
 	}
 	cleaned := []byte(full)
@@ -65,9 +64,8 @@ func allowedByte(c byte) bool {
 
 const uiScheme = "ui://"
 
-// URI returns the URI under which a resource is listed: the namespace
-// in front of its scheme, or for MCP Apps behind `ui://`, which clients
-// recognise by its scheme.
+// URI returns the URI under which a resource is listed. The namespace is put before the
+// scheme, or for MCP Apps after `ui://`, because clients recognise those by the scheme.
 func URI(namespace, uri string) string {
 	if namespace == "" {
 		return uri
@@ -78,8 +76,7 @@ func URI(namespace, uri string) string {
 	return namespace + "+" + uri
 }
 
-// Original is the inverse of exposedURI; ok is false when the URI is not of
-// the namespace.
+// Original is the inverse of [URI]; ok is false when the URI is not of the namespace.
 func Original(namespace, uri string) (original string, ok bool) {
 	if namespace == "" {
 		return uri, true
@@ -91,8 +88,8 @@ func Original(namespace, uri string) (original string, ok bool) {
 	return strings.CutPrefix(uri, namespace+"+")
 }
 
-// Namespace returns the namespace that an exposed name or URI of a kind names; ok is
-// false when it names none.
+// Namespace returns the namespace in an exposed name or URI of a kind; ok is false when
+// there is none.
 func Namespace(kind mcp.Kind, exposed string) (namespace string, ok bool) {
 	if kind == mcp.Resource || kind == mcp.Template {
 		namespace, _, ok = strings.Cut(strings.TrimPrefix(exposed, uiScheme), "+")

@@ -7,8 +7,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// ExposeURIs returns a result or params with every URI of the server exposed
-// under its namespace. Where none can appear the same bytes come back.
+// ExposeURIs returns a result or params with every URI of the server exposed under its
+// namespace. Where none can appear the same bytes are returned.
 func ExposeURIs(namespace, method string, object []byte) []byte {
 	if namespace == "" || !bytes.Contains(object, []byte(`uri"`)) && (method != mcp.MethodToolsCall || !mayNameApp(object)) {
 		return object
@@ -29,13 +29,13 @@ func ExposeURIs(namespace, method string, object []byte) []byte {
 	return w.edited()
 }
 
-// mayNameApp tells whether an object may name the resource of an app.
+// mayNameApp reports whether an object may name the resource of an app.
 func mayNameApp(object []byte) bool {
 	return bytes.Contains(object, []byte(`esourceUri"`)) || bytes.Contains(object, []byte(`openai/outputTemplate"`))
 }
 
-// app is the resource of an MCP App in the _meta of a tool or a result, in the
-// spellings of the extension and of the one that was before it.
+// app exposes the resource of an MCP App in the _meta of a tool or a result, in the
+// spellings of the extension and of its predecessor.
 func (w *walk) app(meta mcp.Span) {
 	w.uri(w.member(w.member(meta, "ui"), "resourceUri"))
 	w.uri(w.member(meta, "ui/resourceUri"))
@@ -43,7 +43,7 @@ func (w *walk) app(meta mcp.Span) {
 }
 
 // ExposeApp returns a tool with the URI of the MCP App in its _meta exposed under the
-// namespace. A tool without one comes back as the same bytes.
+// namespace. A tool without one is returned unchanged.
 func ExposeApp(namespace string, tool []byte) []byte {
 	if namespace == "" {
 		return tool
@@ -53,8 +53,8 @@ func ExposeApp(namespace string, tool []byte) []byte {
 	return w.edited()
 }
 
-// ExposeAsker returns the params of an elicitation with the server named in front of
-// its message. Without a namespace the same bytes come back.
+// ExposeAsker returns the params of an elicitation with the server named before its
+// message. Without a namespace they are returned unchanged.
 func ExposeAsker(namespace string, params []byte) []byte {
 	if namespace == "" {
 		return params
@@ -64,8 +64,8 @@ func ExposeAsker(namespace string, params []byte) []byte {
 	return w.edited()
 }
 
-// ExposeMissing writes the URI of the resource that a server does not have, in the
-// error of resources/read that says so, as the client asked for it. It changes the error.
+// ExposeMissing replaces the URI in the error of resources/read about a missing
+// resource by the one that the client asked for. It modifies the error.
 func ExposeMissing(exposed, original string, fault *mcp.Error) {
 	uri, named := mcp.LookupString(fault.Data, "uri")
 	if !named || exposed == original || uri != original || fault.Code != mcp.CodeResourceNotFound && fault.Code != mcp.CodeInvalidParams {
@@ -77,9 +77,8 @@ func ExposeMissing(exposed, original string, fault *mcp.Error) {
 	}
 }
 
-// ExposeQuestions returns a result that asks for input with every URI of the
-// server in its questions exposed under the namespace, and with the server
-// named where a user is asked something.
+// ExposeQuestions returns an input request with every URI in its questions exposed
+// under the namespace, and with the server named where a user is asked.
 func ExposeQuestions(namespace string, result []byte) []byte {
 	if namespace == "" {
 		return result
@@ -105,7 +104,7 @@ type walk struct {
 	edits     []mcp.Edit
 }
 
-// edited returns the object with the edits, or the same bytes where there are none.
+// edited returns the object with the edits applied, or the same bytes without edits.
 func (w *walk) edited() []byte {
 	if len(w.edits) == 0 {
 		return w.raw
@@ -115,7 +114,7 @@ func (w *walk) edited() []byte {
 
 func (w *walk) all() mcp.Span { return mcp.Span{Start: 0, End: len(w.raw)} }
 
-// member returns the place of a member of the object at a place.
+// member returns the position of a member of the object at a position.
 func (w *walk) member(at mcp.Span, key string) mcp.Span {
 	if at.Absent() {
 		return mcp.Span{}
@@ -136,7 +135,7 @@ func (w *walk) each(at mcp.Span, visit func(mcp.Span)) {
 	}
 }
 
-// messages are those of a prompt or of a sampling request.
+// messages visits the messages of a prompt or of a sampling request.
 func (w *walk) messages(of mcp.Span) {
 	w.each(w.member(of, "messages"), func(at mcp.Span) {
 		content := w.member(at, "content")
@@ -148,8 +147,8 @@ func (w *walk) messages(of mcp.Span) {
 	})
 }
 
-// block is one content block: a resource link has a URI, an embedded resource
-// one inside.
+// block visits one content block. A resource link has a URI, an embedded resource one
+// inside.
 func (w *walk) block(at mcp.Span) {
 	kind := w.member(at, "type")
 	switch string(kind.Of(w.raw)) {
@@ -162,8 +161,8 @@ func (w *walk) block(at mcp.Span) {
 	}
 }
 
-// asker puts the namespace in front of a message to a user (2026-07-28
-// client/elicitation: it must be clear which server asks).
+// asker puts the namespace before a message to a user (2026-07-28 client/elicitation:
+// it must be clear which server asks).
 func (w *walk) asker(at mcp.Span) {
 	if text := at.Of(w.raw); len(text) > 0 && text[0] == '"' {
 		begin := mcp.Span{Start: at.Start + 1, End: at.Start + 1}

@@ -17,41 +17,41 @@ const (
 	defaultTime     = 5 * time.Second
 )
 
-// Filter takes secrets out of single values and texts. A [Redactor] is one. It is
-// safe for concurrent use.
+// Filter removes secrets from single values and texts. A [Redactor] is one. It is safe
+// for concurrent use.
 type Filter interface {
-	// Value returns a validated JSON value without the secrets in its strings
-	// and keys, and how many there were; the same bytes where there is none. The
-	// error says that it could not be looked through until the time.
+	// Value returns a validated JSON value without the secrets in its strings and keys,
+	// and their number. Without secrets the same bytes are returned. The error means
+	// that the search was not over in time.
 	Value(value []byte, until time.Time) (clean []byte, n int, err error)
 	// Text is Value for a text.
 	Text(text string, until time.Time) (clean string, n int, err error)
 }
 
-// Messages takes secrets out of what MCP servers say: results, errors,
-// notifications and questions. Each method returns what it was given where it finds
-// nothing, and how many secrets it took out. What could not be looked through is
-// never returned. The zero value takes nothing out. It is safe for concurrent use
-// while its fields stay as they are.
+// Messages removes secrets from messages of MCP servers: results, errors, notifications
+// and questions. Each method returns its input unchanged where it finds nothing, and
+// the number of removed secrets. What could not be searched is never returned. The zero
+// value removes nothing. It is safe for concurrent use while its fields are not
+// changed.
 type Messages struct {
 	// Filter finds the secrets; nil finds none.
 	Filter Filter
-	// MaxBytes is the most bytes of one message that are looked through; more is
-	// not passed on. 8 MiB when zero.
+	// MaxBytes bounds a message that is searched; larger ones are not passed on. 8 MiB
+	// when zero.
 	MaxBytes int
-	// Time is how long that may take; 5 s when zero.
+	// Time bounds the search; 5 s when zero.
 	Time time.Duration
 }
 
-// walk makes the edits that a visit of something finds. The error says why it
-// was not looked through to its end.
+// walk applies the edits that visit finds. The error tells why the search was not
+// completed.
 func (m *Messages) walk(raw []byte, visit func(*messageWalk)) ([]byte, int, error) {
 	if most := cmp.Or(m.MaxBytes, defaultMaxBytes); len(raw) > most {
-		return nil, 0, fmt.Errorf("it has %d bytes, and at most %d are looked through for secrets (limits.redact)", len(raw), most)
+		return nil, 0, fmt.Errorf("it has %d bytes, and at most %d are searched for secrets (limits.redact)", len(raw), most)
 	}
 	w := messageWalk{filter: m.Filter, raw: raw, until: time.Now().Add(cmp.Or(m.Time, defaultTime))}
 	if visit(&w); w.err != nil {
-		return nil, 0, fmt.Errorf("it was not looked through for secrets in time (limits.redact_time): %w", w.err)
+		return nil, 0, fmt.Errorf("the search for secrets was not over in time (limits.redact_time): %w", w.err)
 	}
 	if w.n == 0 {
 		return raw, 0, nil
@@ -59,10 +59,9 @@ func (m *Messages) walk(raw []byte, visit func(*messageWalk)) ([]byte, int, erro
 	return mcp.Splice(raw, w.edits...), w.n, nil
 }
 
-// Result returns the result of a method without secrets. Every string is looked
-// at, but for those by which the protocol tells the parts of a result apart, and
-// the data of images and sounds. The error says why the result was not looked
-// through to its end.
+// Result removes secrets from the result of a method. It searches every string, except
+// for those by which the protocol distinguishes the parts of a result, and the data of
+// images and audio. The error tells why the search was not completed.
 func (m *Messages) Result(method string, result []byte) (clean []byte, n int, err error) {
 	if m.Filter == nil {
 		return result, 0, nil
@@ -70,8 +69,8 @@ func (m *Messages) Result(method string, result []byte) (clean []byte, n int, er
 	return m.walk(result, func(w *messageWalk) { w.result(method) })
 }
 
-// Fault is [Messages.Result] for an error of the server. An error that could not be
-// looked through becomes one that says so, with the same code.
+// Fault is [Messages.Result] for a JSON-RPC error of the server. An error that could
+// not be searched is replaced by one that says so, with the same code.
 func (m *Messages) Fault(fault *mcp.Error) (clean *mcp.Error, n int) {
 	if m.Filter == nil {
 		return fault, 0
@@ -89,8 +88,8 @@ func (m *Messages) Fault(fault *mcp.Error) (clean *mcp.Error, n int) {
 	return mcp.ParseError(edited), n
 }
 
-// Members returns an object without secrets in members of some names. An object
-// that could not be looked through gets a note in the place of those members.
+// Members removes secrets from the named members of an object. If they could not be
+// searched, a note replaces them.
 func (m *Messages) Members(object []byte, names ...string) (clean []byte, n int) {
 	if m.Filter == nil {
 		return object, 0
@@ -113,14 +112,14 @@ func (m *Messages) Members(object []byte, names ...string) (clean []byte, n int)
 	return object, 0
 }
 
-// Task returns the state of a task without secrets in what it says. It leaves the
+// Task removes secrets from the status message and other texts of a task. It leaves the
 // result and the questions of the task as they are.
 func (m *Messages) Task(state []byte) (clean []byte, n int) {
 	return m.Members(state, "statusMessage", "error")
 }
 
-// Question returns the params of a question without secrets in what a person or
-// a model is shown.
+// Question removes secrets from those params of a question that a person or a model is
+// shown.
 func (m *Messages) Question(method string, params []byte) (clean []byte, n int) {
 	switch method {
 	case mcp.MethodElicit:
@@ -157,7 +156,7 @@ type messageWalk struct {
 	until  time.Time
 	edits  []mcp.Edit
 	n      int
-	err    error // the first
+	err    error // the first error
 }
 
 func (w *messageWalk) all() mcp.Span { return mcp.Span{End: len(w.raw)} }
@@ -172,7 +171,7 @@ func (w *messageWalk) value(at mcp.Span) {
 	}
 }
 
-// members visits the members of the object at a place by their names.
+// members visits the members of the object at a position by name.
 func (w *messageWalk) members(at mcp.Span, visit func(name string, value mcp.Span)) {
 	object := at.Of(w.raw)
 	for m := range mcp.Members(object) {
@@ -181,7 +180,8 @@ func (w *messageWalk) members(at mcp.Span, visit func(name string, value mcp.Spa
 	}
 }
 
-// each visits the elements of the array at a place; what is no array is one.
+// each visits the elements of the array at a position. Any other value is visited
+// itself.
 func (w *messageWalk) each(at mcp.Span, visit func(mcp.Span)) {
 	array := at.Of(w.raw)
 	if !mcp.IsArray(array) {
@@ -223,7 +223,7 @@ func (w *messageWalk) message(at mcp.Span) {
 	})
 }
 
-// block is one content block, or the contents of one resource.
+// block visits one content block, or the contents of one resource.
 func (w *messageWalk) block(at mcp.Span) {
 	if !mcp.IsObject(at.Of(w.raw)) {
 		w.value(at)
@@ -243,8 +243,8 @@ func (w *messageWalk) block(at mcp.Span) {
 	})
 }
 
-// binary is data in Base64. What is a text in fact is looked through as one, and
-// what is not Base64 as what it is.
+// binary visits Base64 data. It searches encoded text as text, and a string that is no
+// Base64 as it is.
 func (w *messageWalk) binary(at mcp.Span) {
 	text, err := mcp.Unquote(at.Of(w.raw))
 	if err != nil {

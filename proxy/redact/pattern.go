@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// What the patterns of an operator may be. Go's regular expressions (RE2) take
-// time in the length of the text times that of the program, so both are bounded.
+// Limits of an operator's patterns. The time of Go's regular expressions (RE2) grows
+// with the length of the text times that of the program, so both are bounded.
 const (
-	// MaxPatterns is how many there may be for one tool.
+	// MaxPatterns bounds the patterns of one tool.
 	MaxPatterns = 32
-	// MaxPattern is the longest one, in bytes.
+	// MaxPattern bounds the length of one pattern, in bytes.
 	MaxPattern = 1024
-	// MaxInstructions is how many instructions one may compile to.
+	// MaxInstructions bounds the compiled program of one pattern.
 	MaxInstructions = 500
 )
 
 // Pattern is one regular expression of an operator (RE2 syntax).
 type Pattern struct {
-	Name  string // in the mark
+	Name  string // shown in the mark
 	Match string
 }
 
-// Check tells what is wrong with an expression, nil when it can be used.
+// Check returns why an expression cannot be used, nil when it can.
 func Check(match string) error {
 	_, err := Pattern{Match: match}.compile()
 	return err
@@ -48,7 +48,7 @@ func (p Pattern) compile() (*regexp.Regexp, error) {
 		return nil, err
 	}
 	if n := len(program.Inst); n > MaxInstructions {
-		return nil, fmt.Errorf("it compiles to %d instructions and may compile to %d", n, MaxInstructions)
+		return nil, fmt.Errorf("it compiles to %d instructions, more than the %d that are allowed", n, MaxInstructions)
 	}
 	re, err := regexp.Compile(p.Match)
 	if err != nil {
@@ -66,15 +66,15 @@ type pattern struct {
 }
 
 const (
-	// window is how much of a text an expression is held against at a time, so
-	// that the clock is looked at; overlap how much of the next window that is.
-	// A longer match than that may be missed where it crosses the end of one.
+	// window is the size of the parts in which a text is searched, so that the clock
+	// can be checked in between. overlap is how far two parts overlap. A longer match
+	// may be missed where it crosses the end of a part.
 	window  = 256 << 10
 	overlap = 64 << 10
 )
 
-// find looks at the clock before every match: an expression that looks far ahead
-// and then takes a little takes quadratic time.
+// find checks the clock before every match, because an expression with a long lookahead
+// and short matches takes quadratic time.
 func (p pattern) find(text string, f *finds) {
 	for from := 0; ; from += window - overlap {
 		part := text[from:min(from+window, len(text))]
@@ -95,9 +95,8 @@ func (p pattern) find(text string, f *finds) {
 	}
 }
 
-// looksBehind tells whether an expression has \B. What else looks at the
-// character before (^, \b) matches more in a text that is looked through in
-// parts, never less.
+// looksBehind reports whether an expression has \B. Other assertions about the previous
+// character (^, \b) match more in a text that is searched in parts, never less.
 func looksBehind(tree *syntax.Regexp) bool {
 	return tree.Op == syntax.OpNoWordBoundary || slices.ContainsFunc(tree.Sub, looksBehind)
 }

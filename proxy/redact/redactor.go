@@ -11,39 +11,37 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Options say what is taken out.
+// Options configure what is removed.
 type Options struct {
-	// Secrets are values that are taken out wherever they stand: as they are,
-	// as a JSON string spells them, percent-encoded, and in Base64. Those
-	// shorter than [MinSecret] bytes are left out, because they would be found
-	// in ordinary text.
+	// Secrets are values that are removed wherever they stand: literally, as a JSON
+	// string spells them, percent-encoded, and in Base64. Those shorter than
+	// [MinSecret] bytes are ignored, because they would match ordinary text.
 	Secrets []string
-	// Set has further secrets, which come and go; nil is none.
+	// Set holds further secrets, which come and go; nil for none.
 	Set *Set
-	// Tokens takes out what has the shape of a known kind of credential, see
-	// [Tokens].
+	// Tokens removes credentials of a known shape, see [Tokens].
 	Tokens bool
 	// Patterns are regular expressions of the operator.
 	Patterns []Pattern
 }
 
-// Redactor takes out what its options say. It is immutable and safe for
-// concurrent use. A nil Redactor takes nothing out.
+// Redactor removes what its options say. It is immutable and safe for concurrent use. A
+// nil Redactor removes nothing.
 type Redactor struct {
 	rules []rule
 }
 
 // rule finds one kind of secret.
 type rule interface {
-	// find adds every place in the text.
+	// find adds every match in the text.
 	find(text string, found *finds)
 }
 
-// finds are the places found in one text.
+// finds are the matches in one text.
 type finds struct {
 	spans []found
-	until time.Time // when the search has to be over
-	late  bool      // it was not
+	until time.Time // deadline of the search
+	late  bool      // the deadline has passed
 }
 
 type found struct {
@@ -57,8 +55,8 @@ func (f *finds) add(start, end int, name string) {
 	}
 }
 
-// New returns a redactor, nil when the options take nothing out. The error is
-// that of a pattern, or of too many secrets.
+// New returns a redactor, nil when the options remove nothing. The error is about a
+// pattern, or too many secrets.
 func New(o Options) (*Redactor, error) {
 	r := &Redactor{}
 	if n := len(o.Secrets); n > MaxSecrets {
@@ -86,15 +84,15 @@ func New(o Options) (*Redactor, error) {
 	return r, nil
 }
 
-// mark is what stands in the place of a secret.
+// mark is the replacement of a secret.
 func mark(name string) string { return "[redacted: " + name + "]" }
 
-// ErrLate is the error of a search that was not over in time. What it was about
-// may hold secrets.
-var ErrLate = errors.New("looking for secrets takes too long")
+// ErrLate means that a search was not completed in time. The searched value may hold
+// secrets.
+var ErrLate = errors.New("the search for secrets takes too long")
 
-// Text returns a text with marks in the places of secrets, and how many there
-// are. Invalid UTF-8 is kept where nothing is found. The error is [ErrLate].
+// Text returns a text with marks in place of secrets, and their number. Without
+// matches, invalid UTF-8 is kept. The error is [ErrLate].
 func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err error) {
 	if r == nil || len(text) == 0 {
 		return text, 0, nil
@@ -119,8 +117,8 @@ func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err 
 	return b.String(), n, nil
 }
 
-// merged orders places and makes one of those that overlap, under the name of
-// the first and longest.
+// merged sorts spans and joins those that overlap, under the name of the first and
+// longest.
 func merged(spans []found) []found {
 	slices.SortFunc(spans, func(a, b found) int {
 		return cmp.Or(a.start-b.start, b.end-a.end, strings.Compare(a.name, b.name))
@@ -137,10 +135,9 @@ func merged(spans []found) []found {
 	return out
 }
 
-// Value returns a validated JSON value with marks in the places of secrets in
-// its strings and keys, and how many there are. The value is not changed; where
-// nothing is found it comes back itself. A key that would stand twice in its
-// object gets a number. The error is [ErrLate].
+// Value returns a validated JSON value with marks in place of secrets in its strings
+// and keys, and their number. The value is not modified; without matches it is returned
+// itself. A key that would become a duplicate gets a number. The error is [ErrLate].
 func (r *Redactor) Value(value []byte, until time.Time) (clean []byte, n int, err error) {
 	if r == nil {
 		return value, 0, nil

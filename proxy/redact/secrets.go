@@ -10,18 +10,16 @@ import (
 )
 
 const (
-	// MinSecret is the length in bytes from which on a value is taken for a
-	// secret.
+	// MinSecret is the least length of a secret, in bytes.
 	MinSecret = 8
-	// MaxSecrets is how many values are looked for.
+	// MaxSecrets bounds the number of values.
 	MaxSecrets = 1000
 )
 
-// secrets are values with all their spellings, the longest first.
+// secrets are values in all their spellings, longest first.
 type secrets []string
 
-// find finds values, and the beginnings of those that were cut off with an
-// ellipsis before anybody looked.
+// find finds values, and beginnings of values that were cut off with an ellipsis.
 func (s secrets) find(text string, f *finds) {
 	for _, value := range s {
 		for at := 0; at < len(text); {
@@ -41,7 +39,7 @@ func (s secrets) find(text string, f *finds) {
 	}
 }
 
-// common is how long two texts are the same.
+// common returns the length of the common prefix of two texts.
 func common(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -52,8 +50,8 @@ func common(a, b string) int {
 	return n
 }
 
-// variants returns the spellings of values, each once, the longest first. Of an
-// Authorization header the scheme is no secret and the rest is one of its own.
+// variants returns the spellings of values without duplicates, longest first. The
+// scheme of an Authorization header is no secret; the rest is one of its own.
 func variants(values []string) []string {
 	var out []string
 	add := func(value string) {

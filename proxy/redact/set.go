@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Set is secrets that come and go, as many as there are: what a text costs does not
-// grow with them, unless they begin alike. It looks for them as [Options.Secrets] are
-// looked for. The zero Set is empty. It is safe for concurrent use.
+// Set holds any number of secrets that come and go. The time of a search does not grow
+// with their number, unless they share a prefix. It searches for the spellings of
+// [Options.Secrets]. The zero Set is empty. It is safe for concurrent use.
 type Set struct {
 	mu     sync.RWMutex
 	counts map[string]int      // how often each secret was added
@@ -17,7 +17,7 @@ type Set struct {
 	used   map[string]int      // how many secrets have a spelling
 }
 
-// Add has a secret taken out from now on, until it is removed as often as it was added.
+// Add adds a secret, until it is removed as often as it was added.
 func (s *Set) Add(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Set) Add(secret string) {
 	}
 }
 
-// Remove takes back one [Set.Add].
+// Remove reverts one [Set.Add].
 func (s *Set) Remove(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,17 +58,17 @@ func (s *Set) Remove(secret string) {
 	}
 }
 
-// Len returns how many secrets there are.
+// Len returns the number of secrets.
 func (s *Set) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.counts)
 }
 
-// lookEvery is after how many bytes the time is looked at.
+// lookEvery is after how many bytes the clock is checked.
 const lookEvery = 16 << 10
 
-// find implements [rule]. At each place the longest spelling counts.
+// find implements [rule]. At each position the longest spelling counts.
 func (s *Set) find(text string, f *finds) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -95,8 +95,8 @@ func (s *Set) find(text string, f *finds) {
 	}
 }
 
-// cutOff tells whether a text goes on with an ellipsis, by which somebody has cut off
-// what stood there.
+// cutOff reports whether a text continues with an ellipsis, by which somebody has cut
+// off what stood there.
 func cutOff(rest string) bool {
 	return strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, `\u2026`)
 }

@@ -2,12 +2,11 @@ package redact
 
 import "strings"
 
-// shape is a kind of credential that is known by how it begins.
+// shape is a kind of credential with a known prefix.
 type shape struct {
 	name   string
 	prefix string
-	// body is the alphabet behind the prefix, and least how many characters of
-	// it there are at the least.
+	// body is the alphabet after the prefix, least the minimum length.
 	body  alphabet
 	least int
 }
@@ -37,8 +36,8 @@ var (
 	hexOnly   = charset("abcdefABCDEF" + digits)
 )
 
-// shapes are the credentials of services whose form is public. What takes in
-// another stands behind it.
+// shapes are credentials of services with a public format. A shape whose prefix
+// includes another one comes before it.
 var shapes = []shape{
 	{"github_token", "github_pat_", wordLine, 22},
 	{"github_token", "ghp_", word, 30},
@@ -80,8 +79,7 @@ var shapes = []shape{
 	{"age_key", "AGE-SECRET-KEY-1", upperOnly, 50},
 }
 
-// Tokens returns the names of the kinds of credentials that are known by their
-// shape, each once.
+// Tokens returns the names of the recognised kinds of credentials, without duplicates.
 func Tokens() []string {
 	names := []string{"private_key", "jwt", "url_password"}
 	seen := map[string]bool{}
@@ -94,7 +92,7 @@ func Tokens() []string {
 	return names
 }
 
-// tokens finds them.
+// tokens is the rule that finds them.
 type tokens struct{}
 
 func (tokens) find(text string, f *finds) {
@@ -114,7 +112,7 @@ func (s *shape) find(text string, f *finds) {
 		}
 		start := at + i
 		at = start + len(s.prefix)
-		if within(text, start) { // asked first: a run that is no token must not be walked again and again
+		if within(text, start) { // checked first: a run that is no token must not be scanned again and again
 			continue
 		}
 		if end := run(text, at, &s.body); end-at >= s.least {
@@ -132,13 +130,13 @@ func run(text string, i int, a *alphabet) int {
 	return i
 }
 
-// within tells whether a place is in the middle of a word.
+// within reports whether a position is in the middle of a word.
 func within(text string, i int) bool { return i > 0 && word[text[i-1]] }
 
 const pemBegin, pemEnd = "-----BEGIN ", "-----END "
 
-// findPrivateKeys finds PEM blocks (RFC 7468) of private keys. One without an
-// end goes to the end of the text.
+// findPrivateKeys finds PEM blocks (RFC 7468) of private keys. A block without an end
+// extends to the end of the text.
 func findPrivateKeys(text string, f *finds) {
 	for at := 0; ; {
 		i := strings.Index(text[at:], pemBegin)
@@ -160,8 +158,8 @@ func findPrivateKeys(text string, f *finds) {
 	}
 }
 
-// findJWTs finds JSON web tokens in their compact form (RFC 7519): three parts,
-// of which the first two begin as an object in Base64 does.
+// findJWTs finds JSON web tokens in compact form (RFC 7519): three parts, of which the
+// first two are Base64 and begin like an object.
 func findJWTs(text string, f *finds) {
 	for at := 0; ; {
 		i := strings.Index(text[at:], "eyJ")
@@ -187,8 +185,8 @@ func findJWTs(text string, f *finds) {
 // maxUserinfo bounds the user and password of a URL.
 const maxUserinfo = 512
 
-// findPasswords finds the passwords of URLs: what stands between the colon and
-// the @ of scheme://user:password@host (RFC 3986, section 3.2.1).
+// findPasswords finds the passwords of URLs, between the colon and the @ of
+// scheme://user:password@host (RFC 3986, section 3.2.1).
 func findPasswords(text string, f *finds) {
 	for at := 0; ; {
 		i := strings.Index(text[at:], "://")

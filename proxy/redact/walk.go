@@ -11,17 +11,17 @@ import (
 // token is one string of a JSON value.
 type token struct {
 	mcp.Span      // with its quotes
-	key      bool // it names a member
-	object   int  // of a key: which object it is in, in the order in which they begin
+	key      bool // names a member
+	object   int  // of a key: number of its object, in order of appearance
 }
 
 func (t *token) of(value []byte) []byte { return t.Span.Of(value) }
 
-// stringsIn walks the strings and keys of a validated JSON value, in order and
-// in one pass, however deep it is.
+// stringsIn yields the strings and keys of a validated JSON value, in order and in one
+// pass, at any depth.
 func stringsIn(value []byte) iter.Seq[token] {
 	return func(yield func(token) bool) {
-		var open []int // the objects and arrays around; an array is 0
+		var open []int // enclosing objects and arrays; 0 for an array
 		objects := 0
 		wantsKey := false
 		for i := 0; i < len(value); {
@@ -57,7 +57,7 @@ func stringsIn(value []byte) iter.Seq[token] {
 	}
 }
 
-// endOfString returns the index behind the validated string that begins at i.
+// endOfString returns the index after the validated string that begins at i.
 func endOfString(value []byte, i int) int {
 	for i++; i < len(value); i++ {
 		n := bytes.IndexByte(value[i:], '"')
@@ -76,12 +76,11 @@ func endOfString(value []byte, i int) int {
 	return len(value)
 }
 
-// distinct returns a JSON value in which every key that stands twice in its
-// object has a number behind it.
+// distinct numbers duplicate keys in the objects of a JSON value.
 func distinct(value []byte) []byte {
 	taken := map[int]map[string]bool{}
 	var edits []mcp.Edit
-	for s := range stringsIn(value) { // first what is there, so that a number meets none of it
+	for s := range stringsIn(value) { // collect the existing keys first, so that no number collides with them
 		if s.key {
 			text, _ := mcp.Unquote(s.of(value))
 			if taken[s.object] == nil {

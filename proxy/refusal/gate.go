@@ -8,12 +8,12 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// Undecided is the refusal of a gate that could not decide. Its kind tells a
-// policy that fails from a service that does not answer.
+// Undecided is the refusal of a gate that could not decide. Its kind distinguishes a
+// failing policy from a service that does not answer.
 func Undecided(d gate.Decision) *Error {
 	e := &Error{
 		Kind: "policy_error", Code: CodeUnavailable, Phase: d.Phase, Protocol: true,
-		Text: "It cannot be decided at the moment whether this is allowed.", Err: d.Err,
+		Text: "The gateway cannot decide at the moment whether this is allowed.", Err: d.Err,
 	}
 	switch d.Reason {
 	case "authz_unavailable":
@@ -41,26 +41,25 @@ func Scope(err error) *Error {
 	}
 }
 
-// BadArguments is the refusal of arguments that do not fit the tool's schema. Its
-// text says what is wrong with all of them, so that the call can be repaired at
-// once.
+// BadArguments is the refusal of arguments that do not match the tool's schema. The
+// text tells all problems, so that the call can be repaired at once.
 func BadArguments(text string) *Error {
 	return &Error{Kind: "invalid_arguments", Code: CodeArguments, Phase: "arguments", Text: text}
 }
 
-// Governed is the refusal of a call by the operator's rules or the operating
-// mode. The reason is one sentence without its full stop.
+// Governed is the refusal of a call by the operator's rules or the operating mode.
+// reason is one sentence without its full stop.
 func Governed(reason string) *Error {
 	return &Error{Kind: "governance", Code: CodeDenied, Phase: "governance", Text: "This call is not allowed: " + reason + "."}
 }
 
-// Quarantined is the refusal of a tool whose schema cannot be used to check what
-// it is called with; with busy, it cannot yet.
+// Quarantined is the refusal of a tool whose schema cannot be used to check arguments,
+// or with busy, cannot yet.
 func Quarantined(tool, reason string, busy bool) *Error {
 	if busy {
 		return &Error{
 			Kind: "schema_busy", Code: CodeArguments, Phase: "arguments", RetryAfter: time.Second,
-			Text: fmt.Sprintf("The schema of %s is not ready to be checked against yet; try again in a moment.", tool),
+			Text: fmt.Sprintf("The schema of %s is not ready for checks yet; try again in a moment.", tool),
 		}
 	}
 	return &Error{
@@ -69,16 +68,16 @@ func Quarantined(tool, reason string, busy bool) *Error {
 	}
 }
 
-// UncheckedOutput is the refusal of a tool whose results could not be held against its
-// output schema, which they have to fit.
+// UncheckedOutput is the refusal of a tool whose results must match its output schema
+// but could not be checked.
 func UncheckedOutput(tool string, err error) *Error {
 	return &Error{
 		Kind: "schema_refused", Code: CodeDenied, Phase: "output", Err: err,
-		Text: fmt.Sprintf("The tool %s was not called: what it answers has to fit its output schema and cannot be held against that, because %v.", tool, err),
+		Text: fmt.Sprintf("The tool %s was not called: its results must match its output schema, and that cannot be checked, because %v.", tool, err),
 	}
 }
 
-// AuditDown is the refusal of a gateway that cannot keep what it does.
+// AuditDown is the refusal of a gateway that cannot write its audit log.
 func AuditDown(err error) *Error {
 	return &Error{
 		Kind: "audit_unavailable", Code: CodeUnavailable, Phase: "audit", Protocol: true, Err: err,
@@ -91,11 +90,10 @@ func Unapproved(text string) *Error {
 	return &Error{Kind: "approval_needed", Code: CodeApproval, Phase: "approval", Text: text}
 }
 
-// ApprovalRetry is when it is worth while to make a call again that waits for a
-// person.
+// ApprovalRetry is when it is worthwhile to retry a call that waits for a person.
 const ApprovalRetry = 30 * time.Second
 
-// TooManyQuestions is the refusal of a call of somebody of whom too many wait for an
+// TooManyQuestions is the refusal of a caller with too many calls that wait for
 // approval.
 func TooManyQuestions(err error) *Error {
 	return &Error{
@@ -104,16 +102,15 @@ func TooManyQuestions(err error) *Error {
 	}
 }
 
-// ApprovalDown is the refusal of a call of which it is not known whether people have
-// approved of it.
+// ApprovalDown is the refusal of a call whose approval cannot be looked up.
 func ApprovalDown(err error) *Error {
 	return &Error{
 		Kind: "store_unavailable", Code: CodeUnavailable, Phase: "approval", Protocol: true, Err: err,
-		Text: "It cannot be found out at the moment whether this call was approved of.",
+		Text: "The gateway cannot look up at the moment whether this call was approved.",
 	}
 }
 
-// NotApproved is the refusal of a call that was not approved of, or not yet.
+// NotApproved is the refusal of a call that was denied, or not approved yet.
 func NotApproved(a gate.Approval) *Error {
 	e := &Error{Kind: "approval_denied", Code: CodeApproval, Phase: "approval", Approval: a.ID}
 	switch a.State {
@@ -126,9 +123,9 @@ func NotApproved(a gate.Approval) *Error {
 	case gate.ApprovalExpired:
 		e.Text = fmt.Sprintf("Nobody answered in time whether this call may be made (%s).", a.ID)
 	default:
-		e.Text = fmt.Sprintf("This call was not approved of (%s).", a.ID)
+		e.Text = fmt.Sprintf("This call was not approved (%s).", a.ID)
 		if a.Reason != "" {
-			e.Text = fmt.Sprintf("This call was not approved of (%s): %s", a.ID, a.Reason)
+			e.Text = fmt.Sprintf("This call was not approved (%s): %s", a.ID, a.Reason)
 		}
 		if time.Until(a.Until) > 0 {
 			e.Text = fmt.Sprintf("%s. It is not asked about again before %s.", strings.TrimSuffix(e.Text, "."), a.Until.UTC().Format(time.RFC3339))

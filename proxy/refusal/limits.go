@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 )
 
-// Rated is the refusal of a call that a rate does not allow yet.
+// Rated is the refusal of a call that exceeds a rate.
 func Rated(by *rate.Refusal) *Error {
 	return &Error{
 		Kind: KindRate, Code: CodeRate, Phase: "rate", RetryAfter: by.RetryAfter, Limit: by.Rule.Rate.Limit, Err: by,
@@ -18,8 +18,8 @@ func Rated(by *rate.Refusal) *Error {
 	}
 }
 
-// TooOften is the refusal of one request too many of a kind within a minute. what names
-// the requests, setting the one that sets the limit.
+// TooOften is the refusal of one request too many of a kind in a minute. what names the
+// requests, setting the limit.
 func TooOften(what, setting string, limit int64, wait time.Duration) *Error {
 	return &Error{
 		Kind: KindRate, Code: CodeRate, Phase: "rate", RetryAfter: wait, Limit: limit,
@@ -28,7 +28,7 @@ func TooOften(what, setting string, limit int64, wait time.Duration) *Error {
 	}
 }
 
-// Repeated is the refusal of a call that is one too many in a row.
+// Repeated is the refusal of one identical call too many in a row.
 func Repeated(tool string, most int, wait time.Duration) *Error {
 	return &Error{
 		Kind: "repeated_call", Code: CodeRate, Phase: "rate", RetryAfter: wait, Limit: int64(most),
@@ -38,7 +38,7 @@ func Repeated(tool string, most int, wait time.Duration) *Error {
 	}
 }
 
-// CallerBusy is the refusal of a caller that has as many calls running as it may.
+// CallerBusy is the refusal of a caller with too many running calls.
 func CallerBusy(most int) *Error {
 	return &Error{
 		Kind: "too_many_calls", Code: CodeRate, Phase: "concurrency",
@@ -47,8 +47,8 @@ func CallerBusy(most int) *Error {
 	}
 }
 
-// CallerWaits is the refusal of a caller that has as many calls as it may waiting for
-// servers to start.
+// CallerWaits is the refusal of a caller with too many calls that wait for servers to
+// start.
 func CallerWaits(most int) *Error {
 	return &Error{
 		Kind: "too_many_calls", Code: CodeRate, Phase: "concurrency", RetryAfter: time.Second,
@@ -57,7 +57,7 @@ func CallerWaits(most int) *Error {
 	}
 }
 
-// StartBusy is the refusal of a call of a server for whose start too many wait.
+// StartBusy is the refusal of a call when too many wait for the start of its server.
 func StartBusy() *Error {
 	return &Error{
 		Kind: "upstream_busy", Code: CodeUnavailable, Phase: "concurrency", RetryAfter: time.Second,
@@ -65,7 +65,7 @@ func StartBusy() *Error {
 	}
 }
 
-// QueueFull is the refusal of a call of a server that has too many waiting.
+// QueueFull is the refusal of a call of a server with too many waiting calls.
 func QueueFull(server string) *Error {
 	return &Error{
 		Kind: "upstream_busy", Code: CodeUnavailable, Phase: "concurrency",
@@ -73,8 +73,8 @@ func QueueFull(server string) *Error {
 	}
 }
 
-// TooManySessions is the refusal of a session when all others have something under way.
-// whose and setting say of whom that many are allowed, and by what.
+// TooManySessions is the refusal of a session when all others are busy. whose and
+// setting name the limit.
 func TooManySessions(most int, whose, setting string, wait time.Duration) *Error {
 	return &Error{
 		Kind: "too_many_sessions", Code: CodeRate, Phase: "sessions", RetryAfter: wait, Limit: int64(most), Unavailable: true,
@@ -83,9 +83,8 @@ func TooManySessions(most int, whose, setting string, wait time.Duration) *Error
 	}
 }
 
-// TooManySubscriptions and TooManyResources are the refusals of a subscription, and of
-// one more resource in one; TooManyRounds is that of a call that would wait for its
-// user as well.
+// TooManySubscriptions refuses a subscription, TooManyResources one more resource in a
+// subscription. TooManyRounds refuses a call that would wait for its user.
 var (
 	TooManySubscriptions = &Error{
 		Kind: "too_many_subscriptions", Code: CodeRate, Phase: "subscriptions",
@@ -101,8 +100,8 @@ var (
 	}
 )
 
-// BodiesFull is the refusal of a message while the gateway handles as many bytes as it
-// may.
+// BodiesFull is the refusal of a message while the gateway handles as many bytes as
+// allowed.
 func BodiesFull(err error) *Error {
 	return &Error{
 		Kind: "gateway_busy", Code: CodeUnavailable, Phase: "gateway", RetryAfter: time.Second, Unavailable: true, Err: err,
@@ -119,15 +118,15 @@ func MemoryScarce(err error, small int) *Error {
 	}
 }
 
-// Ending is the refusal of a call that comes when the gateway is about to end.
+// Ending is the refusal of a call while the gateway shuts down.
 var Ending = &Error{
 	Kind: "shutting_down", Code: CodeUnavailable, Phase: "gateway", RetryAfter: 5 * time.Second,
-	Text: "The gateway is shutting down and begins nothing new; try again in a few seconds.",
+	Text: "The gateway is shutting down and accepts no new calls; try again in a few seconds.",
 }
 
-// Unpaid is the refusal of a call that was not charged, because a budget is used up or
-// could not be asked; nil for another error.
-func Unpaid(err error) *Error {
+// Uncharged is the refusal of a call that was not charged, because a budget is used up
+// or could not be asked; nil for another error.
+func Uncharged(err error) *Error {
 	switch used, is := errors.AsType[*budget.Refusal](err); {
 	case is:
 		text := "The budget " + used.Budget + " is used up until " + resetAt(used)
@@ -138,23 +137,23 @@ func Unpaid(err error) *Error {
 	case errors.Is(err, budget.ErrStore):
 		return &Error{
 			Kind: "budget_unavailable", Code: CodeUnavailable, Phase: "budget", Protocol: true, Err: err, RetryAfter: time.Second,
-			Text: "It cannot be found out at the moment what is left of the budgets, so that nothing that has a limit can be called; try again in a moment.",
+			Text: "The budgets cannot be read at the moment, so calls that have a limit are refused; try again in a moment.",
 		}
 	case errors.Is(err, budget.ErrPlan):
 		return &Error{
 			Kind: "plan_unknown", Code: CodeBudget, Phase: "budget", Err: err,
-			Text: "The plan of this credential is not one that the gateway knows; ask its operator.",
+			Text: "The gateway does not know the plan of this credential; ask its operator.",
 		}
 	}
 	return nil
 }
 
-// SpentBytes is the refusal of a result that is larger than what is left of a budget.
+// SpentBytes is the refusal of a result that is larger than the rest of a budget.
 func SpentBytes(by *budget.Refusal) *Error {
 	return spent(by, "The call was made, but its result is not delivered: it is larger than what was left of the budget "+by.Budget+", which resets at "+resetAt(by))
 }
 
-// SpentTime is the refusal of a call that took longer than what is left of a budget.
+// SpentTime is the refusal of a call that took longer than the rest of a budget.
 func SpentTime(by *budget.Refusal) *Error {
 	return spent(by, "The call was ended: it took longer than what was left of the budget "+by.Budget+", which resets at "+resetAt(by)+"; what it had done by then is done")
 }

@@ -1,6 +1,7 @@
-// Package refusal is the table of what a client is told when the gateway does not
-// answer a call with the backend's answer: each kind with its code, its phase and its
-// text, and the bytes that they become (docs/refusals.md).
+// Package refusal is the table of all refusals: what a client is told when the gateway
+// does not answer a call with the backend's response. Each kind has a code, a phase and
+// a text (docs/refusals.md). An [Error] renders itself as a tool result or a JSON-RPC
+// error.
 package refusal
 
 import (
@@ -12,29 +13,29 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Error is why the gateway does not answer a call with the backend's answer. Several
-// calls may share one, so that it is not changed once it is returned.
+// Error is a refusal. Several calls may share one, so it must not be modified once it
+// is returned.
 type Error struct {
-	Kind       string // stable: what clients and operators may act on
+	Kind       string // stable: clients and operators may act on it
 	Code       int    // JSON-RPC code where the method has no isError; 1001 to 1007
-	Phase      string // which part refused
+	Phase      string // the part of the gateway that refused
 	Origin     mcp.Origin
 	Text       string // one sentence that a model can act on
 	RetryAfter time.Duration
 	Budget     *budget.Refusal
-	Limit      int64  // of a rate; 0 where there is none
-	Decision   string // id of the decision: the call id
-	Approval   string // id of the question to people; empty for none
-	Partial    []byte // what the backend had said before it was given up, a JSON object; nil for nothing
-	// Unavailable makes its HTTP status, where it has one of its own, 503 and not
-	// 429: the client has sent nothing too often.
+	Limit      int64  // of a rate; 0 without one
+	Decision   string // id of the decision, which is the call id
+	Approval   string // id of the approval question; empty without one
+	Partial    []byte // the backend's messages before it was given up, a JSON object; nil for nothing
+	// Unavailable makes the HTTP status of a limit 503 instead of 429: the client has
+	// not sent too much.
 	Unavailable bool
-	// Protocol makes it an error even for tools: the gateway itself cannot
+	// Protocol makes it a JSON-RPC error even for tools: the gateway itself cannot
 	// decide.
 	Protocol bool
 	Err      error // for the log
-	// Rule is what refused and Change what would lift that, for who asks why; the
-	// caller is told neither.
+	// Rule is what refused and Change what would lift that. They are for explanations;
+	// the caller is told neither.
 	Rule   gate.Rule
 	Change *gate.Change
 }
@@ -59,28 +60,28 @@ const (
 // Key is the member of _meta that holds a refusal.
 const Key = "dev.toolgate/refusal"
 
-// Kinds that others act on.
+// Kinds that code elsewhere acts on.
 const (
-	// KindScope is that of a refusal that more scopes would lift. Over HTTP it is a
-	// status and a challenge where the answer has not begun (2026-07-28
+	// KindScope is the kind of a refusal that more scopes would lift. Over HTTP it is a
+	// status and a challenge where the response has not begun (2026-07-28
 	// basic/authorization, Scope Challenge Handling).
 	KindScope = "insufficient_scope"
-	// KindRate is that of what comes too often.
+	// KindRate is the kind of a request that exceeds a rate.
 	KindRate = "rate_limited"
-	// KindInternal is that of a gateway that fails itself.
+	// KindInternal is the kind of a failure of the gateway itself.
 	KindInternal = "internal"
 )
 
 // Phases that are not phases of the gate.
 const (
-	PhaseScopes  = "scopes"  // what holds calls against the scopes of their callers
-	PhaseResults = "results" // what looks at results
+	PhaseScopes  = "scopes"  // checks calls against the scopes of their callers
+	PhaseResults = "results" // checks results
 	PhaseBreaker = "breaker"
 )
 
-// Grave tells whether a refusal says that something of the gateway, or that it needs,
-// does not work: the log has it then.
-func (e *Error) Grave() bool {
+// GatewayFault reports whether the gateway, or something that it needs, does not work.
+// Such refusals are logged.
+func (e *Error) GatewayFault() bool {
 	switch e.Kind {
 	case KindInternal, "policy_error", "budget_unavailable", "authz_unavailable", "authz_misconfigured":
 		return true
@@ -88,7 +89,7 @@ func (e *Error) Grave() bool {
 	return false
 }
 
-// Data is the machine-readable side of a refusal, a JSON object.
+// Data is the machine-readable form of a refusal, a JSON object.
 func (e *Error) Data() []byte {
 	out := []byte(`{"kind":`)
 	out = mcp.AppendQuote(out, e.Kind)
@@ -123,7 +124,7 @@ func (e *Error) Data() []byte {
 	return append(out, '}')
 }
 
-// appendBudget appends what a budget says of its refusal.
+// appendBudget appends a budget's refusal.
 func appendBudget(out []byte, b *budget.Refusal) []byte {
 	out = mcp.AppendQuote(append(out, `,"budget":`...), b.Budget)
 	out = strconv.AppendInt(append(out, `,"limit":`...), b.Limit, 10)
@@ -135,8 +136,8 @@ func appendBudget(out []byte, b *budget.Refusal) []byte {
 	return out
 }
 
-// Result is a refusal as the result of a tool, which a model can act on. modern is the
-// member of _meta that every result of 2026-07-28 has; nil for an earlier revision.
+// Result is a refusal as a tool result, which a model can act on. modern is the member
+// of _meta that every result of 2026-07-28 has; nil for an earlier revision.
 func (e *Error) Result(modern []byte) []byte {
 	out := []byte(`{`)
 	if modern != nil {
@@ -156,7 +157,7 @@ func (e *Error) Result(modern []byte) []byte {
 	return append(out, "}}"...)
 }
 
-// Fault is a refusal as the error of a request.
+// Fault is a refusal as a JSON-RPC error.
 func (e *Error) Fault() *mcp.Error {
 	return &mcp.Error{Code: e.Code, Message: e.Text, Data: e.Data()}
 }

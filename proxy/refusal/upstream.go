@@ -16,9 +16,9 @@ func Failed(failure *mcp.Failure, err error) *Error {
 	}
 }
 
-// Partly is the refusal of a call whose backend failed after it had said something, a
-// JSON object.
-func Partly(failure *mcp.Failure, err error, said []byte) *Error {
+// FailedWithPartial is the refusal of a call whose backend failed after it had sent
+// messages, partial as a JSON object.
+func FailedWithPartial(failure *mcp.Failure, err error, said []byte) *Error {
 	return &Error{
 		Kind: string(failure.Kind), Code: CodeUnavailable, Phase: "upstream", Origin: failure.Origin, Err: err, Partial: said,
 		Text: failure.Error() + " What it had reported until then is below.",
@@ -33,7 +33,7 @@ func Internal(err error) *Error {
 	}
 }
 
-// BreakerOpen is the refusal of an open breaker: that of a server, or of one tool of
+// BreakerOpen is the refusal by an open breaker: that of a server, or of one tool of
 // it.
 func BreakerOpen(server string, tool bool, wait time.Duration, words string) *Error {
 	text := fmt.Sprintf("The server %s keeps failing and is not called for now; try again in %s, or go on without it.", server, words)
@@ -46,8 +46,8 @@ func BreakerOpen(server string, tool bool, wait time.Duration, words string) *Er
 	}
 }
 
-// AskedForRest is the refusal of a call of a server that has asked to be called later.
-func AskedForRest(server string, wait time.Duration, words string) *Error {
+// RetryLater is the refusal of a call of a server that asked to be called later.
+func RetryLater(server string, wait time.Duration, words string) *Error {
 	return &Error{
 		Kind: string(mcp.FailBusy), Code: CodeUnavailable, Phase: PhaseBreaker, RetryAfter: wait,
 		Text: fmt.Sprintf("The server %s has asked to be called less often; try again in %s.", server, words),
@@ -55,8 +55,8 @@ func AskedForRest(server string, wait time.Duration, words string) *Error {
 	}
 }
 
-// BadAnswer is the refusal of an answer that is not of the protocol, or that the client
-// cannot take. The text begins behind the name of the server.
+// BadAnswer is the refusal of a response that violates the protocol, or that the client
+// cannot use. text continues a sentence after the name of the server.
 func BadAnswer(server, text string) *Error {
 	return &Error{
 		Kind: "upstream_error", Code: CodeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
@@ -64,8 +64,8 @@ func BadAnswer(server, text string) *Error {
 	}
 }
 
-// QuestionRefused is the refusal of a call whose server asked what nobody will answer.
-// The text begins behind the name of the server.
+// QuestionRefused is the refusal of a call whose server asked something that nobody
+// will answer. text continues a sentence after the name of the server.
 func QuestionRefused(server, text string) *Error {
 	return &Error{
 		Kind: "question_refused", Code: CodeUnavailable, Phase: "upstream", Origin: mcp.OriginServer,
@@ -81,8 +81,8 @@ func TaskCancelled(server string) *Error {
 	}
 }
 
-// SignIn is the refusal of a call whose caller has to sign in to the server at an
-// address first.
+// SignIn is the refusal of a call whose caller must first sign in to the server at an
+// address.
 func SignIn(server, address string, err error) *Error {
 	return &Error{
 		Kind: string(mcp.FailLogin), Code: CodeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, Err: err,
@@ -90,30 +90,29 @@ func SignIn(server, address string, err error) *Error {
 	}
 }
 
-// Cut is the refusal of a call that had not ended when the gateway did: it is no denial,
-// its server may have done what it was asked for.
-var Cut = &Error{
+// ShutDown is the refusal of a call that had not ended when the gateway shut down. It
+// is no denial: the server may have done what it was asked for.
+var ShutDown = &Error{
 	Kind: "shutting_down", Code: CodeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, RetryAfter: 5 * time.Second,
 	Text: "The gateway ended before this call was answered. What the call has done so far is done; find out before it is made again.",
 }
 
-// Lost is the refusal of the next round of a call that the gateway does not have any
-// more.
+// Lost is the refusal of the next round of a call that the gateway no longer has.
 var Lost = &Error{
 	Kind: "call_lost", Code: CodeUnavailable, Phase: "rounds",
 	Text: "The gateway does not have this call any more: it was restarted, another one began the call, or later calls took its place. The call was not made again; what it had done so far is done. Begin a new call if that is wanted.",
 }
 
-// RoundsDown is the refusal of the next round of a call of which it is not known
-// whether it was sent before.
+// RoundsDown is the refusal of the next round of a call when it is unknown whether the
+// round was used before.
 func RoundsDown(err error) *Error {
 	return &Error{
 		Kind: "store_unavailable", Code: CodeUnavailable, Phase: "rounds", Protocol: true, Err: err,
-		Text: "It cannot be found out at the moment whether this answer was given before.",
+		Text: "The gateway cannot look up at the moment whether this answer was given before.",
 	}
 }
 
-// InvalidOutput is the refusal of a result that does not fit the output schema of its
+// InvalidOutput is the refusal of a result that does not match the output schema of its
 // tool.
 func InvalidOutput(tool string, problems []string) *Error {
 	return &Error{
@@ -123,8 +122,8 @@ func InvalidOutput(tool string, problems []string) *Error {
 	}
 }
 
-// ResultTooLarge is the refusal of a result beyond a limit, which the sentence about
-// names.
+// ResultTooLarge is the refusal of a result that exceeds a limit. about names the limit
+// in the sentence.
 func ResultTooLarge(tool string, size int, about string) *Error {
 	return &Error{
 		Kind: "result_too_large", Code: CodeUnavailable, Phase: PhaseResults, Origin: mcp.OriginServer,
@@ -133,8 +132,8 @@ func ResultTooLarge(tool string, size int, about string) *Error {
 	}
 }
 
-// ResultUnsearched is the refusal of a result that is too large to be looked through
-// for secrets.
+// ResultUnsearched is the refusal of a result that is too large to be searched for
+// secrets.
 func ResultUnsearched(err error) *Error {
 	return &Error{
 		Kind: "result_too_large", Code: CodeUnavailable, Phase: PhaseResults, Origin: mcp.OriginServer, Err: err,

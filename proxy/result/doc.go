@@ -1,5 +1,6 @@
-// Package result is what is done with the result of a call before its client gets
-// it: structured content is held against the output schema of its tool, and a
-// result that is too large is truncated, kept as a resource for its caller, or
-// refused. Without [Rules] the bytes stay as they are.
+// Package result post-processes the results of calls before clients get them, by
+// [Rules]. [CheckOutput] checks structured content against the output schema of its
+// tool. [Rules.Truncate] shortens a result that is too large, or refuses it. A [Store]
+// keeps such results as resources for their callers. Without rules the bytes stay as
+// they are.
 package result

@@ -6,11 +6,11 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// CheckOutput holds the structured content of a result of a tool, as its server
-// sent it, against the output schema, and returns what does not fit; nil when
-// all does, or when there is nothing to check. The lines are of the clean form of
-// the result, which holds no secrets. What cannot be checked does not fit. A nil
-// checker checks nothing.
+// CheckOutput checks the structured content of a tool's result against the output
+// schema and returns the problems; nil when there are none, or nothing to check. It
+// checks what the server sent, but the returned lines are about clean, the result
+// without secrets. Content that cannot be checked is a problem. A nil checker checks
+// nothing.
 func CheckOutput(checker OutputChecker, schema, sent, clean []byte) (problems []string) {
 	if checker == nil || !mcp.IsObject(schema) || isError(sent) {
 		return nil
@@ -21,7 +21,7 @@ func CheckOutput(checker OutputChecker, schema, sent, clean []byte) (problems []
 	}
 	if err == nil && !bytes.Equal(sent, clean) {
 		if problems, _ = outputProblems(checker, schema, clean); problems == nil {
-			problems = []string{"structuredContent: what does not fit is not shown here"}
+			problems = []string{"structuredContent: the problems are not shown here"}
 		}
 	}
 	if err != nil {
@@ -30,8 +30,8 @@ func CheckOutput(checker OutputChecker, schema, sent, clean []byte) (problems []
 	return problems
 }
 
-// outputProblems returns what does not fit. A tool that lists a schema has to
-// answer with something (2025-06-18 server/tools, Output Schema).
+// outputProblems returns the problems of a result. A tool that lists a schema must
+// return structured content (2025-06-18 server/tools, Output Schema).
 func outputProblems(checker OutputChecker, schema, result []byte) ([]string, error) {
 	value := mcp.Lookup(result, "structuredContent")
 	if value == nil {

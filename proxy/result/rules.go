@@ -7,29 +7,27 @@ import (
 	"github.com/toolgate/toolgate/proxy/redact"
 )
 
-// Rules say what is done with what a server answers. The zero value does
-// nothing.
+// Rules configure the post-processing of results. The zero value changes nothing.
 type Rules struct {
-	// Output is what happens to the structuredContent of a tool that does not
-	// fit the outputSchema which its server lists.
+	// Output says what happens to structuredContent that does not match the
+	// outputSchema of its tool.
 	Output OutputMode
-	// Redact takes secrets out of results, errors, progress and log messages of
-	// calls.
+	// Redact removes secrets from results, errors, progress and log messages of calls.
 	Redact redact.Messages
-	// MaxBytes is the largest result of a tool; 0 is any.
+	// MaxBytes bounds the results of tools; 0 means no limit.
 	MaxBytes int
-	// Larger is what happens to larger ones.
+	// Larger says what happens to larger ones.
 	Larger LargerMode
 }
 
-// OutputMode is what a check of structured content leads to.
+// OutputMode is what a failed check of structured content leads to.
 type OutputMode uint8
 
 // The modes.
 const (
 	OutputUnchecked OutputMode = iota
-	OutputWarn                 // it is passed on, marked, logged and counted
-	OutputEnforce              // it is refused
+	OutputWarn                 // passed on, marked, logged and counted
+	OutputEnforce              // refused
 )
 
 // LargerMode is what happens to a result that is too large.
@@ -37,28 +35,28 @@ type LargerMode uint8
 
 // The modes.
 const (
-	TruncateLarger LargerMode = iota // what fits is passed on
-	KeepLarger                       // the same, and the whole is kept as a resource for the caller
-	RefuseLarger                     // it is refused
+	TruncateLarger LargerMode = iota // passed on as far as it fits
+	KeepLarger                       // truncated, and kept as a resource for the caller
+	RefuseLarger                     // refused
 )
 
-// OutputChecker holds structured content against the schema that a server lists
-// for it. It is safe for concurrent use and bounds its own waits.
+// OutputChecker checks structured content against the schema that a server lists. It is
+// safe for concurrent use and bounds its own waits.
 type OutputChecker interface {
-	// CheckOutput returns what does not fit, a line each, nil when all does. The
-	// error says why it could not be found out.
+	// CheckOutput returns the problems, one per line, nil when there are none. The
+	// error tells why the check failed.
 	CheckOutput(schema, value []byte) (problems []string, err error)
-	// Ready returns why nothing can be held against a schema, nil when it can.
+	// Ready returns an error when nothing can be checked against a schema.
 	Ready(schema []byte) error
 }
 
-// Key is the member of _meta that says what was done with a result.
+// Key is the member of _meta that tells what was done with a result.
 const Key = "dev.toolgate/result"
 
-// Keeps tells whether results may be kept as resources.
+// Keeps reports whether results may be kept as resources.
 func (r *Rules) Keeps() bool { return r.MaxBytes > 0 && r.Larger == KeepLarger }
 
-// Tool is the tool whose result it is.
+// Tool is the tool that returned a result.
 type Tool struct {
 	Server   string
 	Original string // its name at the server
@@ -66,17 +64,18 @@ type Tool struct {
 	Schema   []byte // its output schema; nil without one
 }
 
-// Notes are what was done with a result, for its _meta. The zero value is nothing.
+// Notes record what was done with a result, for its _meta. The zero value means
+// nothing.
 type Notes struct {
-	Problems []string // of structured content, see [CheckOutput]
+	Problems []string // with structured content, see [CheckOutput]
 	LeftOut  int      // bytes, see [Rules.Truncate]
 
-	bytes int // that the whole had; 0 for one that is whole
+	bytes int // size of the whole result; 0 when nothing was cut
 	limit int
-	uri   string // where the whole is kept; empty for nowhere
+	uri   string // of the kept whole; empty when it is not kept
 }
 
-// Member returns the member of _meta that has the notes, nil without notes.
+// Member returns the member of _meta with the notes, nil without notes.
 func (n *Notes) Member() []byte {
 	if n.Problems == nil && n.bytes == 0 {
 		return nil

@@ -15,46 +15,46 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// URIPrefix is how the URI of a kept result begins.
+// URIPrefix is the prefix of the URI of a kept result.
 const URIPrefix = "toolgate://results/"
 
-// Store has results that were too large to be passed on whole, each for
-// the principal who called. They are in no list, and for everyone else there is
-// nothing. They are kept in memory for a time and go, the oldest of a principal
-// first, when others need their room. It is safe for concurrent use. The zero value
-// keeps nothing.
+// Store keeps results that were too large, each readable only by the principal who
+// called. They are in no list, and do not exist for anyone else. They are kept in
+// memory for a limited time. When there is no room, the oldest result of the principal
+// with the most bytes goes first. It is safe for concurrent use. The zero value keeps
+// nothing.
 type Store struct {
 	most, mostOfOne int // bytes
 	time            time.Duration
-	secret          [sha256.Size]byte // of this gateway; makes ids that cannot be guessed
+	secret          [sha256.Size]byte // of this gateway; makes ids unguessable
 
 	mu    sync.Mutex
 	bytes int
-	all   map[string]*linked.Element // of *Kept, by id
-	of    map[string]*ofOne          // by principal
+	all   map[string]*linked.Element   // of *Kept, by id
+	of    map[string]*principalResults // by principal
 }
 
-// ofOne are the results of one principal, the oldest in front.
-type ofOne struct {
+// principalResults are the results of one principal, oldest in front.
+type principalResults struct {
 	bytes int
 	list  linked.List
 }
 
-// Kept is a result that is kept.
+// Kept is a kept result.
 type Kept struct {
-	Holder           string    // as it was given to [Store.Keep]
+	Holder           string    // see [Store.Keep]
 	Server, Original string    // of the tool, by its name at the server
-	Contents         []byte    // of the answer to resources/read; nobody may change it
+	Contents         []byte    // of the response to resources/read; immutable
 	Expires          time.Time // when it is dropped
 
 	id, principal string
-	mime          string // of all of it; empty where it has several parts
-	size          int    // bytes of what is in it
+	mime          string // of the whole; empty where it has several parts
+	size          int    // bytes of the content
 }
 
-// StoreLimits bound what a [Store] keeps.
+// StoreLimits bound a [Store].
 type StoreLimits struct {
-	Bytes             int           // in all
+	Bytes             int           // in total
 	BytesPerPrincipal int           // of one principal
 	Time              time.Duration // how long each is kept
 }
@@ -63,15 +63,15 @@ type StoreLimits struct {
 func NewStore(l StoreLimits) *Store {
 	k := &Store{
 		most: l.Bytes, mostOfOne: l.BytesPerPrincipal, time: l.Time,
-		all: make(map[string]*linked.Element), of: make(map[string]*ofOne),
+		all: make(map[string]*linked.Element), of: make(map[string]*principalResults),
 	}
 	_, _ = rand.Read(k.secret[:]) // never fails
 	return k
 }
 
-// Keep keeps a result of a tool for a principal, and returns what is kept; nil when
-// it is too large. holder is whose session with the server gave it: the same result
-// of the same tool for the same holder is kept once.
+// Keep stores a result of a tool for a principal and returns it; nil when it is too
+// large. holder identifies the session at the server: the same result of the same tool
+// for the same holder is stored once.
 func (k *Store) Keep(principal, holder string, tool Tool, result []byte) *Kept {
 	h := hmac.New(sha256.New, k.secret[:])
 	for _, part := range [...]string{holder, tool.Server, tool.Original} {
@@ -96,7 +96,7 @@ func (k *Store) Keep(principal, holder string, tool Tool, result []byte) *Kept {
 		k.remove(k.largest().list.Front())
 	}
 	if of = k.of[principal]; of == nil {
-		of = &ofOne{}
+		of = &principalResults{}
 		k.of[principal] = of
 	}
 	made.Expires = time.Now().Add(k.time)
@@ -107,9 +107,9 @@ func (k *Store) Keep(principal, holder string, tool Tool, result []byte) *Kept {
 	return &copied
 }
 
-// largest returns what the principal has who has most; mu is held and there is
-// one.
-func (k *Store) largest() (most *ofOne) {
+// largest returns the results of the principal with the most bytes; mu is held, and the
+// store is not empty.
+func (k *Store) largest() (most *principalResults) {
 	for _, of := range k.of {
 		if most == nil || of.bytes > most.bytes {
 			most = of
@@ -130,7 +130,7 @@ func (k *Store) remove(e *linked.Element) {
 	}
 }
 
-// Find returns the result of a URI for a principal, nil when there is none.
+// Find returns the result with a URI for a principal, nil when there is none.
 func (k *Store) Find(principal, uri string, now time.Time) *Kept {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,14 +145,14 @@ func (k *Store) Find(principal, uri string, now time.Time) *Kept {
 	return &kept
 }
 
-// Len returns how many results are kept, and how many bytes they have.
+// Len returns the number of kept results and their bytes.
 func (k *Store) Len() (results, bytes int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.all), k.bytes
 }
 
-// Sweep drops what has expired.
+// Sweep drops expired results.
 func (k *Store) Sweep(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,10 +163,10 @@ func (k *Store) Sweep(now time.Time) {
 	}
 }
 
-// URI returns the URI under which its principal can read the result.
+// URI returns the URI under which the principal can read the result.
 func (r *Kept) URI() string { return URIPrefix + r.id }
 
-// link is the block that leads to the result (2025-06-18 server/tools, Resource
+// link is the content block that links to the result (2025-06-18 server/tools, Resource
 // Links).
 func (r *Kept) link(tool string) []byte {
 	out := append([]byte(`{"type":"resource_link","uri":`), mcp.Quote(r.URI())...)
@@ -179,8 +179,8 @@ func (r *Kept) link(tool string) []byte {
 	return append(out, '}')
 }
 
-// render makes the contents of a resource of a tool's result: one part for each
-// block and one for the structured content. The texts keep their bytes.
+// render builds the contents of the resource: one part for each block and one for the
+// structured content. Texts keep their bytes.
 func (r *Kept) render(result []byte) {
 	var parts [][]byte
 	add := func(mime, member string, value []byte, size int) {
@@ -207,7 +207,7 @@ func (r *Kept) render(result []byte) {
 		case (kind == "image" || kind == "audio") && isString(mcp.Lookup(block, "data")):
 			data := mcp.Lookup(block, "data")
 			add(mime, "blob", data, (len(data)-2)/4*3)
-		default: // what cannot be a part of a resource, as it is
+		default: // anything else as it is
 			add("application/json", "text", mcp.Quote(string(block)), len(block))
 		}
 	}

@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// trailerRoom is what is kept free for the note about what was left out, and
-	// for the link to the whole.
-	trailerRoom = 1 << 10
-	// leastText is the least of a text that is worth being passed on.
-	leastText = 64
+	// noteReserve is kept free for the note about the omitted parts, and for the link
+	// to the whole.
+	noteReserve = 1 << 10
+	// minText is the shortest beginning of a text that is worth passing on.
+	minText = 64
 )
 
-// Truncate returns a result of a tool that is larger than it may be in the form
-// that the rules want, and notes what it left out. kept is the whole result as a
-// store has it; it is nil where the rules keep nothing, and where it was too large
-// to be kept. The error is a refusal of the result.
+// Truncate shortens a tool's result that is too large, as the rules demand, and notes
+// what it left out. kept is the stored whole result, nil when it is not stored. The
+// error is a refusal of the result.
 func (r *Rules) Truncate(tool Tool, whole []byte, kept *Kept, notes *Notes) ([]byte, error) {
 	if r.Larger == RefuseLarger {
 		return nil, refusal.ResultTooLarge(tool.Exposed, len(whole), fmt.Sprintf("and may have %d (max_bytes under results of the server %s)", r.MaxBytes, tool.Server))
 	}
-	c := truncation{room: max(r.MaxBytes-trailerRoom, 0), raw: whole}
+	c := truncation{room: max(r.MaxBytes-noteReserve, 0), raw: whole}
 	c.cut()
 	notes.bytes, notes.limit, notes.LeftOut = len(whole), r.MaxBytes, c.texts+c.blockBytes+c.structured+c.others
 	note := c.note(r.MaxBytes)
@@ -42,20 +41,18 @@ func (r *Rules) Truncate(tool Tool, whole []byte, kept *Kept, notes *Notes) ([]b
 	return c.result(note, link, tool.Schema != nil), nil
 }
 
-// truncation makes a smaller result of one. Members other than content and
-// structuredContent come first, then the structured content, which is passed on
-// whole or not at all, then the blocks that fit, in their order; of a text that
-// does not fit its beginning.
+// truncation builds a smaller result. Members other than content and structuredContent
+// come first. Then the structured content follows if all of it fits, and then the
+// blocks that fit, in their order. The first text that does not fit is cut.
 type truncation struct {
 	room int
 	raw  []byte
 
 	kept    []mcp.Member // without content
-	content []byte       // the elements of the new one
+	content []byte       // elements of the new content
 
-	// What was left out: bytes of texts and how many those were of, other
-	// blocks and their bytes, the bytes of the structured content and of other
-	// members.
+	// What was left out: bytes and number of texts, other blocks and their bytes, bytes
+	// of the structured content and of other members.
 	texts, textCount, blockBytes, blockCount, structured, others int
 }
 
@@ -94,7 +91,7 @@ func (c *truncation) block(block []byte) {
 			return
 		}
 		size := c.room - len(block) + text.End - text.Start - 1
-		if size < leastText {
+		if size < minText {
 			c.texts, c.textCount = c.texts+len(block), c.textCount+1
 			return
 		}
@@ -109,7 +106,7 @@ func (c *truncation) block(block []byte) {
 	c.room -= len(block) + 1
 }
 
-// textIn returns the place of the text of a block or of the resource in it.
+// textIn returns the position of the text in a block, or in its resource.
 func textIn(block []byte) mcp.Span {
 	var at mcp.Span
 	switch string(mcp.BlockType(block)) {
@@ -124,8 +121,8 @@ func textIn(block []byte) mcp.Span {
 	return at
 }
 
-// cutString returns a JSON string of at most size bytes, two or more, that is a
-// beginning of another: up to the end of a line where one is near, else of a character.
+// cutString returns the beginning of a JSON string, at most size bytes, at least two.
+// It cuts at the end of a line if one is near, else after a character.
 func cutString(token []byte, size int) []byte {
 	if len(token) <= size {
 		return token
@@ -148,8 +145,8 @@ func cutString(token []byte, size int) []byte {
 	return append(append(make([]byte, 0, end+1), token[:end]...), '"')
 }
 
-// characterAt returns how many bytes of the text of a validated JSON string its
-// first character takes, escapes and both halves of a pair included.
+// characterAt returns the length in bytes of the first character in the text of a
+// validated JSON string, including escapes and both halves of a surrogate pair.
 func characterAt(text []byte) int {
 	switch c := text[0]; {
 	case c == '\\' && text[1] == 'u':
@@ -186,9 +183,9 @@ func (c *truncation) note(limit int) string {
 		len(c.raw), limit, strings.Join(parts, ", "))
 }
 
-// result returns the smaller result with the note, and the link if there is one.
-// A tool that lists an output schema and has lost its structured content has
-// failed, because clients refuse such a result as a whole otherwise.
+// result returns the smaller result with the note, and the link if there is one. A tool
+// that lists an output schema but lost its structured content is reported as failed,
+// because clients would refuse the whole result otherwise.
 func (c *truncation) result(note string, link []byte, promised bool) []byte {
 	out := []byte{'{'}
 	failed := c.structured > 0 && promised

@@ -17,16 +17,16 @@ const (
 	rev20250618
 	rev20251125
 	revModern
-	Count // how many there are
+	Count // number of revisions
 )
 
-// Versions are the revisions by their index.
+// Versions are the revisions by index.
 var Versions = [Count]mcp.Version{
 	mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728,
 }
 
-// Of returns the revision whose lists are for a version. Dates order
-// versions, unknown ones included.
+// Of returns the revision of the lists for a version. Versions are ordered by date,
+// unknown ones included.
 func Of(version mcp.Version) Index {
 	for rev := range revModern {
 		if version < Versions[rev+1] {
@@ -36,18 +36,16 @@ func Of(version mcp.Version) Index {
 	return revModern
 }
 
-// Item returns a listed item as a client of a revision can take it. A client
-// that validates lists against the schema of its revision loses the whole list
-// for one item that breaks it. A member that the revision defines with another
-// type is converted where possible and left out otherwise. A member of a later
-// revision is left out, because clients of the first revisions refused members
-// that they did not know. The annotations of a tool, _meta, and members that no
-// revision defines stay.
+// Item returns a listed item as a client of a revision can take it. A client that
+// validates lists against the schema of its revision loses the whole list for one
+// invalid item. A member that the revision defines with another type is converted if
+// possible, else left out. A member of a later revision is left out, because clients of
+// the first revisions refuse unknown members. The annotations of a tool, _meta, and
+// members that no revision defines stay.
 //
-// A modern client gets the bytes of the server, without execution.taskSupport:
-// it is of 2025-11-25 alone, as are the tasks that it tells of. The item is not
-// changed; one that needs nothing comes back as the same bytes. Downgrading
-// twice is downgrading once.
+// A modern client gets the bytes of the server without execution.taskSupport: that
+// belongs to 2025-11-25 alone, like the tasks that it is about. The item is not
+// modified; if nothing changes, the same bytes are returned. Item is idempotent.
 func Item(version mcp.Version, kind mcp.Kind, item []byte) []byte {
 	if version.Era() == mcp.Modern {
 		if kind == mcp.Tool {
@@ -78,8 +76,7 @@ func Item(version mcp.Version, kind mcp.Kind, item []byte) []byte {
 	return out
 }
 
-// WithoutTaskSupport returns a tool that does not tell whether it can be called
-// as a task.
+// WithoutTaskSupport returns a tool without its execution.taskSupport.
 func WithoutTaskSupport(tool []byte) []byte {
 	execution := mcp.Lookup(tool, "execution")
 	left := mcp.RemoveMember(execution, "taskSupport")
@@ -92,7 +89,7 @@ func WithoutTaskSupport(tool []byte) []byte {
 	return mcp.RemoveMember(tool, "execution")
 }
 
-// titleAsAnnotation returns a tool whose title is where 2025-03-26 has it.
+// titleAsAnnotation moves the title of a tool to where 2025-03-26 has it.
 func titleAsAnnotation(tool []byte) []byte {
 	title, annotations := mcp.Lookup(tool, "title"), mcp.Lookup(tool, "annotations")
 	if !mcp.IsObject(annotations) {
@@ -104,12 +101,12 @@ func titleAsAnnotation(tool []byte) []byte {
 	return mcp.SetMember(tool, "annotations", mcp.SetMember(annotations, "title", title))
 }
 
-// form returns a value as a revision has it in one place: the same bytes when
-// there is nothing to change, nil when it cannot be had.
+// form converts a value to a revision: it returns the same bytes when nothing changes,
+// nil when the value cannot be converted.
 type form func(version mcp.Version, value []byte) []byte
 
-// formMember is a member of an object: since which legacy revision it is
-// defined, empty for all, and as what.
+// formMember is a member of an object, with the first legacy revision that defines it,
+// empty for all, and its form.
 type formMember struct {
 	name     string
 	since    mcp.Version
@@ -117,8 +114,8 @@ type formMember struct {
 	required bool
 }
 
-// objectForm is the form of an object that may have other members too. Members
-// that cannot be had are left out, unless they are required.
+// objectForm is the form of an object that may have other members too. Members that
+// cannot be converted are left out, unless they are required.
 func objectForm(members ...formMember) form {
 	return func(version mcp.Version, value []byte) []byte {
 		if !mcp.IsObject(value) {
@@ -144,7 +141,7 @@ func objectForm(members ...formMember) form {
 	}
 }
 
-// listForm is the form of an array. Elements that cannot be had are left out.
+// listForm is the form of an array. Elements that cannot be converted are left out.
 func listForm(element form) form {
 	return func(version mcp.Version, value []byte) []byte {
 		if !mcp.IsArray(value) {
@@ -170,7 +167,7 @@ func listForm(element form) form {
 	}
 }
 
-// scalarForm is the form of a value that is as it should be or cannot be had.
+// scalarForm is the form of a value that is either valid or left out.
 func scalarForm(fits func(value []byte) bool) form {
 	return func(_ mcp.Version, value []byte) []byte {
 		if fits(value) {
@@ -200,14 +197,13 @@ func isInteger(value []byte) bool {
 	return len(digits) > 0
 }
 
-// isShare tells whether a value is a number from 0 to 1.
+// isShare reports whether a value is a number from 0 to 1.
 func isShare(value []byte) bool {
 	n, err := strconv.ParseFloat(string(value), 64)
 	return err == nil && n >= 0 && n <= 1
 }
 
-// The forms of the legacy revisions (their schemas, under the names in the
-// comments).
+// The forms of the legacy revisions. Comments give their names in the schemas.
 var (
 	textForm    = scalarForm(isString)
 	booleanForm = scalarForm(isBoolean)
@@ -232,8 +228,8 @@ var (
 var itemForms = map[mcp.Kind]form{
 	mcp.Tool: objectForm( // Tool
 		nameMember, titleMember, descriptionMember, iconsMember, metaMember,
-		// Of 2025-03-26. Servers send them to clients of every revision, which do not
-		// lose by it what they decide by.
+		// From 2025-03-26. Servers send them to clients of every revision, and earlier
+		// clients do not decide by them.
 		formMember{name: "annotations", form: objectForm( // ToolAnnotations
 			formMember{name: "title", form: textForm},
 			formMember{name: "readOnlyHint", form: booleanForm},
@@ -268,8 +264,8 @@ var itemForms = map[mcp.Kind]form{
 
 var (
 	anyObject = []byte(`{"type":"object"}`)
-	// A schema of legacy revisions is an object of type "object", and its
-	// properties are objects too: JSON Schema's true and false do not count.
+	// A legacy schema is an object of type "object" whose properties are objects too:
+	// JSON Schema's true and false are not allowed.
 	schemaForm = objectForm(
 		formMember{name: "properties", form: propertiesForm},
 		formMember{name: "required", form: listForm(textForm)},
@@ -277,7 +273,8 @@ var (
 	)
 )
 
-// inputSchemaForm makes the arguments of a tool the object that they always are.
+// inputSchemaForm makes the schema of arguments one of an object, which arguments
+// always are.
 func inputSchemaForm(version mcp.Version, schema []byte) []byte {
 	if !mcp.IsObject(schema) {
 		return anyObject
@@ -288,8 +285,8 @@ func inputSchemaForm(version mcp.Version, schema []byte) []byte {
 	return schemaForm(version, schema)
 }
 
-// outputSchemaForm refuses schemas of results that are not objects: a tool
-// without one can be called all the same.
+// outputSchemaForm drops schemas of results that are not objects. A tool can be called
+// without one.
 func outputSchemaForm(version mcp.Version, schema []byte) []byte {
 	if kind, _ := mcp.LookupString(schema, "type"); kind != "object" {
 		return nil
@@ -297,8 +294,7 @@ func outputSchemaForm(version mcp.Version, schema []byte) []byte {
 	return schemaForm(version, schema)
 }
 
-// propertiesForm writes the boolean schemas among them as the objects that mean
-// the same.
+// propertiesForm replaces boolean schemas by equivalent objects.
 func propertiesForm(_ mcp.Version, value []byte) []byte {
 	if !mcp.IsObject(value) {
 		return nil

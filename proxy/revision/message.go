@@ -8,23 +8,21 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Message returns a result, or the params of a sampling request, as a client
-// of a revision can take it. Older revisions have a closed set of content
-// blocks, and clients that hold to it refuse the whole message for one block
-// more; members that they do not know are no harm, because every schema is
-// open. So
+// Message returns a result, or the params of a sampling request, as a client of a
+// revision can take it. Older revisions have a closed set of content blocks, and strict
+// clients refuse a whole message for one unknown block. Unknown members do no harm,
+// because every schema is open. So
 //
 //   - a content block of a later revision (audio before 2025-03-26,
 //     resource_link before 2025-06-18, tool_use and tool_result before
-//     2025-11-25) becomes a text block that says what it was;
+//     2025-11-25) becomes a text block that describes it;
 //   - structuredContent, which older revisions do not have, and which is an
-//     object in every legacy one, gives way to the same as text;
+//     object in every legacy one, becomes text;
 //   - a sampling message of several blocks, before 2025-11-25, becomes several
 //     messages.
 //
-// The object is valid and its URIs are exposed already. It is not changed; what
-// needs nothing, and whatever is for a modern client, comes back as the same
-// bytes. Downgrading twice is downgrading once.
+// The object is valid and its URIs are exposed already. It is not modified; if nothing
+// changes, and for modern clients, the same bytes are returned. Message is idempotent.
 func Message(version mcp.Version, method string, object []byte) []byte {
 	if version.Era() == mcp.Modern || !mayNeedDowngrade(version, method, object) {
 		return object
@@ -45,8 +43,8 @@ func Message(version mcp.Version, method string, object []byte) []byte {
 	return mcp.Splice(w.raw, w.edits...)
 }
 
-// mayNeedDowngrade is the one look at a result that mostly suffices. It may say
-// yes for nothing, never no where there is something to do.
+// mayNeedDowngrade is a cheap check that mostly suffices. It may return true in vain,
+// but never false where there is something to do.
 func mayNeedDowngrade(version mcp.Version, method string, object []byte) bool {
 	switch method {
 	case mcp.MethodToolsCall:
@@ -55,7 +53,7 @@ func mayNeedDowngrade(version mcp.Version, method string, object []byte) bool {
 	case mcp.MethodPromptsGet:
 		return version < mcp.V20250618 && mentions(object, blockNames(version))
 	case mcp.MethodSampling:
-		return version < mcp.V20251125 // rare, and a message of several blocks has no name to look for
+		return version < mcp.V20251125 // rare, and a message of several blocks has no name to search for
 	}
 	return false
 }
@@ -63,13 +61,13 @@ func mayNeedDowngrade(version mcp.Version, method string, object []byte) bool {
 var (
 	structureKey = []byte(`"structuredContent"`)
 	lateBlocks   = [][]byte{[]byte(`"resource_link"`), []byte(`"audio"`)}
-	// escapedLetter begins the escape of an ASCII letter, with which a name
-	// could be spelled in another way.
+	// escapedLetter begins the escape of an ASCII letter, which could spell a name in
+	// another way.
 	escapedLetter = []byte(`\u00`)
 )
 
-// blockNames are the content blocks of tools and prompts that came after a
-// revision older than 2025-06-18.
+// blockNames are the content blocks of tools and prompts that a revision older than
+// 2025-06-18 does not have.
 func blockNames(version mcp.Version) [][]byte {
 	if version < mcp.V20250326 {
 		return lateBlocks
@@ -77,7 +75,7 @@ func blockNames(version mcp.Version) [][]byte {
 	return lateBlocks[:1]
 }
 
-// mentions tells whether any of the names may stand somewhere in the object.
+// mentions reports whether any of the names may occur in the object.
 func mentions(object []byte, names [][]byte) bool {
 	for _, name := range names {
 		if bytes.Contains(object, name) {
@@ -87,8 +85,8 @@ func mentions(object []byte, names [][]byte) bool {
 	return bytes.Contains(object, escapedLetter)
 }
 
-// mayHaveStructure tells whether there may be a structuredContent that a
-// revision does not have: any at all, or one that is no object.
+// mayHaveStructure reports whether there may be a structuredContent that a revision
+// does not have: any at all, or one that is not an object.
 func mayHaveStructure(version mcp.Version, object []byte) bool {
 	for rest := object; ; {
 		i := bytes.Index(rest, structureKey)
@@ -102,18 +100,18 @@ func mayHaveStructure(version mcp.Version, object []byte) bool {
 	}
 }
 
-// withoutStructure returns the result of a tool without a structuredContent
-// that the revision does not have. Its JSON becomes a text block, unless the
-// content says it already: for an object any text does, because servers have to
-// repeat an object as text (2025-06-18 server/tools, Structured Content); for
-// other values it must be the same.
+// withoutStructure removes a structuredContent that the revision does not have from the
+// result of a tool. Its JSON becomes a text block, unless the content has it already.
+// For an object any text counts, because servers must repeat an object as text
+// (2025-06-18 server/tools, Structured Content). For other values the text must be
+// equal.
 func withoutStructure(version mcp.Version, result []byte) []byte {
 	value := mcp.Lookup(result, "structuredContent")
 	if value == nil || version >= mcp.V20250618 && mcp.IsObject(value) {
 		return result
 	}
 	content := mcp.Lookup(result, "content")
-	said := string(value) == "null" // says nothing
+	said := string(value) == "null" // null needs no text
 	for e := range mcp.Elements(content) {
 		text, ok := blockText(e.Of(content))
 		said = said || ok && text != "" && (mcp.IsObject(value) || sameValue(text, value))
@@ -133,8 +131,8 @@ func blockText(block []byte) (text string, ok bool) {
 	return mcp.LookupString(block, "text")
 }
 
-// sameValue tells whether a text is the JSON of a value, however it is laid
-// out, or the very text that the value is.
+// sameValue reports whether a text is the JSON of a value in any layout, or the text
+// that the value holds.
 func sameValue(text string, value []byte) bool {
 	if plain, err := mcp.Unquote(value); err == nil && plain == text {
 		return true
@@ -144,8 +142,7 @@ func sameValue(text string, value []byte) bool {
 		bytes.Equal(mcp.AppendCanonical(nil, raw), mcp.AppendCanonical(nil, value))
 }
 
-// appendElement returns an array with one element more. What is not an array
-// counts as an empty one.
+// appendElement appends an element to an array. Anything else counts as an empty array.
 func appendElement(array, element []byte) []byte {
 	if !mcp.IsArray(array) {
 		array = []byte("[]")
@@ -169,7 +166,7 @@ type blockWalk struct {
 	edits   []mcp.Edit
 }
 
-// content are the blocks of an array.
+// content visits the blocks of an array.
 func (w *blockWalk) content(at mcp.Span) {
 	blocks := at.Of(w.raw)
 	for e := range mcp.Elements(blocks) {
@@ -177,7 +174,7 @@ func (w *blockWalk) content(at mcp.Span) {
 	}
 }
 
-// messages are those of a prompt or of a sampling request.
+// messages visits the messages of a prompt or of a sampling request.
 func (w *blockWalk) messages() {
 	at := mcp.LookupSpan(w.raw, "messages")
 	messages := at.Of(w.raw)
@@ -194,7 +191,7 @@ func (w *blockWalk) messages() {
 	}
 }
 
-// single returns a message of several blocks as messages of one block each.
+// single splits a message of several blocks into messages of one block each.
 func (w *blockWalk) single(message []byte) []byte {
 	var out []byte
 	add := func(block []byte) {
@@ -225,8 +222,8 @@ func (w *blockWalk) block(at mcp.Span) {
 	}
 }
 
-// blockSince are the revisions in which content blocks came that were not there
-// from the beginning. A block of no revision is an extension and passes.
+// blockSince are the revisions that introduced content blocks, except for the original
+// ones. An unknown block is an extension and passes.
 var blockSince = map[string]mcp.Version{
 	"audio":         mcp.V20250326,
 	"resource_link": mcp.V20250618,
@@ -234,10 +231,9 @@ var blockSince = map[string]mcp.Version{
 	"tool_result":   mcp.V20251125,
 }
 
-// describe returns the text block that takes the place of a block which a
-// revision does not know: its type, and what there is to know of it without its
-// data. For whom it is, and what extensions say of it, stays. It returns nil
-// for a block that the revision knows.
+// describe returns the text block that replaces a block which a revision does not know:
+// its type and a description without its data. Its audience and extension members stay.
+// It returns nil for a block that the revision knows.
 func describe(version mcp.Version, block []byte) []byte {
 	kind := blockType(block)
 	if version >= blockSince[string(kind)] {
@@ -294,8 +290,8 @@ func blockType(block []byte) []byte {
 	return token[1 : len(token)-1]
 }
 
-// blockSize returns the size in bytes that a block states, or that its base64
-// data has; empty when neither is there.
+// blockSize returns the size in bytes that a block states, or that its Base64 data has;
+// empty without either.
 func blockSize(block []byte) string {
 	if size := mcp.Lookup(block, "size"); isInteger(size) {
 		return string(size)

@@ -1,4 +1,4 @@
-// Package stream holds what is on its way to a client: a bounded [Queue] of messages in
-// front of the goroutine that writes them, and a [Store] of the events of answers that
-// a client may come back for.
+// Package stream holds messages on their way to a client. A bounded [Queue] feeds the
+// goroutine that writes to the client. A [Store] keeps the events of responses, so that
+// a client can resume a broken stream.
 package stream

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Queue is a queue to the one goroutine that writes to a client. It is
-// bounded in messages and in bytes; an empty one takes a message of any size. It
-// is safe for concurrent use.
+// Queue is the queue of the one goroutine that writes to a client. It is bounded in
+// messages and bytes; an empty queue takes a message of any size. It is safe for
+// concurrent use.
 type Queue struct {
 	most, mostBytes int
 
-	// ready holds a token while there is something to take, room one while
-	// there may be a place: each wakes one waiter, who passes it on.
+	// ready holds a token while there is a message, room while there may be space. Each
+	// token wakes one waiter, who passes it on.
 	ready, room chan struct{}
 
 	mu    sync.Mutex
@@ -20,12 +20,13 @@ type Queue struct {
 	bytes int
 }
 
-// NewQueue returns a queue of so many messages, and bytes beyond the first.
+// NewQueue returns a queue for most messages, and mostBytes bytes beyond the first
+// message.
 func NewQueue(most, mostBytes int) *Queue {
 	return &Queue{most: most, mostBytes: mostBytes, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// Offer appends a message; false where there is no place.
+// Offer appends a message. It returns false without room.
 func (m *Queue) Offer(raw []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,21 +42,20 @@ func (m *Queue) Offer(raw []byte) bool {
 	return true
 }
 
-// Put waits for a place. It returns the cause of the context when that ends
-// first.
+// Put waits for room. It returns the cause of the context when that ends first.
 func (m *Queue) Put(ctx context.Context, raw []byte) error {
 	for !m.Offer(raw) {
 		select {
 		case <-m.room:
 		case <-ctx.Done():
-			wake(m.room) // for whoever else waits
+			wake(m.room) // for the next waiter
 			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
 
-// Waiting returns a channel with a token while there is something to take.
+// Waiting returns a channel that holds a token while there is a message.
 func (m *Queue) Waiting() <-chan struct{} { return m.ready }
 
 // Take returns the oldest message, nil when there is none.
@@ -77,14 +77,14 @@ func (m *Queue) Take() []byte {
 	return raw
 }
 
-// Empty tells whether nothing waits.
+// Empty reports whether the queue is empty.
 func (m *Queue) Empty() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.queue) == 0
 }
 
-// wake leaves a token in a channel that holds one.
+// wake sends to a channel of capacity 1 without blocking.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Store keeps the events of legacy answers that became streams, so that a
-// client whose connection broke can come back for the rest (2025-11-25
-// basic/transports, Resumability and Redelivery). They are bounded in all, not
-// per session: the oldest stream goes first. It is safe for concurrent use.
+// Store keeps the events of legacy responses that became streams, so that a client
+// whose connection broke can resume (2025-11-25 basic/transports, Resumability and
+// Redelivery). It is bounded in total, not per session: the oldest stream goes first.
+// It is safe for concurrent use.
 type Store struct {
 	most int           // bytes of all streams
-	keep time.Duration // after the answer is complete
+	keep time.Duration // after the response is complete
 
 	mu      sync.Mutex
 	bytes   int
@@ -21,30 +21,31 @@ type Store struct {
 	streams []*Stream // oldest first
 }
 
-// Stream is one answer. Its events are numbered from 1. It is safe for concurrent use.
+// Stream is one response. Its events are numbered from 1. It is safe for concurrent
+// use.
 type Stream struct {
 	in      *Store
 	session string
-	rights  string // of the request that is answered: it is for no other
+	rights  string // of the request: callers with other rights may not resume
 	number  int64
 
-	mu     sync.Mutex
-	events [][]byte
-	count  int           // of all events, kept or not
-	size   int           // bytes that are kept
-	gone   bool          // thrown out
-	done   time.Time     // when the answer was complete; zero before
-	grown  chan struct{} // closed and replaced when something is added
+	mu      sync.Mutex
+	events  [][]byte
+	count   int           // of all events, kept or not
+	size    int           // kept bytes
+	evicted bool          // evicted
+	done    time.Time     // when the response was complete; zero before
+	grown   chan struct{} // closed and replaced when the stream grows
 }
 
-// ErrGone is why a stream cannot be gone on with.
+// ErrGone means that a stream cannot be resumed.
 var ErrGone = errors.New("the event is not known any more")
 
-// NewStore returns a store of so many bytes, in which a stream stays so long after its
+// NewStore returns a store of most bytes, in which a stream stays for keep after its
 // end.
 func NewStore(most int, keep time.Duration) *Store { return &Store{most: most, keep: keep} }
 
-// Open begins a stream of a session, for requests with some rights.
+// Open begins a stream of a session, for requests with these rights.
 func (r *Store) Open(session, rights string) *Stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,12 +55,11 @@ func (r *Store) Open(session, rights string) *Stream {
 	return s
 }
 
-// Add keeps an event and returns its number. last says that it completes the
-// answer.
+// Add stores an event and returns its number. last completes the response.
 func (s *Stream) Add(event []byte, last bool) int {
 	kept := 0
 	s.mu.Lock()
-	if !s.gone {
+	if !s.evicted {
 		s.events, s.size, kept = append(s.events, event), s.size+len(event), len(event)
 	}
 	s.count++
@@ -67,27 +67,27 @@ func (s *Stream) Add(event []byte, last bool) int {
 		s.done = time.Now()
 	}
 	n := s.count
-	s.tell()
+	s.broadcast()
 	s.mu.Unlock()
 	s.in.account(kept)
 	return n
 }
 
-// End completes an answer that has no last event.
+// End completes a response without a last event.
 func (s *Stream) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done = time.Now()
-	s.tell()
+	s.broadcast()
 }
 
-// tell wakes whoever waits for the stream to grow or to end; mu is held.
-func (s *Stream) tell() {
+// broadcast wakes everybody who waits for the stream to grow or end; mu is held.
+func (s *Stream) broadcast() {
 	close(s.grown)
 	s.grown = make(chan struct{})
 }
 
-// account adds to what is kept and throws out the oldest streams beyond it.
+// account adds n to the kept bytes and evicts the oldest streams beyond the limit.
 func (r *Store) account(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,17 +98,17 @@ func (r *Store) account(n int) {
 	}
 }
 
-// drop throws a stream's events out and returns how many bytes they had.
+// drop evicts a stream's events and returns their bytes.
 func (s *Stream) drop() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.size
-	s.gone, s.events, s.size = true, nil, 0
-	s.tell()
+	s.evicted, s.events, s.size = true, nil, 0
+	s.broadcast()
 	return n
 }
 
-// Sweep forgets what was complete for a while.
+// Sweep drops streams that were complete for long enough.
 func (r *Store) Sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,18 +147,18 @@ func (r *Store) Find(session string, number int64) *Stream {
 	return nil
 }
 
-// ID is the number of the stream in its session's store.
+// ID returns the number of the stream in its session.
 func (s *Stream) ID() int64 { return s.number }
 
-// Rights are those of the request that is answered.
+// Rights returns the rights of the request.
 func (s *Stream) Rights() string { return s.rights }
 
-// After returns the events behind the n-th, whether more may follow, and what
-// tells that something has.
+// After returns the events after the n-th, whether more may follow, and a channel that
+// is closed when they do.
 func (s *Stream) After(n int) (events [][]byte, more bool, grown <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone || n > len(s.events) {
+	if s.evicted || n > len(s.events) {
 		return nil, false, nil, ErrGone
 	}
 	return s.events[n:], s.done.IsZero(), s.grown, nil

@@ -1,4 +1,4 @@
-// Package authtest issues certificates to tests.
+// Package authtest issues certificates for tests.
 package authtest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// CA is an authority that lives as long as a test.
+// CA is a certificate authority for the duration of a test.
 type CA struct {
 	Cert *x509.Certificate
 	PEM  []byte // of Cert
@@ -35,8 +35,8 @@ func NewCA(t testing.TB) *CA {
 	return c
 }
 
-// Issue returns a certificate for a key, valid for the hour before and after now,
-// or for two hours until the template's end.
+// Issue returns a certificate for a key. It is valid for the hour before and after now,
+// or for the two hours before the template's end.
 func (c *CA) Issue(t testing.TB, template x509.Certificate, key crypto.Signer) *tls.Certificate {
 	t.Helper()
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
@@ -59,8 +59,8 @@ func (c *CA) Issue(t testing.TB, template x509.Certificate, key crypto.Signer) *
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Client returns a certificate with a key of its own, of a client unless the
-// template says what it is for.
+// Client returns a certificate with a new key, for a client unless the template says
+// otherwise.
 func (c *CA) Client(t testing.TB, template x509.Certificate) *tls.Certificate {
 	t.Helper()
 	if template.ExtKeyUsage == nil {
@@ -69,8 +69,8 @@ func (c *CA) Client(t testing.TB, template x509.Certificate) *tls.Certificate {
 	return c.Issue(t, template, newKey(t))
 }
 
-// Gateway issues a certificate for a server on 127.0.0.1 that is valid until a time, for
-// an hour when that is zero. The certificate and its key are returned in PEM as well.
+// Gateway issues a certificate for a server on 127.0.0.1 that is valid until a time, or
+// for an hour when that is zero. It also returns the certificate and its key in PEM.
 func (c *CA) Gateway(t testing.TB, until time.Time) (leaf *x509.Certificate, cert, key []byte) {
 	t.Helper()
 	own := c.Client(t, x509.Certificate{
