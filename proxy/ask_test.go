@@ -15,7 +15,7 @@ import (
 func questioner(t *testing.T, era mcp.Era, method, params string) *script {
 	b := newScript(t, "s", era, tool("ask"))
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
-		answer, refused := call.Inquire(ctx, method, []byte(params))
+		answer, refused := call.AskAndWait(ctx, method, []byte(params))
 		if ctx.Err() != nil {
 			return mcp.Answer{}, context.Cause(ctx)
 		}

@@ -221,7 +221,7 @@ func TestRedactedOnTheWay(t *testing.T) {
 				if era == mcp.Modern {
 					return answered(era, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}},"m":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hunter2x"}}],"systemPrompt":"hunter2x","maxTokens":1}}}}`), nil
 				}
-				_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
+				_, _ = call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{"message":"hunter2x","requestedSchema":{"type":"object","properties":{}}}`))
 				return answered(era, `{"content":[]}`), nil
 			}
 			r := newRig(t, mounted(b), withResults(result.Rules{Redact: canaries})).run()

@@ -31,7 +31,7 @@ func inquirer(t *testing.T, questions ...string) *script {
 			for i, line := range lines {
 				method, params, _ := strings.Cut(line, " ")
 				all.Go(func() {
-					answer, fault := call.Inquire(ctx, method, []byte(params))
+					answer, fault := call.AskAndWait(ctx, method, []byte(params))
 					if answers[i] = string(answer); fault != nil {
 						answers[i] = string(fault.Append(nil))
 					}
@@ -316,7 +316,7 @@ func TestRoundOfAParkIsCancelled(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
 		why := make(chan error, 2)
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
-			_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
+			_, _ = call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
 			<-ctx.Done()
 			why <- context.Cause(ctx)
 			return mcp.Answer{}, context.Cause(ctx)
@@ -359,7 +359,7 @@ func TestProgressOfAPark(t *testing.T) {
 			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":7,"progress":1}`))
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
+			_, _ = call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
 			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":7,"progress":2}`))
 			return answered(mcp.Legacy, `{"content":[],"waited":`+fmt.Sprint(ctx.Err() != nil)+`}`), nil
 		}
@@ -448,7 +448,7 @@ func TestParkThatIsGivenUp(t *testing.T) {
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			_, _ = call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
+			_, _ = call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{"message":"m"}`))
 			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailGivenUp, Server: "s", Reason: "given up", Delivered: true}
 		}
 		r := newRig(t, mounted(b)).run()

@@ -256,7 +256,7 @@ func TestDrivenPark(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working, `"status":"input_required"`)
 		var told []string
 		b.result = func(ctx context.Context, call *mcp.Call) error {
-			answer, _ := call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"who?","requestedSchema":{}}`))
+			answer, _ := call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{"message":"who?","requestedSchema":{}}`))
 			told = append(told, string(answer))
 			return context.Cause(ctx)
 		}

@@ -30,7 +30,7 @@ func TestTaskOf20251125(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working, `"status":"input_required"`, `"status":"failed"`)
 		var told string
 		b.result = func(ctx context.Context, call *mcp.Call) error {
-			answer, fault := call.Inquire(ctx, mcp.MethodElicit, []byte(`{"message":"who?","requestedSchema":{},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"own 1"},"c":3}}`))
+			answer, fault := call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{"message":"who?","requestedSchema":{},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"own 1"},"c":3}}`))
 			told = fmt.Sprintf("%s %v", answer, fault)
 			return nil
 		}

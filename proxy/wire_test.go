@@ -280,7 +280,7 @@ func (c *conversation) reply(ctx context.Context, call *mcp.Call) (mcp.Answer, e
 			}
 		case "ask":
 			method, params, _ := strings.Cut(rest, " ")
-			answer, refused := call.Inquire(ctx, method, []byte(params))
+			answer, refused := call.AskAndWait(ctx, method, []byte(params))
 			if refused != nil {
 				answer = refused.Append([]byte("error "))
 			}

@@ -11,11 +11,11 @@ import (
 const (
 	// anchorEvery is how long the head of a chain may be without an anchor.
 	anchorEvery = 10 * time.Second
-	// anchorTime bounds the writing of one.
+	// anchorTime bounds the writing of one anchor.
 	anchorTime = 5 * time.Second
-	// tryEvery is how often a log that cannot be written is opened anew.
+	// tryEvery is how often a log that cannot be written is reopened.
 	tryEvery = time.Second
-	// pruneEvery is how often it is looked for files that are too old.
+	// pruneEvery is how often old files are looked for.
 	pruneEvery = time.Hour
 )
 
@@ -24,15 +24,16 @@ func (l *Log) head() Head {
 	return Head{Replica: l.own.Replica, Chain: l.own.Chain, Run: l.own.Run, Seq: l.chain.seq, MAC: string(l.chain.last[:]), Time: time.Now()}
 }
 
-// Head returns the head of the chain: the last line that was written.
+// Head returns the head of the chain: the last written line.
 func (l *Log) Head() Head {
 	l.out.Lock()
 	defer l.out.Unlock()
 	return l.head()
 }
 
-// durable makes what was added durable and returns the head of that; with FsyncNone
-// the system alone has it. Nobody who writes waits for the disk meanwhile.
+// durable syncs the written lines and returns the head of the chain then. With
+// FsyncNone the operating system decides about the sync. Writers do not wait for the
+// disk meanwhile.
 func (l *Log) durable() (Head, bool) {
 	f, head := l.unsynced()
 	if f == nil {
@@ -41,18 +42,18 @@ func (l *Log) durable() (Head, bool) {
 	err := f.Sync()
 	l.out.Lock()
 	defer l.release()
-	replaced := l.file != f // by somebody who has synced it, and may have closed it
+	replaced := l.file != f // by another goroutine, which has synced it and may have closed it
 	switch {
 	case err != nil && !(replaced && errors.Is(err, fs.ErrClosed)):
-		l.broke("sync", err)
+		l.failedWrite("sync", err)
 	case err == nil && !replaced && l.chain.seq == head.Seq:
 		l.synced = true
 	}
 	return head, l.Healthy() == nil
 }
 
-// unsynced writes what is buffered and returns the head of that, and the file if it
-// is to be synced.
+// unsynced writes the buffer and returns the new head, and the file if it must be
+// synced.
 func (l *Log) unsynced() (file, Head) {
 	l.out.Lock()
 	defer l.release()
@@ -66,7 +67,7 @@ func (l *Log) unsynced() (file, Head) {
 	return l.file, l.head()
 }
 
-// anchorNow anchors a head, and tells whether it is. No line waits for it.
+// anchorNow anchors a head and reports whether that succeeded. No writer waits for it.
 func (l *Log) anchorNow(h Head) bool {
 	if l.opts.Anchor == nil || h.Seq == l.anchored.Load() {
 		return true

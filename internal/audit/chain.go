@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// Key signs the chain of a log. It is derived from a key of the gateway for
-// this purpose alone.
+// Key signs the chain of a log. It is derived from a key of the gateway for this
+// purpose only.
 type Key struct {
 	ID     string // in the clear in every [Mark]
 	Secret []byte // at least 32 bytes
 }
 
-// Head is the last line of a chain: what an anchor keeps.
+// Head is the last line of a chain, as an anchor stores it.
 type Head struct {
-	Replica string    // whose chain it is
-	Chain   string    // its name, random
-	Run     string    // the run of the gateway that wrote it, random
+	Replica string    // owner of the chain
+	Chain   string    // random name of the chain
+	Run     string    // random name of the gateway's run that wrote it
 	Seq     uint64    // of the line
 	MAC     string    // of the line
-	Time    time.Time // when that was seen
+	Time    time.Time // when it was read
 }
 
-// Mark is a line about the chain itself: one stands at the start of every file
-// and of every run, and wherever lines were torn or lost.
+// Mark is a line about the chain itself. One stands at the start of every file and
+// every run, and wherever lines were torn or lost.
 type Mark struct {
 	Time    time.Time `json:"time"`
 	Replica string    `json:"replica"`
 	Chain   string    `json:"chain"`
 	Run     string    `json:"run"`
-	Key     string    `json:"key"`     // id of the key under which this line and those behind it are
+	Key     string    `json:"key"`     // id of the key of this line and those after it
 	Prev    string    `json:"prev"`    // MAC of the line before, which may be in another file
-	Torn    int64     `json:"torn"`    // bytes before this line that are no line of the chain
-	Lost    uint64    `json:"lost"`    // entries that were given up since the mark before
-	Removed string    `json:"removed"` // name of a file that was old enough to be removed
-	Until   uint64    `json:"until"`   // the last line in it
+	Torn    int64     `json:"torn"`    // bytes before this line that are no lines of the chain
+	Lost    uint64    `json:"lost"`    // entries dropped since the previous mark
+	Removed string    `json:"removed"` // name of a file that was removed because of its age
+	Until   uint64    `json:"until"`   // the last line in that file
 }
 
 const (
@@ -47,14 +47,14 @@ const (
 	headSeq = `{"seq":`
 	headMAC = `,"mac":"`
 	tailMAC = `"}`
-	// noMAC is what the first line of a chain follows.
+	// noMAC is the predecessor of the first line of a chain.
 	noMAC = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 )
 
 var macCoding = base64.RawURLEncoding
 
-// chain gives lines their numbers and their MACs: HMAC-SHA256 over the MAC of
-// the line before and the line up to its own. It belongs to who holds the file.
+// chain numbers and signs lines. The MAC is HMAC-SHA256 over the MAC of the line before
+// and the line without its own. The holder of the file owns the chain.
 type chain struct {
 	mac  hash.Hash
 	seq  uint64        // of the last line
@@ -68,7 +68,7 @@ func newChain(k Key) *chain {
 	return c
 }
 
-// seal appends lines, each with its number and its MAC.
+// seal appends lines, each with its number and MAC.
 func (c *chain) seal(out, lines []byte) []byte {
 	for len(lines) > 0 {
 		end := bytes.IndexByte(lines, '\n')
@@ -78,7 +78,7 @@ func (c *chain) seal(out, lines []byte) []byte {
 	return out
 }
 
-// link appends one line: its members are given.
+// link appends one line with the given members.
 func (c *chain) link(out, members []byte) []byte {
 	c.seq++
 	start := len(out)
@@ -95,7 +95,7 @@ func (c *chain) link(out, members []byte) []byte {
 	return append(out, tailMAC+"\n"...)
 }
 
-// follow makes the chain go on behind a line.
+// follow makes the chain continue after a line.
 func (c *chain) follow(seq uint64, mac []byte) {
 	c.seq = seq
 	copy(c.last[:], mac)
@@ -118,16 +118,16 @@ func appendMark(b []byte, m *Mark) []byte {
 	return strconv.AppendUint(b, m.Until, 10)
 }
 
-// link is a line of a chain, taken apart.
+// link is a parsed line of a chain.
 type link struct {
 	seq    uint64
 	mac    []byte // as written
-	signed []byte // what the MAC is over, besides the one before
+	signed []byte // covered by the MAC, besides the MAC before
 	event  []byte
 }
 
-// parseLink takes a line without its newline apart; ok is false where it is not
-// one of a chain.
+// parseLink parses a line without its newline; ok is false when it is not a line of a
+// chain.
 func parseLink(line []byte) (l link, ok bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(headSeq))
 	if !ok || !bytes.HasSuffix(line, []byte(tailMAC)) {
@@ -149,7 +149,7 @@ func parseLink(line []byte) (l link, ok bool) {
 	return l, true
 }
 
-// callID returns the id of the call that a line is about, as it is written.
+// callID returns the id of the line's call, as written.
 func (l *link) callID() []byte {
 	const key = `,"call_id":"`
 	_, rest, ok := bytes.Cut(l.signed, []byte(key))
@@ -160,8 +160,7 @@ func (l *link) callID() []byte {
 	return id
 }
 
-// signs tells whether a line that follows another one has the MAC that the key
-// of the chain gives it.
+// signs reports whether a line has the right MAC for its predecessor.
 func (c *chain) signs(prev string, l *link) bool {
 	c.mac.Reset()
 	c.mac.Write([]byte(prev))

@@ -1,19 +1,20 @@
-// Package audit writes one JSON line per call, refusals included, to an
-// append-only file: who called what, what was decided, how it ended and what
-// it took.
+// Package audit writes one JSON line per call, including refused ones, to an
+// append-only file: who called what, what was decided, how it ended and how long it
+// took. A [Log] signs the lines as a chain, which [Verify] checks; [Read] and [Query]
+// find entries again.
 //
-//	Begin, Append: encode -> buffer -> (one of those that wait, for all of them) -> file
-//	End:           encode -> buffer -> (Run, every 100 ms, or whoever writes next) -> file
+//	Begin, Append: encode -> buffer -> (one of the waiting callers, for all of them) -> file
+//	End:           encode -> buffer -> (Run, every 100 ms, or the next writer) -> file
 //
-// All are on the path of a call, so they encode by hand into a pooled buffer. What
-// nothing else tells of is with the operating system when it was added: that a call
-// begins, that it was refused, that somebody changed something. How a call ended is
-// left to [Log.Run]: a call without an end is closed at the next start. Arguments and
-// results are never written, only a hash of the arguments: the caller computes it.
+// Begin and Append return when the operating system has the line: nothing else records
+// that a call begins, that it was refused, or that somebody changed something. End does
+// not wait for the write: a call without an end is closed as unknown at the next start.
+// All three are on the path of a call, so they encode by hand into a pooled buffer.
+// Arguments and results are never written, only a hash of the arguments, which the
+// caller computes.
 //
-// A log opened with [Required], which the zero value of [Mode] is, refuses:
-// after the first write that fails, every entry and [Log.Healthy] return that
-// error, and whoever guards calls is expected to refuse new ones until
-// [Log.Reopen] has put everything that was kept on disk. With [BestEffort] nobody
-// waits for a write, lost entries are counted and calls go on.
+// A log in mode [Required], the zero [Mode], refuses after a failed write: all entries
+// and [Log.Healthy] return the error, and the gateway refuses new calls, until
+// [Log.Reopen] has written everything that was kept in memory. With [BestEffort]
+// callers never wait for a write, and lost entries are counted.
 package audit

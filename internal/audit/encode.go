@@ -9,18 +9,18 @@ import (
 const (
 	// maxString bounds one string of an entry, in bytes before escaping.
 	maxString = 4096
-	// maxInputs bounds the sealed arguments of an entry, which are whole or left
-	// out.
+	// maxInputs bounds the sealed arguments of an entry, which are written whole or
+	// left out.
 	maxInputs = 256 << 10
-	// cutMark ends a string that was cut.
+	// cutMark is the end of a string that was cut.
 	cutMark = "…"
-	// noChar is how a byte that is not UTF-8 is written.
+	// noChar replaces a byte that is not UTF-8.
 	noChar = `\ufffd`
 )
 
 const hex = "0123456789abcdef"
 
-// plain says which bytes stand for themselves inside a JSON string.
+// plain marks the bytes that need no escape in a JSON string.
 var plain = func() (t [utf8.RuneSelf]bool) {
 	for c := range t {
 		t[c] = c >= ' ' && c != '"' && c != '\\' // RFC 8259, section 7
@@ -28,8 +28,8 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
-// appendEntry appends e as one line of JSON, with its newline and without its
-// place in the chain, which the writer adds.
+// appendEntry appends e as one line of JSON, with its newline but without its number
+// and MAC, which the writer adds.
 func appendEntry(b []byte, e *Entry) []byte {
 	event := e.Event
 	if event == "" {
@@ -41,7 +41,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 	}
 	b = appendSteps(b, e.Steps)
 	b = append(b, `,"inputs":`...)
-	if len(e.Inputs) <= maxInputs { // a part of what is sealed opens to nothing
+	if len(e.Inputs) <= maxInputs { // a part of it could not be opened
 		b = appendWhole(b, e.Inputs)
 	} else {
 		b = appendWhole(b, "")
@@ -64,8 +64,8 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendCall appends who calls what, which both lines of a call have. The event
-// and the id come first: [scan] looks for them there.
+// appendCall appends who calls what, as in both lines of a call. The event and the id
+// come first, because [scan] looks for them there.
 func appendCall(b []byte, e *Entry, event Event) []byte {
 	b = appendField(b, `{"event":`, string(event))
 	b = append(b, `,"time":"`...)
@@ -133,7 +133,7 @@ func appendSteps(b []byte, steps []Step) []byte {
 	return append(b, ']')
 }
 
-// appendBudgets appends the member of the budgets, which is always there.
+// appendBudgets appends the budgets, a member that is always there.
 func appendBudgets(b []byte, budgets []Budget) []byte {
 	b = append(b, `,"budgets":[`...)
 	for i := range budgets {
@@ -159,9 +159,8 @@ func appendField(b []byte, key, s string) []byte {
 	return appendString(append(b, key...), s)
 }
 
-// appendString appends s as a JSON string, at most maxString bytes of it. It
-// escapes what JSON requires, and the two line separators of Unicode that
-// some readers of lines take for line ends.
+// appendString appends s as a JSON string, cut to maxString bytes. It also escapes the
+// two Unicode line separators, which some readers take for line ends.
 func appendString(b []byte, s string) []byte {
 	if len(s) > maxString {
 		b = appendWhole(b, s[:clip(s)])
@@ -170,7 +169,7 @@ func appendString(b []byte, s string) []byte {
 	return appendWhole(b, s)
 }
 
-// appendWhole is appendString without a bound.
+// appendWhole is appendString without a limit.
 func appendWhole(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -206,7 +205,7 @@ func appendWhole(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendEscape appends an ASCII byte that cannot stand for itself.
+// appendEscape appends an ASCII byte that needs an escape.
 func appendEscape(b []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -225,8 +224,8 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 }
 
-// clip returns where to cut a string above maxString: at maxString, or a
-// little before so that no character is cut in two.
+// clip returns where to cut a string above maxString: between two characters, at
+// maxString or shortly before.
 func clip(s string) int {
 	n := maxString
 	for i := n; i > n-utf8.UTFMax; i-- {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Formats are what entries can be written as.
+// Formats are the export formats.
 var Formats = []string{"jsonl", "csv", "ocsf"}
 
-// NewExporter returns what writes entries to w, and what ends it. version is that
-// of the gateway.
+// NewExporter returns a function that writes entries to w, and one that ends the
+// export. version is the gateway's.
 func NewExporter(w io.Writer, format, version string) (write func(*Record) error, end func() error, err error) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -47,14 +47,14 @@ func csvRow(r *Record) []string {
 		number(r.DurationUS), number(r.GatewayUS), number(r.UpstreamUS), number(r.BytesIn), number(r.BytesOut), r.TraceID,
 	}
 	for i, cell := range row {
-		row[i] = defused(cell)
+		row[i] = csvCell(cell)
 	}
 	return row
 }
 
-// defused is a cell that no spreadsheet takes for a formula: names come from
-// others.
-func defused(cell string) string {
+// csvCell returns a cell that no spreadsheet takes for a formula, because names are
+// chosen by others.
+func csvCell(cell string) string {
 	if cell == "" {
 		return cell
 	}
@@ -69,9 +69,8 @@ func defused(cell string) string {
 	return cell
 }
 
-// ocsf is an entry as an event of the class API Activity of the Open
-// Cybersecurity Schema Framework, version 1.3.0, with the profile Security Control,
-// which has what was decided.
+// ocsf returns an entry as an event of the class API Activity of the Open Cybersecurity
+// Schema Framework, version 1.3.0, with the profile Security Control for the decision.
 func ocsf(r *Record, version string) map[string]any {
 	const class, activity = 6003, 99 // API Activity, Other
 	severity, status, statusID := 1, "Success", 1
@@ -79,7 +78,7 @@ func ocsf(r *Record, version string) map[string]any {
 	case OutcomeOK:
 	case OutcomeDenied:
 		severity, status, statusID = 3, "Failure", 2
-	case OutcomeUnknown, "": // nobody knows, or not yet
+	case OutcomeUnknown, "": // unknown, or not yet known
 		status, statusID = "Unknown", 0
 	case OutcomeToolError, OutcomeError, OutcomeCancelled, OutcomeAbandoned:
 		severity, status, statusID = 2, "Failure", 2

@@ -37,5 +37,5 @@ func PutAside(l *Log) error {
 	l.out.Lock()
 	defer l.release()
 	l.flushTo(false)
-	return l.putAside(l.file, time.Now())
+	return l.rotate(l.file, time.Now())
 }

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// lookEvery is how often it is seen to that the file is still at its path.
-	lookEvery = time.Second
-	// scanBytes and scanAge bound the files put aside that are read at the start
-	// for calls that have not ended.
+	// checkFileEvery is how often the log checks that the file is still at its path.
+	checkFileEvery = time.Second
+	// scanBytes and scanAge bound the rotated files that are searched at the start for
+	// calls without an end.
 	scanBytes = 256 << 20
 	scanAge   = 24 * time.Hour
-	// asideLayout is the time in the name of a file that was put aside.
-	asideLayout = "20060102T150405Z"
+	// rotatedLayout is the time format in the name of a rotated file.
+	rotatedLayout = "20060102T150405Z"
 )
 
 var errNotRegular = errors.New("it is not a regular file: name another path (toolgate.audit.path)")
 
-// openFile opens the file at path for appending, and creates it.
+// openFile opens the file at path for appending, and creates it if necessary.
 func openFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create its folder: %w", err)
 	}
-	// Looked at first: opening a pipe that nobody reads may wait for ever.
+	// Checked first, because opening a pipe without a reader may block for ever.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
@@ -43,14 +43,14 @@ func openFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := own(f); err != nil {
+	if err := restrict(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// own sees to it that a file is one, of its owner alone.
-func own(f *os.File) error {
+// restrict makes a file accessible only to its owner, and refuses irregular ones.
+func restrict(f *os.File) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -66,13 +66,13 @@ func own(f *os.File) error {
 	return nil
 }
 
-// goOn finds where the chain ended and which calls did not, and makes both go on.
-func (l *Log) goOn(f *os.File) error {
+// resume finds the end of the chain and the calls without an end, and continues both.
+func (l *Log) resume(f *os.File) error {
 	files, err := Files(l.path)
 	if err != nil {
 		return err
 	}
-	all := &found{begun: make(map[string]*begun)}
+	all := &found{begun: make(map[string]*openCall)}
 	for _, name := range recent(files, l.path) {
 		if err := all.scanFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -96,8 +96,8 @@ func (l *Log) goOn(f *os.File) error {
 	return nil
 }
 
-// contents reads an open file from its begin. Its name may be that of another by
-// now, or of none: other programs move logs away at any moment.
+// contents reads an open file from its beginning. Other programs may have moved or
+// removed its name meanwhile.
 func contents(f *os.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
 func (f *found) scanFile(path string) error {
@@ -111,11 +111,11 @@ func (f *found) scanFile(path string) error {
 
 // closeUnknown ends the calls that an earlier run left open.
 func (l *Log) closeUnknown(all *found) {
-	open := make([]*begun, 0, len(all.begun))
+	open := make([]*openCall, 0, len(all.begun))
 	for _, b := range all.begun {
 		open = append(open, b)
 	}
-	slices.SortFunc(open, func(a, b *begun) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(open, func(a, b *openCall) int { return cmp.Compare(a.order, b.order) })
 	now := time.Now()
 	for _, b := range open {
 		var e Entry
@@ -132,11 +132,11 @@ func (l *Log) closeUnknown(all *found) {
 	}
 }
 
-// adopt makes another file, or the same one opened anew, the one that is
-// written, and closes that before. The caller holds out.
-func (l *Log) adopt(f *os.File) error {
+// useFile switches to another file, or to the same one reopened, and closes the
+// previous one. The caller holds out.
+func (l *Log) useFile(f *os.File) error {
 	old := l.file
-	l.leave(old)
+	l.syncLast(old)
 	if !sameFile(old, f) {
 		var tail found
 		if err := tail.scan(contents(f)); err != nil {
@@ -147,21 +147,21 @@ func (l *Log) adopt(f *os.File) error {
 			l.place.size = info.Size()
 		}
 	}
-	l.file, l.place.mark, l.looked = f, true, time.Now()
+	l.file, l.place.mark, l.checked = f, true, time.Now()
 	if err := old.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		l.log.Warn("closing the audit log that was replaced", slog.Any("error", err))
 	}
 	return nil
 }
 
-// leave syncs a file to which nothing more is written. An error counts as that of any
-// other sync does, because a system tells it once. The caller holds out.
-func (l *Log) leave(f file) {
+// syncLast syncs a file for the last time. Its errors count like those of any sync,
+// because the system reports them only once. The caller holds out.
+func (l *Log) syncLast(f file) {
 	if l.synced || l.opts.Fsync == FsyncNone {
 		return
 	}
 	if err := f.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
-		l.broke("sync", err)
+		l.failedWrite("sync", err)
 	}
 }
 
@@ -176,15 +176,15 @@ func sameFile(a, b file) bool {
 	return aerr == nil && berr == nil && os.SameFile(ai, bi)
 }
 
-// look follows a file that was moved away or removed, and puts one aside that is
-// due. The caller holds out.
-func (l *Log) look(now time.Time) error {
+// checkFile follows a file that was moved away or removed, and rotates one that is due.
+// The caller holds out.
+func (l *Log) checkFile(now time.Time) error {
 	f, ok := l.file.(*os.File)
 	if !ok || l.failed.Load() != nil && l.opts.Mode == Required {
 		return nil
 	}
-	if now.Sub(l.looked) >= lookEvery {
-		l.looked = now
+	if now.Sub(l.checked) >= checkFileEvery {
+		l.checked = now
 		at, err := os.Stat(l.path)
 		is, own := f.Stat()
 		if err != nil || own != nil || !os.SameFile(at, is) {
@@ -192,7 +192,7 @@ func (l *Log) look(now time.Time) error {
 			if err != nil {
 				return err
 			}
-			return l.adopt(next)
+			return l.useFile(next)
 		}
 	}
 	if l.place.since.IsZero() {
@@ -203,33 +203,33 @@ func (l *Log) look(now time.Time) error {
 	l.mu.Unlock()
 	o := &l.opts
 	large := o.RotateSize > 0 && l.place.size > 0 && l.place.size+more > o.RotateSize
-	if (large || o.RotateAge > 0 && now.Sub(l.place.since) >= o.RotateAge && l.place.size > 0) && now.After(l.stuck) {
-		return l.putAside(f, now)
+	if (large || o.RotateAge > 0 && now.Sub(l.place.since) >= o.RotateAge && l.place.size > 0) && now.After(l.retryRotate) {
+		return l.rotate(f, now)
 	}
 	return nil
 }
 
-// putAside gives the file its last name and begins the next one.
-func (l *Log) putAside(f file, now time.Time) error {
-	l.leave(f)
-	if err := f.Close(); err != nil { // closed first: else it cannot be renamed everywhere
+// rotate gives the file its final name and begins the next one.
+func (l *Log) rotate(f file, now time.Time) error {
+	l.syncLast(f)
+	if err := f.Close(); err != nil { // closed first, because some systems cannot rename open files
 		l.log.Warn("closing the audit log that is put aside", slog.Any("error", err))
 	}
-	aside := l.path + "." + now.UTC().Format(asideLayout) + "-" + strconv.FormatUint(l.chain.seq, 10)
+	aside := l.path + "." + now.UTC().Format(rotatedLayout) + "-" + strconv.FormatUint(l.chain.seq, 10)
 	if err := os.Rename(l.path, aside); err != nil {
-		l.stuck = now.Add(time.Minute)
+		l.retryRotate = now.Add(time.Minute)
 		l.log.Warn("the audit log cannot be put aside and grows on", slog.Any("error", err))
 	}
 	next, err := openFile(l.path)
 	if err != nil {
 		return err
 	}
-	signal(l.aside)
-	return l.adopt(next)
+	signal(l.rotated)
+	return l.useFile(next)
 }
 
-// resolved is where the file at path is that a link leads to: it is put aside
-// there, and not the link. A path that is no link, or leads nowhere, stays.
+// resolved follows a symbolic link at path, so that the file is rotated where it is.
+// Any other path is returned unchanged.
 func resolved(path string) string {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -242,7 +242,7 @@ func resolved(path string) string {
 	return at
 }
 
-// siblings returns the regular files beside path whose names go on behind its.
+// siblings returns the regular files beside path whose names extend its name.
 func siblings(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
 	list, err := os.ReadDir(filepath.Clean(dir + "."))
@@ -258,8 +258,8 @@ func siblings(path string) ([]string, error) {
 	return names, nil
 }
 
-// Files returns the files of a log, oldest first: those beside path whose names
-// begin with its and that hold lines of a chain, and path at the end.
+// Files returns the files of a log, oldest first: those beside path whose names extend
+// its name and that hold lines of a chain, and path at the end.
 func Files(path string) ([]string, error) {
 	path = resolved(path)
 	names, err := siblings(path)
@@ -277,7 +277,7 @@ func Files(path string) ([]string, error) {
 			all = append(all, dated{name, m, seq})
 		}
 	}
-	begins := make(map[string]dated) // the first of each chain, whose time is that of all
+	begins := make(map[string]dated) // the first mark of each chain, whose time orders the chain
 	for _, d := range all {
 		if b, ok := begins[d.mark.Chain]; !ok || d.seq < b.seq {
 			begins[d.mark.Chain] = d
@@ -301,7 +301,7 @@ func Files(path string) ([]string, error) {
 
 var errEnough = errors.New("enough")
 
-// firstMark returns the first mark of a file; ok is false where it has none.
+// firstMark returns the first mark of a file; ok is false when it has none.
 func firstMark(name string) (m Mark, seq uint64, ok bool) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -323,8 +323,7 @@ func firstMark(name string) (m Mark, seq uint64, ok bool) {
 	return m, seq, ok
 }
 
-// recent returns those of the files before path that may hold calls that are
-// still open, oldest first.
+// recent returns those of the files before path that may hold open calls, oldest first.
 func recent(files []string, path string) []string {
 	var bytes int64
 	for i, name := range slices.Backward(files) {
@@ -335,7 +334,7 @@ func recent(files []string, path string) []string {
 		if err != nil {
 			return files[i+1:]
 		}
-		// The newest one is read in any case: the chain goes on behind it.
+		// The newest one is always read, because the chain continues after it.
 		if bytes += info.Size(); bytes > info.Size() && (bytes > scanBytes || time.Since(info.ModTime()) > scanAge) {
 			return slices.DeleteFunc(slices.Clone(files[i+1:]), func(f string) bool { return f == path })
 		}

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Run writes what is buffered, at most 100 ms later, until ctx ends; then
-// it writes what is left and returns nil. Entries that come after are written
-// by [Log.Close]. While a log in required mode cannot be written, Run tries to
-// open it anew every second. A log is idle while nothing is appended.
+// Run writes the buffer every 100 ms until ctx ends; then it writes the rest and
+// returns nil. [Log.Close] writes entries that come later. While a log in required mode
+// cannot be written, Run reopens it every second. Without entries Run sleeps.
 func (l *Log) Run(ctx context.Context) error {
 	if !l.discard && l.wake == nil {
 		return ErrClosed
@@ -22,7 +21,7 @@ func (l *Log) Run(ctx context.Context) error {
 	if l.opts.Anchor != nil {
 		anchor = time.After(0) // so that every chain is anchored from its start
 	}
-	var anchored chan bool // while one is under way, which a store may make slow
+	var anchored chan bool // while an anchor is under way, which may take long
 	defer func() {
 		if anchored != nil {
 			<-anchored
@@ -71,13 +70,13 @@ func (l *Log) Run(ctx context.Context) error {
 		case now := <-old.C:
 			l.pruneNow(now)
 			continue
-		case <-l.aside:
+		case <-l.rotated:
 			l.pruneNow(time.Now())
 			continue
 		case <-again:
 			again = nil
 			if l.failed.Load() != nil {
-				_ = l.Reopen() // the sticky error says it
+				_ = l.Reopen() // the sticky error reports it
 			}
 		}
 		if sync == nil && l.opts.Fsync == FsyncInterval {
@@ -89,7 +88,7 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// flushDue is flush of Run, which is to be woken anew for what comes after.
+// flushDue flushes for Run and lets it be woken again.
 func (l *Log) flushDue() {
 	l.mu.Lock()
 	l.woken = false
@@ -97,8 +96,8 @@ func (l *Log) flushDue() {
 	l.flush(false)
 }
 
-// flush writes what is buffered, unless an error forbids it, and syncs if
-// told to, or if every line is to be synced.
+// flush writes the buffer, unless an error forbids it. It syncs if sync is set or each
+// line must be synced.
 func (l *Log) flush(sync bool) {
 	if l.discard {
 		return
@@ -110,39 +109,39 @@ func (l *Log) flush(sync bool) {
 	}
 }
 
-// writable tells whether there is a file, and no error that forbids to write to it.
-// The caller holds out.
+// writable reports whether there is a file and no error that forbids writing. The
+// caller holds out.
 func (l *Log) writable() bool { return l.file != nil && l.Healthy() == nil }
 
-// write moves the buffer to the file, which it puts aside when it is due, and
-// follows when it was moved. The caller holds out.
+// write writes the buffer to the file. It rotates the file when it is due, and follows
+// it when it was moved. The caller holds out.
 func (l *Log) write(sync bool) {
-	if err := l.look(time.Now()); err != nil {
-		l.take()
-		l.broke("open", err)
+	if err := l.checkFile(time.Now()); err != nil {
+		l.queueBuffer()
+		l.failedWrite("open", err)
 		return
 	}
 	l.flushTo(sync)
 }
 
-// flushTo moves the buffer to the file that is open. The caller holds out.
+// flushTo writes the buffer to the open file. The caller holds out.
 func (l *Log) flushTo(sync bool) {
-	l.take()
+	l.queueBuffer()
 	if l.failed.Load() == nil || l.opts.Mode != Required {
-		l.settle(sync)
+		l.writePending(sync)
 	}
 }
 
-// settle writes what is pending, whatever went wrong before, and when that is
-// done nothing is wrong any more. The caller holds out.
-func (l *Log) settle(sync bool) {
+// writePending writes the pending lines whatever failed before. Success clears the
+// error. The caller holds out.
+func (l *Log) writePending(sync bool) {
 	if err := l.put(); err != nil {
-		l.broke("write", err)
+		l.failedWrite("write", err)
 		return
 	}
 	if (sync || l.opts.Fsync == FsyncAlways) && !l.synced {
 		if err := l.file.Sync(); err != nil {
-			l.broke("sync", err)
+			l.failedWrite("sync", err)
 			return
 		}
 		l.synced = true
@@ -152,12 +151,12 @@ func (l *Log) settle(sync bool) {
 	}
 }
 
-// take moves the buffer behind what is pending.
-func (l *Log) take() {
+// queueBuffer moves the buffer to the end of pending.
+func (l *Log) queueBuffer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) == 0 {
-		l.pending, l.buf = l.buf, l.pending[:0] // swap, so that both are used again
+		l.pending, l.buf = l.buf, l.pending[:0] // swap, so that both are reused
 	} else {
 		l.pending = append(l.pending, l.buf...)
 		l.buf = l.buf[:0]
@@ -170,9 +169,9 @@ func (l *Log) take() {
 	l.kept.Store(int64(len(l.pending)))
 }
 
-// put writes what is pending, behind a mark where one is due. After an error
-// pending starts with the first line that is not whole in the file, and the
-// chain is where the file is.
+// put writes the pending lines, after a mark where one is due. After an error pending
+// begins with the first line that is not completely in the file, and the chain is where
+// the file is.
 func (l *Log) put() error {
 	p, lost := &l.place, l.lost.Load()
 	due := p.mark || p.cut || p.junk > 0 || lost != l.marked
@@ -199,7 +198,7 @@ func (l *Log) put() error {
 	if p.cut && n > 0 {
 		l.repaired.Add(1)
 	}
-	if n < lead { // of the mark, which is no line then
+	if n < lead { // the mark is incomplete, so it is no line
 		l.chain.follow(seq, last[:])
 		if p.junk += int64(n); n > 0 {
 			p.cut = out[n-1] != '\n'
@@ -230,10 +229,10 @@ func (l *Log) put() error {
 	return err
 }
 
-// broke notes a failed write or sync. In required mode it becomes the sticky
-// error and what is pending is kept; else what is pending is given up. A
-// person is told once, not for every line.
-func (l *Log) broke(doing string, err error) {
+// failedWrite records a failed write or sync. In required mode it becomes the sticky
+// error and the pending lines are kept; else they are dropped. It logs once, not for
+// every line.
+func (l *Log) failedWrite(doing string, err error) {
 	err = fmt.Errorf("%s audit log %s: %w: check the disk; it is tried again by itself", doing, l.path, err)
 	l.kept.Store(int64(len(l.pending)))
 	if l.failed.Swap(&err) == nil {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// groups are the entries that are written together: one group is being written, or
-// none, and the next one fills meanwhile. [Log.mu] guards them.
+// groups coordinate entries that are written together: at most one group is being
+// written while the next one fills. [Log.mu] guards them.
 type groups struct {
-	filling uint64       // the number of the group that is in the buffer
+	filling uint64       // number of the group in the buffer
 	done    uint64       // groups before this one were written, or could not be
-	led     bool         // one of those that wait writes
-	waits   [2]sync.Cond // for the groups with even and with odd numbers
+	writing bool         // a waiting caller is writing
+	waits   [2]sync.Cond // for groups with even and with odd numbers
 }
 
 func (g *groups) init(mu *sync.Mutex) {
@@ -20,30 +20,30 @@ func (g *groups) init(mu *sync.Mutex) {
 	}
 }
 
-// await returns when a group is written, synced with it where each has to be, or when
-// a log in required mode cannot be written. The first that waits writes for all.
+// await returns when a group is written, and synced if each line must be, or when a log
+// in required mode cannot be written. The first waiting caller writes for all.
 func (l *Log) await(group uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := &l.groups
 	for g.done <= group && l.Healthy() == nil {
-		if g.led {
+		if g.writing {
 			g.waits[group&1].Wait()
 			continue
 		}
-		g.led = true
+		g.writing = true
 		l.mu.Unlock()
-		runtime.Gosched() // who can run may have a line to add to this write
+		runtime.Gosched() // other goroutines may add lines to this write
 		l.flush(false)
 		l.mu.Lock()
-		g.led = false
-		g.waits[g.filling&1].Signal() // to write the next group, if somebody waits for it
+		g.writing = false
+		g.waits[g.filling&1].Signal() // to write the next group, if a caller waits for it
 		return
 	}
 }
 
-// release gives out back, and tells those whose group has left the buffer. Groups that
-// fill and groups that are done take turns, so hardly anybody is woken in vain.
+// release releases out and wakes the callers whose group has left the buffer. Even and
+// odd groups alternate, so that few are woken in vain.
 func (l *Log) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *Log) release() {
 	for ; g.done < g.filling; g.done++ {
 		g.waits[g.done&1].Broadcast()
 	}
-	if l.Healthy() != nil { // nobody writes what fills: who waits is told so
+	if l.Healthy() != nil { // nobody will write the filling group: wake its callers too
 		g.waits[g.filling&1].Broadcast()
 	}
 }

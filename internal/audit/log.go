@@ -15,48 +15,48 @@ import (
 	"github.com/toolgate/toolgate/internal/filelock"
 )
 
-// Mode says what a log does about a write that fails.
+// Mode is what a log does about a failed write.
 type Mode int
 
 const (
-	// Required makes an error sticky: it is returned for every entry and by
-	// Healthy, and entries are kept in memory, within a bound, until Reopen.
+	// Required makes the error sticky: every entry and Healthy return it, and entries
+	// are kept in memory, up to a limit, until Reopen.
 	Required Mode = iota
-	// BestEffort counts what is lost and goes on.
+	// BestEffort counts lost entries and goes on.
 	BestEffort
 )
 
-// Fsync says when written lines are made to survive a loss of power.
+// Fsync is when written lines are synced, to survive a loss of power.
 type Fsync int
 
 const (
-	// FsyncInterval is at most once a second.
+	// FsyncInterval syncs at most once a second.
 	FsyncInterval Fsync = iota
 	// FsyncNone leaves it to the operating system.
 	FsyncNone
-	// FsyncAlways is before Begin, Append and End return; callers at the same
-	// time share one.
+	// FsyncAlways syncs before Begin, Append and End return; concurrent callers share
+	// one sync.
 	FsyncAlways
 )
 
 const (
-	// flushAt is how much is buffered before Run is woken early, in bytes.
+	// flushAt is the buffer size at which Run is woken early, in bytes.
 	flushAt = 64 << 10
-	// maxBuffer is how much is buffered before whoever adds to it writes; twice
-	// that is the bound of all that waits while nothing can be written.
+	// maxBuffer is the buffer size at which callers write themselves. Twice that bounds
+	// everything that waits while nothing can be written.
 	maxBuffer = 1 << 20
 	// flushEvery is how long an entry stays in the buffer at most.
 	flushEvery = 100 * time.Millisecond
 	// fsyncEvery is the interval of FsyncInterval.
 	fsyncEvery = time.Second
-	// keepEncoder bounds the buffers that are kept for the next entry.
+	// keepEncoder bounds the pooled buffers.
 	keepEncoder = 16 << 10
 )
 
 // ErrClosed is returned after Close for every entry, and by the zero Log.
 var ErrClosed = errors.New("the audit log is closed")
 
-// Options say how a log treats errors, power and age.
+// Options configure the error handling, syncing and rotation of a log.
 type Options struct {
 	Mode   Mode
 	Fsync  Fsync
@@ -64,72 +64,69 @@ type Options struct {
 
 	// Key signs the chain. It is required.
 	Key Key
-	// Earlier signed lines before: files that they signed are known when they are
-	// old enough to be removed.
+	// Earlier are previous keys, needed to recognise old files before they are removed.
 	Earlier []Key
-	// Replica names whose chain it is.
+	// Replica names the owner of the chain.
 	Replica string
-	// RotateSize and RotateAge are when a file is put aside and the next one
-	// begun: when it would be larger, in bytes, or its first line is older. Zero
-	// is never.
+	// RotateSize and RotateAge limit a file: it is rotated before it grows larger, in
+	// bytes, or when its first line is older. Zero means never.
 	RotateSize int64
 	RotateAge  time.Duration
-	// Keep is how long files that were put aside stay; zero is for ever.
+	// Keep is how long rotated files are kept; zero means for ever.
 	Keep time.Duration
-	// Anchor keeps the head of the chain where whoever can write the file
-	// cannot; nil keeps it nowhere. Run calls it every 10 s while lines are
-	// added, and Close once.
+	// Anchor stores the head of the chain where someone who can write the file cannot
+	// change it; nil stores it nowhere. Run calls it every 10 s while lines are added,
+	// and Close once.
 	Anchor func(context.Context, Head) error
 }
 
 // Stats are counters since Open.
 type Stats struct {
 	Entries  uint64 // accepted
-	Written  uint64 // handed to the operating system
-	Lost     uint64 // given up
-	Repaired uint64 // half lines of a crash that were closed
+	Written  uint64 // passed to the operating system
+	Lost     uint64 // dropped
+	Repaired uint64 // incomplete lines of a crash that were closed
 	Unknown  uint64 // calls of an earlier run that were closed as unknown
 }
 
-// Log is an open audit log. Its methods are safe for concurrent use. The zero
-// value refuses with [ErrClosed].
+// Log is an open audit log. Its methods are safe for concurrent use. The zero value
+// returns [ErrClosed].
 type Log struct {
-	path    string
-	opts    Options
-	log     *slog.Logger
-	discard bool
-	held    *filelock.Lock // set by Open; nil where there can be none
-	wake    chan struct{}  // there is something that Run has to see to
-	full    chan struct{}  // the buffer passed flushAt
-	aside   chan struct{}  // a file was put aside
+	path     string
+	opts     Options
+	log      *slog.Logger
+	discard  bool
+	fileLock *filelock.Lock // set by Open; nil without a lock
+	wake     chan struct{}  // wakes Run
+	full     chan struct{}  // the buffer has passed flushAt
+	rotated  chan struct{}  // a file was rotated
 
-	// mu guards the buffer and who waits for it; it is never held across a
-	// write to the file.
+	// mu guards the buffer and its waiting callers; it is never held during a write to
+	// the file.
 	mu      sync.Mutex
 	open    bool
 	buf     []byte
 	entries uint64 // in buf
-	woken   bool   // Run sees to what is in buf within flushEvery
+	woken   bool   // Run will write buf within flushEvery
 	groups  groups
 
-	// out guards the file, the chain and what is being written; it is taken
-	// before mu.
-	out      sync.Mutex
-	file     file
-	pending  []byte // not yet written, from before buf; without their numbers
-	queued   uint64 // entries in pending
-	synced   bool   // everything written is on disk
-	place    place  // in the file
-	chain    *chain
-	own      Mark          // what is the same in all marks of this run
-	sealed   []byte        // what is handed to the file
-	marked   uint64        // lost entries of which a mark tells
-	looked   time.Time     // when it was last seen that the file is still at the path
-	stuck    time.Time     // until when a file that could not be put aside is not tried again
-	anchored atomic.Uint64 // number of the line that was anchored last
+	// out guards the file, the chain and the pending lines; it is locked before mu.
+	out         sync.Mutex
+	file        file
+	pending     []byte // lines from before buf that are not written yet, without their numbers
+	queued      uint64 // entries in pending
+	synced      bool   // everything written is synced
+	place       place  // position in the file
+	chain       *chain
+	own         Mark          // the common part of all marks of this run
+	sealed      []byte        // lines ready for the file
+	marked      uint64        // lost entries that a mark has reported
+	checked     time.Time     // when the file was last seen at its path
+	retryRotate time.Time     // when to retry the rotation of a file that could not be rotated
+	anchored    atomic.Uint64 // number of the last anchored line
 
 	failed   atomic.Pointer[error] // the sticky error
-	kept     atomic.Int64          // bytes of pending, as long as there is a sticky error
+	kept     atomic.Int64          // bytes of pending while there is a sticky error
 	accepted atomic.Uint64
 	written  atomic.Uint64
 	lost     atomic.Uint64
@@ -137,13 +134,13 @@ type Log struct {
 	unknown  uint64 // set by Open
 }
 
-// place is where a log is in its file.
+// place is the position of a log in its file.
 type place struct {
 	mark  bool      // a mark is due
-	junk  int64     // bytes behind the last line that are none of the chain
-	cut   bool      // the last of them has no end
+	junk  int64     // bytes after the last line that are not of the chain
+	cut   bool      // the last of them is an incomplete line
 	size  int64     // of the file
-	since time.Time // its first line
+	since time.Time // time of its first line
 }
 
 // file is what a log needs of its file.
@@ -153,7 +150,7 @@ type file interface {
 	Close() error
 }
 
-// encoder is a buffer for one entry; the usual entry fits without growing.
+// encoder is a buffer for one entry; a usual entry fits without growing it.
 type encoder struct {
 	line  []byte
 	usual [2048]byte
@@ -161,11 +158,10 @@ type encoder struct {
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// Open opens the log at path for appending; it is created with mode 0600, its
-// folder with 0700, when absent. The chain goes on behind the last line that is
-// there, in the file or in those that were put aside. A half line that a crash
-// left is closed with a newline and counted in [Stats.Repaired], and calls that
-// had begun and not ended get an end whose outcome is unknown. Where another
+// Open opens the log at path for appending. If it does not exist, it is created with
+// mode 0600, its folder with 0700. The chain continues after the last line of the file
+// or of the rotated files. Open closes an incomplete line of a crash with a newline and
+// counts it in [Stats.Repaired]. It ends calls without an end as unknown. When another
 // process writes the log, Open returns an [*InUseError] and changes nothing.
 //
 // Open starts no goroutine; see [Log.Run]. The caller must [Log.Close] it.
@@ -189,12 +185,12 @@ func Open(path string, o Options) (*Log, error) {
 	return l, nil
 }
 
-// begin takes the log for this process and goes on with it.
+// begin locks the log and continues it.
 func (l *Log) begin(f *os.File) error {
 	if err := l.lock(); err != nil {
 		return err
 	}
-	if err := l.goOn(f); err != nil {
+	if err := l.resume(f); err != nil {
 		return fmt.Errorf("read what it has: %w", err)
 	}
 	if err := l.put(); err != nil {
@@ -203,8 +199,8 @@ func (l *Log) begin(f *os.File) error {
 	return nil
 }
 
-// Discard returns a log that accepts entries and keeps none, for a
-// configuration without an audit file.
+// Discard returns a log that drops all entries, for configurations without an audit
+// file.
 func Discard() *Log {
 	l := newLog("", Options{Mode: BestEffort})
 	l.discard = true
@@ -216,18 +212,18 @@ func newLog(path string, o Options) *Log {
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	l.wake, l.full, l.aside = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	l.wake, l.full, l.rotated = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	l.groups.init(&l.mu)
 	l.chain = newChain(o.Key)
 	l.own = Mark{Replica: o.Replica, Chain: rand.Text(), Run: rand.Text(), Key: o.Key.ID}
 	return l
 }
 
-// Begin adds the line that a call begins. In required mode the operating system has
-// it when Begin returns, so that it outlives this process, whatever ends that; callers
-// at the same time share one write. With FsyncAlways it is on disk. An error says that
-// it is not: the call must not be made. In best-effort mode Begin waits for nobody
-// unless FsyncAlways says so, and returns only [ErrClosed]. The log does not keep e.
+// Begin adds the line that a call begins. In required mode the operating system has it
+// when Begin returns, so that it survives a crash of this process; concurrent callers
+// share one write. With FsyncAlways it is synced. An error means that it is not
+// written: the call must not be made. In best-effort mode Begin does not wait unless
+// FsyncAlways is set, and returns only [ErrClosed]. The log does not keep e.
 func (l *Log) Begin(e *Entry) error {
 	e.Event = EventBegin
 	err := l.add(e, true)
@@ -235,18 +231,18 @@ func (l *Log) Begin(e *Entry) error {
 	return err
 }
 
-// Append adds an entry that has no other line: of a call that did not begin, or of a
-// change. It is as safe as what [Log.Begin] adds. An entry that cannot be written is
-// kept for [Log.Reopen] while there is room.
+// Append adds the only entry of a call that did not begin, or of a change. It is as
+// safe as one of [Log.Begin]. An entry that cannot be written is kept for [Log.Reopen]
+// while there is room.
 func (l *Log) Append(e *Entry) error { return l.add(e, true) }
 
-// End adds the line that ends a call which began. Only with FsyncAlways does it wait
-// for the disk: else [Log.Run] writes the line within 100 ms, and where the process is
-// killed before, the next [Open] ends the call with [OutcomeUnknown]. An entry that
-// cannot be written is kept as by [Log.Append].
+// End adds the line that ends a call. It waits for the disk only with FsyncAlways.
+// Otherwise [Log.Run] writes the line within 100 ms. If the process is killed before,
+// the next [Open] ends the call with [OutcomeUnknown]. An entry that cannot be written
+// is kept as by [Log.Append].
 func (l *Log) End(e *Entry) error { return l.add(e, false) }
 
-// add adds an entry; what is relied on at once is written when it returns.
+// add adds an entry. With atOnce it is written when add returns.
 func (l *Log) add(e *Entry, atOnce bool) error {
 	if l.discard {
 		l.accepted.Add(1)
@@ -267,7 +263,7 @@ func (l *Log) add(e *Entry, atOnce bool) error {
 		return err
 	case l.opts.Fsync == FsyncAlways, l.opts.Mode == Required && (atOnce || size >= maxBuffer):
 		l.await(group)
-	case size >= maxBuffer && l.out.TryLock(): // best effort waits for nobody
+	case size >= maxBuffer && l.out.TryLock(): // best effort does not wait
 		if l.file != nil {
 			l.write(false)
 		}
@@ -276,7 +272,7 @@ func (l *Log) add(e *Entry, atOnce bool) error {
 	return l.Healthy()
 }
 
-// buffer adds one line and returns how much is buffered, and in which group.
+// buffer adds one line and returns the buffer's size and group.
 func (l *Log) buffer(line []byte) (size int, group uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -289,8 +285,8 @@ func (l *Log) buffer(line []byte) (size int, group uint64, err error) {
 		more += int(l.kept.Load())
 	}
 	if more > 2*maxBuffer && (l.opts.Mode == BestEffort || l.failed.Load() != nil) {
-		// The file takes nothing now: what comes cannot be kept. (In required
-		// mode without an error it can: its caller waits for the file next.)
+		// The file cannot be written now, so new entries cannot be kept. (In required
+		// mode without an error they can: the caller waits for the file next.)
 		l.lost.Add(1)
 		return len(l.buf), group, nil
 	}
@@ -308,11 +304,11 @@ func (l *Log) buffer(line []byte) (size int, group uint64, err error) {
 	return len(l.buf), group, nil
 }
 
-// Path is where the file of the log is, or is to be; empty for one that keeps none.
+// Path returns the path of the log's file; empty for a log that drops all entries.
 func (l *Log) Path() string { return l.path }
 
-// Healthy returns the sticky error of a log in required mode, or nil. It is
-// cheap enough to be asked before every call.
+// Healthy returns the sticky error of a log in required mode, or nil. It is cheap
+// enough to call before every call.
 func (l *Log) Healthy() error {
 	if l.opts.Mode != Required {
 		return nil
@@ -328,9 +324,9 @@ func (l *Log) Stats() Stats {
 	return Stats{Entries: l.accepted.Load(), Written: l.written.Load(), Lost: l.lost.Load(), Repaired: l.repaired.Load(), Unknown: l.unknown}
 }
 
-// Reopen closes the file and opens the path anew: after the file was moved
-// away by a rotation, or after an error was repaired. What was kept in memory
-// is written first, and if all of it can be, the sticky error is gone.
+// Reopen closes the file and opens the path again, after an external rotation moved the
+// file away or an error was repaired. It first writes the entries kept in memory. If
+// all of them are written, the sticky error is cleared.
 func (l *Log) Reopen() error {
 	if l.discard {
 		return nil
@@ -347,23 +343,23 @@ func (l *Log) Reopen() error {
 	if l.failed.Load() == nil {
 		l.flushTo(true) // to the old file: rotation cuts between lines
 	}
-	if err := l.adopt(f); err != nil {
+	if err := l.useFile(f); err != nil {
 		return fmt.Errorf("reopen audit log %s: %w", l.path, err)
 	}
-	// What is kept is written before more is taken to it, so that it stays within its
-	// bound. The sticky error stays until both are.
+	// Write the kept lines before more are added, to stay within the limit. The sticky
+	// error stays until both are written.
 	if err := l.put(); err != nil {
-		l.broke("write", err)
+		l.failedWrite("write", err)
 		return l.Healthy()
 	}
-	l.take()
-	l.settle(true)
+	l.queueBuffer()
+	l.writePending(true)
 	return l.Healthy()
 }
 
-// Close writes and syncs what is buffered and closes the file. In required
-// mode it returns the sticky error, if there is one. Entries are refused from then
-// on. A second Close does nothing.
+// Close writes and syncs the buffer and closes the file. In required mode it returns
+// the sticky error, if there is one. Later entries are refused. A second Close does
+// nothing.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	wasOpen := l.open
@@ -388,7 +384,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.Healthy(), err)
 }
 
-// signal wakes whoever waits for c, now or next time.
+// signal sends to c without blocking.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// old is a file that was put aside long enough ago to be removed.
-type old struct {
+// expiredFile is a rotated file that is old enough to be removed.
+type expiredFile struct {
 	name  string
-	until uint64 // the last line of the own chain in it; zero where it has none
+	until uint64 // the last line of this log's chain in it; zero without any
 }
 
-// pruneNow removes files that were put aside long enough ago. The chain says so
-// first: whenever the gateway is killed, no line is missing that it does not
-// tell of. The caller does not hold out.
+// pruneNow removes old rotated files. Marks in the chain announce that first: even if
+// the gateway is killed, no line is missing without a mark. The caller does not hold
+// out.
 func (l *Log) pruneNow(now time.Time) {
 	if l.opts.Keep <= 0 {
 		return
@@ -31,7 +31,7 @@ func (l *Log) pruneNow(now time.Time) {
 	l.out.Lock()
 	defer l.release()
 	if l.file == nil || l.failed.Load() != nil {
-		return // and nothing is removed of which nothing can be said
+		return // nothing is removed that cannot be announced
 	}
 	for _, o := range due {
 		l.own.Removed, l.own.Until = filepath.Base(o.name), max(l.own.Until, o.until)
@@ -48,11 +48,10 @@ func (l *Log) pruneNow(now time.Time) {
 	}
 }
 
-// due returns the files that are old enough. A name can be given by whoever can
-// write the folder, so it only says which files to look at: that a file is old,
-// and which lines are in it, its own lines say, which somebody without the keys
-// cannot have written.
-func (l *Log) due(now time.Time) (due []old) {
+// due returns the files that are old enough. Anybody who can write the folder can
+// choose names, so names only select candidates. The signed lines of a file show its
+// age and content, and nobody without the keys can write those.
+func (l *Log) due(now time.Time) (due []expiredFile) {
 	names, err := siblings(l.path)
 	if err != nil {
 		l.log.Warn("looking for old audit logs", slog.Any("error", err))
@@ -60,7 +59,7 @@ func (l *Log) due(now time.Time) (due []old) {
 	}
 	for _, name := range names {
 		stamp, _, ok := strings.Cut(strings.TrimPrefix(name, l.path+"."), "-")
-		at, err := time.Parse(asideLayout, stamp)
+		at, err := time.Parse(rotatedLayout, stamp)
 		if !ok || err != nil || now.Sub(at) < l.opts.Keep {
 			continue
 		}
@@ -70,24 +69,24 @@ func (l *Log) due(now time.Time) (due []old) {
 			l.log.Warn("a file named like an old audit log stays: it is not as the gateway wrote it", slog.String("file", filepath.Base(name)), slog.Any("error", err))
 		case now.Sub(p.at) < l.opts.Keep:
 		case p.chain == l.own.Chain:
-			due = append(due, old{name, p.until})
+			due = append(due, expiredFile{name, p.until})
 		default:
-			due = append(due, old{name, 0})
+			due = append(due, expiredFile{name, 0})
 		}
 	}
 	return due
 }
 
-// proof is what the lines of a file say that was put aside.
+// proof is the verified content of a rotated file.
 type proof struct {
 	chain string
 	until uint64    // the last line
-	at    time.Time // the latest time in them
+	at    time.Time // the latest time in its lines
 }
 
 var errNotWritten = errors.New("a line, or its place, is not what was written")
 
-// prove holds every line of a file to its MAC.
+// prove verifies the MAC of every line of a file.
 func (l *Log) prove(name string) (p proof, err error) {
 	f, err := os.Open(name)
 	if err != nil {

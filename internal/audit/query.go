@@ -20,12 +20,12 @@ type Query struct {
 type term struct {
 	field field
 	not   bool
-	op    string // =, ~, < or >, with = behind the last two where that counts
+	op    string // =, ~, < or >; the last two with = for numbers
 	text  string // in lower case for ~
 	num   int64
 }
 
-// field is what a term can be about.
+// field is a searchable field.
 type field struct {
 	name  string
 	texts func(*Record) []string // nil for a number
@@ -47,7 +47,7 @@ func number(value string, _ time.Time) (int64, error) {
 	return n, nil
 }
 
-// duration reads microseconds; a bare number is of milliseconds.
+// duration parses microseconds; a bare number means milliseconds.
 func duration(value string, _ time.Time) (int64, error) {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 		return n * 1000, nil
@@ -59,7 +59,7 @@ func duration(value string, _ time.Time) (int64, error) {
 	return d.Microseconds(), nil
 }
 
-// instant reads a time, or how long ago it was, as nanoseconds since 1970.
+// instant parses a time, or a time ago, as nanoseconds since 1970.
 func instant(value string, now time.Time) (int64, error) {
 	if days, ok := strings.CutSuffix(value, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil {
@@ -125,7 +125,7 @@ var fields = []field{
 	{name: "until", num: func(r *Record) int64 { return r.Time.UnixNano() }, parse: instant},
 }
 
-// QueryFields are the names of what a query can be about.
+// QueryFields returns the names of all searchable fields.
 func QueryFields() []string {
 	names := make([]string, len(fields))
 	for i := range fields {
@@ -134,7 +134,7 @@ func QueryFields() []string {
 	return names
 }
 
-// Decision is what the gateway decided: allow, deny, or none for a change.
+// Decision returns the gateway's decision: allow, deny, or none for a change.
 func (e *Entry) Decision() string {
 	switch {
 	case e.Event == EventChange:
@@ -145,7 +145,7 @@ func (e *Entry) Decision() string {
 	return "allow"
 }
 
-// Decider is the step that ended a call that was refused; empty for others.
+// Decider returns the step that refused a call; empty for others.
 func (e *Entry) Decider() Step {
 	for _, s := range slices.Backward(e.Steps) {
 		if s.Verdict == "deny" || s.Verdict == "error" {
@@ -155,10 +155,10 @@ func (e *Entry) Decider() Step {
 	return Step{}
 }
 
-// ParseQuery reads terms with spaces between them, all of which must hold: a
-// field, one of = != ~ !~ < > <= >=, and a value, which may be in double quotes.
-// ~ is "contains", in either case of letters. The error names the field that is
-// not known, with the nearest one, or what is wrong with a value.
+// ParseQuery parses terms with spaces between them, all of which must match. A term is
+// a field, one of = != ~ !~ < > <= >=, and a value, which may be quoted. ~ means
+// "contains", ignoring case. The error names an unknown field, with the nearest known
+// one, or the problem with a value.
 func ParseQuery(text string, now time.Time) (*Query, error) {
 	q := &Query{}
 	rest := strings.TrimSpace(text)
@@ -194,7 +194,7 @@ func ParseQuery(text string, now time.Time) (*Query, error) {
 		if value, rest, err = cutValue(rest); err != nil {
 			return nil, fmt.Errorf("the value of %s: %w", name, err)
 		}
-		if err := t.take(value, now); err != nil {
+		if err := t.setValue(value, now); err != nil {
 			return nil, fmt.Errorf("the value %q of %s: %w", value, name, err)
 		}
 		q.terms = append(q.terms, t)
@@ -221,7 +221,7 @@ func findField(name string) (field, error) {
 	return field{}, fmt.Errorf("there is no field %q: %s", name, hint)
 }
 
-// distance is how many letters must be changed, added or left out.
+// distance returns the edit distance between two words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -258,8 +258,8 @@ func cutValue(rest string) (value, after string, err error) {
 	return rest[:at], strings.TrimSpace(rest[at:]), nil
 }
 
-// take gives the term its value.
-func (t *term) take(value string, now time.Time) (err error) {
+// setValue sets the value of the term.
+func (t *term) setValue(value string, now time.Time) (err error) {
 	if t.field.texts != nil {
 		switch {
 		case strings.ContainsAny(t.op, "<>"):
@@ -285,7 +285,7 @@ func (t *term) take(value string, now time.Time) (err error) {
 	return nil
 }
 
-// Matches tells whether an entry fits all terms.
+// Matches reports whether an entry matches all terms.
 func (q *Query) Matches(r *Record) bool {
 	for i := range q.terms {
 		if t := &q.terms[i]; t.fits(r) == t.not {

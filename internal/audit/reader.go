@@ -9,32 +9,31 @@ import (
 	"slices"
 )
 
-// Record is a line of a log as it is read.
+// Record is a line of a log that was read.
 type Record struct {
 	Seq uint64 `json:"seq"`
 	Entry
 	MAC string `json:"mac"`
-	// File is where the line stands, Chain the chain that it is in.
+	// File is the file of the line, Chain its chain.
 	File  string `json:"-"`
 	Chain string `json:"-"`
 }
 
-// UnreadableError says that lines have the place of an entry and are none: somebody
-// changed them. All others were read.
+// UnreadableError means that somebody changed lines, so that they are no entries any
+// more. All others were read.
 type UnreadableError struct {
-	Lines int    // how many
+	Lines int    // their number
 	File  string // of the first of them
-	Seq   uint64 // that the first of them has
+	Seq   uint64 // of the first of them
 }
 
 func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("%d lines of the audit log cannot be read, line %d of %s first: `toolgate audit verify` says more", e.Lines, e.Seq, filepath.Base(e.File))
 }
 
-// Read calls fn with the entries in the files of a log, in the order in which
-// they were written. What is no line of a chain is passed over: to find that is
-// for [Verify]. An error of fn ends it and is returned; an [*UnreadableError] comes
-// after all else was read.
+// Read calls fn with the entries in the files of a log, in writing order. It skips what
+// is not a line of a chain; [Verify] reports that. An error of fn ends it and is
+// returned. An [*UnreadableError] is returned after everything else was read.
 func Read(files []string, fn func(*Record) error) error {
 	var c cursor
 	for _, name := range files {
@@ -45,16 +44,16 @@ func Read(files []string, fn func(*Record) error) error {
 	return c.unreadable()
 }
 
-// cursor is a place in the files of a log.
+// cursor is a position in the files of a log.
 type cursor struct {
-	chain  string      // of the lines at the place
-	file   os.FileInfo // nil before the first one
-	offset int64       // behind the last whole line
+	chain  string      // of the lines at the position
+	file   os.FileInfo // nil before the first file
+	offset int64       // after the last complete line
 	bad    UnreadableError
 }
 
-// read calls fn with the entries of a file from the offset on, if the place is in
-// this file, else from its start.
+// read calls fn with the entries of a file: from the offset on if the cursor is in this
+// file, else from its start.
 func (c *cursor) read(name string, fn func(*Record) error) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -73,7 +72,7 @@ func (c *cursor) read(name string, fn func(*Record) error) error {
 	c.file = info
 	var half int64
 	return eachLine(f, func(line []byte, whole bool) error {
-		if !whole { // it is too long, or is being written
+		if !whole { // too long, or being written
 			half += int64(len(line))
 			return nil
 		}
@@ -86,7 +85,7 @@ func (c *cursor) read(name string, fn func(*Record) error) error {
 		if string(l.event) == string(eventOpen) {
 			var m Mark
 			if err := json.Unmarshal(line, &m); err != nil {
-				c.spoilt(name, l.seq)
+				c.noteUnreadable(name, l.seq)
 			} else {
 				c.chain = m.Chain
 			}
@@ -94,25 +93,25 @@ func (c *cursor) read(name string, fn func(*Record) error) error {
 		}
 		r := Record{File: name, Chain: c.chain}
 		if bad := json.Unmarshal(line, &r); bad != nil {
-			c.spoilt(name, l.seq)
+			c.noteUnreadable(name, l.seq)
 			return nil //nolint:nilerr // all others are read, and unreadable says it
 		}
 		return fn(&r)
 	})
 }
 
-// in tells whether the place is in a file, which has not become shorter since.
+// in reports whether the cursor is in a file that has not become shorter since.
 func (c *cursor) in(info os.FileInfo) bool {
 	return c.file != nil && os.SameFile(c.file, info) && info.Size() >= c.offset
 }
 
-func (c *cursor) spoilt(name string, seq uint64) {
+func (c *cursor) noteUnreadable(name string, seq uint64) {
 	if c.bad.Lines++; c.bad.Lines == 1 {
 		c.bad.File, c.bad.Seq = name, seq
 	}
 }
 
-// unreadable returns what could not be read, once.
+// unreadable returns, once, the error about unreadable lines.
 func (c *cursor) unreadable() error {
 	if c.bad.Lines == 0 {
 		return nil
@@ -122,15 +121,14 @@ func (c *cursor) unreadable() error {
 	return &bad
 }
 
-// Follower reads a log while it is written: every entry once, whatever is put
-// aside, and whatever chain begins, in between. The zero value begins with the
-// first entry. It is not safe for concurrent use.
+// Follower reads a log while it is written: every entry once, across rotations and new
+// chains. The zero value begins with the first entry. It is not safe for concurrent
+// use.
 type Follower struct {
 	cursor
 }
 
-// Read is [Read] of what has come into the files of the log at path since the last
-// time. It is cheap where nothing has.
+// Read is [Read] for the entries since the last call. It is cheap when there are none.
 func (f *Follower) Read(path string, fn func(*Record) error) error {
 	if info, err := os.Stat(path); err == nil && f.in(info) && info.Size() == f.offset {
 		return nil
@@ -139,13 +137,13 @@ func (f *Follower) Read(path string, fn func(*Record) error) error {
 	if err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
-	// What was put aside meanwhile still is the file that it was.
+	// A file that was rotated meanwhile is still the same file.
 	at := slices.IndexFunc(files, func(name string) bool {
 		info, err := os.Stat(name)
 		return err == nil && f.in(info)
 	})
 	if at < 0 && f.file != nil {
-		at = len(files) - 1 // it is gone, and what else is there was read
+		at = len(files) - 1 // it is gone, and the rest was read
 	}
 	for _, name := range files[max(0, at):] {
 		if err := f.read(name, fn); err != nil {
@@ -155,8 +153,7 @@ func (f *Follower) Read(path string, fn func(*Record) error) error {
 	return f.unreadable()
 }
 
-// Closed returns the entries of one file that are about calls which have ended
-// and about changes, in their order.
+// Closed returns the entries of one file about ended calls and changes, in order.
 func Closed(path string) ([]Entry, error) {
 	var all []Entry
 	err := Read([]string{path}, func(r *Record) error {

@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// maxLine is the longest line that is read as one of a chain, in bytes.
+	// maxLine bounds a line of a chain, in bytes.
 	maxLine = 4 << 20
-	// maxOpen bounds the calls of one log that are taken for open.
+	// maxOpen bounds the open calls of one log.
 	maxOpen = 100_000
 )
 
-// eachLine calls fn with every line of r without its newline, which whole tells
-// that it had. A line above maxLine comes in pieces that are no lines. The bytes
-// are valid until fn returns.
+// eachLine calls fn with every line of r without its newline; whole reports whether it
+// had one. A line above maxLine comes in pieces. The bytes are valid until fn returns.
 func eachLine(r io.Reader, fn func(line []byte, whole bool) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	var long []byte
@@ -49,25 +48,25 @@ func eachLine(r io.Reader, fn func(line []byte, whole bool) error) error {
 	}
 }
 
-// found is what a file of a log holds.
+// found is the content of a log file.
 type found struct {
-	first, last Mark   // the marks, empty where there are none
+	first, last Mark   // marks; empty when there are none
 	seq         uint64 // of the last line of the chain
 	mac         [sizeMAC]byte
-	junk        int64 // bytes behind that line, which are none of the chain
-	cut         bool  // the last of them has no end
-	// begun are the calls that have begun and not ended, by the id as written.
-	begun map[string]*begun
+	junk        int64 // bytes after that line that are not of the chain
+	cut         bool  // the last of them is an incomplete line
+	// openCall are the calls without an end, by their id as written.
+	begun map[string]*openCall
 	order int
 }
 
-type begun struct {
+type openCall struct {
 	order int
 	line  []byte
 }
 
-// scan reads the whole of a file, from the lines of the files before it that
-// f tells of. The MACs are not checked: that is what [Verify] does.
+// scan reads a whole file, and continues from the files before it, as f describes them.
+// MACs are not checked: [Verify] does that.
 func (f *found) scan(r io.Reader) error {
 	f.junk, f.cut = 0, false
 	return eachLine(r, func(line []byte, whole bool) error {
@@ -94,7 +93,7 @@ func (f *found) scan(r io.Reader) error {
 		case string(EventBegin):
 			if f.begun != nil && len(f.begun) < maxOpen {
 				f.order++
-				f.begun[string(l.callID())] = &begun{f.order, append([]byte(nil), line...)}
+				f.begun[string(l.callID())] = &openCall{f.order, append([]byte(nil), line...)}
 			}
 		case string(EventEnd):
 			delete(f.begun, string(l.callID()))

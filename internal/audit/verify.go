@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// maxFindings bounds what is told of one log.
+// maxFindings bounds the findings of one log.
 const maxFindings = 100
 
-// Finding is something in a log that is not as the gateway wrote it.
+// Finding is something in a log that the gateway did not write.
 type Finding struct {
 	File string `json:"file"`
-	Line int    `json:"line"` // counted from 1; 0 for none
-	Seq  uint64 `json:"seq"`  // what the line says its number is; 0 for none
+	Line int    `json:"line"` // from 1; 0 for none
+	Seq  uint64 `json:"seq"`  // number in the line; 0 for none
 	Text string `json:"text"`
 }
 
-// Report is what was found out about a log.
+// Report is the result of a verification.
 type Report struct {
 	Files    int       `json:"files"`
-	Lines    uint64    `json:"lines"`  // of a chain
-	Calls    uint64    `json:"calls"`  // that have ended
-	Open     uint64    `json:"open"`   // calls that have begun and not ended
-	Lost     uint64    `json:"lost"`   // entries that the gateway says it gave up
-	Torn     int64     `json:"torn"`   // bytes of half lines that the gateway says were there
-	Chains   int       `json:"chains"` // that the files hold
+	Lines    uint64    `json:"lines"`  // of chains
+	Calls    uint64    `json:"calls"`  // ended calls
+	Open     uint64    `json:"open"`   // calls without an end
+	Lost     uint64    `json:"lost"`   // entries that the gateway reports as dropped
+	Torn     int64     `json:"torn"`   // bytes of incomplete lines that the gateway reports
+	Chains   int       `json:"chains"` // number of chains in the files
 	Last     uint64    `json:"last"`   // number of the last line
-	Head     string    `json:"head"`   // its MAC
+	Head     string    `json:"head"`   // MAC of the last line
 	Anchors  int       `json:"anchors"`
 	Findings []Finding `json:"findings"`
 }
 
-// verifier goes through the lines of a log.
+// verifier verifies the lines of a log.
 type verifier struct {
 	Report
 	keys    map[string]*chain
-	key     *chain // of the last mark
+	key     *chain // key of the last mark
 	chain   string
 	begun   bool // there was a line
 	seq     uint64
@@ -49,20 +49,19 @@ type verifier struct {
 	junk    int64
 	junkAt  int
 	anchors map[string]map[uint64]string // MACs by number, by chain
-	chains  []string                     // in their order
+	chains  []string                     // in order of appearance
 	reached map[string]uint64            // the last number of each chain
 	first   map[string]uint64            // the first number of each chain
-	removed map[string]uint64            // the last number that was removed with its file
+	removed map[string]uint64            // the last number in removed files
 	open    map[string]bool
 	file    string
 	line    int
 }
 
-// Verify goes through the files of a log, in their order, and holds every line
-// to its MAC, to the line before it, and to the anchors: own are those of the
-// gateway whose log it is, others those of gateways that have the same keys. It
-// finds a changed, removed or inserted line, a cut that goes behind the last
-// anchor, and a whole chain that stands where it was not written.
+// Verify checks the files of a log, in order. Every line must match its MAC, the line
+// before it, and the anchors. own are anchors of the log's gateway, others those of
+// gateways with the same keys. Verify finds changed, removed and inserted lines, a cut
+// before the last anchor, and a chain in the wrong place.
 func Verify(files []string, keys []Key, own, others []Head) (*Report, error) {
 	v := &verifier{
 		keys: make(map[string]*chain), anchors: make(map[string]map[uint64]string), reached: make(map[string]uint64),
@@ -84,17 +83,16 @@ func Verify(files []string, keys []Key, own, others []Head) (*Report, error) {
 			return nil, err
 		}
 	}
-	v.conclude(own, others)
+	v.checkAnchors(own, others)
 	return &v.Report, nil
 }
 
-// maxVerify bounds how often a log is verified anew that changes meanwhile.
+// maxVerify bounds how often a log that changes meanwhile is verified again.
 const maxVerify = 5
 
-// VerifyLog is [Verify] of the files of the log at path, which may be written and
-// put aside meanwhile: where files came or went, and something was found, it is
-// looked again. No file, or no folder, is a log without lines: what was anchored of it
-// is found to be gone.
+// VerifyLog is [Verify] for the log at path, which may be written and rotated
+// meanwhile: if files came or went and there are findings, it starts again. A missing
+// file or folder counts as a log without lines, whose anchors are then missing.
 func VerifyLog(path string, keys []Key, own, others []Head) (*Report, error) {
 	for n := 1; ; n++ {
 		files, err := Files(path)
@@ -140,7 +138,7 @@ func (v *verifier) read(name string, newest bool) error {
 	if err != nil {
 		return fmt.Errorf("verify the audit log %s: %w", name, err)
 	}
-	if newest && half { // being written, or cut by a crash: the next start says which
+	if newest && half { // being written, or cut by a crash: the next start decides
 		v.Torn += v.junk
 	} else {
 		v.unexplained()
@@ -149,7 +147,7 @@ func (v *verifier) read(name string, newest bool) error {
 	return nil
 }
 
-// check holds one line to the one before it.
+// check checks one line against the one before it.
 func (v *verifier) check(line []byte, l *link) {
 	v.Lines++
 	if string(l.event) == string(eventOpen) {
@@ -175,7 +173,7 @@ func (v *verifier) check(line []byte, l *link) {
 	v.Last, v.Head = v.seq, v.last
 }
 
-// mark holds a mark to what it says of itself.
+// mark checks a mark against its own content.
 func (v *verifier) mark(line []byte, l *link) {
 	var m Mark
 	if err := json.Unmarshal(line, &m); err != nil {
@@ -195,7 +193,7 @@ func (v *verifier) mark(line []byte, l *link) {
 	case v.begun && m.Chain != v.chain && slices.Contains(v.chains, m.Chain):
 		v.find(l.seq, fmt.Sprintf("the chain %s comes again behind another one: it is there twice, or was moved", m.Chain))
 	case v.begun && m.Chain != v.chain && !fresh:
-		v.first[m.Chain] = l.seq // what stood before may have been removed
+		v.first[m.Chain] = l.seq // lines before it may have been removed
 	}
 	if v.junk != m.Torn {
 		v.find(l.seq, fmt.Sprintf("%d bytes before it are no lines, and the gateway knows of %d", v.junk, m.Torn))
@@ -220,7 +218,7 @@ func (v *verifier) signed(prev string, l *link) bool {
 	return v.key.signs(prev, l)
 }
 
-// count counts what a line is about.
+// count counts the call of a line.
 func (v *verifier) count(l *link) {
 	switch string(l.event) {
 	case string(EventBegin):
@@ -233,7 +231,7 @@ func (v *verifier) count(l *link) {
 	}
 }
 
-// unexplained tells of bytes that no mark explains.
+// unexplained reports bytes that no mark explains.
 func (v *verifier) unexplained() {
 	if v.junk > 0 {
 		at := v.line
@@ -243,8 +241,8 @@ func (v *verifier) unexplained() {
 	}
 }
 
-// conclude holds the whole to the anchors.
-func (v *verifier) conclude(own, others []Head) {
+// checkAnchors checks the whole log against the anchors.
+func (v *verifier) checkAnchors(own, others []Head) {
 	v.Open = uint64(len(v.open))
 	v.line = 0
 	for chain, first := range v.first {
@@ -252,7 +250,7 @@ func (v *verifier) conclude(own, others []Head) {
 			v.find(first, fmt.Sprintf("lines 1 to %d of the chain %s are gone, and not for their age", first-1, chain))
 		}
 	}
-	v.places(own, others)
+	v.checkOrder(own, others)
 	for _, h := range own {
 		last, known := v.reached[h.Chain]
 		switch {
@@ -264,9 +262,8 @@ func (v *verifier) conclude(own, others []Head) {
 	}
 }
 
-// places holds the chains to those that the gateway anchored, and their order to
-// that in which it did.
-func (v *verifier) places(own, others []Head) {
+// checkOrder checks that the gateway anchored the chains, in this order.
+func (v *verifier) checkOrder(own, others []Head) {
 	latest, whose := make(map[string]Head), make(map[string]string)
 	for _, h := range own {
 		if l, ok := latest[h.Chain]; !ok || h.Time.After(l.Time) {

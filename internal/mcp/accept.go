@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Media types of answers (2025-11-25 basic/transports, Sending Messages to the
+// Media types of responses (2025-11-25 basic/transports, Sending Messages to the
 // Server).
 const (
 	TypeJSON   = "application/json"
 	TypeEvents = "text/event-stream"
 )
 
-// AcceptsBoth tells whether a client takes both kinds of answers.
+// AcceptsBoth reports whether a client accepts both media types.
 func AcceptsBoth(values []string) bool {
-	if len(values) == 1 && values[0] == TypeJSON+", "+TypeEvents { // as most clients write it
+	if len(values) == 1 && values[0] == TypeJSON+", "+TypeEvents { // the usual spelling
 		return true
 	}
 	return accepts(values, TypeJSON) && accepts(values, TypeEvents)
 }
 
-// AcceptsEvents tells whether a client takes a stream.
+// AcceptsEvents reports whether a client accepts a stream.
 func AcceptsEvents(values []string) bool { return accepts(values, TypeEvents) }
 
-// accepts tells whether the Accept headers of a request take a media type: the range
-// that names it most closely decides, and takes it unless its weight is 0 (RFC 9110
-// section 12.5.1). No header takes everything; what is no media range says nothing.
+// accepts reports whether the Accept headers of a request allow a media type. The most
+// specific matching range decides, and allows it unless its weight is 0 (RFC 9110
+// section 12.5.1). Without a header everything is allowed; invalid ranges are ignored.
 func accepts(values []string, kind string) bool {
 	if len(values) == 0 {
 		return true
@@ -52,7 +52,7 @@ func accepts(values []string, kind string) bool {
 				continue
 			}
 			weight, err := strconv.ParseFloat(params["q"], 64)
-			takes := err != nil || weight > 0 // which is 1 where it is not given
+			takes := err != nil || weight > 0 // the weight is 1 if absent
 			if close > closest {
 				closest, taken = close, takes
 			} else {
@@ -63,7 +63,8 @@ func accepts(values []string, kind string) bool {
 	return taken
 }
 
-// PlainContent tells whether the Content-Encoding headers of a request name none.
+// PlainContent reports whether the Content-Encoding headers of a request name no
+// encoding.
 func PlainContent(values []string) bool {
 	for _, value := range values {
 		for coding := range strings.SplitSeq(value, ",") {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kind is a kind of thing that a server offers and the gate decides on.
+// Kind is a kind of item that a server offers and the gate decides on.
 type Kind uint8
 
 // The four kinds. The zero Kind is none.
@@ -19,10 +19,10 @@ const (
 	Template
 )
 
-// Kinds are the four kinds in the order in which they are listed.
+// Kinds are the four kinds in listing order.
 var Kinds = [...]Kind{Tool, Prompt, Resource, Template}
 
-// String returns the kind's name as configuration, audit and policies write it.
+// String returns the kind's name in the configuration, audit log and policies.
 func (c Kind) String() string {
 	switch c {
 	case Tool:
@@ -113,10 +113,10 @@ func (c Kind) Changed() string {
 	}
 }
 
-// State is what a backend is doing.
+// State is the state of a backend.
 type State uint8
 
-// The states of a backend. The zero State is starting.
+// The states. The zero State is starting.
 const (
 	Starting State = iota
 	Ready
@@ -166,85 +166,81 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown state %q", text)
 }
 
-// Status is the state of a backend with its reason, for a person.
+// Status is the state of a backend with its reason, for people.
 type Status struct {
 	State  State
-	Reason string    // a sentence; empty when there is nothing to say
+	Reason string    // a sentence; may be empty
 	Since  time.Time // when the state was entered
 }
 
-// Call is one request on its way to a backend. The backend does not change it
-// and does not keep it after it has answered.
+// Call is one request on its way to a backend. The backend does not modify it, and does
+// not keep it after its answer.
 type Call struct {
 	Method string
-	// Params is the params object with the server's own names and without hop
-	// keys in _meta; nil when there are none.
+	// Params is the params object, with the server's own names and without hop keys in
+	// _meta; nil when there is none.
 	Params []byte
-	// Kind and Key name the listed item that the call is about, where it is
-	// about one.
+	// Kind and Key identify the listed item that the call is about, if any.
 	Kind Kind
 	Key  string
 
-	// Era is the one that the client needs. A server that speaks both is called in it;
-	// unknown is that of the gateway's own connection.
+	// Era is the era that the client needs. A server that speaks both is called in it.
+	// Unknown stands for that of the gateway's own connection.
 	Era Era
 
-	// Capabilities are the client capabilities, raw, that the server may rely
-	// on for this call; nil means none.
+	// Capabilities are the raw client capabilities that the server may rely on for this
+	// call; nil for none.
 	Capabilities []byte
-	// Exact tells that a server which keeps what it was told of its clients
-	// must not rely on more for this call.
+	// Exact means that a server that remembers client capabilities must not rely on
+	// more than these for this call.
 	Exact bool
-	// Plain tells that the call is of a client which is shown the plain listing
-	// (see [Listing]), so that it belongs on a connection that lists the same.
+	// Plain means that the client sees the listing for clients without capabilities
+	// (see [Listing]), so that the call needs a connection with that listing.
 	Plain bool
-	// LogLevel asks for log messages of this call; empty means none.
+	// LogLevel requests log messages of this call; empty for none.
 	LogLevel string
-	// Progress asks for progress notifications.
+	// Progress requests progress notifications.
 	Progress bool
 	// Headers are Mcp-Param-* headers that belong to no listed argument.
 	Headers http.Header
 
-	// Timeout replaces the server's call timeout, Idle its bound for the silence
-	// of a call that has reported progress, and Hard its bound for the whole call;
-	// 0 keeps each.
+	// Timeout replaces the server's call timeout, Idle its limit for the silence of a
+	// call that has reported progress, and Hard its limit for the whole call. 0 keeps
+	// the server's.
 	Timeout, Idle, Hard time.Duration
 
-	// Permit is what let the call through to its backend before it was made; only
-	// who gave it reads it. Nil where nothing did.
+	// Permit is what let the call through to its backend beforehand. Only its issuer
+	// reads it. It may be nil.
 	Permit any
 
-	// Principal is the injective key of who calls, Session the legacy session
-	// or connection it comes from; both choose the connection.
+	// Principal is the injective key of the caller, Session its legacy session or
+	// connection. Both select the connection.
 	Principal string
 	Session   string
-	// Rights stands for the principal with all that its requests are decided by;
-	// Token for the token that it presented, empty for none. Both are of the request
-	// that the call is made for, and choose the credential at a server that is shown
-	// another one for each.
+	// Rights identifies the principal with everything that decides its requests, Token
+	// the token that it presented, empty for none. They select the credential where the
+	// server gets a different one for each.
 	Rights string
 	Token  string
 
-	// Conn is the connection that the call must take, as an [Answer] named it.
-	// Where it is gone the call fails with [FailGone]. Empty leaves the choice.
+	// Conn is the connection that the call must use, from an [Answer]. If it is gone
+	// the call fails with [FailGone]. Empty means any.
 	Conn string
 
-	// Notify receives the notifications that belong to this call, in order and
-	// before the answer, from one goroutine at a time. It does not block. Nil
-	// drops them.
+	// Notify receives the notifications of this call, in order and before the answer,
+	// from one goroutine at a time. It does not block. nil drops them.
 	Notify func(method string, params []byte)
-	// Askable tells that the client can be asked something.
+	// Askable means that the client can answer requests of the server.
 	Askable bool
-	// Ask relays a request of the server that this call caused. It does not
-	// wait for the client: reply is called once, with the client's result or
-	// the fault that stands for it, by whoever brings the answer, which may be
-	// before Ask returns, and at the latest when the context has ended. Nil
-	// refuses.
+	// Ask relays a request of the server that belongs to this call. It does not wait
+	// for the client. It calls reply once, with the client's result or an error,
+	// possibly before Ask returns, and at the latest when ctx has ended. nil refuses
+	// requests.
 	Ask func(ctx context.Context, method string, params []byte, reply func(result []byte, fault *Error))
 }
 
-// Inquire is [Call.Ask] for one that waits for the answer.
-func (c *Call) Inquire(ctx context.Context, method string, params []byte) (result []byte, fault *Error) {
+// AskAndWait is [Call.Ask] that waits for the client's answer.
+func (c *Call) AskAndWait(ctx context.Context, method string, params []byte) (result []byte, fault *Error) {
 	done := make(chan struct{})
 	c.Ask(ctx, method, params, func(r []byte, f *Error) {
 		result, fault = r, f
@@ -254,31 +250,31 @@ func (c *Call) Inquire(ctx context.Context, method string, params []byte) (resul
 	return result, fault
 }
 
-// Answer is what a server answered: a result or a fault, verbatim.
+// Answer is a server's answer: a result or a JSON-RPC error, verbatim.
 type Answer struct {
-	Result []byte // the raw result object; nil when Fault is set
+	Result []byte // raw result object; nil when Fault is set
 	Fault  *Error
-	// Era is the era in which the server answered.
+	// Era is the era of the server's connection.
 	Era Era
-	// Conn names the connection that a legacy server answered on: what such a
-	// server keeps for its client, it keeps for that connection. The name is
-	// unique, also among gateways. Empty where any connection will do.
+	// Conn names the connection of a legacy server, which keeps tasks and other state
+	// per connection. The name is unique among all gateways. It is empty where any
+	// connection will do.
 	Conn string
 }
 
-// FailureKind classes why a backend gave no answer.
+// FailureKind classifies why a backend gave no answer.
 type FailureKind string
 
-// The kinds; they are stable and appear in refusals and audit entries.
+// The kinds. They are stable and appear in refusals and audit entries.
 const (
 	FailUnavailable FailureKind = "upstream_unavailable" // not connected, or the connection was lost
 	FailTimeout     FailureKind = "upstream_timeout"     // no answer within the deadline
-	FailProtocol    FailureKind = "upstream_error"       // an answer that is no MCP
-	FailTooLarge    FailureKind = "upstream_too_large"   // an answer beyond the size limit
+	FailProtocol    FailureKind = "upstream_error"       // not an MCP response
+	FailTooLarge    FailureKind = "upstream_too_large"   // a response above the size limit
 	FailLogin       FailureKind = "needs_login"          // 401 or 403
-	FailBusy        FailureKind = "upstream_busy"        // no place in its queue
-	FailDisabled    FailureKind = "upstream_disabled"    // switched off or misconfigured
-	FailGone        FailureKind = "upstream_gone"        // the connection that the call must take is no more
+	FailBusy        FailureKind = "upstream_busy"        // no room in its queue
+	FailDisabled    FailureKind = "upstream_disabled"    // disabled or misconfigured
+	FailGone        FailureKind = "upstream_gone"        // the required connection is gone
 	FailGivenUp     FailureKind = "call_lost"            // its client did not answer a question, and others needed its connection
 )
 
@@ -287,18 +283,16 @@ type Failure struct {
 	Kind   FailureKind
 	Origin Origin
 	Server string
-	Reason string // a sentence for a person, without secrets
-	// Delivered tells that the server may have seen the request.
+	Reason string // a sentence for people, without secrets
+	// Delivered means that the server may have seen the request.
 	Delivered bool
-	// Status is the HTTP status that the server refused the request with; 0
-	// where there was none.
+	// Status is the HTTP status with which the server refused the request; 0 for none.
 	Status int
-	// RetryAfter is how long the server asks to be left alone; 0 where it does
-	// not say.
+	// RetryAfter is how long the server asks clients to wait; 0 where it does not say.
 	RetryAfter time.Duration
-	// Renewed tells that the server did not run the request, and that what stood in
-	// its way is mended by now: a session that was forgotten, a connection that had
-	// ended, headers made of an old schema.
+	// Renewed means that the server did not run the request, and that the cause was
+	// repaired: a forgotten session, a closed connection, or headers made from an old
+	// schema.
 	Renewed bool
 	Err     error // for the log; may be nil
 }
@@ -314,21 +308,21 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Event is something that a server said outside any call.
+// Event is a notification of a server outside of calls.
 type Event struct {
 	Server string
-	// Principal and Session own the connection that it came over; both are
-	// empty for a connection that several share.
+	// Principal and Session own the connection of the event; both are empty for a
+	// shared connection.
 	Principal string
 	Session   string
-	// Rights are those of the [Call]s that share the connection, where the server is
-	// shown a credential for each; else empty.
+	// Rights are those of the [Call]s that share the connection, where the server gets
+	// a credential for each; else empty.
 	Rights string
-	Conn   string // as an [Answer] names it
-	// Plain tells that it came over a connection on which the server was told
-	// that it may ask nothing, although it may elsewhere.
+	Conn   string // as in [Answer]
+	// Plain means that the server was told on this connection that it may ask nothing,
+	// although it may on others.
 	Plain  bool
-	Era    Era // in which the server speaks on that connection
+	Era    Era // of the connection
 	Method string
 	Params []byte
 }

@@ -2,8 +2,8 @@ package mcp
 
 import "bytes"
 
-// BlockType returns the type of a validated content block, nil when it has none. It
-// may share the memory of the block.
+// BlockType returns the type of a validated content block, nil when it has none. It may
+// share the memory of the block.
 func BlockType(block []byte) []byte {
 	token := Lookup(block, "type")
 	if len(token) == 0 || token[0] != '"' {

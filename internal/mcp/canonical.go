@@ -7,11 +7,10 @@ import (
 	"unicode/utf16"
 )
 
-// AppendCanonical appends the canonical form of a validated value: keys sorted
-// by their UTF-8 bytes, no white space, the fewest escapes, number tokens as
-// received. Two values that differ only in spelling have the same form, and
-// only they: the spelling of a number is part of its value, and half of a
-// surrogate pair stays the escape that it is.
+// AppendCanonical appends the canonical form of a validated value: keys sorted by their
+// UTF-8 bytes, no white space, the fewest escapes, numbers as received. Two values have
+// the same form if and only if they differ only in spelling. The spelling of a number
+// is part of its value, and an unpaired surrogate keeps its escape.
 func AppendCanonical(dst, value []byte) []byte {
 	i := skipSpace(value, 0)
 	if i >= len(value) {
@@ -21,8 +20,8 @@ func AppendCanonical(dst, value []byte) []byte {
 	return c.value(dst, i, 0)
 }
 
-// Hash returns the SHA-256 of the canonical form of a validated value. A nil
-// value hashes as an empty object, as absent arguments do.
+// Hash returns the SHA-256 of the canonical form of a validated value. A nil value
+// hashes like an empty object, as absent arguments do.
 func Hash(value []byte) [sha256.Size]byte {
 	if value == nil {
 		value = []byte("{}")
@@ -30,12 +29,12 @@ func Hash(value []byte) [sha256.Size]byte {
 	return sha256.Sum256(AppendCanonical(make([]byte, 0, len(value)), value))
 }
 
-// container is an object or array of a document. With it, what lies inside is
-// stepped over without being read again: the work stays proportional to the
-// size of the document, however deep it nests.
+// container is an object or array of a document. It lets the canonicalizer skip values
+// without reading them again, so that the work is proportional to the size of the
+// document at any depth.
 type container struct {
-	end  int // index behind its closing bracket
-	next int // number of the first container behind it
+	end  int // index after its closing bracket
+	next int // index of the first container after it
 }
 
 // containers lists the objects and arrays of a document in order of opening.
@@ -67,17 +66,17 @@ func containers(text []byte) []container {
 type canonicalizer struct {
 	text   []byte
 	nested []container
-	fields []canonicalField // of the objects that are being written, innermost last
+	fields []canonicalField // of the objects under way, innermost last
 }
 
-// canonicalField is a member of an object: its key without escapes, where its
-// value starts, and the number of the next container from there on.
+// canonicalField is a member of an object: its key without escapes, the start of its
+// value, and the index of the first container from there on.
 type canonicalField struct {
 	key       string
 	at, inner int
 }
 
-// value appends the value at i, where the next container to come is number n.
+// value appends the value at i, where n is the index of the next container.
 func (c *canonicalizer) value(dst []byte, i, n int) []byte {
 	switch c.text[i] {
 	case '{':
@@ -91,8 +90,8 @@ func (c *canonicalizer) value(dst []byte, i, n int) []byte {
 	}
 }
 
-// skip returns the index behind the value at i and the number of the next
-// container from there on.
+// skip returns the index after the value at i and the index of the next container from
+// there on.
 func (c *canonicalizer) skip(i, n int) (int, int) {
 	if b := c.text[i]; b == '{' || b == '[' {
 		return c.nested[n].end, c.nested[n].next
@@ -144,9 +143,9 @@ func (c *canonicalizer) array(dst []byte, i, n int) []byte {
 	return append(dst, ']')
 }
 
-// appendCanonicalString appends the text between the quotes of a validated
-// string, with the fewest escapes. Halves of surrogate pairs, where they were
-// accepted, keep theirs: as U+FFFD, different texts would become the same one.
+// appendCanonicalString appends the text between the quotes of a validated string, with
+// the fewest escapes. Accepted unpaired surrogates keep their escapes: U+FFFD would
+// make different texts equal.
 func appendCanonicalString(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	from := 0

@@ -23,7 +23,7 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendResult appends the answer to a request.
+// AppendResult appends the response to a request.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
@@ -32,8 +32,8 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendFault appends the refusal of a request. An absent id becomes null, as
-// JSON-RPC 2.0 wants for a message whose id could not be read.
+// AppendFault appends an error response. An absent id becomes null, as JSON-RPC 2.0
+// requires for a message whose id could not be read.
 func AppendFault(dst []byte, id ID, fault *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	if id.Absent() {
@@ -46,9 +46,9 @@ func AppendFault(dst []byte, id ID, fault *Error) []byte {
 	return append(dst, '}')
 }
 
-// Compact reports whether a message can be framed as one line as it is: it
-// holds no line feed and no carriage return. Inside strings both are always
-// escaped, so that they are white space wherever they occur.
+// Compact reports whether a message fits on one line as it is: it has no line feed and
+// no carriage return. Inside strings both are always escaped, so outside they are white
+// space.
 func Compact(raw []byte) bool {
 	for _, c := range raw {
 		if c == '\n' || c == '\r' {
@@ -58,8 +58,8 @@ func Compact(raw []byte) bool {
 	return true
 }
 
-// AppendLine appends a validated message with the line breaks between its
-// tokens left out, so that it is one line of a newline-delimited stream.
+// AppendLine appends a validated message without line breaks between its tokens, as one
+// line of a newline-delimited stream.
 func AppendLine(dst, raw []byte) []byte {
 	if Compact(raw) {
 		return append(dst, raw...)

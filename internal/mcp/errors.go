@@ -13,10 +13,10 @@ const (
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
 
-	// CodeResourceNotFound is of 2025-11-25 and earlier; later revisions use
+	// CodeResourceNotFound is used up to 2025-11-25; later revisions use
 	// CodeInvalidParams.
 	CodeResourceNotFound = -32002
-	// CodeURLElicitation is of 2025-11-25 alone.
+	// CodeURLElicitation is used only by 2025-11-25.
 	CodeURLElicitation = -32042
 
 	CodeHeaderMismatch     = -32020 // 2026-07-28, streamable HTTP
@@ -24,9 +24,9 @@ const (
 	CodeUnsupportedVersion = -32022 // 2026-07-28
 )
 
-// ReservedCode tells whether a code is of the range in which 2026-07-28 has the
-// errors of one hop. None of them is passed on: a client would take it for what the
-// gateway says of the client's own request.
+// ReservedCode reports whether a code is in the range that 2026-07-28 reserves for
+// errors of one hop. They are never passed on: a client would take them for errors of
+// its own request.
 func ReservedCode(code int) bool { return code <= CodeHeaderMismatch && code > CodeHeaderMismatch-10 }
 
 // Error is a JSON-RPC error object.
@@ -34,18 +34,18 @@ type Error struct {
 	Code    int
 	Message string
 	Data    []byte // raw JSON; nil when there is none
-	// Raw is the whole error object as an upstream server sent it; when set it
-	// is what goes out, so that nothing of it is lost.
+	// Raw is the whole error object as an upstream server sent it. When set, it is sent
+	// unchanged.
 	Raw []byte
-	// Origin is where the error arose. It does not go out.
+	// Origin is where the error arose. It is not sent.
 	Origin Origin
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// Errorf returns an Error with a formatted message: one about what a client sent,
-// or with CodeInternal one of the gateway itself.
+// Errorf returns an Error with a formatted message. It is the client's fault, or with
+// CodeInternal the gateway's.
 func Errorf(code int, format string, args ...any) *Error {
 	e := &Error{Code: code, Message: fmt.Sprintf(format, args...), Origin: OriginClient}
 	if code == CodeInternal {
@@ -70,9 +70,9 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// ParseError reads a validated error object that a peer sent and keeps its bytes. A
-// code that is not an integer counts as CodeInternal. The error is of a server; who
-// reads one of a client sets its origin.
+// ParseError parses a validated error object of a peer and keeps its bytes. A code that
+// is not an integer counts as CodeInternal. The origin is the server; callers that
+// parse a client's error must set it.
 func ParseError(raw []byte) *Error {
 	e := &Error{Code: CodeInternal, Raw: raw, Data: Lookup(raw, "data"), Origin: OriginServer}
 	if n, err := strconv.Atoi(string(Lookup(raw, "code"))); err == nil {

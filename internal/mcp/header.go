@@ -15,9 +15,8 @@ const (
 
 var errHeaderValue = errors.New("a header value with characters outside visible ASCII")
 
-// EncodeHeaderValue returns a text as the value of Mcp-Name or Mcp-Param-*
-// (2026-07-28 streamable HTTP, Value Encoding): as it is when it is plain
-// ASCII, else in the base64 form.
+// EncodeHeaderValue returns a text as the value of Mcp-Name or Mcp-Param-* (2026-07-28
+// streamable HTTP, Value Encoding): unchanged if it is plain ASCII, else in Base64.
 func EncodeHeaderValue(text string) string {
 	if plainHeaderValue(text) && !(strings.HasPrefix(text, sentinelStart) && strings.HasSuffix(text, sentinelEnd)) {
 		return text
@@ -48,8 +47,8 @@ func DecodeHeaderValue(value string) (string, error) {
 	return string(text), nil
 }
 
-// plainHeaderValue tells whether a text travels in a header unchanged: visible
-// ASCII, space and tab, with no white space at its ends.
+// plainHeaderValue reports whether a text can be a header value unchanged: visible
+// ASCII, space and tab, without white space at its ends.
 func plainHeaderValue(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
@@ -59,10 +58,10 @@ func plainHeaderValue(text string) bool {
 	return strings.Trim(text, " \t") == text
 }
 
-// CheckNamed compares a mirrored header with its source in the body. A header
-// that occurs more than once never matches. The base64 form is for [HeaderName]
-// alone; in the others it is text like any other (2026-07-28 streamable HTTP,
-// Server Validation), so that whoever routes by them reads what is checked.
+// CheckNamed compares a mirrored header with its source in the body. A repeated header
+// never matches. Base64 is decoded only for [HeaderName] (2026-07-28 streamable HTTP,
+// Server Validation); other headers are compared literally, so that what routers read
+// is what is checked.
 func CheckNamed(headers http.Header, name, want string) *Error {
 	values := headers[http.CanonicalHeaderKey(name)]
 	if len(values) == 0 {

@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// scannedKey is a key of an open object, to find it repeated. Offsets fit in 32
-// bits because the scanner refuses longer documents: a hostile message may be
-// little but keys, and what is kept for each of them is its price in memory.
+// scannedKey is a key of an open object, kept to find duplicates. Offsets fit in 32
+// bits because the scanner refuses longer documents. A hostile message may consist of
+// keys, so each costs little memory.
 type scannedKey struct {
 	mark       uint32 // equal for equal keys
 	start, end int32  // between the quotes
 	escaped    bool
 }
 
-// keySet is the set of keys of one open object: those from first on, and, once
-// they are many, a hash table of their indexes in the slots from table on.
-// Objects close in the reverse order of opening, so that both are stacks.
+// keySet is the set of keys of one open object: those from first on and, once they are
+// many, a hash table of their indexes in the slots from table on. Objects close in
+// reverse order of opening, so both are stacks.
 type keySet struct {
 	first, table int
 }
 
-// manyKeys is the size from which an object's keys are found by hash.
+// manyKeys is the number of keys from which an object gets a hash table.
 const manyKeys = 24
 
 var keySeed = maphash.MakeSeed()
 
-// addKey adds a key to the object's set, or notes that the object has it
-// already. Keys are compared without their escapes.
+// addKey adds a key to the object's set, or notes a duplicate. Keys are compared
+// without their escapes.
 func (s *scanner) addKey(set *keySet, text Span, escaped bool) {
 	plain := s.plain(text, escaped)
 	n := len(s.keys) - set.first
@@ -52,13 +52,13 @@ func (s *scanner) addKey(set *keySet, text Span, escaped bool) {
 		repeated = s.insert(s.slots[set.table:], len(s.keys)-1, plain)
 	}
 	if repeated {
-		// One of each is kept: many equal ones would fill the table at one place.
+		// Keep one of each: many equal ones would fill one place of the table.
 		s.keys = s.keys[:len(s.keys)-1]
 		s.note(text.Start, "key given twice")
 	}
 }
 
-// hashKeys marks the object's keys for a table.
+// hashKeys computes the hashes of the object's keys for a table.
 func (s *scanner) hashKeys(set *keySet) {
 	for j := set.first; j < len(s.keys); j++ {
 		k := &s.keys[j]
@@ -70,7 +70,7 @@ func (s *scanner) hashKeys(set *keySet) {
 	}
 }
 
-// growTable makes the object's table anew, for at least size slots.
+// growTable rebuilds the object's table for at least size slots.
 func (s *scanner) growTable(set *keySet, size int) {
 	slots := 1
 	for slots < size {
@@ -83,10 +83,10 @@ func (s *scanner) growTable(set *keySet, size int) {
 	}
 }
 
-// insert puts the key with index j into a table that has room. With plain, its
-// text, it tells whether the table had an equal key before.
+// insert adds the key with index j to a table that has room. If plain, its text, is
+// given, it reports whether the table had an equal key.
 func (s *scanner) insert(table []int32, j int, plain []byte) (had bool) {
-	last := len(table) - 1 // a power of two less one
+	last := len(table) - 1 // a power of two, minus one
 	at := int(s.keys[j].mark) & last
 	for table[at] != 0 {
 		other := int(table[at]) - 1
@@ -99,12 +99,12 @@ func (s *scanner) insert(table []int32, j int, plain []byte) (had bool) {
 	return false
 }
 
-// dropKeys forgets the keys of an object that closes.
+// dropKeys drops the keys of an object that closes.
 func (s *scanner) dropKeys(set keySet) {
 	s.keys, s.slots = s.keys[:set.first], s.slots[:set.table]
 }
 
-// shortMark tells most different keys apart by their length and ends.
+// shortMark distinguishes most keys by their length and ends.
 func shortMark(key []byte) uint32 {
 	n := len(key)
 	if n >= 4 {
@@ -117,7 +117,7 @@ func shortMark(key []byte) uint32 {
 	return mark
 }
 
-// hashMark is a hash that the sender of the keys cannot foresee.
+// hashMark is a hash that the sender of the keys cannot predict.
 func hashMark(key []byte) uint32 { return uint32(maphash.Bytes(keySeed, key)) }
 
 func (s *scanner) sameKey(j int, plain []byte) bool {
@@ -129,7 +129,7 @@ func (s *scanner) sameKey(j int, plain []byte) bool {
 	return string(appendUnescaped(nil, text)) == string(plain)
 }
 
-// plain returns a key without escapes; valid until the next call.
+// plain returns a key without escapes, valid until the next call.
 func (s *scanner) plain(text Span, escaped bool) []byte {
 	if !escaped {
 		return s.data[text.Start:text.End]
@@ -138,7 +138,7 @@ func (s *scanner) plain(text Span, escaped bool) []byte {
 	return s.scratch
 }
 
-// level names the objects whose protocol keys are recorded: the envelope,
+// level identifies the objects whose protocol keys are recorded: the envelope, the
 // params, result and error inside it, and their _meta.
 type level uint8
 
@@ -160,14 +160,13 @@ type member struct {
 	value Span
 }
 
-// mostMembers is more than there are protocol keys: a message reaches it only
-// by repeating them, and is refused for that.
+// mostMembers exceeds the number of protocol keys. Only a message that repeats them
+// reaches it, and is refused.
 const mostMembers = 128
 
-// protocolKey returns the name of the key when the protocol reads it at this
-// level, "" when it does not, and the level inside its value. It notes a key
-// that differs from a protocol key only by case folding: a reader that ignores
-// case would take it for the protocol's own.
+// protocolKey returns the name of the key if the protocol reads it at this level, else
+// "", and the level inside its value. It notes a key that equals a protocol key except
+// for its case: a case-insensitive reader would take it for the protocol's own.
 func (s *scanner) protocolKey(lvl level, text Span, escaped bool) (name string, inner level) {
 	plain := s.plain(text, escaped)
 	name = protocolKeys[lvl].name(plain)
@@ -196,12 +195,12 @@ func (s *scanner) protocolKey(lvl level, text Span, escaped bool) (name string, 
 	return name, levelNone
 }
 
-// mostFolded is how much of a key is folded: more than any protocol key has.
+// mostFolded bounds the folded part of a key. It exceeds all protocol keys.
 const mostFolded = 64
 
-// foldKey appends a key with every letter that case folding takes for an ASCII
-// one as that letter in lower case: A to Z, U+017F (long s) and U+212A (Kelvin
-// sign). It stops, and whole is false, where no protocol key can follow.
+// foldKey appends a key in lower case, including every letter that case folding maps to
+// an ASCII one: A to Z, U+017F (long s) and U+212A (Kelvin sign). It stops, and whole
+// is false, where the key cannot be a protocol key any more.
 func foldKey(dst, key []byte) (folded []byte, whole bool) {
 	for i := 0; i < len(key); {
 		if len(dst) == mostFolded {

@@ -2,16 +2,16 @@ package mcp
 
 import "bytes"
 
-// Lexer reads a JSON text token by token, for those who make values of all of it.
-// The text must have passed [Validate]: the lexer takes commas and colons for
-// white space and does not look at what follows what. Of any other text it reads
-// something, and never beyond its end.
+// Lexer reads a JSON text token by token, for decoding whole values. The text must have
+// passed [Validate]: the lexer treats commas and colons as white space and does not
+// check the order of tokens. From any other text it reads something, but never beyond
+// its end.
 type Lexer struct {
 	text []byte
 	at   int
 }
 
-// NewLexer returns a lexer at the start of a text, which it does not change.
+// NewLexer returns a lexer at the start of a text, which it does not modify.
 func NewLexer(text []byte) Lexer { return Lexer{text: text} }
 
 // Peek returns the first byte of the next token, 0 at the end.
@@ -27,20 +27,20 @@ func (l *Lexer) Peek() byte {
 	return 0
 }
 
-// Skip passes n bytes of the token that was peeked at: a bracket, or a literal.
+// Skip skips n bytes of the peeked token: a bracket or a literal.
 func (l *Lexer) Skip(n int) { l.at = min(l.at+n, len(l.text)) }
 
-// Offset returns where in the text the token begins that was peeked at.
+// Offset returns the offset of the peeked token.
 func (l *Lexer) Offset() int { return l.at }
 
-// RawText reads the string that was peeked at, as it is written.
+// RawText reads the peeked string as it is written.
 func (l *Lexer) RawText() []byte {
 	start := l.at
 	l.at = skipString(l.text, l.at)
 	return l.text[start:l.at]
 }
 
-// Text reads the string that was peeked at.
+// Text reads the peeked string.
 func (l *Lexer) Text() (string, error) {
 	raw := l.RawText()
 	if len(raw) >= 2 && bytes.IndexByte(raw, '\\') < 0 {
@@ -49,8 +49,7 @@ func (l *Lexer) Text() (string, error) {
 	return Unquote(raw)
 }
 
-// Number reads the number that was peeked at, as it is written. It passes at
-// least one byte.
+// Number reads the peeked number as it is written. It consumes at least one byte.
 func (l *Lexer) Number() string {
 	start := l.at
 	for l.Skip(1); l.at < len(l.text) && isNumeric[l.text[l.at]]; l.at++ {

@@ -9,13 +9,13 @@ import (
 
 // Item is one listed tool, prompt, resource or template with its verbatim JSON.
 type Item struct {
-	Key    string        // its name, URI or URI template at its server
+	Key    string        // its name, URI or URI template at the server
 	Raw    []byte        // as the server sent it
 	Params []ParamHeader // of a tool: arguments mirrored into headers
 }
 
-// Listing is all that one server offers to one credential. It is not changed
-// once it is published.
+// Listing is everything that one server offers to one credential. It is immutable once
+// published.
 type Listing struct {
 	Era          Era
 	Version      Version
@@ -23,33 +23,33 @@ type Listing struct {
 	Capabilities []byte // raw server capabilities; nil when unknown
 	Instructions string
 	Items        map[Kind][]Item
-	// TTL is what a modern server gave as ttlMs, by kind.
+	// TTL is the ttlMs of a modern server, by kind.
 	TTL       map[Kind]time.Duration
 	FetchedAt time.Time
-	// Announced counts how often the server has announced a change of a list.
+	// Announced counts the list changes that the server has announced.
 	Announced map[Kind]uint64
-	// Stale tells that the listing is the last good one and not confirmed by
-	// the server since.
+	// Stale means that the listing is the last good one, which the server has not
+	// confirmed since.
 	Stale bool
-	// Unread are the kinds whose lists could not be read although others could: what
-	// the server listed of them before is in the place of what it lists now.
+	// Unread are the kinds whose lists could not be read although others could. Their
+	// previous lists are used.
 	Unread []Kind
-	// Plain is what the server offers to clients of which it may ask nothing;
-	// nil when that is the same or not known. It has no Plain of its own.
+	// Plain is what the server offers to clients that it may ask nothing; nil when that
+	// is the same or unknown. It has no Plain itself.
 	Plain *Listing
-	// Eras is how many eras the server is known to speak; 0 is not known.
+	// Eras is how many eras the server is known to speak; 0 for unknown.
 	Eras int
-	// Other is what a server of two eras offers in the one that is not Era; nil
-	// when that is not known. It has neither Plain nor Other.
+	// Other is what a server of both eras offers in the era that is not Era; nil when
+	// unknown. It has neither Plain nor Other.
 	Other *Listing
-	// Declared are the extensions that clients declare, raw, as far as the server
-	// was or will be told of them; nil when there are none.
+	// Declared are the raw extensions of clients that the server was or will be told
+	// of; nil for none.
 	Declared []byte
 }
 
-// In returns what the server offers to clients of an era. Where it speaks both
-// and has not been asked what it lists in this one, that is the same, but for
-// what belongs to the era itself.
+// In returns what the server offers to clients of an era. If the server speaks both and
+// its lists in this era are unknown, that is the same, except for what belongs to the
+// era itself.
 func (l *Listing) In(era Era) *Listing {
 	switch {
 	case l == nil, l.Eras < 2, l.Era == era, era == EraUnknown:
@@ -65,7 +65,7 @@ func (l *Listing) In(era Era) *Listing {
 	return &same
 }
 
-// Declares tells whether the server capabilities have a member at the path.
+// Declares reports whether the server capabilities have a member at the path.
 func (l *Listing) Declares(path ...string) bool {
 	if l == nil {
 		return false
@@ -74,15 +74,15 @@ func (l *Listing) Declares(path ...string) bool {
 	return v != nil && string(v) != "null" && string(v) != "false"
 }
 
-// How long the lists of legacy servers are taken for fresh.
+// How long lists of legacy servers are fresh.
 const (
-	announcedFresh = time.Minute      // of one that announces changes
-	legacyFresh    = 10 * time.Second // of one that does not
+	announcedFresh = time.Minute      // if the server announces changes
+	legacyFresh    = 10 * time.Second // if it does not
 )
 
-// Fresh is how long the list of a kind may be taken for fresh after it was read: what
-// a modern server says (2026-07-28 server/utilities/caching), and what is guessed of
-// a legacy one. It is false where there is no such list.
+// Fresh returns how long the list of a kind is fresh after it was read: as a modern
+// server says (2026-07-28 server/utilities/caching), or a default for a legacy one. It
+// returns false where there is no such list.
 func (l *Listing) Fresh(kind Kind) (time.Duration, bool) {
 	switch {
 	case !l.Declares(kind.Feature()):
@@ -109,9 +109,9 @@ func (l *Listing) Find(kind Kind, key string) *Item {
 	return nil
 }
 
-// ParseItem reads one validated element of a list result. An element without
-// its name or URI is an error, and so is a tool whose header annotations break
-// the specification.
+// ParseItem parses one validated element of a list result. An element without its name
+// or URI is an error, and so is a tool whose header annotations violate the
+// specification.
 func ParseItem(kind Kind, raw []byte) (Item, error) {
 	if !IsObject(raw) {
 		return Item{}, errors.New("not an object")
@@ -130,8 +130,8 @@ func ParseItem(kind Kind, raw []byte) (Item, error) {
 	return item, nil
 }
 
-// Encode returns the listing in the form that [DecodeListing] reads. Every
-// item keeps its bytes.
+// Encode returns the listing in the form that [DecodeListing] reads. Every item keeps
+// its bytes.
 func (l *Listing) Encode() []byte {
 	size := 256
 	for _, items := range l.Items {
@@ -184,8 +184,8 @@ func (l *Listing) Encode() []byte {
 	return append(dst, '}')
 }
 
-// Offers tells whether two listings say the same to a client: the same items,
-// in whatever order, capabilities and instructions.
+// Offers reports whether two listings look the same to a client: the same items in any
+// order, capabilities and instructions.
 func (l *Listing) Offers(other *Listing) bool {
 	if l.Version != other.Version || l.Instructions != other.Instructions || !equalJSON(l.Capabilities, other.Capabilities) {
 		return false
@@ -208,8 +208,7 @@ func (l *Listing) Offers(other *Listing) bool {
 	return true
 }
 
-// equalJSON tells whether two validated values are the same, whatever the order
-// of their members.
+// equalJSON reports whether two validated values are equal, in any order of members.
 func equalJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -217,8 +216,8 @@ func equalJSON(a, b []byte) bool {
 	return a != nil && b != nil && Hash(a) == Hash(b)
 }
 
-// DecodeListing reads what [Listing.Encode] wrote. The caller has
-// authenticated the bytes; they are validated all the same.
+// DecodeListing reads the output of [Listing.Encode]. The caller has authenticated the
+// bytes, but they are validated too.
 func DecodeListing(data []byte) (*Listing, error) {
 	if err := Validate(data, Limits{LoneSurrogates: true, Depth: DefaultDepth + 1}); err != nil {
 		return nil, err

@@ -2,12 +2,12 @@ package mcp
 
 import "bytes"
 
-// maxMerge is how deep [Merge] looks: settings of extensions are flat.
+// maxMerge bounds the depth of [Merge]: settings of extensions are flat.
 const maxMerge = 4
 
-// Merge returns the union of two valid JSON values that say what somebody
-// supports: objects with the members of both, lists with the elements of both. Of
-// two other values, or of two kinds, the first one stays.
+// Merge returns the union of two valid JSON values that declare support: objects with
+// the members of both, lists with the elements of both. For other values, or different
+// types, the first one wins.
 func Merge(a, b []byte) []byte { return merge(a, b, maxMerge) }
 
 func merge(a, b []byte, depth int) []byte {

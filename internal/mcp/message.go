@@ -2,10 +2,10 @@ package mcp
 
 import "errors"
 
-// MessageKind is what a message is.
+// MessageKind is the kind of a message.
 type MessageKind uint8
 
-// The kinds of JSON-RPC messages. The zero Kind is none of them.
+// The kinds of JSON-RPC messages. The zero kind is invalid.
 const (
 	KindInvalid MessageKind = iota
 	KindRequest
@@ -13,9 +13,8 @@ const (
 	KindResponse
 )
 
-// Message is one JSON-RPC message: its raw bytes and where in them is what the
-// gateway reads. A Message is made by [Parse] and not changed afterwards; it
-// shares the bytes that it was made of.
+// Message is one JSON-RPC message: its raw bytes, and the positions of what the gateway
+// reads. [Parse] makes a Message; it is immutable and shares the parsed bytes.
 type Message struct {
 	Raw    []byte
 	Kind   MessageKind
@@ -23,7 +22,7 @@ type Message struct {
 	Method string
 
 	params, result, fault Span
-	members               []member // of params or of result, and of their _meta
+	members               []member // of params or result, and of their _meta
 }
 
 // Params returns the params object of a request or notification, nil when it
@@ -41,8 +40,8 @@ func (m *Message) Param(name string) []byte {
 	return m.find(levelParams, name)
 }
 
-// ParamString returns the text of a member of params; ok is false when it is
-// absent or no string.
+// ParamString returns the text of a member of params; ok is false when it is absent or
+// not a string.
 func (m *Message) ParamString(name string) (text string, ok bool) {
 	text, err := Unquote(m.Param(name))
 	return text, err == nil
@@ -60,8 +59,8 @@ func (m *Message) ResultMember(name string) []byte {
 	return m.find(levelResult, name)
 }
 
-// find returns the value of a member of a level. Protocol keys are where the
-// scan recorded them, all others are looked for.
+// find returns the value of a member of a level. Protocol keys were recorded by the
+// scan, all others are searched.
 func (m *Message) find(lvl level, name string) []byte {
 	for i := range m.members {
 		if e := &m.members[i]; e.level == lvl && e.name == name {
@@ -81,12 +80,11 @@ func (m *Message) find(lvl level, name string) []byte {
 	}
 }
 
-// Parse checks one message strictly and finds its parts. Bytes that are not
-// strict JSON give an Error with CodeParse, JSON that is no message of the
-// protocol one with CodeInvalidRequest. The Message returned besides an error is
-// of KindInvalid; where the bytes were readable enough to tell its id and
-// method, it carries them, so that the refusal can name the id. An id that was
-// given twice or is not strict JSON itself is left out.
+// Parse validates one message strictly and finds its parts. Bytes that are not strict
+// JSON give an Error with CodeParse, JSON that is no message of the protocol one with
+// CodeInvalidRequest. The Message that comes with an error is of KindInvalid. It has
+// the id and method if they could be read, so that the error response can name the id.
+// A duplicate or invalid id is left out.
 func Parse(raw []byte, limits Limits) (Message, error) {
 	s := newScanner(raw, limits)
 	defer s.release()
@@ -110,7 +108,7 @@ func Parse(raw []byte, limits Limits) (Message, error) {
 	return m, err
 }
 
-// Envelope faults, as sentences of the refusal.
+// Envelope errors, as sentences of the error response.
 var (
 	errBatch      = errors.New("a batch is not accepted here")
 	errNotObject  = errors.New("the message is not an object")
@@ -178,7 +176,7 @@ func (m *Message) envelope(s *scanner) error {
 	if ids == 1 {
 		var ok bool
 		m.ID, ok = ParseID(id.Of(m.Raw))
-		// An error may answer a message whose id could not be read.
+		// An error response may be to a message whose id could not be read.
 		if !ok && (m.fault.Absent() || string(id.Of(m.Raw)) != "null") {
 			keep(errID)
 		}
@@ -193,7 +191,7 @@ func (m *Message) envelope(s *scanner) error {
 	return nil
 }
 
-// kind decides what the message is from the members that it has.
+// kind decides the kind of the message from its members.
 func (m *Message) kind(method Span, hasID bool) error {
 	kinds := 0
 	for _, present := range []bool{!method.Absent(), !m.result.Absent(), !m.fault.Absent()} {
@@ -243,7 +241,7 @@ func invalid(err error) error {
 	return Errorf(CodeInvalidRequest, "Invalid Request: %v", err)
 }
 
-// methodName returns the text of a method token, shared for the known ones.
+// methodName returns the text of a method token; known methods share one string.
 func methodName(raw []byte) (string, error) {
 	if len(raw) >= 2 && raw[0] == '"' {
 		if name, ok := methodNames[string(raw[1:len(raw)-1])]; ok {
@@ -253,9 +251,9 @@ func methodName(raw []byte) (string, error) {
 	return Unquote(raw)
 }
 
-// SplitBatch returns the messages of a JSON-RPC batch (2025-03-26 alone) as
-// raw bytes. ok is false when raw is not an array. An array that is not strict
-// JSON, is empty or holds more than most gives an Error.
+// SplitBatch returns the messages of a JSON-RPC batch (only 2025-03-26 has them) as raw
+// bytes. ok is false when raw is not an array. An array that is not strict JSON, is
+// empty or has more than most elements gives an Error.
 func SplitBatch(raw []byte, limits Limits, most int) (messages [][]byte, ok bool, err error) {
 	if !IsArray(raw) {
 		return nil, false, nil

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// maxDigits bounds the digits of a number. Exact arithmetic on longer ones takes
-	// a time that grows faster than the number.
+	// maxDigits bounds the digits of a number. The time of exact arithmetic grows
+	// faster than their number.
 	maxDigits = 1000
 	// maxExponent bounds the power of ten of a number: 1e999999999 is ten bytes long,
-	// and written out takes a gigabyte.
+	// but takes a gigabyte when written out.
 	maxExponent = 1000
 )
 
-// Computable tells whether exact arithmetic on a JSON number, as it is written, is
-// cheap. Whoever computes with numbers of others asks first: libraries of exact
-// arithmetic have no bound of their own, and nothing ends what they have begun.
+// Computable reports whether exact arithmetic on a JSON number, as it is written, is
+// cheap. Callers must check it before they compute with untrusted numbers: libraries of
+// exact arithmetic have no limit, and cannot be interrupted.
 func Computable(number string) bool {
 	if len(number) > maxDigits {
 		return false

@@ -8,11 +8,11 @@ import (
 // Span is a half-open range of bytes. The zero Span is absent.
 type Span struct{ Start, End int }
 
-// Absent tells whether nothing was found.
+// Absent reports whether nothing was found.
 func (s Span) Absent() bool { return s.End == 0 }
 
-// Of returns the bytes of s in b, nil when s is absent. Its capacity is cut, so
-// that an append never writes into b.
+// Of returns the bytes of s in b, nil when s is absent. Its capacity is cut, so that an
+// append never writes into b.
 func (s Span) Of(b []byte) []byte {
 	if s.Absent() {
 		return nil
@@ -20,8 +20,8 @@ func (s Span) Of(b []byte) []byte {
 	return b[s.Start:s.End:s.End]
 }
 
-// Member is one member of an object: its text from the opening quote of the
-// key to the end of the value, the key between its quotes, and the value.
+// Member is one member of an object: its whole text, the key between its quotes, and
+// the value.
 type Member struct {
 	All, KeyText, Value Span
 }
@@ -31,8 +31,7 @@ func (m *Member) Key(object []byte) []byte {
 	return Span{m.KeyText.Start - 1, m.KeyText.End + 1}.Of(object)
 }
 
-// Members walks the members of a validated object in order. Anything that is
-// not an object has none.
+// Members yields the members of a validated object in order. Anything else has none.
 func Members(object []byte) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
 		i := skipSpace(object, 0)
@@ -56,8 +55,7 @@ func Members(object []byte) iter.Seq[Member] {
 	}
 }
 
-// Elements walks the elements of a validated array in order. Anything that is
-// not an array has none.
+// Elements yields the elements of a validated array in order. Anything else has none.
 func Elements(array []byte) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		i := skipSpace(array, 0)
@@ -77,14 +75,14 @@ func Elements(array []byte) iter.Seq[Span] {
 	}
 }
 
-// Lookup returns the value at a path of keys in a validated object, nil when
-// it is not there. Keys are compared without their escapes.
+// Lookup returns the value at a path of keys in a validated object, nil when it is
+// absent. Keys are compared without their escapes.
 func Lookup(object []byte, path ...string) []byte {
 	s := LookupSpan(object, path...)
 	return s.Of(object)
 }
 
-// LookupSpan is [Lookup] for the place of the value.
+// LookupSpan is [Lookup] for the position of the value.
 func LookupSpan(object []byte, path ...string) Span {
 	at := Span{0, len(object)}
 	for _, key := range path {
@@ -103,20 +101,20 @@ func LookupSpan(object []byte, path ...string) Span {
 	return at
 }
 
-// LookupString returns the text of the string at a path; ok is false when
-// there is none.
+// LookupString returns the text of the string at a path; ok is false when there is
+// none.
 func LookupString(object []byte, path ...string) (text string, ok bool) {
 	text, err := Unquote(Lookup(object, path...))
 	return text, err == nil
 }
 
-// IsObject tells whether a validated value is an object.
+// IsObject reports whether a validated value is an object.
 func IsObject(value []byte) bool {
 	i := skipSpace(value, 0)
 	return i < len(value) && value[i] == '{'
 }
 
-// IsArray tells whether a validated value is an array.
+// IsArray reports whether a validated value is an array.
 func IsArray(value []byte) bool {
 	i := skipSpace(value, 0)
 	return i < len(value) && value[i] == '['
@@ -130,7 +128,7 @@ func keyIs(text []byte, name string) bool {
 	return unescape(text) == name
 }
 
-// skipString returns the index behind the validated string at i.
+// skipString returns the index after the validated string at i.
 func skipString(d []byte, i int) int {
 	for i++; i < len(d); {
 		n := bytes.IndexByte(d[i:], '"')
@@ -150,7 +148,7 @@ func skipString(d []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index behind the validated value at i.
+// skipValue returns the index after the validated value at i.
 func skipValue(d []byte, i int) int {
 	if i >= len(d) {
 		return i

@@ -1,22 +1,22 @@
 package mcp
 
-// Origin is where what went wrong with a call arose. It is decided once, by who saw
-// it arise; what the client is told, the HTTP status, the outcome in the audit log
-// and what a circuit breaker makes of it all follow from it.
+// Origin is where an error of a call arose. It is decided once, where the error is
+// seen. The response to the client, the HTTP status, the audit outcome and circuit
+// breakers depend on it.
 type Origin uint8
 
 // The origins. The zero Origin is the gateway.
 const (
-	// OriginGateway is the gateway itself: what it decided, its limits, its settings.
+	// OriginGateway is the gateway itself: its decisions, limits and settings.
 	OriginGateway Origin = iota
 	// OriginClient is the client's own request.
 	OriginClient
-	// OriginHop is the way between the gateway and the server, with the gateway's own
-	// part of the request: no connection, a session that is forgotten, a credential, a
-	// header or a revision that is refused. It is no affair of the client's, and no
-	// sign that the server fails.
+	// OriginHop is the connection between gateway and server, including the gateway's
+	// own part of the request: no connection, a forgotten session, or a refused
+	// credential, header or revision. It does not concern the client, and does not mean
+	// that the server fails.
 	OriginHop
-	// OriginServer is what the server made of a request that it got.
+	// OriginServer is the server's processing of a request.
 	OriginServer
 )
 

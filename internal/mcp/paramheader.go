@@ -11,19 +11,18 @@ import (
 	"strings"
 )
 
-// ParamHeader is one argument of a tool that is mirrored into a header
-// (x-mcp-header, 2026-07-28 streamable HTTP, Custom Headers from Tool
-// Parameters).
+// ParamHeader is one argument of a tool that is mirrored into a header (x-mcp-header,
+// 2026-07-28 streamable HTTP, Custom Headers from Tool Parameters).
 type ParamHeader struct {
 	Name string   // what follows Mcp-Param-
 	Path []string // keys from the arguments to the value
 }
 
-// ParamHeaders returns the header annotations of a tool's validated input
-// schema, nil when it has none. An annotation that breaks the specification's
-// constraints is an error; the tool must then not be offered over HTTP.
+// ParamHeaders returns the header annotations in a tool's validated input schema, nil
+// when there are none. An annotation that violates the specification is an error; the
+// tool must then not be offered over HTTP.
 func ParamHeaders(schema []byte) ([]ParamHeader, error) {
-	// Most schemas have none. The key may be spelled with escapes.
+	// Most schemas have none. The key may be escaped.
 	if !bytes.Contains(schema, []byte("x-mcp-header")) && !bytes.Contains(schema, []byte(`\u`)) {
 		return nil, nil
 	}
@@ -42,24 +41,24 @@ func ParamHeaders(schema []byte) ([]ParamHeader, error) {
 	return a.found, nil
 }
 
-// annotations walks a schema once and collects the annotations in it.
+// annotations collects the annotations of a schema in one walk.
 type annotations struct {
 	text  []byte
 	found []ParamHeader
 }
 
-// place is what the walk takes a value for.
+// place is the role of a value in a schema.
 type place uint8
 
 const (
-	reachable   place = iota // a schema on the chain of properties keys
+	reachable   place = iota // a schema on the chain of properties keywords
 	elsewhere                // a schema anywhere else, or an array of them
-	named                    // members with names of the author's choice, each with a schema
+	named                    // members with arbitrary names, each with a schema
 	namedOnPath              // the same, for properties on the chain
-	data                     // no schema
+	data                     // not a schema
 )
 
-// inside tells what the value of a schema's keyword is.
+// inside returns the role of the value of a schema's keyword.
 func (p place) inside(keyword string) place {
 	switch keyword {
 	case "properties":
@@ -76,8 +75,7 @@ func (p place) inside(keyword string) place {
 	}
 }
 
-// value walks the value at i, to which path leads, and returns the index
-// behind it.
+// value walks the value at i, whose path is given, and returns the index after it.
 func (a *annotations) value(i int, path []string, in place) (int, error) {
 	switch {
 	case a.text[i] == '{' && in != data:
@@ -155,7 +153,7 @@ func paramHeader(annotation, kind []byte, path []string) (ParamHeader, error) {
 	}
 }
 
-// token tells whether s is 1*tchar (RFC 9110 section 5.6.2).
+// token reports whether s is 1*tchar (RFC 9110 section 5.6.2).
 func token(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -167,8 +165,8 @@ func token(s string) bool {
 	return s != ""
 }
 
-// Value returns the argument that h mirrors, as the text of its header. ok is
-// false when the arguments do not have it, it is null, or it is no primitive.
+// Value returns the argument that h mirrors, as the text of its header. ok is false
+// when the argument is absent, null or not a primitive.
 func (h ParamHeader) Value(arguments []byte) (text string, ok bool) {
 	raw := Lookup(arguments, h.Path...)
 	if len(raw) == 0 {
@@ -189,13 +187,13 @@ func (h ParamHeader) Value(arguments []byte) (text string, ok bool) {
 	return string(raw), true
 }
 
-// integer returns a number token as a plain decimal when it is a whole number
-// of reasonable size.
+// integer returns a number token as a plain decimal if it is a whole number of
+// reasonable size.
 func integer(token string) (string, bool) {
 	if n, err := strconv.ParseInt(token, 10, 64); err == nil {
 		return strconv.FormatInt(n, 10), true // -0 is 0
 	}
-	// An exponent is bounded before the token becomes a rational number.
+	// Bound the exponent before the token becomes a rational number.
 	if i := strings.IndexAny(token, "eE"); i >= 0 {
 		if e, err := strconv.Atoi(token[i+1:]); err != nil || e > 64 || e < -64 {
 			return "", false
@@ -211,9 +209,9 @@ func integer(token string) (string, bool) {
 	return r.Num().String(), true
 }
 
-// CheckParams compares the Mcp-Param-* headers of a request with its
-// arguments: every annotated argument that is present must have its header,
-// and no annotated header may come without one.
+// CheckParams compares the Mcp-Param-* headers of a request with its arguments. Every
+// annotated argument that is present must have its header, and no annotated header may
+// come without one.
 func CheckParams(headers http.Header, annotations []ParamHeader, arguments []byte) *Error {
 	for _, h := range annotations {
 		name := HeaderParam + h.Name
@@ -238,7 +236,7 @@ func CheckParams(headers http.Header, annotations []ParamHeader, arguments []byt
 	return nil
 }
 
-// sameNumber compares a header with a number of the body numerically.
+// sameNumber compares a header with a number in the body numerically.
 func sameNumber(header string, body []byte) bool {
 	if len(body) == 0 || body[0] != '-' && (body[0] < '0' || body[0] > '9') {
 		return false

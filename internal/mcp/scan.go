@@ -9,29 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultDepth is the nesting limit of [Limits] when none is given.
+// DefaultDepth is the default nesting limit of [Limits].
 const DefaultDepth = 256
 
-// Limits bounds what one message may look like. The size of a message is
-// bounded by whoever reads it from the network.
+// Limits bounds one message. The reader bounds its size.
 type Limits struct {
-	// Depth is the deepest nesting of objects and arrays; zero means
+	// Depth is the deepest nesting of objects and arrays; zero stands for
 	// [DefaultDepth].
 	Depth int
-	// LoneSurrogates accepts \uD800 to \uDFFF escapes without their other
-	// half in string values (never in keys). Servers written in JavaScript or
-	// Python produce them when they cut a text in the middle of an emoji.
+	// LoneSurrogates accepts \uD800 to \uDFFF escapes without their other half in
+	// string values (never in keys). Servers written in JavaScript or Python produce
+	// them when they cut a text in the middle of an emoji.
 	LoneSurrogates bool
-	// Values bounds the values, of whatever depth; zero is no bound. A value of two
-	// bytes costs whoever makes something of it a hundred.
+	// Values bounds the number of values at any depth; zero means no limit. Decoding a
+	// value of two bytes takes a hundred bytes.
 	Values int
 }
 
-// SyntaxError says why bytes are not the strict JSON that [Validate] wants.
+// SyntaxError is why bytes are not the strict JSON that [Validate] requires.
 type SyntaxError struct {
-	Offset int    // byte offset of the fault
-	What   string // the fault, for a person
-	// TooMany tells that they are strict JSON with more values than the limit.
+	Offset int    // byte offset of the error
+	What   string // the error, for people
+	// TooMany means strict JSON with more values than the limit.
 	TooMany bool
 }
 
@@ -40,9 +39,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.What, e.Offset)
 }
 
-// Validate checks that data is exactly one JSON value (RFC 8259) in valid
-// UTF-8, that no object at any depth names a key twice in any spelling, and
-// that it stays within the limits.
+// Validate checks that data is exactly one JSON value (RFC 8259) in valid UTF-8, that
+// no object at any depth has duplicate keys in any spelling, and that it is within the
+// limits.
 func Validate(data []byte, limits Limits) error {
 	s := newScanner(data, limits)
 	defer s.release()
@@ -60,28 +59,27 @@ func Validate(data []byte, limits Limits) error {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// scanner validates one document. Faults that leave the structure readable (a
-// repeated key, bad UTF-8 in a string) are kept in soft, and too many values in
-// over, and the scan goes on, so that the id of a refused message can still be
-// echoed.
+// scanner validates one document. Errors that leave the structure readable (a duplicate
+// key, invalid UTF-8 in a string) are kept in soft, too many values in over. The scan
+// continues after them, so that the id of a refused message can still be echoed.
 type scanner struct {
 	data  []byte
 	depth int
 	lone  bool
 	soft  *SyntaxError
 
-	most   int // values; 0 is no bound
+	most   int // values; 0 for no limit
 	values int
-	over   *SyntaxError // there are more; then keys are not kept any more
+	over   *SyntaxError // too many values; no keys are kept from then on
 
-	keys    []scannedKey // of all objects that are open, innermost last
+	keys    []scannedKey // of all open objects, innermost last
 	slots   []int32      // hash tables of the open objects with many keys
 	scratch []byte       // a key without its escapes
 	members []member     // what [Parse] reads, see level
-	variant bool         // a protocol key in another case was seen
+	variant bool         // there was a protocol key in another case
 }
 
-// keptKeys bounds the scratch memory that a scanner takes back to its pool.
+// keptKeys bounds the scratch memory that a scanner returns to its pool.
 const keptKeys = 1 << 12
 
 func newScanner(data []byte, limits Limits) *scanner {
@@ -113,7 +111,7 @@ func (s *scanner) note(at int, what string) {
 	}
 }
 
-// document scans one value and refuses anything behind it.
+// document scans one value and refuses anything after it.
 func (s *scanner) document(lvl level) error {
 	if len(s.data) > math.MaxInt32 {
 		return s.fault(math.MaxInt32, "message of more than 2 GiB")
@@ -128,8 +126,8 @@ func (s *scanner) document(lvl level) error {
 	return nil
 }
 
-// value scans the value that starts at i and returns the index behind it.
-// depth is how many levels may still open.
+// value scans the value that starts at i and returns the index after it. depth is how
+// many levels may still open.
 func (s *scanner) value(i, depth int, lvl level) (int, error) {
 	if i >= len(s.data) {
 		return i, s.fault(i, "unexpected end")
@@ -240,8 +238,8 @@ const (
 	msb = 0x8080808080808080
 )
 
-// text scans the string that starts at the quote at i and returns the index
-// behind its closing quote.
+// text scans the string whose opening quote is at i and returns the index after its
+// closing quote.
 func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
 	d := s.data
 	start := i
@@ -252,7 +250,7 @@ func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
 			w := binary.LittleEndian.Uint64(d[i:])
 			quote, slash := w^(lsb*'"'), w^(lsb*'\\')
 			if hit := (w | (w - lsb*0x20) | (quote - lsb) | (slash - lsb)) & msb; hit != 0 {
-				// A borrow spoils only the bytes above the first hit.
+				// A borrow affects only the bytes above the first hit.
 				i += bits.TrailingZeros64(hit) / 8
 				break
 			}
@@ -275,8 +273,8 @@ func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
 			i++
 		default:
 			for i < len(d) && d[i] >= utf8.RuneSelf {
-				// Most of the world's text, without a call: two bytes, and three
-				// where no second byte is special.
+				// The most common texts inline: two bytes, and three where no second
+				// byte is special.
 				c := d[i]
 				if c >= 0xC2 && c <= 0xDF && i+1 < len(d) && d[i+1]&0xC0 == 0x80 {
 					i += 2

@@ -12,9 +12,9 @@ type Edit struct {
 	New []byte
 }
 
-// Splice returns raw with the edits made, in memory of its own; every byte
-// outside them is kept. The edits may come in any order, in which Splice leaves
-// them sorted, and must not overlap; at one place, insertions come first.
+// Splice returns raw with the edits applied, in new memory; all other bytes are kept.
+// Splice sorts the edits. They must not overlap; at one position, insertions come
+// first.
 func Splice(raw []byte, edits ...Edit) []byte {
 	slices.SortStableFunc(edits, func(a, b Edit) int {
 		return cmp.Or(a.Start-b.Start, a.End-b.End)
@@ -33,9 +33,8 @@ func Splice(raw []byte, edits ...Edit) []byte {
 	return append(out, raw[at:]...)
 }
 
-// SetMember returns the object with the member set to value: replaced in its
-// place, or put first when the object does not have it. A nil object counts as
-// an empty one.
+// SetMember returns the object with the member set to value: replaced in place, or put
+// first if it is new. A nil object counts as an empty one.
 func SetMember(object []byte, key string, value []byte) []byte {
 	if at := LookupSpan(object, key); !at.Absent() {
 		return Splice(object, Edit{at, value})
@@ -61,8 +60,8 @@ func insertFirst(object, members []byte) []byte {
 	return append(out, object[i+1:]...)
 }
 
-// RemoveMember returns the object without the member and the comma that
-// belonged to it; the same bytes when the object does not have it.
+// RemoveMember returns the object without the member and its comma, or the same bytes
+// if there is no such member.
 func RemoveMember(object []byte, key string) []byte {
 	previous := Span{}
 	for m := range Members(object) {
@@ -74,36 +73,36 @@ func RemoveMember(object []byte, key string) []byte {
 	return object
 }
 
-// cutMember returns the object without a member, whose predecessor is absent
-// when it is the first.
+// cutMember returns the object without a member. previous is absent for the first
+// member.
 func cutMember(object []byte, previous, m Span) []byte {
 	if !previous.Absent() {
 		return Splice(object, Edit{Span{previous.End, m.End}, nil})
 	}
-	if i := skipSpace(object, m.End); object[i] == ',' { // the first goes with the comma behind it
+	if i := skipSpace(object, m.End); object[i] == ',' { // the first goes with the comma after it
 		return Splice(object, Edit{Span{m.Start, skipSpace(object, i+1)}, nil})
 	}
 	return Splice(object, Edit{m, nil})
 }
 
-// HopKey tells whether a member of _meta belongs to one hop of the way and
-// ends at the gateway: the protocol's own keys, the progress token, and the keys in
-// which the gateway alone speaks (see [GatewayPrefix]).
+// HopKey reports whether a member of _meta belongs to one hop and must not be
+// forwarded: the protocol's own keys, the progress token, and the gateway's keys (see
+// [GatewayPrefix]).
 func HopKey(key string) bool {
 	return key == MetaProgressToken || strings.HasPrefix(key, MetaPrefix) || gatewayKey(key)
 }
 
 func gatewayKey(key string) bool { return strings.HasPrefix(key, GatewayPrefix) }
 
-// WithoutGatewayMeta returns an object with a _meta that has lost the keys in which
-// the gateway alone speaks. All other members keep their bytes.
+// WithoutGatewayMeta removes the gateway's keys from the _meta of an object. All other
+// members keep their bytes.
 func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(object, nil, gatewayKey) }
 
-// RewriteMeta returns params or result with a _meta that has lost every hop
-// key (see [HopKey]) and gained add, which is the text of members without
-// braces, such as `"progressToken":7`. All other members keep their bytes.
-// A _meta that has lost its last member is left out; one that is no object is
-// kept, or gives way to add. A nil object counts as an empty one.
+// RewriteMeta removes every hop key (see [HopKey]) from the _meta of params or a
+// result, and adds add, the text of members without braces, such as
+// `"progressToken":7`. All other members keep their bytes. An empty _meta is removed. A
+// _meta that is not an object is kept, or replaced by add. A nil object counts as an
+// empty one.
 func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, HopKey) }
 
 func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
@@ -129,8 +128,8 @@ func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
 	return insertFirst(object, meta)
 }
 
-// rewritten returns a _meta without the keys to drop and with add, nil when nothing
-// is left of it. It tells whether that is the same as before.
+// rewritten returns a _meta without the dropped keys and with add, nil when nothing is
+// left, and whether it is unchanged.
 func rewritten(old, add []byte, drop func(key string) bool) (meta []byte, same bool) {
 	kept := make([]byte, 0, len(old)+len(add)+3)
 	kept = append(kept, '{')

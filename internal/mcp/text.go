@@ -9,9 +9,8 @@ import (
 
 var errNotString = errors.New("not a JSON string")
 
-// Unquote returns the text of a JSON string token that has been validated.
-// Halves of surrogate pairs become U+FFFD. It returns an error when raw is not
-// a string.
+// Unquote returns the text of a validated JSON string token. Unpaired surrogates become
+// U+FFFD. It returns an error when raw is not a string.
 func Unquote(raw []byte) (string, error) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", errNotString
@@ -81,7 +80,7 @@ func AppendQuote(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends what stands between the quotes of a JSON string.
+// appendEscaped appends the text between the quotes of a JSON string.
 func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	from := 0
 	for i := 0; i < len(s); {

@@ -12,14 +12,14 @@ const (
 	V20260728 Version = "2026-07-28"
 )
 
-// LatestLegacy is the newest revision with an initialize handshake, LatestModern
-// the newest one without.
+// LatestLegacy is the newest revision with initialize, LatestModern the newest one
+// without.
 const (
 	LatestLegacy = V20251125
 	LatestModern = V20260728
 )
 
-// Era tells the two kinds of revisions apart (2026-07-28 basic/versioning).
+// Era distinguishes the two kinds of revisions (2026-07-28 basic/versioning).
 type Era uint8
 
 const (
@@ -43,7 +43,7 @@ func (e Era) String() string {
 	}
 }
 
-// Supported tells whether toolgate speaks the revision.
+// Supported reports whether toolgate speaks the revision.
 func (v Version) Supported() bool {
 	switch v {
 	case V20241105, V20250326, V20250618, V20251125, V20260728:
@@ -52,7 +52,7 @@ func (v Version) Supported() bool {
 	return false
 }
 
-// Era returns the era of a revision. Dates order the revisions, unknown ones
+// Era returns the era of a revision. Revisions are ordered by date, unknown ones
 // included.
 func (v Version) Era() Era {
 	switch {
@@ -65,8 +65,8 @@ func (v Version) Era() Era {
 	}
 }
 
-// NegotiateLegacy answers the version of an initialize request: the asked one
-// when it is a supported legacy revision, the latest legacy one otherwise.
+// NegotiateLegacy returns the version for an initialize response: the requested one if
+// it is a supported legacy revision, else the latest legacy one.
 func NegotiateLegacy(asked Version) Version {
 	if asked.Supported() && asked.Era() == Legacy {
 		return asked

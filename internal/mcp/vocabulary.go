@@ -26,12 +26,12 @@ const (
 	MethodElicit      = "elicitation/create"
 	MethodRoots       = "roots/list"
 
-	// Of 2025-11-25 basic/utilities/tasks and of the extension [ExtensionTasks].
+	// From 2025-11-25 basic/utilities/tasks and the extension [ExtensionTasks].
 	MethodTaskGet    = "tasks/get"
 	MethodTaskCancel = "tasks/cancel"
-	MethodTaskResult = "tasks/result" // 2025-11-25 alone
-	MethodTaskList   = "tasks/list"   // 2025-11-25 alone
-	MethodTaskUpdate = "tasks/update" // the extension alone
+	MethodTaskResult = "tasks/result" // only 2025-11-25
+	MethodTaskList   = "tasks/list"   // only 2025-11-25
+	MethodTaskUpdate = "tasks/update" // only the extension
 
 	NotifyInitialized      = "notifications/initialized"
 	NotifyCancelled        = "notifications/cancelled"
@@ -51,9 +51,9 @@ const (
 // Members of _meta that belong to the protocol (2026-07-28 basic, _meta).
 const (
 	MetaPrefix = "io.modelcontextprotocol/"
-	// GatewayPrefix is that of the keys by which the gateway tells clients what it did
-	// or why not. Servers and clients that use them are not passed on: clients go by
-	// what is there.
+	// GatewayPrefix is the prefix of the keys with which the gateway tells clients what
+	// it did, or why it refused. Such keys from servers and clients are removed, so
+	// that clients can trust them.
 	GatewayPrefix      = "dev.toolgate/"
 	MetaVersion        = MetaPrefix + "protocolVersion"
 	MetaClientInfo     = MetaPrefix + "clientInfo"
@@ -66,8 +66,7 @@ const (
 	MetaProgressToken  = "progressToken"
 )
 
-// ExtensionTasks is the extension of 2026-07-28 for calls that go on as tasks
-// (SEP-2663).
+// ExtensionTasks is the tasks extension of 2026-07-28 (SEP-2663).
 const ExtensionTasks = MetaPrefix + "tasks"
 
 // Result types of 2026-07-28.
@@ -87,7 +86,7 @@ const (
 	HeaderLastEvent = "Last-Event-Id"
 )
 
-// methodNames shares one string per known method among all messages.
+// methodNames lets all messages share one string per known method.
 var methodNames = func() map[string]string {
 	names := map[string]string{}
 	for _, n := range []string{
@@ -105,8 +104,8 @@ var methodNames = func() map[string]string {
 	return names
 }()
 
-// protocolKeys are the keys that the gateway or a peer reads at each recorded
-// level. A key that equals one of them but for its case is refused.
+// protocolKeys are the keys that the gateway or a peer reads at each level. Keys that
+// differ from one only by case are refused.
 var protocolKeys = [levels]keyNames{
 	levelEnvelope: namesOf("jsonrpc", "id", "method", "params", "result", "error"),
 	levelParams: namesOf("_meta", "name", "arguments", "uri", "cursor", "requestState", "inputResponses",
@@ -135,8 +134,8 @@ var foldedKeys = func() (folded [levels]keyNames) {
 	return folded
 }()
 
-// keyNames is a fixed set of keys, each under its length: the few of one
-// length are compared faster than a hash is made.
+// keyNames is a fixed set of keys by length: comparing the few of one length is faster
+// than hashing.
 type keyNames [mostFolded + 1][]string
 
 func namesOf(names ...string) (set keyNames) {
@@ -148,7 +147,7 @@ func namesOf(names ...string) (set keyNames) {
 
 func (k *keyNames) add(name string) { k[len(name)] = append(k[len(name)], name) }
 
-// name returns the key as the set has it, "" when it does not.
+// name returns the key as a string of the set, "" when it is not in the set.
 func (k *keyNames) name(key []byte) string {
 	if len(key) < len(k) {
 		for _, name := range k[len(key)] {
@@ -160,7 +159,7 @@ func (k *keyNames) name(key []byte) string {
 	return ""
 }
 
-// has tells whether a key is in the set.
+// has reports whether a key is in the set.
 func (k *keyNames) has(key string) bool {
 	return len(key) < len(k) && slices.Contains(k[len(key)], key)
 }
@@ -170,6 +169,6 @@ var logLevels = map[string]int{
 	"warning": 5, "notice": 6, "info": 7, "debug": 8,
 }
 
-// LogLevel orders the log levels of RFC 5424 by how much they let through; 0 is
-// no level.
+// LogLevel returns the verbosity of an RFC 5424 log level, higher for more messages; 0
+// for an unknown level.
 func LogLevel(name string) int { return logLevels[name] }

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// maxAnchors is how many runs of one gateway are remembered.
+// maxAnchors bounds the stored runs of one gateway.
 const maxAnchors = 1000
 
-// Anchor is the head of an audit log at the end of one run of its gateway, or
-// now.
+// Anchor is the head of an audit log at the end of one run of its gateway, or now.
 type Anchor struct {
 	Replica, Run, Chain string
 	Seq                 uint64
@@ -18,8 +17,8 @@ type Anchor struct {
 	At                  time.Time
 }
 
-// Anchors keeps the heads of audit logs. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use.
+// Anchors stores the heads of audit logs. The zero value returns [ErrClosed]; methods
+// are safe for concurrent use.
 type Anchors struct {
 	s *Store
 }
@@ -27,8 +26,8 @@ type Anchors struct {
 // Anchors returns the handle for heads of audit logs.
 func (s *Store) Anchors() *Anchors { return &Anchors{s} }
 
-// Put keeps the head of a run, unless a later one is kept. The oldest runs of
-// the gateway above 1000 are forgotten.
+// Put stores the head of a run, unless a later one is stored. Only the latest 1000 runs
+// of a gateway are kept.
 func (a *Anchors) Put(ctx context.Context, anchor Anchor) error {
 	if a.s == nil {
 		return ErrClosed

@@ -14,21 +14,20 @@ import (
 const (
 	// approvalPrefix begins every id of an approval.
 	approvalPrefix = "apr_"
-	// maxPending is how many questions one principal may have open: each of
-	// them asks for a person's time.
+	// maxPending bounds the open questions of one principal: each takes a person's
+	// time.
 	maxPending = 64
-	// maxApprovals is how many a list returns at most.
+	// maxApprovals bounds a list.
 	maxApprovals = 1000
-	// maxDetails and maxShownArguments bound what people are shown of a call, in
-	// bytes.
+	// maxDetails and maxShownArguments bound what people are shown of a call, in bytes.
 	maxDetails        = 8 << 10
 	maxShownArguments = 16 << 10
-	// approvalAge is how long a closed approval is kept.
+	// approvalAge is how long a closed approval is stored.
 	approvalAge = 30 * 24 * time.Hour
 )
 
-// States of an approval. It begins pending; granted and denied are decisions;
-// denied, used and expired are final. A denial counts for its call until it expires.
+// States of an approval. It begins as pending; granted and denied are decisions;
+// denied, used and expired are final. A denial applies to its call until it expires.
 const (
 	ApprovalPending = "pending"
 	ApprovalGranted = "granted"
@@ -37,7 +36,7 @@ const (
 	ApprovalExpired = "expired"
 )
 
-// ApprovalKey is the call that an approval is for, and no other.
+// ApprovalKey identifies the call that an approval is for.
 type ApprovalKey struct {
 	Principal    string // as the gate encodes it; any bytes, at most 1 KiB
 	CapabilityID string
@@ -48,11 +47,11 @@ func (k ApprovalKey) check() error {
 	return errors.Join(checkPrincipal(k.Principal), checkName("capability id", k.CapabilityID), checkName("hash of the arguments", k.ArgsHash))
 }
 
-// ApprovalText is what people are shown of a call that they are asked about.
+// ApprovalText is what people are shown of a call.
 type ApprovalText struct {
-	Details string // at most 8 KiB; the caller's own encoding
-	// Arguments are at most 16 KiB, and are forgotten when the approval is
-	// denied, used or expired.
+	Details string // at most 8 KiB, encoded by the caller
+	// Arguments are at most 16 KiB. They are deleted when the approval is denied, used
+	// or expired.
 	Arguments string
 }
 
@@ -60,7 +59,7 @@ func (t ApprovalText) check() error {
 	return errors.Join(checkText("details", t.Details, maxDetails), checkText("arguments", t.Arguments, maxShownArguments))
 }
 
-// ApprovalRecord is a question about a call, and what became of it.
+// ApprovalRecord is an approval question about a call, with its outcome.
 type ApprovalRecord struct {
 	ID string // "apr_" and 26 characters of lower-case base32
 	ApprovalKey
@@ -70,17 +69,17 @@ type ApprovalRecord struct {
 	ExpiresAt time.Time // of the question while it is pending, then of the grant or the denial
 	DecidedBy string
 	Reason    string
-	DecidedAt time.Time // zero until then
+	DecidedAt time.Time // zero while pending
 }
 
-// Approvals keeps questions to people and their answers. A decision counts for
-// one call with the same arguments, once, in all processes that share the
-// store. Who may decide is not its business. Every change raises the
-// generation of [TopicApprovals]. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use, also by several processes.
+// Approvals stores approval questions and their answers. A grant is for one call with
+// the same arguments, once, in all processes that share the store. The caller decides
+// who may answer. Every change raises the generation of [TopicApprovals]. The zero
+// value returns [ErrClosed]; methods are safe for concurrent use, also by several
+// processes.
 //
-// Times are those of the process that asks: where several share a store,
-// their clocks must agree to much less than an approval is valid.
+// Times are those of the calling process. Where several share a store, their clocks may
+// differ by much less than an approval is valid.
 type Approvals struct {
 	s *Store
 }
@@ -88,9 +87,9 @@ type Approvals struct {
 // Approvals returns the handle for approvals.
 func (s *Store) Approvals() *Approvals { return &Approvals{s} }
 
-// Ask returns the pending question, the unused grant or the denial in force for a
-// call. If it has none, Ask makes a pending one that expires at the given time; asked
-// tells which. It returns [ErrTooMany] when the principal has 64 pending ones.
+// Ask returns the pending question, the unused grant or the denial in force for a call.
+// Without any it creates a pending question that expires at the given time; asked
+// reports that. It returns [ErrTooMany] when the principal has 64 pending ones.
 func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, about ApprovalText, expires time.Time) (r ApprovalRecord, asked bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
@@ -108,7 +107,7 @@ func (a *Approvals) Ask(ctx context.Context, k ApprovalKey, about ApprovalText, 
 			return false, err
 		}
 		var found bool
-		r, found, err = standingApproval(ctx, tx, k, now)
+		r, found, err = approvalInForce(ctx, tx, k, now)
 		if asked = err == nil && !found; !asked {
 			return expired > 0, err
 		}
@@ -142,8 +141,8 @@ func insertApproval(ctx context.Context, tx *Tx, r ApprovalRecord) error {
 	return nil
 }
 
-// Find returns what [Approvals.Ask] would without asking: the pending question, the
-// unused grant or the denial in force for a call; ok is false when it has none.
+// Find returns what [Approvals.Ask] would, without asking; ok is false when there is
+// nothing.
 func (a *Approvals) Find(ctx context.Context, k ApprovalKey) (r ApprovalRecord, ok bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
@@ -153,7 +152,7 @@ func (a *Approvals) Find(ctx context.Context, k ApprovalKey) (r ApprovalRecord, 
 	}
 	err = a.s.View(ctx, func(ctx context.Context, tx *Tx) error {
 		now := time.Now()
-		r, ok, err = standingApproval(ctx, tx, k, now)
+		r, ok, err = approvalInForce(ctx, tx, k, now)
 		if r = r.at(now); r.State == ApprovalExpired {
 			r, ok = ApprovalRecord{}, false
 		}
@@ -162,12 +161,11 @@ func (a *Approvals) Find(ctx context.Context, k ApprovalKey) (r ApprovalRecord, 
 	return r, ok, err
 }
 
-// Decide grants or denies the pending question of id, and returns it as it is
-// afterwards. A grant can be used until the given time, and a denial counts until
-// then for every call that it is about; one whose time is over is closed and
-// counts for none. ok is false, and nothing changed, when there is no question of that
-// id or when it was already decided or has expired; then r is what there is,
-// or zero. Of several who decide at once one does.
+// Decide grants or denies the pending question with this id, and returns it afterwards.
+// A grant can be used until the given time, and a denial applies to every equal call
+// until then. An expired one is closed instead. ok is false, and nothing has changed,
+// when there is no such question, or it was decided or has expired; r is then the
+// stored record, or zero. If several decide at once, one succeeds.
 func (a *Approvals) Decide(ctx context.Context, id string, grant bool, until time.Time, by Change) (r ApprovalRecord, ok bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
@@ -213,9 +211,9 @@ func (a *Approvals) Decide(ctx context.Context, id string, grant bool, until tim
 	return r, ok, nil
 }
 
-// Retract takes the denial of id back: it counts for no call any more, and the next
-// one is asked about anew. ok is false, and nothing changed, when there is no denial
-// of that id in force; then r is what there is, or zero.
+// Retract cancels the denial with this id: it no longer applies, and the next call is
+// asked about again. ok is false, and nothing has changed, when there is no such denial
+// in force; r is then the stored record, or zero.
 func (a *Approvals) Retract(ctx context.Context, id string) (r ApprovalRecord, ok bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
@@ -239,9 +237,8 @@ func (a *Approvals) Retract(ctx context.Context, id string) (r ApprovalRecord, o
 	return r, ok, nil
 }
 
-// Use uses the grant for a call. ok is true for exactly one of all who try,
-// and only before the grant expires: whoever gets it may make the call, and
-// nobody else. r is the grant that was used.
+// Use uses up the grant for a call. ok is true for exactly one caller, and only before
+// the grant expires: that caller may make the call. r is the used grant.
 func (a *Approvals) Use(ctx context.Context, k ApprovalKey) (r ApprovalRecord, ok bool, err error) {
 	if a.s == nil {
 		return ApprovalRecord{}, false, ErrClosed
@@ -260,7 +257,8 @@ func (a *Approvals) Use(ctx context.Context, k ApprovalKey) (r ApprovalRecord, o
 		if r, found, err = liveApproval(ctx, tx, k); err != nil || !found || r.State != ApprovalGranted {
 			return expired > 0, err
 		}
-		// The condition decides, not what was read: it holds without the lock.
+		// The condition of the statement decides, not what was read before: it holds
+		// without the lock.
 		n, err := tx.Exec(ctx, `UPDATE approvals SET state = 'used', arguments = '', closed_at = ? WHERE id = ? AND state = 'granted'`, nanos(now), r.ID)
 		if err != nil {
 			return false, fmt.Errorf("use approval %s: %w", r.ID, err)
@@ -274,9 +272,9 @@ func (a *Approvals) Use(ctx context.Context, k ApprovalKey) (r ApprovalRecord, o
 	return r, true, nil
 }
 
-// Expire closes what has expired and forgets what was closed 30 days ago. It
-// returns how many it closed. [Store.Run] does it every hour; whoever shows
-// what is pending may do it before.
+// Expire closes expired approvals and deletes those that were closed 30 days ago. It
+// returns how many it closed. [Store.Run] calls it every hour; callers that show
+// pending approvals may call it before.
 func (a *Approvals) Expire(ctx context.Context) (closed int64, err error) {
 	if a.s == nil {
 		return 0, ErrClosed
@@ -303,9 +301,9 @@ func (a *Approvals) Get(ctx context.Context, id string) (r ApprovalRecord, ok bo
 	return r, ok, err
 }
 
-// List returns the last approvals in a state, or in all if state is empty, the
-// latest question first, at most limit and 1,000. One that has expired says so
-// whether or not it was closed.
+// List returns the latest approvals in a state, or in all if state is empty, newest
+// question first, at most limit and 1,000. Expired ones are reported as expired,
+// whether or not they were closed.
 func (a *Approvals) List(ctx context.Context, state string, limit int) (list []ApprovalRecord, err error) {
 	if a.s == nil {
 		return nil, ErrClosed
@@ -338,7 +336,7 @@ func (a *Approvals) List(ctx context.Context, state string, limit int) (list []A
 	return list, nil
 }
 
-// Pending returns how many questions wait for an answer.
+// Pending returns the number of open questions.
 func (a *Approvals) Pending(ctx context.Context) (n int, err error) {
 	if a.s == nil {
 		return 0, ErrClosed
@@ -353,7 +351,7 @@ func (a *Approvals) Pending(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// at is what r is at a time, whether or not it was closed.
+// at returns the record as it is at a time, whether or not it was closed.
 func (r ApprovalRecord) at(now time.Time) ApprovalRecord {
 	if (r.State == ApprovalPending || r.State == ApprovalGranted) && !r.ExpiresAt.After(now) {
 		r.State, r.Arguments = ApprovalExpired, ""
@@ -363,7 +361,7 @@ func (r ApprovalRecord) at(now time.Time) ApprovalRecord {
 
 const approvalColumns = `id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, details, arguments`
 
-// expireApprovals closes what has expired and returns how many it closed.
+// expireApprovals closes expired approvals and returns how many it closed.
 func expireApprovals(ctx context.Context, tx *Tx, now time.Time) (int64, error) {
 	const q = `UPDATE approvals SET state = 'expired', arguments = '', closed_at = ? WHERE state IN ('pending', 'granted') AND expires_at <= ?`
 	n, err := tx.Exec(ctx, q, nanos(now), nanos(now))
@@ -373,7 +371,7 @@ func expireApprovals(ctx context.Context, tx *Tx, now time.Time) (int64, error) 
 	return n, nil
 }
 
-// pruneApprovals closes what has expired and forgets what was closed long ago.
+// pruneApprovals closes expired approvals and deletes those that were closed long ago.
 func pruneApprovals(ctx context.Context, tx *Tx, now time.Time) (closed int64, err error) {
 	if closed, err = expireApprovals(ctx, tx, now); err != nil {
 		return 0, err
@@ -385,18 +383,18 @@ func pruneApprovals(ctx context.Context, tx *Tx, now time.Time) (closed int64, e
 	return closed, nil
 }
 
-// liveApproval returns the pending or granted approval of a call. The caller
-// has closed what has expired.
+// liveApproval returns the pending or granted approval of a call. The caller has closed
+// expired ones before.
 func liveApproval(ctx context.Context, tx *Tx, k ApprovalKey) (ApprovalRecord, bool, error) {
 	const q = `SELECT ` + approvalColumns + ` FROM approvals
 		WHERE principal = ? AND capability_id = ? AND args_hash = ? AND state IN ('pending', 'granted')`
 	return found(scanApproval(tx.QueryRow(ctx, q, foreign(k.Principal), k.CapabilityID, k.ArgsHash)))
 }
 
-// standingApproval returns what stands for a call: what is live, else the denial that
-// has not expired. Denials are as many as people say no to within 30 days, which
-// needs no index of its own.
-func standingApproval(ctx context.Context, tx *Tx, k ApprovalKey, now time.Time) (ApprovalRecord, bool, error) {
+// approvalInForce returns what applies to a call: the live approval, else the denial
+// that has not expired. Denials are few, because people make them and they expire
+// within 30 days; they need no index.
+func approvalInForce(ctx context.Context, tx *Tx, k ApprovalKey, now time.Time) (ApprovalRecord, bool, error) {
 	r, ok, err := liveApproval(ctx, tx, k)
 	if ok || err != nil {
 		return r, ok, err
@@ -411,7 +409,7 @@ func getApproval(ctx context.Context, tx *Tx, id string) (ApprovalRecord, bool, 
 	return r.at(time.Now()), ok, err
 }
 
-// found tells apart that there is no row and that it cannot be read.
+// found distinguishes a missing row from an error.
 func found[T any](r T, err error) (T, bool, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, false, nil

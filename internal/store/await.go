@@ -9,40 +9,39 @@ import (
 	"time"
 )
 
-// ErrAway is returned for everything asked of a store that was opened with
-// [Options.Await] and whose server has not been reached yet.
-var ErrAway = errors.New("the store has not been reached since the start")
+// ErrUnreached is returned while a store that was opened with [Options.Await] has not
+// been able to connect to its server.
+var ErrUnreached = errors.New("the store has not been reached since the start")
 
 const (
-	// A server that is away is tried again after a pause that doubles from the
-	// first to the last of these.
-	reachAgainMin = 100 * time.Millisecond
-	reachAgainMax = 2 * time.Second
+	// The pause between attempts to connect doubles from the first to the last of
+	// these.
+	reconnectMin = 100 * time.Millisecond
+	reconnectMax = 2 * time.Second
 )
 
-// absence is why a store has not been reached yet. The zero value is of one that
-// has.
-type absence struct{ reason atomic.Pointer[error] }
+// connectError is why a store has not connected yet. The zero value means that it has.
+type connectError struct{ reason atomic.Pointer[error] }
 
-// err is what is answered while the store has not been reached; nil once it has.
-func (a *absence) err() error {
+// err returns the error while the store has not connected, then nil.
+func (a *connectError) err() error {
 	reason := a.reason.Load()
 	if reason == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrAway, *reason)
+	return fmt.Errorf("%w: %w", ErrUnreached, *reason)
 }
 
-// reach opens a store that was not there at its start, however often that takes,
-// and reports false when ctx ended, or the store was closed, before.
-func (s *Store) reach(ctx context.Context) bool {
+// connectLater connects a store whose server was unreachable at the start. It retries
+// until ctx ends or the store is closed, and then returns false.
+func (s *Store) connectLater(ctx context.Context) bool {
 	told := ""
-	for pause := reachAgainMin; ; pause = min(2*pause, reachAgainMax) {
+	for pause := reconnectMin; ; pause = min(2*pause, reconnectMax) {
 		last := s.absent.reason.Load()
 		if last == nil {
 			return true
 		}
-		// The same in other words, such as with another address, is said once.
+		// Log the same error only once, even when its address differs.
 		if text := (*last).Error(); text != told {
 			told = text
 			s.log.Error("the store cannot be reached; what needs it is refused until it can", slog.Any("error", *last))

@@ -65,7 +65,7 @@ func TestStoreThatIsAwaited(t *testing.T) {
 		},
 		"a check": func() error { return s.Check(ctx) },
 	} {
-		if err := do(); !errors.Is(err, store.ErrAway) || !strings.Contains(err.Error(), "cannot connect") {
+		if err := do(); !errors.Is(err, store.ErrUnreached) || !strings.Contains(err.Error(), "cannot connect") {
 			t.Errorf("%s without a server: %v", what, err)
 		}
 	}

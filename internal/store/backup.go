@@ -9,11 +9,10 @@ import (
 	"path/filepath"
 )
 
-// Backup copies the store to a new file, readable by its owner only, as it is at
-// one instant. It works beside the process that writes the store. The copy
-// appears at once and whole, or not at all; a file that is there is refused. A
-// PostgreSQL database is copied by its own tools, and a store in memory not at
-// all: both are errors.
+// Backup copies the store to a new file, readable only by its owner, as of one instant.
+// It works while another process writes the store. The copy appears complete or not at
+// all; existing files are never overwritten. PostgreSQL databases and stores in memory
+// cannot be copied: both are errors.
 func (s *Store) Backup(ctx context.Context, to string) (err error) {
 	switch {
 	case s.read == nil:
@@ -29,7 +28,7 @@ func (s *Store) Backup(ctx context.Context, to string) (err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("back up store %s: %s is there already; name a file that is not", s.path, to)
 	}
-	// A folder of its own, so that nobody else reads the copy while it is made.
+	// A folder of its own keeps the unfinished copy private.
 	dir, err := os.MkdirTemp(filepath.Dir(to), ".backup-")
 	if err != nil {
 		return fmt.Errorf("back up store %s: %w", s.path, err)
@@ -45,8 +44,8 @@ func (s *Store) Backup(ctx context.Context, to string) (err error) {
 	return nil
 }
 
-// vacuumInto writes a copy through a connection of its own: those for reading
-// refuse whatever writes.
+// vacuumInto writes a copy through a connection of its own, because the reading
+// connections refuse to write.
 func (s *Store) vacuumInto(ctx context.Context, made string) error {
 	params := commonParams()
 	params.Set("mode", "ro")
@@ -58,8 +57,7 @@ func (s *Store) vacuumInto(ctx context.Context, made string) error {
 	return errors.Join(err, db.Close())
 }
 
-// publish makes a finished file durable and gives it its name, unless that is
-// taken by now.
+// publish syncs a finished file and gives it its name, unless that is taken.
 func publish(made, to string) error {
 	f, err := os.OpenFile(made, os.O_RDWR, 0)
 	if err != nil {
@@ -70,7 +68,7 @@ func publish(made, to string) error {
 	}
 	err = os.Link(made, to)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return os.Rename(made, to) // a file system without links
+		return os.Rename(made, to) // a file system without hard links
 	}
 	return err
 }

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// Budgets keeps what was used of budgets. It adds and reads, and leaves to its
-// user what is allowed; only where several processes share the database does it
-// decide by itself, in one statement ([Budgets.Apply]). The zero value refuses
-// everything with [ErrClosed]; methods are safe for concurrent use.
+// Budgets stores the usage of budgets. Its caller decides what is allowed, except where
+// several processes share the database: there one statement decides ([Budgets.Apply]).
+// The zero value returns [ErrClosed]; methods are safe for concurrent use.
 type Budgets struct {
 	s *Store
 }
@@ -21,27 +20,27 @@ type Budgets struct {
 // Budgets returns the handle for budgets.
 func (s *Store) Budgets() *Budgets { return &Budgets{s} }
 
-// Shared tells that several processes may use the database, so that it must
-// decide by itself.
+// Shared reports whether several processes may use the database, so that the database
+// must decide.
 func (b *Budgets) Shared() bool { return b.s != nil && b.s.direct != nil }
 
-// Durable tells that what was written survives a loss of power.
+// Durable reports whether committed writes survive a loss of power.
 func (b *Budgets) Durable() bool { return b.s != nil && b.s.durable }
 
-// BudgetCounter names what is counted together. Owner is kept byte for byte.
+// BudgetCounter identifies a counter. Owner is stored byte for byte.
 type BudgetCounter struct {
 	Budget, Measure, Owner string
 }
 
-// BudgetWindow is what was used of a counter in one window. Times are
-// milliseconds since 1970, UTC.
+// BudgetWindow is the usage of a counter in one window. Times are milliseconds since
+// 1970, UTC.
 type BudgetWindow struct {
 	BudgetCounter
 	Start, End int64
 	Used       int64
 }
 
-// BudgetBill is what was taken for one round of one call.
+// BudgetBill is the charge for one round of one call.
 type BudgetBill struct {
 	Call    string
 	Round   int
@@ -50,13 +49,13 @@ type BudgetBill struct {
 	Settled bool
 }
 
-// BudgetTx is the state of all budgets inside one [Budgets.Do]; see [Tx].
+// BudgetTx accesses all budgets inside one [Budgets.Do]; see [Tx].
 type BudgetTx struct {
 	ctx context.Context
 	tx  *Tx
 }
 
-// Do runs fn as [Store.Do] does, in a store that is not [Budgets.Shared].
+// Do runs fn like [Store.Do], in a store that is not [Budgets.Shared].
 func (b *Budgets) Do(ctx context.Context, fn func(tx *BudgetTx) error) error {
 	if b.s == nil {
 		return ErrClosed
@@ -64,7 +63,7 @@ func (b *Budgets) Do(ctx context.Context, fn func(tx *BudgetTx) error) error {
 	return b.s.Do(ctx, func(ctx context.Context, tx *Tx) error { return fn(&BudgetTx{unwatched(ctx), tx}) })
 }
 
-// What is written with every charge.
+// Statements of every charge.
 const (
 	sqlBudgetWindows = `SELECT starts, ends, used FROM budget_window WHERE budget = ? AND measure = ? AND owner = ? AND ends > ?`
 	sqlSetBudget     = `INSERT INTO budget_window (budget, measure, owner, starts, ends, used) VALUES (?, ?, ?, ?, ?, ?)
@@ -73,10 +72,10 @@ const (
 	sqlSettleBill = `UPDATE budget_bill SET settled = 1 WHERE call = ? AND round = ?`
 )
 
-// billRows are how many bills one statement adds, the largest that fits first.
+// billRows are the numbers of bills that one statement can add, largest first.
 var billRows = [...]int{16, 4, 1}
 
-// sqlAddBills are the statements that add so many bills.
+// sqlAddBills are the statements for billRows.
 var sqlAddBills = func() (texts [len(billRows)]string) {
 	for i, n := range billRows {
 		const row = "(?, ?, ?, ?, 0)"
@@ -105,7 +104,7 @@ func (t *BudgetTx) Windows(c BudgetCounter, after int64) (list []BudgetWindow, e
 	return list, rows.Err()
 }
 
-// Set keeps what was used in a window.
+// Set stores the usage of a window.
 func (t *BudgetTx) Set(w *BudgetWindow) error {
 	if _, err := t.tx.prepared(t.ctx, sqlSetBudget).ExecContext(t.ctx, w.Budget, w.Measure, w.Owner, w.Start, w.End, w.Used); err != nil {
 		return fmt.Errorf("write the budget %s: %w", w.Budget, err)
@@ -113,7 +112,7 @@ func (t *BudgetTx) Set(w *BudgetWindow) error {
 	return nil
 }
 
-// Bill returns a bill; nil when there is none.
+// Bill returns a bill, nil when there is none.
 func (t *BudgetTx) Bill(call string, round int) (*BudgetBill, error) {
 	b := BudgetBill{Call: call, Round: round}
 	var taken string
@@ -133,8 +132,8 @@ func (t *BudgetTx) Bill(call string, round int) (*BudgetBill, error) {
 	return &b, nil
 }
 
-// AddBills keeps new bills. Where there is one for the round of a call already, it
-// keeps that. It returns how many were added.
+// AddBills adds new bills. An existing bill for the same round is kept. It returns how
+// many were added.
 func (t *BudgetTx) AddBills(list ...BudgetBill) (added int, err error) {
 	for i, n := range billRows {
 		for ; len(list) >= n; list = list[n:] {
@@ -162,7 +161,7 @@ func (t *BudgetTx) addBills(text string, list []BudgetBill) (added int, err erro
 	return int(n), err
 }
 
-// amounts are numbers as a bill has them: with a comma in between.
+// amounts joins numbers with commas, as bills store them.
 func amounts(list []int64) string {
 	text := make([]byte, 0, 16)
 	for i, n := range list {
@@ -174,7 +173,7 @@ func amounts(list []int64) string {
 	return string(text)
 }
 
-// SettleBill notes that a bill is settled.
+// SettleBill marks a bill as settled.
 func (t *BudgetTx) SettleBill(call string, round int) error {
 	if _, err := t.tx.prepared(t.ctx, sqlSettleBill).ExecContext(t.ctx, call, round); err != nil {
 		return fmt.Errorf("settle the charge of %s: %w", call, err)
@@ -182,14 +181,14 @@ func (t *BudgetTx) SettleBill(call string, round int) error {
 	return nil
 }
 
-// BudgetTotal is what counts of one counter.
+// BudgetTotal is the current usage of one counter.
 type BudgetTotal struct {
 	BudgetCounter
-	Used, Start, End int64 // the first beginning and the first end
+	Used, Start, End int64 // the first start and the first end
 }
 
-// Totals returns the counters of which something counts at a time, in order, at
-// most limit of them. Empty names are any.
+// Totals returns the counters with usage at a time, sorted, at most limit of them.
+// Empty names match all.
 func (b *Budgets) Totals(ctx context.Context, at int64, budget, owner string, limit int) (list []BudgetTotal, err error) {
 	if b.s == nil {
 		return nil, ErrClosed
@@ -225,17 +224,16 @@ func (b *Budgets) Totals(ctx context.Context, at int64, budget, owner string, li
 }
 
 const (
-	// maxApply is how often one application is tried.
+	// maxApply is how often one request is tried.
 	maxApply = 3
-	// applyTime bounds all of that: calls wait for it.
+	// applyTime bounds all tries together, because calls wait for it.
 	applyTime = 5 * time.Second
 )
 
-// Apply charges and settles bills in one statement, which commits by itself, in a
-// store that is [Budgets.Shared]. The request and the answer are those of the
-// function toolgate_budget of the schema. Because a bill is charged and settled
-// once, a request whose connection was lost is made again. After 5 s without an
-// answer it fails.
+// Apply charges and settles bills in one statement, which commits by itself, in a store
+// that is [Budgets.Shared]. The request and the answer are those of the schema's
+// function toolgate_budget. A bill is charged and settled only once, so a request whose
+// connection was lost is repeated. After 5 s without an answer it fails.
 func (b *Budgets) Apply(ctx context.Context, request []byte) (answer []byte, err error) {
 	switch {
 	case b.s == nil || b.s.read == nil:
@@ -256,18 +254,18 @@ func (b *Budgets) Apply(ctx context.Context, request []byte) (answer []byte, err
 	}
 }
 
-// pruneChunk is how many rows are removed in one write.
+// pruneChunk is how many rows one write removes.
 const pruneChunk = 2000
 
-// PruneWindows removes windows of a measure that ended before a time, at most
-// some thousands, and returns how many. The measure ends in a suffix.
+// PruneWindows removes windows that ended before a time and whose measure has a suffix,
+// at most some thousands, and returns how many.
 func (b *Budgets) PruneWindows(ctx context.Context, suffix string, ended int64) (n int64, err error) {
 	const q = `DELETE FROM budget_window WHERE (budget, measure, owner, starts, ends) IN
 		(SELECT budget, measure, owner, starts, ends FROM budget_window WHERE measure LIKE ? AND ends < ? LIMIT ?)`
 	return b.prune(ctx, q, "%/"+suffix, ended, pruneChunk)
 }
 
-// PruneBills removes bills that nobody asks for any more, likewise.
+// PruneBills removes expired bills in the same way.
 func (b *Budgets) PruneBills(ctx context.Context, expired int64) (n int64, err error) {
 	const q = `DELETE FROM budget_bill WHERE (call, round) IN (SELECT call, round FROM budget_bill WHERE expires < ? LIMIT ?)`
 	return b.prune(ctx, q, expired, pruneChunk)

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// capabilityPrefix begins every capability id.
+	// capabilityPrefix is the prefix of every capability id.
 	capabilityPrefix = "cap_"
 	// maxCapabilityKey bounds the three parts of a key together, in bytes.
 	maxCapabilityKey = 64 << 10
 )
 
-// CapabilityKey is what a capability id is issued for: one thing that one
-// server offers, under the server's own name for it.
+// CapabilityKey identifies what a capability id is issued for: one item of one server,
+// under the server's own name.
 type CapabilityKey struct {
 	Server   string // key of the server in the configuration
 	Kind     string // tool, prompt, resource or template
 	Original string // the upstream's name or URI, byte for byte
 }
 
-// Capabilities issues capability ids. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use.
+// Capabilities issues capability ids. The zero value returns [ErrClosed]; methods are
+// safe for concurrent use.
 type Capabilities struct {
 	s *Store
 }
@@ -36,13 +36,11 @@ type Capabilities struct {
 // Capabilities returns the handle for capability ids.
 func (s *Store) Capabilities() *Capabilities { return &Capabilities{s} }
 
-// IDs returns the ids of keys, in their order: "cap_" and 26 characters of
-// lower-case base32 (130 random bits). A key without an id is issued one,
-// which it keeps for ever; all that are new in one call are committed in one
-// transaction before IDs returns. Every caller gets the same id for the same
-// key. A key with an empty part, with a server or kind above 512 bytes or that
-// is not text, or above 64 KiB altogether, is an error, and then no id is
-// issued.
+// IDs returns the ids of keys, in their order: "cap_" and 26 characters of lower-case
+// base32 (130 random bits). A new key gets an id for ever; all new ids of one call are
+// committed in one transaction before IDs returns. Every caller gets the same id for
+// the same key. IDs returns an error, and issues no id, when a key has an empty part, a
+// server or kind that is above 512 bytes or not text, or more than 64 KiB in total.
 func (c *Capabilities) IDs(ctx context.Context, keys []CapabilityKey) ([]string, error) {
 	if c.s == nil {
 		return nil, ErrClosed
@@ -73,7 +71,7 @@ func (c *Capabilities) IDs(ctx context.Context, keys []CapabilityKey) ([]string,
 	return ids, nil
 }
 
-// Key returns what id was issued for; ok is false when it never was.
+// Key returns the key of an id; ok is false when the id was never issued.
 func (c *Capabilities) Key(ctx context.Context, id string) (key CapabilityKey, ok bool, err error) {
 	if c.s == nil {
 		return CapabilityKey{}, false, ErrClosed
@@ -90,11 +88,9 @@ func (c *Capabilities) Key(ctx context.Context, id string) (key CapabilityKey, o
 	return key, ok, err
 }
 
-// Rename gives a server another key: the ids of all that was issued for the old
-// one, and the records of it, are those of the new one from then on, and with
-// them all that is kept by id. moved is false, and nothing is changed, where
-// nothing was issued for the old key, or something for the new one already:
-// taken tells the two apart.
+// Rename moves the ids, and the records of what they were issued for, from one server
+// key to another. moved is false, and nothing has changed, when the old key has no ids
+// or the new one has some already; taken reports the latter.
 func (c *Capabilities) Rename(ctx context.Context, from, to string) (moved, taken bool, err error) {
 	if c.s == nil {
 		return false, false, ErrClosed
@@ -137,7 +133,7 @@ func (k CapabilityKey) check() error {
 	return nil
 }
 
-// findIDs fills ids where keys have one and returns how many have none.
+// findIDs fills in the ids of keys that have one and returns how many have none.
 func findIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) (missing int, err error) {
 	known := make(map[CapabilityKey]string, len(keys))
 	for some := range slices.Chunk(keys, rowsPerStatement) {
@@ -153,7 +149,7 @@ func findIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) (m
 	return missing, nil
 }
 
-// findSome adds the ids that keys have to known.
+// findSome adds the ids of keys to known.
 func findSome(ctx context.Context, tx *Tx, keys []CapabilityKey, known map[CapabilityKey]string) error {
 	const one = `(server = ? AND kind = ? AND original = ?)`
 	args := make([]any, 0, 3*len(keys))
@@ -176,8 +172,8 @@ func findSome(ctx context.Context, tx *Tx, keys []CapabilityKey, known map[Capab
 	return rows.Err()
 }
 
-// issueIDs gives an id to every key that has none, and fills ids. A key that
-// got one in the meantime keeps that.
+// issueIDs issues ids to keys without one, and fills ids. A key that got one meanwhile
+// keeps it.
 func issueIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) error {
 	if missing, err := findIDs(ctx, tx, keys, ids); err != nil || missing == 0 {
 		return err
@@ -188,8 +184,8 @@ func issueIDs(ctx context.Context, tx *Tx, keys []CapabilityKey, ids []string) e
 			without = append(without, k)
 		}
 	}
-	// Each once, and in the same order everywhere: two processes that issue
-	// ids for the same keys then wait for each other one way only.
+	// Without duplicates and in the same order everywhere, so that two processes that
+	// issue ids for the same keys cannot deadlock.
 	slices.SortFunc(without, compareKeys)
 	without = slices.Compact(without)
 	now := time.Now().UnixNano()

@@ -9,27 +9,26 @@ import (
 )
 
 const (
-	// catalogAge is how old a catalog may be and still be served.
+	// catalogAge is how old a catalog may be when it is served.
 	catalogAge = 30 * 24 * time.Hour
 	// maxCatalog bounds the body of one catalog, in bytes.
 	maxCatalog = 64 << 20
 )
 
-// CatalogRecord is the last good catalog of a server, as one credential sees
-// it, under one specification of that server.
+// CatalogRecord is the last good catalog of a server, for one credential and one
+// specification of the server.
 type CatalogRecord struct {
 	Server     string    // key of the server in the configuration
-	Credential string    // stands for the credential; never the credential itself
+	Credential string    // identifies the credential; never the credential itself
 	Spec       string    // hash of the server's specification
-	Body       []byte    // the catalog, opaque here; at most 64 MiB
-	MAC        []byte    // authentication code over the other fields; not judged here
+	Body       []byte    // opaque; at most 64 MiB
+	MAC        []byte    // authentication code over the other fields, not verified here
 	SavedAt    time.Time // to the nanosecond; read back in UTC
 }
 
-// Catalogs keeps last good catalogs. It returns what was saved, byte for byte,
-// and says nothing about whether it is genuine: whoever loads a record checks
-// its MAC, which must cover all other fields. The zero value refuses
-// everything with [ErrClosed]; methods are safe for concurrent use.
+// Catalogs stores last good catalogs. It returns them byte for byte and does not verify
+// them: callers must check the MAC, which covers all other fields. The zero value
+// returns [ErrClosed]; methods are safe for concurrent use.
 type Catalogs struct {
 	s *Store
 }
@@ -37,10 +36,9 @@ type Catalogs struct {
 // Catalogs returns the handle for last good catalogs.
 func (s *Store) Catalogs() *Catalogs { return &Catalogs{s} }
 
-// Save keeps r in place of an earlier record of the same server, credential
-// and specification. It returns when r is committed. It returns [ErrTooLarge]
-// for a body above 64 MiB and an error for a record without server,
-// specification or time.
+// Save replaces the record of the same server, credential and specification. It returns
+// when r is committed. It returns [ErrTooLarge] for a body above 64 MiB, and an error
+// for a record without server, specification or time.
 func (c *Catalogs) Save(ctx context.Context, r CatalogRecord) error {
 	switch {
 	case c.s == nil:
@@ -61,8 +59,8 @@ func (c *Catalogs) Save(ctx context.Context, r CatalogRecord) error {
 	})
 }
 
-// Load returns the record of server, credential and spec. ok is false when
-// there is none, or only one that is older than 30 days.
+// Load returns the record of server, credential and spec. ok is false when there is
+// none that is younger than 30 days.
 func (c *Catalogs) Load(ctx context.Context, server, credential, spec string) (r CatalogRecord, ok bool, err error) {
 	if c.s == nil {
 		return CatalogRecord{}, false, ErrClosed
@@ -86,8 +84,7 @@ func (c *Catalogs) Load(ctx context.Context, server, credential, spec string) (r
 	return r, true, nil
 }
 
-// Delete removes every record of server, of all credentials and
-// specifications. Deleting what is not there is no error.
+// Delete removes every record of server. Deleting nothing is no error.
 func (c *Catalogs) Delete(ctx context.Context, server string) error {
 	if c.s == nil {
 		return ErrClosed
@@ -100,8 +97,7 @@ func (c *Catalogs) Delete(ctx context.Context, server string) error {
 	})
 }
 
-// Prune removes records older than 30 days and returns how many those were.
-// [Store.Run] does it by itself.
+// Prune removes records older than 30 days and returns how many. [Store.Run] calls it.
 func (c *Catalogs) Prune(ctx context.Context) (removed int64, err error) {
 	if c.s == nil {
 		return 0, ErrClosed

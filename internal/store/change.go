@@ -10,20 +10,19 @@ import (
 )
 
 const (
-	// maxName bounds a name, in bytes: a server, tenant, persona or actor.
-	// PostgreSQL's indexes take no more than about 2,700 bytes of all their
-	// columns.
+	// maxName bounds names (servers, tenants, personas and actors), in bytes.
+	// PostgreSQL's indexes hold no more than about 2,700 bytes of all their columns.
 	maxName = 512
 	// maxPrincipal bounds an encoded principal, in bytes.
 	maxPrincipal = 1 << 10
-	// maxReason bounds what a person gives as a reason, in bytes.
+	// maxReason bounds the reason for a change, in bytes.
 	maxReason = 4 << 10
-	// rowsPerStatement is how many rows one statement reads or writes, so
-	// that a thousand tools are not a thousand round trips.
+	// rowsPerStatement is how many rows one statement reads or writes, to save round
+	// trips.
 	rowsPerStatement = 64
 )
 
-// errNotText refuses what PostgreSQL's TEXT would, on every database.
+// errNotText refuses on every database what PostgreSQL's TEXT would refuse.
 var errNotText = errors.New("it must be UTF-8 without NUL")
 
 // Change says who changes something and why.
@@ -39,7 +38,7 @@ func (c Change) check() error {
 	return checkText("reason", c.Reason, maxReason)
 }
 
-// checkName refuses what cannot be the name of something.
+// checkName refuses invalid names.
 func checkName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("the %s is empty", what)
@@ -47,7 +46,7 @@ func checkName(what, name string) error {
 	return checkText(what, name, maxName)
 }
 
-// checkText refuses text that is too long, or that not every database keeps.
+// checkText refuses text that is too long or that some database cannot store.
 func checkText(what, text string, limit int) error {
 	if len(text) > limit {
 		return fmt.Errorf("%s of %d bytes: %w", what, len(text), ErrTooLarge)
@@ -58,8 +57,7 @@ func checkText(what, text string, limit int) error {
 	return nil
 }
 
-// checkPrincipal refuses what cannot be an encoded principal. Its bytes are
-// not judged.
+// checkPrincipal refuses invalid principals. Their bytes are not interpreted.
 func checkPrincipal(principal string) error {
 	switch {
 	case principal == "":
@@ -74,7 +72,7 @@ func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
-// readable makes text for people of what may be anything.
+// readable turns arbitrary bytes into text.
 func readable(s string) string {
 	if isText(s) {
 		return s
@@ -82,9 +80,9 @@ func readable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// change commits fn while nobody else changes topic, in any process, and
-// raises the generation of topic when fn reports that it changed something.
-// fn may be called more than once; what it sets must be set by every call.
+// change commits fn while it holds the lock of topic against all processes. It raises
+// the generation of topic when fn reports a change. fn may be called more than once,
+// and must set its results each time.
 func (s *Store) change(ctx context.Context, topic string, fn func(ctx context.Context, tx *Tx) (changed bool, err error)) error {
 	return s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 		if err := tx.Lock(ctx, topic); err != nil {
@@ -98,12 +96,12 @@ func (s *Store) change(ctx context.Context, topic string, fn func(ctx context.Co
 	})
 }
 
-// repeated returns n times part, with between in between.
+// repeated returns part n times, joined by between.
 func repeated(part, between string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(part+between, n), between)
 }
 
-// nanos is how times are kept: 0 stands for the zero time.
+// nanos returns the stored form of a time; 0 stands for the zero time.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -111,7 +109,7 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// instant is what nanos kept.
+// instant is the inverse of nanos.
 func instant(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}

@@ -15,28 +15,28 @@ import (
 const (
 	// maxCredential bounds a sealed body, in bytes.
 	maxCredential = 256 << 10
-	// maxURL bounds an issuer, a resource, a redirect and the scopes of one
-	// credential, in bytes.
+	// maxURL bounds an issuer, a resource, a redirect and the scopes of one credential,
+	// in bytes.
 	maxURL = 32 << 10
-	// maxIndexed bounds a URL that is in an index.
+	// maxIndexed bounds an indexed URL.
 	maxIndexed = 1 << 10
-	// maxLogins is how many journeys may be under way at once, in all.
+	// maxLogins bounds the pending logins.
 	maxLogins = 10_000
-	// maxForms is how many forms that were sent are kept, in all and of one person.
+	// maxForms bounds the used forms that are remembered, in total and of one person.
 	maxForms     = 10_000
 	maxFormsEach = 100
 )
 
-// CredentialKey is whose a credential is, and what it is good for.
+// CredentialKey identifies a credential by its owner and its use.
 type CredentialKey struct {
 	Server    string // key of the server in the configuration
-	Principal string // as the gate encodes it; empty for the one that all share
+	Principal string // as the gate encodes it; empty for a shared credential
 	Issuer    string // of the authorization server; empty where there is none
 	Resource  string
-	Scopes    string // asked for, in one order
+	Scopes    string // requested scopes, in canonical order
 }
 
-// id is the key of a row: the parts are too long for an index.
+// id is the key of the row, because the parts are too long for an index.
 func (k *CredentialKey) id() string {
 	h := sha256.New()
 	for _, part := range [...]string{k.Server, k.Principal, k.Issuer, k.Resource, k.Scopes} {
@@ -58,14 +58,14 @@ func (k *CredentialKey) check() error {
 // CredentialRecord is one credential.
 type CredentialRecord struct {
 	CredentialKey
-	Body    []byte // sealed by whoever saved it; at most 256 KiB; nil in lists
-	Version int64  // set by the store: one more with every renewal
+	Body    []byte // sealed by the caller; at most 256 KiB; nil in lists
+	Version int64  // set by the store; rises with every renewal
 	SavedAt time.Time
 }
 
-// Credentials keeps what the gateway shows servers. Every change raises the
-// generation of [TopicCredentials]. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use, also by several processes.
+// Credentials stores the gateway's credentials for servers. Every change raises the
+// generation of [TopicCredentials]. The zero value returns [ErrClosed]; methods are
+// safe for concurrent use, also by several processes.
 type Credentials struct {
 	s *Store
 }
@@ -84,8 +84,8 @@ func scanCredential(row interface{ Scan(...any) error }) (CredentialRecord, erro
 	return r, err
 }
 
-// Find returns the credential of a principal, or with an empty one the one that
-// all share, for a server. ok is false when there is none.
+// Find returns the credential of a principal for a server, or the shared one if
+// principal is empty. ok is false when there is none.
 func (c *Credentials) Find(ctx context.Context, server, principal string) (r CredentialRecord, ok bool, err error) {
 	if c.s == nil {
 		return r, false, ErrClosed
@@ -104,8 +104,8 @@ func (c *Credentials) Find(ctx context.Context, server, principal string) (r Cre
 	return r, true, nil
 }
 
-// Put keeps a credential in place of every other of the same server and principal,
-// and returns its version.
+// Put replaces all credentials of the same server and principal, and returns the new
+// version.
 func (c *Credentials) Put(ctx context.Context, r CredentialRecord) (version int64, err error) {
 	if c.s == nil {
 		return 0, ErrClosed
@@ -130,9 +130,8 @@ func (c *Credentials) Put(ctx context.Context, r CredentialRecord) (version int6
 	return version, wrapped("save a credential for "+r.Server, err)
 }
 
-// Lease gives the right to renew a credential of a version to one holder, until a
-// time or until it is renewed. ok is false where somebody else has it, or where
-// the version is another.
+// Lease gives one holder the right to renew a version of a credential, until a time or
+// the renewal. ok is false where another holder has it, or the version is another.
 func (c *Credentials) Lease(ctx context.Context, k CredentialKey, version int64, holder string, until time.Time) (ok bool, err error) {
 	if c.s == nil {
 		return false, ErrClosed
@@ -146,7 +145,7 @@ func (c *Credentials) Lease(ctx context.Context, k CredentialKey, version int64,
 	return ok && err == nil, wrapped("lease a credential for "+k.Server, err)
 }
 
-// Release gives a lease back without a renewal.
+// Release gives up a lease without a renewal.
 func (c *Credentials) Release(ctx context.Context, k CredentialKey, holder string) error {
 	if c.s == nil {
 		return ErrClosed
@@ -157,8 +156,8 @@ func (c *Credentials) Release(ctx context.Context, k CredentialKey, holder strin
 	})
 }
 
-// Renew replaces the body of a credential that still has a version, and returns
-// the new version. ok is false where it has another one, or is gone.
+// Renew replaces the body of a credential that still has this version, and returns the
+// new version. ok is false when the version is another or the credential is gone.
 func (c *Credentials) Renew(ctx context.Context, k CredentialKey, version int64, body []byte) (next int64, ok bool, err error) {
 	if c.s == nil {
 		return 0, false, ErrClosed
@@ -175,8 +174,8 @@ func (c *Credentials) Renew(ctx context.Context, k CredentialKey, version int64,
 	return version + 1, ok && err == nil, wrapped("renew a credential for "+k.Server, err)
 }
 
-// Delete removes the credentials of a principal, or with an empty one the one
-// that all share, for a server, and tells whether there was any.
+// Delete removes the credentials of a principal for a server, or the shared one if
+// principal is empty, and reports whether there were any.
 func (c *Credentials) Delete(ctx context.Context, server, principal string) (ok bool, err error) {
 	if c.s == nil {
 		return false, ErrClosed
@@ -189,8 +188,7 @@ func (c *Credentials) Delete(ctx context.Context, server, principal string) (ok 
 	return ok && err == nil, wrapped("remove a credential for "+server, err)
 }
 
-// List returns who has a credential for which server, sorted by both, without
-// the credentials themselves.
+// List returns all credentials, sorted by server and principal, without their bodies.
 func (c *Credentials) List(ctx context.Context) (list []CredentialRecord, err error) {
 	if c.s == nil {
 		return nil, ErrClosed

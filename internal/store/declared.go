@@ -10,22 +10,21 @@ import (
 const (
 	// maxDeclared bounds the document of one declared tool, in bytes.
 	maxDeclared = 256 << 10
-	// maxDeclaredTools is how many tools are declared in a store.
+	// maxDeclaredTools bounds the tools declared in a store.
 	maxDeclaredTools = 1000
 )
 
 // DeclaredRecord is a tool that was declared in the store.
 type DeclaredRecord struct {
 	Name string // with its namespace
-	Body []byte // a document of this one tool, opaque here; at most 256 KiB
+	Body []byte // the document of this one tool, opaque; at most 256 KiB
 	Change
 	ChangedAt time.Time // set by the store
 }
 
-// Declared keeps tools that were declared in the store. What may be declared is
-// not its business. Every change raises the generation of [TopicDeclared]. The zero
-// value refuses everything with [ErrClosed]; methods are safe for concurrent use,
-// also by several processes.
+// Declared stores declared tools. The caller decides what may be declared. Every change
+// raises the generation of [TopicDeclared]. The zero value returns [ErrClosed]; methods
+// are safe for concurrent use, also by several processes.
 type Declared struct {
 	s *Store
 }
@@ -33,8 +32,8 @@ type Declared struct {
 // Declared returns the handle for declared tools.
 func (s *Store) Declared() *Declared { return &Declared{s} }
 
-// Put keeps tools in place of those of the same names: all of them or none. It
-// returns [ErrTooMany] when there would be more than 1,000. ChangedAt is ignored.
+// Put adds tools or replaces those of the same names, all or none. It returns
+// [ErrTooMany] when there would be more than 1,000. ChangedAt is ignored.
 func (d *Declared) Put(ctx context.Context, list []DeclaredRecord) error {
 	if d.s == nil {
 		return ErrClosed
@@ -71,7 +70,7 @@ func (d *Declared) Put(ctx context.Context, list []DeclaredRecord) error {
 	})
 }
 
-// Remove forgets a tool. ok is false when there is none of that name.
+// Remove removes a tool. ok is false when there is none of that name.
 func (d *Declared) Remove(ctx context.Context, name string) (ok bool, err error) {
 	if d.s == nil {
 		return false, ErrClosed
@@ -90,7 +89,7 @@ func (d *Declared) Remove(ctx context.Context, name string) (ok bool, err error)
 	return ok && err == nil, err
 }
 
-// List returns all tools, sorted by name, and the generation that they are.
+// List returns all tools, sorted by name, and their generation.
 func (d *Declared) List(ctx context.Context) (list []DeclaredRecord, generation int64, err error) {
 	if d.s == nil {
 		return nil, 0, ErrClosed

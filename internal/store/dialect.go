@@ -7,39 +7,37 @@ import (
 	"strings"
 )
 
-// dialect is what differs between the databases. Everything else of the
-// package is written once: statements are SQL that both understand, with a
-// question mark for each argument.
+// dialect is what differs between the databases. Everything else is written once:
+// statements are SQL that both understand, with a question mark for each argument.
 type dialect interface {
-	// folder is where the migrations are, inside the embedded files.
+	// folder is the folder of the migrations among the embedded files.
 	folder() string
-	// bind makes a statement and its arguments what the driver takes.
+	// bind converts a statement and its arguments to the form of the driver.
 	bind(query string, args []any) (string, []any)
-	// reading are the options of a transaction that sees one state of the
-	// database and cannot change it, writing those of one that changes it.
+	// reading returns the options of a transaction that sees one state of the database
+	// and cannot change it; writing those of one that changes it.
 	reading() *sql.TxOptions
 	writing() *sql.TxOptions
-	// version returns the schema version that the database records, 0 for an
-	// empty one, and errForeign for a database of something else.
+	// version returns the schema version of the database, 0 for an empty one, and
+	// errForeign for a database of another program.
 	version(ctx context.Context, q querier) (int, error)
-	// record notes the version of the schema.
+	// record stores the version of the schema.
 	record(ctx context.Context, tx *sql.Tx, version int) error
-	// lock keeps every other writer out that asks for the same name, in all
-	// processes that share the database, until tx ends.
+	// lock excludes other writers that lock the same name, in all processes that share
+	// the database, until tx ends.
 	lock(ctx context.Context, tx session, name string) error
-	// notify tells other processes, at the commit of tx, that topics have
-	// changed.
+	// notify tells other processes at the commit of tx that topics have changed.
 	notify(ctx context.Context, tx session, topics []string) error
 	// maxBatch is how many writes one transaction commits at most.
 	maxBatch() int
-	// failsWhole reports that a write which is alone in its transaction needs no
-	// savepoint: the transaction is rolled back with it, and one that went on
-	// behind a statement that failed may be committed.
+	// failsWhole reports whether a write that is alone in its transaction needs no
+	// savepoint. The transaction is then rolled back with it, and may be committed if
+	// the write went on after a failed statement.
 	failsWhole() bool
-	// retryable reports that a transaction failed for a reason that is likely
-	// to be gone at the next try, and that nothing of it was committed.
+	// retryable reports whether a transaction failed for a reason that is probably gone
+	// at the next try, and nothing of it was committed.
 	retryable(err error) bool
-	// uncertain reports that a commit that answered err may have happened.
+	// uncertain reports whether a commit that failed with err may have happened.
 	uncertain(err error) bool
 }
 
@@ -48,13 +46,13 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// foreign is a string that comes from outside and is kept byte for byte.
-// SQLite keeps any bytes as TEXT; in PostgreSQL, whose TEXT refuses NUL and
-// what is not UTF-8, its column is BYTEA.
+// foreign is a string from outside that is stored byte for byte. SQLite stores any
+// bytes as TEXT. PostgreSQL's TEXT refuses NUL and invalid UTF-8, so its column is
+// BYTEA.
 type foreign string
 
-// numbered replaces the question marks of query by $1, $2 and so on. Quoted
-// text and comments keep theirs.
+// numbered replaces the question marks of query by $1, $2 and so on, except in quoted
+// text and comments.
 func numbered(query string) string {
 	if !strings.Contains(query, "?") {
 		return query
@@ -80,9 +78,8 @@ func numbered(query string) string {
 	return b.String()
 }
 
-// skip returns the length of the quoted text or comment that s begins with,
-// or 0. A doubled quote inside quoted text reads as two texts side by side,
-// which comes to the same.
+// skip returns the length of the quoted text or comment that s begins with, or 0. A
+// doubled quote inside quoted text reads as two adjacent texts, which is equivalent.
 func skip(s string) int {
 	until := ""
 	switch {

@@ -24,18 +24,17 @@ func (o Owner) check() error {
 type DynamicRecord struct {
 	Server    string // key of the server, as in the configuration
 	Owner     Owner
-	Entry     string // of the operator's list
+	Entry     string // in the operator's catalog
 	Arguments []byte // JSON; at most 64 KiB
-	Promoted  bool   // for everyone, and no longer its owner's to remove
+	Promoted  bool   // shared with everyone; its owner can no longer remove it
 	Change
 	CreatedAt time.Time // set by the store
 	ChangedAt time.Time // set by the store
 }
 
-// Dynamic keeps servers that were added at run time. What may be added is not
-// its business. Every change raises the generation of [TopicDynamic]. The zero
-// value refuses everything with [ErrClosed]; methods are safe for concurrent
-// use, also by several processes.
+// Dynamic stores servers that were added at run time. The caller decides what may be
+// added. Every change raises the generation of [TopicDynamic]. The zero value returns
+// [ErrClosed]; methods are safe for concurrent use, also by several processes.
 type Dynamic struct {
 	s *Store
 }
@@ -43,9 +42,9 @@ type Dynamic struct {
 // Dynamic returns the handle for dynamic servers.
 func (s *Store) Dynamic() *Dynamic { return &Dynamic{s} }
 
-// Add keeps r unless there is a server of that key, whoever owns it; ok tells
-// which. It returns [ErrTooMany] when the owner already has limit servers that
-// are not promoted. The times and Promoted of r are ignored.
+// Add adds r unless the key is taken by any owner; ok reports whether it did. It
+// returns [ErrTooMany] when the owner already has limit servers that are not promoted.
+// The times and Promoted of r are ignored.
 func (d *Dynamic) Add(ctx context.Context, r DynamicRecord, limit int) (ok bool, err error) {
 	if d.s == nil {
 		return false, ErrClosed
@@ -84,8 +83,8 @@ func (r *DynamicRecord) check() error {
 	return errors.Join(checkName("server", r.Server), r.Owner.check(), checkName("entry", r.Entry), r.Change.check())
 }
 
-// Promote makes a server everyone's. ok is false when there is none of that
-// key, or when it already is.
+// Promote shares a server with everyone. ok is false when there is none with this key,
+// or it is shared already.
 func (d *Dynamic) Promote(ctx context.Context, server string, by Change) (ok bool, err error) {
 	if d.s != nil {
 		if err := by.check(); err != nil {
@@ -96,17 +95,16 @@ func (d *Dynamic) Promote(ctx context.Context, server string, by Change) (ok boo
 	return d.one(ctx, server, q, true, by.Actor, by.Reason, time.Now().UnixNano(), server)
 }
 
-// Remove forgets a server, whoever owns it. ok is false when there is none of
-// that key.
+// Remove removes a server of any owner. ok is false when there is none with this key.
 func (d *Dynamic) Remove(ctx context.Context, server string) (ok bool, err error) {
 	return d.one(ctx, server, `DELETE FROM dynamic_servers WHERE server = ?`, server)
 }
 
-// RemoveOwn forgets a server for its owner. ok is false when there is none of
-// that key, when it is another's and when it was promoted.
+// RemoveOwn removes a server for its owner. ok is false when there is none with this
+// key, it belongs to another, or it was promoted.
 func (d *Dynamic) RemoveOwn(ctx context.Context, server string, owner Owner) (ok bool, err error) {
 	if !isText(owner.Tenant) {
-		owner.Tenant = "" // nobody's
+		owner.Tenant = "" // matches no owner
 	}
 	return d.one(ctx, server, `DELETE FROM dynamic_servers WHERE server = ? AND tenant = ? AND principal = ? AND NOT promoted`,
 		server, owner.Tenant, foreign(owner.Principal))
@@ -133,7 +131,7 @@ func (d *Dynamic) one(ctx context.Context, server, q string, args ...any) (ok bo
 
 const dynamicColumns = `server, tenant, principal, entry, arguments, promoted, actor, reason, created_at, changed_at`
 
-// Get returns the server of a key; ok is false when there is none.
+// Get returns the server with a key; ok is false when there is none.
 func (d *Dynamic) Get(ctx context.Context, server string) (r DynamicRecord, ok bool, err error) {
 	if d.s == nil {
 		return DynamicRecord{}, false, ErrClosed
@@ -148,7 +146,7 @@ func (d *Dynamic) Get(ctx context.Context, server string) (r DynamicRecord, ok b
 	return r, ok, err
 }
 
-// List returns all servers, sorted by key, and the generation that they are.
+// List returns all servers, sorted by key, and their generation.
 func (d *Dynamic) List(ctx context.Context) (list []DynamicRecord, generation int64, err error) {
 	if d.s == nil {
 		return nil, 0, ErrClosed

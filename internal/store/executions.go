@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// maxExecutions is how many executions wait to be written; what comes on top
-	// is dropped and counted.
+	// maxExecutions bounds the executions that wait to be written; more are dropped and
+	// counted.
 	maxExecutions = 10_000
-	// executionRows is how many one statement writes, and executionBatch how many
-	// one write of the queue.
+	// executionRows is how many executions one statement writes, executionBatch how
+	// many one queued write.
 	executionRows  = 64
 	executionBatch = 512
-	// executionEvery is how long an execution waits at most.
+	// executionEvery bounds how long an execution waits.
 	executionEvery = time.Second
-	// pruneExecutionsEvery is how often old ones are removed, and pruneExecutionRows
-	// how many at once: the queue is not held up.
+	// pruneExecutionsEvery is how often old executions are removed, and
+	// pruneExecutionRows how many at once, so that the queue is not blocked.
 	pruneExecutionsEvery = 10 * time.Minute
 	pruneExecutionRows   = 5_000
 )
@@ -31,7 +31,7 @@ const (
 // Execution is one closed call of a tool.
 type Execution struct {
 	At                        time.Time
-	CallID, Server, Tool      string // the tool as exposed
+	CallID, Server, Tool      string // the tool by its exposed name
 	Tenant, Persona, Session  string
 	Success                   bool
 	ErrorClass                string // empty for a success
@@ -45,9 +45,8 @@ type ExecutionStats struct {
 	Written, Dropped uint64
 }
 
-// Executions is the log of executions, for figures. Nobody waits for it: what is
-// added is kept in memory and written by [Executions.Run]. Its methods are safe
-// for concurrent use.
+// Executions is the log of executions, for statistics. Callers never wait for it:
+// [Executions.Run] writes what was added. Its methods are safe for concurrent use.
 type Executions struct {
 	s    *Store
 	keep time.Duration
@@ -60,13 +59,13 @@ type Executions struct {
 	written, dropped atomic.Uint64
 }
 
-// Executions returns the log of executions, of which those older than keep are
-// removed; zero keeps all.
+// Executions returns the log of executions. Those older than keep are removed; zero
+// keeps all.
 func (s *Store) Executions(keep time.Duration) *Executions {
 	return &Executions{s: s, keep: keep, log: s.log, full: make(chan struct{}, 1)}
 }
 
-// Add adds an execution, or drops and counts it where too many wait.
+// Add adds an execution. It drops and counts it when too many wait.
 func (e *Executions) Add(x Execution) {
 	e.mu.Lock()
 	n := len(e.waiting)
@@ -90,7 +89,7 @@ func (e *Executions) Stats() ExecutionStats {
 	return ExecutionStats{Written: e.written.Load(), Dropped: e.dropped.Load()}
 }
 
-// Run writes what is added until ctx ends, and what is left then.
+// Run writes what is added until ctx ends, and then the rest.
 func (e *Executions) Run(ctx context.Context) error {
 	tick := time.NewTicker(executionEvery)
 	defer tick.Stop()
@@ -118,8 +117,8 @@ func (e *Executions) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes what waits, also when ctx has just ended; what cannot be written is
-// dropped.
+// flush writes the waiting executions, also when ctx has just ended. What cannot be
+// written is dropped.
 func (e *Executions) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
@@ -147,10 +146,10 @@ func (e *Executions) flush(ctx context.Context) {
 
 const executionColumns = 14
 
-// sqlAddExecutions adds as many executions as one statement may.
+// sqlAddExecutions adds executionRows executions.
 var sqlAddExecutions = addExecutions(executionRows)
 
-// addExecutions returns the statement that adds so many executions.
+// addExecutions returns the statement that adds count executions.
 func addExecutions(count int) string {
 	row := "(" + strings.Repeat("?, ", executionColumns-1) + "?)"
 	return `INSERT INTO tool_execution_log (at, call_id, server, tool, tenant, persona_id, session_id, success, error_class,
@@ -175,7 +174,7 @@ func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
 	return nil
 }
 
-// writable is a text that every database takes.
+// writable returns text that every database accepts.
 func writable(text string) string {
 	if strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) {
 		return text
@@ -183,7 +182,7 @@ func writable(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\ufffd"), "\ufffd")
 }
 
-// Prune removes executions that are too old; Run does it by itself.
+// Prune removes executions that are too old. Run calls it.
 func (e *Executions) Prune(ctx context.Context, now time.Time) error {
 	if e.keep <= 0 {
 		return nil

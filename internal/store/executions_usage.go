@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// maxUsageRows bounds the executions that one question looks at: the latest.
+// maxUsageRows bounds the executions of one query; the latest count.
 const maxUsageRows = 1_000_000
 
-// maxUsageGroups bounds the rows of one answer.
+// maxUsageGroups bounds the rows of a result.
 const maxUsageGroups = 1_000
 
-// UsageBy are what executions can be grouped by.
+// UsageBy are the fields by which executions can be grouped.
 var UsageBy = []string{"tool", "server", "tenant", "persona"}
 
-// Usage is what was executed in a group.
+// Usage summarises the executions of a group.
 type Usage struct {
-	Group             []string         // values of what it was grouped by
+	Group             []string         // values of the grouping fields
 	Calls             int64            //
 	Failures          int64            // of them
 	Errors            map[string]int64 // failures by class
@@ -28,8 +28,8 @@ type Usage struct {
 	BytesIn, BytesOut int64
 }
 
-// Usage returns what was executed since a time, grouped, most calls first. An
-// unknown name to group by is an error.
+// Usage returns the executions since a time, grouped, most calls first. An unknown
+// grouping field is an error.
 func (e *Executions) Usage(ctx context.Context, since time.Time, by ...string) ([]Usage, error) {
 	columns := map[string]string{"tool": "tool", "server": "server", "tenant": "tenant", "persona": "persona_id"}
 	var list []string

@@ -2,8 +2,8 @@ package store
 
 import "fmt"
 
-// explain turns an error of a driver into a sentence that says what happened,
-// where, and what to do. The driver's error stays in the chain.
+// explain adds to an error of a driver what happened, where, and what to do. It wraps
+// the driver's error.
 func explain(path, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -14,7 +14,7 @@ func explain(path, doing string, err error) error {
 	return fmt.Errorf("%s %s: %w", doing, path, err)
 }
 
-// advise says what a person can do about err, or nothing.
+// advise returns what a person can do about err, or nothing.
 func advise(err error) string {
 	if advice := postgresAdvice(err); advice != "" {
 		return advice

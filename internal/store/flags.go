@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FlagRecord switches one capability on or off for one tenant.
+// FlagRecord enables or disables one capability for one tenant.
 type FlagRecord struct {
 	Tenant       string
 	CapabilityID string
@@ -15,9 +15,9 @@ type FlagRecord struct {
 	At time.Time // set by the store
 }
 
-// Flags keeps what differs for single tenants. Every change raises the
-// generation of [TopicFlags]. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use, also by several processes.
+// Flags stores the settings of single tenants. Every change raises the generation of
+// [TopicFlags]. The zero value returns [ErrClosed]; methods are safe for concurrent
+// use, also by several processes.
 type Flags struct {
 	s *Store
 }
@@ -25,8 +25,8 @@ type Flags struct {
 // Flags returns the handle for tenant flags.
 func (s *Store) Flags() *Flags { return &Flags{s} }
 
-// Set switches capabilities on or off for a tenant, all in one transaction.
-// The capabilities need not be in the registry.
+// Set enables or disables capabilities for a tenant, all in one transaction. The
+// capabilities need not be in the registry.
 func (f *Flags) Set(ctx context.Context, tenant string, enabled bool, by Change, capabilities ...string) error {
 	if f.s == nil {
 		return ErrClosed
@@ -48,8 +48,8 @@ func (f *Flags) Set(ctx context.Context, tenant string, enabled bool, by Change,
 	})
 }
 
-// Clear removes the flag of a capability, so that the registry decides for the
-// tenant again. ok is false when there was none.
+// Clear removes the flag of a capability, so that the registry decides for the tenant
+// again. ok is false when there was none.
 func (f *Flags) Clear(ctx context.Context, tenant, capability string) (ok bool, err error) {
 	if f.s == nil {
 		return false, ErrClosed
@@ -57,8 +57,8 @@ func (f *Flags) Clear(ctx context.Context, tenant, capability string) (ok bool, 
 	return f.s.forget(ctx, TopicFlags, `DELETE FROM tenant_tool_flags WHERE tenant = ? AND capability_id = ?`, tenant, capability)
 }
 
-// List returns the flags of a tenant, or of all if tenant is empty, sorted by
-// tenant and capability, and the generation that they are.
+// List returns the flags of a tenant, or of all if tenant is empty, sorted by tenant
+// and capability, and their generation.
 func (f *Flags) List(ctx context.Context, tenant string) (flags []FlagRecord, generation int64, err error) {
 	if f.s == nil {
 		return nil, 0, ErrClosed
@@ -96,8 +96,7 @@ func (f *Flags) List(ctx context.Context, tenant string) (flags []FlagRecord, ge
 	return flags, generation, nil
 }
 
-// checkRule refuses a rule about capabilities for someone that could not be
-// kept.
+// checkRule validates a rule about capabilities for a tenant or persona.
 func checkRule(what, whom string, by Change, capabilities []string) error {
 	if err := checkName(what, whom); err != nil {
 		return err
@@ -110,7 +109,7 @@ func checkRule(what, whom string, by Change, capabilities []string) error {
 	return by.check()
 }
 
-// forget runs a statement that removes the row of two names.
+// forget runs a statement that removes the row with two names.
 func (s *Store) forget(ctx context.Context, topic, q, whom, capability string) (ok bool, err error) {
 	if !isText(whom) || !isText(capability) {
 		return false, nil

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Topics of this package. Each has a generation: a number that rises with
-// every change of what it names.
+// Topics of this package. Each has a generation: a number that rises with every change
+// under the topic.
 const (
 	TopicRegistry     = "registry"     // see [Registry]
 	TopicFlags        = "flags"        // see [Flags]
@@ -24,8 +24,8 @@ const (
 // lockMigrate is the name of the lock that serialises migrations.
 const lockMigrate = "migrate"
 
-// Generation returns the generation of topic: 0 before its first change, and
-// one more with every transaction that changed it.
+// Generation returns the generation of topic: 0 before its first change, then one more
+// with every transaction that changes it.
 func (s *Store) Generation(ctx context.Context, topic string) (generation int64, err error) {
 	err = s.View(ctx, func(ctx context.Context, tx *Tx) error {
 		generation, err = tx.Generation(ctx, topic)
@@ -34,8 +34,7 @@ func (s *Store) Generation(ctx context.Context, topic string) (generation int64,
 	return generation, err
 }
 
-// Generations returns the generations of all topics that have changed since
-// the store was made.
+// Generations returns the generations of all topics that have ever changed.
 func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 	all := map[string]int64{}
 	err := s.View(ctx, func(ctx context.Context, tx *Tx) error {
@@ -60,8 +59,8 @@ func (s *Store) Generations(ctx context.Context) (map[string]int64, error) {
 	return all, nil
 }
 
-// Generation returns the generation of topic in the state that t sees: in a
-// [Store.View], that of everything else which is read there.
+// Generation returns the generation of topic in the state that t sees. In a
+// [Store.View] it matches everything else that is read there.
 func (t *Tx) Generation(ctx context.Context, topic string) (generation int64, err error) {
 	err = t.QueryRow(ctx, `SELECT generation FROM generation WHERE topic = ?`, topic).Scan(&generation)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -70,9 +69,9 @@ func (t *Tx) Generation(ctx context.Context, topic string) (generation int64, er
 	return generation, nil
 }
 
-// raise raises the generations of topics at the end of a transaction. Their
-// rows are locked until its commit, always in the same order, so that two
-// processes cannot wait for each other here.
+// raise raises the generations of topics at the end of a transaction. It locks their
+// rows until the commit, always in the same order, so that two processes cannot
+// deadlock here.
 func (s *Store) raise(ctx context.Context, raw transaction, topics []string) error {
 	if len(topics) == 0 {
 		return nil

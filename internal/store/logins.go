@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// ErrTooManyLogins says that as many logins are under way as there may be.
+// ErrTooManyLogins means that too many logins are pending.
 var ErrTooManyLogins = errors.New("too many people are signing in at the moment")
 
-// ErrTooManyForms says that as many forms were sent as are kept: by one person, or
-// by all.
+// ErrTooManyForms means that too many forms were sent, by one person or by all.
 var ErrTooManyForms = errors.New("too many forms were sent in the last minutes")
 
-// Logins keeps journeys of people to authorization servers, and as whom the
-// gateway is known there. The zero value refuses everything with [ErrClosed];
-// methods are safe for concurrent use, also by several processes.
+// Logins stores pending logins at authorization servers, and the gateway's client
+// registrations there. The zero value returns [ErrClosed]; methods are safe for
+// concurrent use, also by several processes.
 type Logins struct {
 	s *Store
 }
@@ -27,8 +26,8 @@ type Logins struct {
 // Logins returns the handle for logins.
 func (s *Store) Logins() *Logins { return &Logins{s} }
 
-// Keep keeps a journey until it is taken or expires. It returns
-// [ErrTooManyLogins] when 10,000 are under way.
+// Keep stores a pending login until it is taken or expires. It returns
+// [ErrTooManyLogins] when 10,000 are pending.
 func (l *Logins) Keep(ctx context.Context, id string, body []byte, expires time.Time) error {
 	if l.s == nil {
 		return ErrClosed
@@ -57,9 +56,10 @@ func forgetExpired(ctx context.Context, tx *Tx) error {
 	return wrapped("forget expired logins", err)
 }
 
-// Spend notes until a time that a form was sent: of many who spend one, the first is
-// told so. who is for whom it was made. It returns [ErrTooManyForms] when 100 of theirs
-// are kept, or 10,000 of all. Forms take no place of journeys.
+// Spend marks a form as used until a time. first is true for the first of several
+// callers. who is the person for whom the form was made. It returns [ErrTooManyForms]
+// when 100 of that person are remembered, or 10,000 of all. Forms do not count as
+// logins.
 func (l *Logins) Spend(ctx context.Context, who, id string, expires time.Time) (first bool, err error) {
 	if l.s == nil {
 		return false, ErrClosed
@@ -96,15 +96,14 @@ func (l *Logins) Spend(ctx context.Context, who, id string, expires time.Time) (
 	return first && err == nil, err
 }
 
-// Identifiers of what was spent are from spentPrefix to before spentEnd; no journey's
-// is.
+// Ids of used forms are from spentPrefix to before spentEnd; ids of logins are not.
 const (
 	spentPrefix = "spent:"
 	spentEnd    = "spent;"
 )
 
-// Take returns a journey and forgets it: of many who take one, one gets it. ok is
-// false when there is none, or it has expired.
+// Take returns a pending login and removes it; only one caller gets it. ok is false
+// when there is none, or it has expired.
 func (l *Logins) Take(ctx context.Context, id string) (body []byte, ok bool, err error) {
 	if l.s == nil {
 		return nil, false, ErrClosed
@@ -129,8 +128,8 @@ func (l *Logins) Take(ctx context.Context, id string) (body []byte, ok bool, err
 	return body, true, nil
 }
 
-// Client returns as whom the gateway is known to an authorization server, for one
-// place where people come back to. ok is false when it is not.
+// Client returns the gateway's registration at an authorization server for one redirect
+// URI. ok is false when there is none.
 func (l *Logins) Client(ctx context.Context, issuer, redirect string) (body []byte, ok bool, err error) {
 	if l.s == nil {
 		return nil, false, ErrClosed
@@ -145,8 +144,8 @@ func (l *Logins) Client(ctx context.Context, issuer, redirect string) (body []by
 	return body, ok && err == nil, err
 }
 
-// KeepClient keeps as whom the gateway is known to an authorization server, in
-// place of what was kept before. A nil body forgets it.
+// KeepClient replaces the gateway's registration at an authorization server. A nil body
+// removes it.
 func (l *Logins) KeepClient(ctx context.Context, issuer, redirect string, body []byte) error {
 	if l.s == nil {
 		return ErrClosed

@@ -14,9 +14,9 @@ const (
 	maxMetaValue = 64 << 10
 )
 
-// Meta is small state that has no table of its own, by key. Keys are names
-// chosen in code, such as "seal/key_id". The zero value refuses everything
-// with [ErrClosed]; methods are safe for concurrent use.
+// Meta stores small state without a table of its own, by key. Keys are chosen in code,
+// such as "seal/key_id". The zero value returns [ErrClosed]; methods are safe for
+// concurrent use.
 type Meta struct {
 	s *Store
 }
@@ -52,10 +52,9 @@ func (m *Meta) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// PutIfAbsent sets the value of key unless it has one. It returns the value
-// that key has afterwards, and whether that is the given one because it was
-// stored now: of many callers with different values one stores and all agree.
-// Limits are those of [Meta.Put].
+// PutIfAbsent sets the value of key unless it has one. It returns the value that key
+// has afterwards, and whether this call stored it: of many callers with different
+// values one stores, and all agree. Limits are those of [Meta.Put].
 func (m *Meta) PutIfAbsent(ctx context.Context, key string, value []byte) (winner []byte, stored bool, err error) {
 	if err := m.check(key, value); err != nil {
 		return nil, false, err
@@ -101,7 +100,7 @@ func getMeta(ctx context.Context, tx *Tx, key string) (value []byte, ok bool, er
 	return value, true, nil
 }
 
-// nonNil makes an absent value an empty one: the columns are NOT NULL.
+// nonNil replaces nil by an empty value, because the columns are NOT NULL.
 func nonNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// migrateTimeout bounds the wait for another process that migrates, and each
-// step of our own.
+// migrateTimeout bounds the wait for another process that migrates, and each of our own
+// steps.
 const migrateTimeout = 2 * time.Minute
 
 //go:embed migrations/*/*.sql
 var migrationFiles embed.FS
 
-// errForeign says that a database is not ours.
+// errForeign means that a database belongs to another program.
 var errForeign = errors.New("it is a database of another program: name another one (toolgate.store)")
 
-// migration is one step of the schema: its version is its place, from 1.
+// migration is one step of the schema. Its version is its position, from 1.
 type migration struct {
 	name string
 	sql  string
 }
 
-// migrations returns the embedded steps of a folder in order. The name of
-// each begins with its version in four digits, without a gap. A version means
-// the same in every dialect.
+// migrations returns the embedded steps of a folder in order. Each file name begins
+// with its version in four digits, without gaps. A version means the same in every
+// dialect.
 func migrations(folder string) ([]migration, error) {
 	folder = "migrations/" + folder
 	entries, err := fs.ReadDir(migrationFiles, folder)
@@ -53,9 +53,9 @@ func migrations(folder string) ([]migration, error) {
 	return list, nil
 }
 
-// migrate brings the schema of db to the version of this build, each step in
-// its own transaction together with the version it leads to: what is
-// interrupted goes on at the next start where it stopped.
+// migrate brings the schema of db to the version of this build. Each step is one
+// transaction that also records its version, so that an interrupted migration continues
+// at the next start.
 func migrate(ctx context.Context, db *sql.DB, d dialect, path string, log *slog.Logger) error {
 	list, err := migrations(d.folder())
 	if err != nil {
@@ -74,13 +74,13 @@ func migrate(ctx context.Context, db *sql.DB, d dialect, path string, log *slog.
 			log.Debug("store schema migrated", slog.String("path", path), slog.String("to", list[i].name))
 		}
 	}
-	// Another process may have gone further while this one waited.
+	// Another process may have gone further meanwhile.
 	_, err = schemaVersion(ctx, db, d, path, len(list))
 	return err
 }
 
-// step applies one migration and records its version. Of several processes
-// that share the database one does it, and the others find it done.
+// step applies one migration and records its version. Of several processes that share
+// the database one does it, and the others find it done.
 func step(ctx context.Context, db *sql.DB, d dialect, m migration, version int) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
@@ -107,8 +107,7 @@ func step(ctx context.Context, db *sql.DB, d dialect, m migration, version int) 
 	return true, tx.Commit()
 }
 
-// requireCurrent refuses a store that this build cannot read without
-// migrating it first.
+// requireCurrent refuses a store that must be migrated before this build can read it.
 func requireCurrent(ctx context.Context, db *sql.DB, d dialect, path string) error {
 	list, err := migrations(d.folder())
 	if err != nil {
@@ -125,10 +124,9 @@ func requireCurrent(ctx context.Context, db *sql.DB, d dialect, path string) err
 	return nil
 }
 
-// schemaVersion returns the schema version of db, 0 for an empty one. It
-// refuses a database of something else, and one of a newer toolgate:
-// forward-only migrations cannot be undone, and writing under rules that are
-// not known here could spoil it.
+// schemaVersion returns the schema version of db, 0 for an empty one. It refuses a
+// database of another program, and one of a newer toolgate: migrations cannot be
+// undone, and this build could damage it.
 func schemaVersion(ctx context.Context, db querier, d dialect, path string, known int) (int, error) {
 	version, err := d.version(ctx, db)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"syscall"
 )
 
-// exposed reports whether a file of this mode is open to others than its
-// owner.
+// exposed reports whether a file with this mode is accessible to others than its owner.
 func exposed(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }
 
-// links returns how many names a file has.
+// links returns the number of hard links of a file.
 func links(f *os.File) (uint64, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// exposed reports whether a file of this mode is open to others than its
-// owner. Windows keeps that in access lists, which a file inherits from its
-// folder; the mode bits say nothing about it.
+// exposed reports whether a file with this mode is accessible to others than its owner.
+// On Windows mode bits do not tell: access lists do, and a file inherits those of its
+// folder.
 func exposed(fs.FileMode) bool { return false }
 
-// links returns how many names a file has.
+// links returns the number of hard links of a file.
 func links(f *os.File) (uint64, error) {
 	var info syscall.ByHandleFileInformation
 	if err := syscall.GetFileInformationByHandle(syscall.Handle(f.Fd()), &info); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxModes is how many operating modes are remembered.
+// maxModes bounds the history of operating modes.
 const maxModes = 1000
 
 // ModeRecord is an operating mode that was set.
@@ -17,10 +17,9 @@ type ModeRecord struct {
 	At time.Time // set by the store
 }
 
-// Modes keeps the operating mode and the last 1,000 before it. Which modes
-// there are is not its business. Every change raises the generation of
-// [TopicMode]. The zero value refuses everything with [ErrClosed]; methods are
-// safe for concurrent use, also by several processes.
+// Modes stores the operating mode and the last 1,000 before it. The caller decides
+// which modes exist. Every change raises the generation of [TopicMode]. The zero value
+// returns [ErrClosed]; methods are safe for concurrent use, also by several processes.
 type Modes struct {
 	s *Store
 }
@@ -28,15 +27,14 @@ type Modes struct {
 // Modes returns the handle for the operating mode.
 func (s *Store) Modes() *Modes { return &Modes{s} }
 
-// Set makes mode the one in force.
+// Set puts mode in force.
 func (m *Modes) Set(ctx context.Context, mode string, by Change) error {
 	_, err := m.set(ctx, nil, mode, by)
 	return err
 }
 
-// SetIf makes mode the one in force if the one in force is from, empty for
-// none, and tells whether it did: what was automatic does not overrule what a
-// person has set in the meantime.
+// SetIf puts mode in force if the current mode is from, empty for none, and reports
+// whether it did. So an automatic change does not override a person's.
 func (m *Modes) SetIf(ctx context.Context, from, mode string, by Change) (ok bool, err error) {
 	return m.set(ctx, &from, mode, by)
 }
@@ -82,8 +80,7 @@ func (m *Modes) Current(ctx context.Context) (mode ModeRecord, ok bool, err erro
 	return mode, ok, err
 }
 
-// History returns the last modes, at most limit and 1,000, the one in force
-// first.
+// History returns the latest modes, at most limit and 1,000, the current one first.
 func (m *Modes) History(ctx context.Context, limit int) (modes []ModeRecord, err error) {
 	if m.s == nil {
 		return nil, ErrClosed

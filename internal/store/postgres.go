@@ -21,30 +21,30 @@ import (
 const (
 	// connectTimeout bounds one attempt to connect, when the URL does not.
 	connectTimeout = 5 * time.Second
-	// connLifetime and connIdleTime renew connections, so that a change of
-	// the server's address is followed.
+	// connLifetime and connIdleTime renew connections, to follow a change of the
+	// server's address.
 	connLifetime = 30 * time.Minute
 	connIdleTime = 5 * time.Minute
-	// maxPostgresBatch keeps the savepoints of one transaction below what the
-	// server remembers in memory of each (64).
+	// maxPostgresBatch keeps the savepoints of one transaction below the number that
+	// the server keeps in memory (64).
 	maxPostgresBatch = 48
 )
 
-// errURL says nothing about the URL itself: what cannot be parsed cannot be
-// told apart from the password in it.
+// errURL does not show the URL: when it cannot be parsed, the password in it cannot be
+// located.
 var errURL = errors.New("open store: the address of PostgreSQL cannot be read: " +
 	"write postgres://user:password@host:5432/database, with every character of the password that is not a letter, a digit or one of -._~ as %XX; " +
 	"or leave the password out and set PGPASSWORD (toolgate.store)")
 
-// parsePostgres returns how to connect to the database that a URL names.
-// Settings that the URL leaves open get our defaults.
+// parsePostgres returns the connection settings of a URL. Settings that the URL leaves
+// out get our defaults.
 func parsePostgres(address string, o Options) (*pgx.ConnConfig, error) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	if scheme != "postgres" && scheme != "postgresql" {
 		return nil, errURL
 	}
-	// An unescaped @ or / in a password makes a part of it look like a host
-	// or a database, which are shown.
+	// With an unescaped @ or / in the password, a part of it would pass for a host or a
+	// database, and those are shown.
 	authority := rest
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority = rest[:i]
@@ -61,8 +61,8 @@ func parsePostgres(address string, o Options) (*pgx.ConnConfig, error) {
 	}
 	params := map[string]string{
 		"application_name": "toolgate",
-		// The server's own bounds: it hears late, or never, that a gateway
-		// has given up or is gone.
+		// Limits on the server's side: it learns late, or never, that a gateway has
+		// given up or is gone.
 		"statement_timeout":                   strconv.FormatInt(commitTimeout.Milliseconds(), 10),
 		"idle_in_transaction_session_timeout": strconv.FormatInt(2*commitTimeout.Milliseconds(), 10),
 	}
@@ -77,7 +77,7 @@ func parsePostgres(address string, o Options) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// shown is the address for people: never the password, nor any parameter.
+// shown is the address for people, without password and parameters.
 func shown(config *pgx.ConnConfig) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + config.Database}
 	if config.User != "" {
@@ -91,8 +91,8 @@ func shown(config *pgx.ConnConfig) string {
 	return u.String()
 }
 
-// postgresPool returns a pool of at most conns connections. Nothing is opened
-// until the first use.
+// postgresPool returns a pool of at most conns connections. It connects at the first
+// use.
 func postgresPool(config *pgx.ConnConfig, conns int) *sql.DB {
 	db := stdlib.OpenDB(*config.Copy())
 	db.SetMaxOpenConns(conns)
@@ -109,8 +109,8 @@ func (s *Store) openPostgres(ctx context.Context, o Options) error {
 		return err
 	}
 	s.path, s.dialect = shown(config), postgresDialect{}
-	// A function and not the configuration: what prints a Store must not
-	// find a password.
+	// A closure hides the configuration, so that printing a Store cannot show the
+	// password.
 	s.listen = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	s.read = postgresPool(config, readers)
 	if !o.ReadOnly {
@@ -138,8 +138,8 @@ func (s *Store) begin(ctx context.Context, readOnly bool) error {
 	return migrate(ctx, s.write, s.dialect, s.path, s.log)
 }
 
-// requireServer makes the first connection, and refuses a database that
-// cannot keep our text or has no schema to keep it in.
+// requireServer makes the first connection. It refuses a database with the wrong
+// encoding, or without a schema.
 func (s *Store) requireServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -190,7 +190,7 @@ func (postgresDialect) bind(query string, args []any) (string, []any) {
 		if !ok {
 			continue
 		}
-		if bound == nil { // the caller's slice stays as it is
+		if bound == nil { // do not modify the caller's slice
 			bound = append(make([]any, 0, len(args)), args...)
 		}
 		bound[i] = []byte(text)
@@ -205,17 +205,15 @@ func (postgresDialect) reading() *sql.TxOptions {
 	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
 }
 
-// Each statement of a writing transaction sees what was committed before it,
-// whatever the database's own default: what is read after a lock is then what
-// the last holder of the lock wrote.
+// Each statement of a writing transaction sees what was committed before it, whatever
+// the database's default. So what is read after a lock is what its last holder wrote.
 func (postgresDialect) writing() *sql.TxOptions {
 	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 }
 
 func (postgresDialect) version(ctx context.Context, q querier) (int, error) {
 	var marked bool
-	// The tables of the catalog and not to_regclass, which may answer from
-	// before the wait for a lock.
+	// Not to_regclass, which may answer from before the wait for a lock.
 	const find = `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = current_schema() AND c.relname = 'toolgate_schema')`
 	if err := q.QueryRowContext(ctx, find).Scan(&marked); err != nil || !marked {

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Codes of PostgreSQL (appendix A of its manual) that decide what we do.
+// PostgreSQL error codes (appendix A of its manual) that we handle.
 const (
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
@@ -45,7 +45,7 @@ const (
 	busyServer = "the server did not answer in time: look for what keeps it busy or locked"
 )
 
-// postgresAdvice says what a person can do about err, or nothing.
+// postgresAdvice returns what a person can do about err, or nothing.
 func postgresAdvice(err error) string {
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return postgresStates[pe.Code]
@@ -59,8 +59,7 @@ func postgresAdvice(err error) string {
 	return ""
 }
 
-// lost reports that a connection to PostgreSQL broke, or that the server broke
-// it.
+// lost reports whether a connection to PostgreSQL broke, or the server closed it.
 func lost(err error) bool {
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// 57P01 to 57P03: the server stops, crashed or starts.
@@ -74,14 +73,13 @@ func lost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// unreachable reports that no server answered, or one that is only just
-// starting: what passes without anybody changing anything. A server that
-// refuses does not.
+// unreachable reports whether no server answered, or one that is starting. Such errors
+// pass by themselves; a server's refusal does not.
 func unreachable(err error) bool {
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return lost(pe) || pe.Code == stateFull
 	}
-	// What the other end of TLS says of our certificate, or we of its, stays.
+	// Certificate errors of either side do not pass.
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op != "remote error" && op.Op != "local error"
 	}
@@ -89,7 +87,7 @@ func unreachable(err error) bool {
 	return name || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// failsWhole is false: a commit behind a statement that failed is a rollback.
+// failsWhole is false: a commit after a failed statement is a rollback.
 func (postgresDialect) failsWhole() bool { return false }
 
 func (postgresDialect) retryable(err error) bool {
@@ -97,14 +95,14 @@ func (postgresDialect) retryable(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return false // the server is away: whoever waits is told at once
+		return false // the server is away: report it at once
 	}
 	return lost(err)
 }
 
-// uncertain is what every error is except the server's own refusal. What the
-// driver calls safe to retry is not: it says so of a connection that broke
-// after a statement was sent without parameters, as a commit is.
+// uncertain is true for every error except the server's own refusal. It does not trust
+// the driver's "safe to retry", which includes a connection that broke after a
+// statement without parameters was sent, such as a commit.
 func (postgresDialect) uncertain(err error) bool {
 	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return lost(err)

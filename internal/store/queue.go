@@ -6,12 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// defaultQueue is how many writes wait for the writer when [Options.Queue]
-// does not say.
+// defaultQueue is the default of [Options.Queue].
 const defaultQueue = 4096
 
-// States of a write. Whoever moves it out of waiting owns what happens next,
-// so a caller that stops waiting knows that nothing was or will be written.
+// States of a write. Whoever moves it out of waiting owns the next step. So a caller
+// that stops waiting knows that nothing was or will be written.
 const (
 	stateWaiting int32 = iota
 	stateTaken
@@ -21,7 +20,7 @@ const (
 // write is one queued write.
 type write struct {
 	fn     func(ctx context.Context, tx *Tx) error
-	waited bool // someone waits for done
+	waited bool // a caller waits for done
 	state  atomic.Int32
 	done   chan struct{} // closed when err is final
 	err    error
@@ -31,7 +30,7 @@ func newWrite(fn func(context.Context, *Tx) error, waited bool) *write {
 	return &write{fn: fn, waited: waited, done: make(chan struct{})}
 }
 
-// finish makes the outcome of a taken write known.
+// finish reports the outcome of a taken write.
 func (w *write) finish(err error) {
 	w.err = err
 	close(w.done)
@@ -39,16 +38,16 @@ func (w *write) finish(err error) {
 
 // writer is the queue in front of the writing connection.
 type writer struct {
-	slots   chan struct{} // one token per queued write: the bound
-	wake    chan struct{} // a hint that the queue has changed
-	turn    chan struct{} // held by whoever uses the writing connection
+	slots   chan struct{} // one token per queued write, as the bound
+	wake    chan struct{} // signals that the queue has changed
+	turn    chan struct{} // held by the user of the writing connection
 	closing chan struct{} // closed by close
 
-	// mu guards what follows. It is never held across a commit.
+	// mu guards the fields below. It is never held during a commit.
 	mu      sync.Mutex
 	queue   []*write
-	urgent  int           // queued writes that someone waits for
-	running chan struct{} // closed when Run has ended; nil when it is not running
+	urgent  int           // queued writes with a waiting caller
+	running chan struct{} // closed when Run has ended; nil while it is not running
 	closed  bool
 
 	stats stats
@@ -69,9 +68,8 @@ func (q *writer) init(size int) {
 	q.closing = make(chan struct{})
 }
 
-// push queues w. It waits for a place until ctx ends, or not at all if w is
-// not waited for. When Run is not there to take w, push reports direct and
-// the caller commits it.
+// push queues w. It waits for room until ctx ends, or not at all if nobody waits for w.
+// When Run is not running, push returns direct, and the caller must commit w.
 func (q *writer) push(ctx context.Context, w *write) (direct bool, err error) {
 	if w.waited {
 		select {
@@ -113,16 +111,15 @@ func (q *writer) hint() {
 	}
 }
 
-// pending returns how many writes are queued and how many of them someone
-// waits for.
+// pending returns the number of queued writes, and of those with a waiting caller.
 func (q *writer) pending() (queued, urgent int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue), q.urgent
 }
 
-// take removes up to limit writes from the queue and makes room for others.
-// Writes whose caller has given up are dropped on the way.
+// take removes up to limit writes from the queue. It drops writes whose caller has
+// given up.
 func (q *writer) take(limit int) []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,13 +135,13 @@ func (q *writer) take(limit int) []*write {
 		}
 	}
 	rest := copy(q.queue, q.queue[n:])
-	clear(q.queue[rest:]) // let go of what was taken
+	clear(q.queue[rest:]) // release the references
 	q.queue = q.queue[:rest]
 	return batch
 }
 
-// start marks Run as running; it reports false when it already is or the
-// store is closed.
+// start marks Run as running. It returns false when Run is running already or the store
+// is closed.
 func (q *writer) start() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,8 +152,8 @@ func (q *writer) start() bool {
 	return true
 }
 
-// stopIfEmpty ends the running state if nothing is queued. Doing both under
-// one lock leaves no write behind that nobody will take.
+// stopIfEmpty ends the running state if the queue is empty. Both happen under one lock,
+// so that no write is left behind.
 func (q *writer) stopIfEmpty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,8 +172,8 @@ func (q *writer) isClosed() bool {
 	return q.closed
 }
 
-// close refuses further writes, waits for Run to drain and for a commit in
-// progress to end, and keeps the turn for ever.
+// close refuses further writes, waits for Run to drain and for a running commit, and
+// keeps the turn for ever.
 func (q *writer) close() {
 	q.mu.Lock()
 	q.closed = true

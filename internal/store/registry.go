@@ -31,8 +31,8 @@ const (
 	StateOrphaned = "orphaned" // its server no longer offers it
 )
 
-// Class is what an operator says about the danger and cost of a capability.
-// Nil and empty mean that he did not say.
+// Class is the operator's classification of a capability's risk and cost. Nil and empty
+// mean not classified.
 type Class struct {
 	Risk        string
 	ReadOnly    *bool
@@ -40,21 +40,21 @@ type Class struct {
 	HighCost    *bool
 }
 
-// RegistryRecord is what is known about one capability.
+// RegistryRecord describes one capability.
 type RegistryRecord struct {
 	ID       string // capability id, see [Capabilities]
 	Kind     string // tool, prompt, resource or template
 	Server   string // key of the server in the configuration
 	Original string // the upstream's name or URI, byte for byte
-	Name     string // as clients see it, byte for byte
+	Name     string // exposed name, byte for byte
 
-	// For people: bytes that are not text become U+FFFD.
+	// For people; invalid text becomes U+FFFD.
 	DisplayName string
 	Description string
 	Category    string
 
 	Schema   []byte // JSON as received; nil for none
-	Config   []byte // JSON, the operator's; nil for none
+	Config   []byte // the operator's JSON; nil for none
 	Enabled  bool
 	Provider string // [ProviderMCP], [ProviderNative] or [ProviderExternal]
 	Source   string // where the entry comes from, such as seed or discovery
@@ -63,13 +63,13 @@ type RegistryRecord struct {
 	State          string // [StateActive], [StateHeld] or [StateOrphaned]
 	Definition     []byte // JSON as it is served; at most 4 MiB
 	DefinitionHash string
-	AcceptedHash   string // of the definition that was accepted; empty for none
+	AcceptedHash   string // of the accepted definition; empty for none
 	HeldDefinition []byte // JSON that waits to be accepted; nil for none
 	HeldHash       string
-	Flagged        []string // why a person should look at it; at most 64
+	Flagged        []string // reasons for a review by a person; at most 64
 
-	Change              // the last one
-	FirstSeen time.Time // set by the store when it is zero in a new record, then kept
+	Change              // the latest
+	FirstSeen time.Time // set by the store when zero in a new record, then kept
 	ChangedAt time.Time // set by the store
 }
 
@@ -80,9 +80,9 @@ type RegistryFilter struct {
 	State  string
 }
 
-// Registry keeps what is known about every capability. Every change raises
-// the generation of [TopicRegistry]. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use, also by several processes.
+// Registry stores what is known about each capability. Every change raises the
+// generation of [TopicRegistry]. The zero value returns [ErrClosed]; methods are safe
+// for concurrent use, also by several processes.
 type Registry struct {
 	s *Store
 }
@@ -94,8 +94,7 @@ const registryColumns = `capability_id, kind, server, original, name, display_na
 	is_enabled, provider, source, risk, read_only, destructive, high_cost, state, definition, definition_hash,
 	accepted_hash, held_definition, held_hash, flagged, actor, reason, first_seen, changed_at`
 
-// List returns the records that f selects, sorted by id, and the generation of
-// the registry that they are.
+// List returns the records that f selects, sorted by id, and their generation.
 func (r *Registry) List(ctx context.Context, f RegistryFilter) (records []RegistryRecord, generation int64, err error) {
 	if r.s == nil {
 		return nil, 0, ErrClosed
@@ -107,7 +106,7 @@ func (r *Registry) List(ctx context.Context, f RegistryFilter) (records []Regist
 			continue
 		}
 		if !isText(c.value) {
-			where = append(where, "1 = 0") // nothing has such a value
+			where = append(where, "1 = 0") // no record has such a value
 			continue
 		}
 		where, args = append(where, c.column+" = ?"), append(args, c.value)
@@ -144,18 +143,17 @@ func (r *Registry) Get(ctx context.Context, id string) (record RegistryRecord, o
 	return record, ok, err
 }
 
-// Upsert writes records as they are, in one transaction: those that exist are
-// replaced, except for FirstSeen. It is for seeds and imports; where a
-// decision depends on what is there, use [Registry.Update].
+// Upsert writes records as they are, in one transaction. It replaces existing ones,
+// except for FirstSeen. It is for seeds and imports; use [Registry.Update] for
+// decisions that depend on existing records.
 func (r *Registry) Upsert(ctx context.Context, records []RegistryRecord) error {
 	return r.Update(ctx, nil, func(map[string]RegistryRecord) ([]RegistryRecord, error) { return records, nil })
 }
 
-// Update reads the records of ids, gives them by id to fn, and writes what fn
-// returns, which may be new records and need not be all. Nobody changes the
-// registry in between, in any process, so that fn may decide by what it sees
-// without undoing what another has just done. Ids without a record are absent
-// from what fn gets. An error of fn is returned, and nothing is written.
+// Update reads the records of ids, passes them by id to fn, and writes the records that
+// fn returns, which may be new ones or only some. No process changes the registry in
+// between, so that fn can decide by what it sees. Ids without a record are missing from
+// the map. An error of fn is returned, and nothing is written.
 //
 // fn may be called more than once, and must not call the store.
 func (r *Registry) Update(ctx context.Context, ids []string, fn func(existing map[string]RegistryRecord) ([]RegistryRecord, error)) error {
@@ -188,15 +186,15 @@ func (r *Registry) Update(ctx context.Context, ids []string, fn func(existing ma
 	})
 }
 
-// SetEnabled switches a capability on or off for everyone. ok is false when
-// there is no such record.
+// SetEnabled enables or disables a capability for everyone. ok is false when there is
+// no such record.
 func (r *Registry) SetEnabled(ctx context.Context, id string, enabled bool, by Change) (ok bool, err error) {
 	const q = `UPDATE tool_catalog SET is_enabled = ?, actor = ?, reason = ?, changed_at = ? WHERE capability_id = ?`
 	return r.set(ctx, id, by, q, enabled, by.Actor, by.Reason, time.Now().UnixNano(), id)
 }
 
-// SetClass sets what the operator says about a capability. ok is false when
-// there is no such record.
+// SetClass sets the operator's classification of a capability. ok is false when there
+// is no such record.
 func (r *Registry) SetClass(ctx context.Context, id string, class Class, by Change) (ok bool, err error) {
 	if err := checkText("risk", class.Risk, maxName); err != nil {
 		return false, fmt.Errorf("classify %.64q: %w", id, err)
@@ -217,9 +215,9 @@ func (r *Registry) SetConfig(ctx context.Context, id string, config []byte, by C
 	return r.set(ctx, id, by, q, config, by.Actor, by.Reason, time.Now().UnixNano(), id)
 }
 
-// Accept makes the held definition of a capability the one that is served and
-// its record active, if the held one still is what the operator has looked at:
-// the one with heldHash. ok is false when it is another, or none.
+// Accept puts the held definition of a capability in service and makes its record
+// active, if the held definition still has heldHash, so that it is the one that the
+// operator has reviewed. ok is false otherwise.
 func (r *Registry) Accept(ctx context.Context, id, heldHash string, by Change) (ok bool, err error) {
 	if r.s != nil && (heldHash == "" || !isText(heldHash)) {
 		return false, nil
@@ -252,8 +250,7 @@ func (r *Registry) set(ctx context.Context, id string, by Change, q string, args
 	return ok && err == nil, err
 }
 
-// Delete forgets records and returns how many there were. Their capability
-// ids stay issued.
+// Delete removes records and returns their number. Their capability ids stay issued.
 func (r *Registry) Delete(ctx context.Context, ids ...string) (removed int64, err error) {
 	if r.s == nil {
 		return 0, ErrClosed

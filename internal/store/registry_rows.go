@@ -76,7 +76,7 @@ func writeRegistry(ctx context.Context, tx *Tx, records []RegistryRecord) error 
 // registryColumnNames are the names in registryColumns.
 var registryColumnNames = strings.FieldsFunc(registryColumns, func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
 
-// upsertRegistry is the end of the statement that inserts or replaces.
+// upsertRegistry is the end of the upsert statement.
 var upsertRegistry = func() string {
 	var set []string
 	for _, name := range registryColumnNames {

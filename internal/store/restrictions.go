@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// RestrictionRecord keeps one persona away from one capability.
+// RestrictionRecord denies one capability to one persona.
 type RestrictionRecord struct {
 	Persona      string
 	CapabilityID string
@@ -14,9 +14,9 @@ type RestrictionRecord struct {
 	At time.Time // set by the store
 }
 
-// Restrictions keeps what single personas may not use. Every change raises the
-// generation of [TopicRestrictions]. The zero value refuses everything with
-// [ErrClosed]; methods are safe for concurrent use, also by several processes.
+// Restrictions stores what personas may not use. Every change raises the generation of
+// [TopicRestrictions]. The zero value returns [ErrClosed]; methods are safe for
+// concurrent use, also by several processes.
 type Restrictions struct {
 	s *Store
 }
@@ -24,8 +24,8 @@ type Restrictions struct {
 // Restrictions returns the handle for persona restrictions.
 func (s *Store) Restrictions() *Restrictions { return &Restrictions{s} }
 
-// Add keeps a persona away from capabilities, all in one transaction. The
-// capabilities need not be in the registry.
+// Add denies capabilities to a persona, all in one transaction. The capabilities need
+// not be in the registry.
 func (r *Restrictions) Add(ctx context.Context, persona string, by Change, capabilities ...string) error {
 	if r.s == nil {
 		return ErrClosed
@@ -55,8 +55,8 @@ func (r *Restrictions) Remove(ctx context.Context, persona, capability string) (
 	return r.s.forget(ctx, TopicRestrictions, `DELETE FROM persona_tool_restrictions WHERE persona = ? AND capability_id = ?`, persona, capability)
 }
 
-// List returns the restrictions of a persona, or of all if persona is empty,
-// sorted by persona and capability, and the generation that they are.
+// List returns the restrictions of a persona, or of all if persona is empty, sorted by
+// persona and capability, and their generation.
 func (r *Restrictions) List(ctx context.Context, persona string) (list []RestrictionRecord, generation int64, err error) {
 	if r.s == nil {
 		return nil, 0, ErrClosed

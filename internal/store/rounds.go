@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Rounds remembers which rounds of which calls were used. The zero value
-// refuses everything with [ErrClosed]; methods are safe for concurrent use.
+// Rounds records which rounds of which calls were used. The zero value returns
+// [ErrClosed]; methods are safe for concurrent use.
 type Rounds struct {
 	s *Store
 }
@@ -15,8 +15,8 @@ type Rounds struct {
 // Rounds returns the handle for used rounds.
 func (s *Store) Rounds() *Rounds { return &Rounds{s} }
 
-// Use notes that a round of a call is used and tells whether this is its first
-// use. It is remembered until expires.
+// Use marks a round of a call as used and reports whether this was its first use. The
+// mark is kept until expires.
 func (r *Rounds) Use(ctx context.Context, call string, round int, expires time.Time) (first bool, err error) {
 	if r.s == nil {
 		return false, ErrClosed

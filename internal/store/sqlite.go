@@ -13,12 +13,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// applicationID marks a file as a toolgate store (PRAGMA application_id), and
-// an advisory lock of PostgreSQL as ours: "tgat" in ASCII.
+// applicationID marks a file as a toolgate store (PRAGMA application_id), and an
+// advisory lock of PostgreSQL as toolgate's: "tgat" in ASCII.
 const applicationID = 0x74676174
 
-// Primary result codes of SQLite (https://www.sqlite.org/rescode.html) that a
-// person can do something about. The extended code has them in its low byte.
+// Primary result codes of SQLite (https://www.sqlite.org/rescode.html) that a person
+// can do something about. They are the low byte of extended codes.
 const (
 	codePerm     = 3
 	codeBusy     = 5
@@ -30,12 +30,12 @@ const (
 	codeNotADB   = 26
 )
 
-// damaged is what to do about a file that is not sound. Everything in it
-// except operator decisions fills again by itself.
+// damaged is the advice for a corrupt file. Everything in it except operator decisions
+// refills by itself.
 const damaged = "move the file away together with its -wal and -shm neighbours, then restore a backup or start with an empty store"
 
-// busyTimeout is how long a connection waits for another process's lock, in
-// milliseconds. Only readers of other processes and backups can hold one.
+// busyTimeout bounds the wait for another process's lock, in milliseconds. Only readers
+// of other processes and backups can hold one.
 const busyTimeout = "5000"
 
 // writerParams are the settings of the writing connection.
@@ -48,12 +48,12 @@ func writerParams(durable bool) url.Values {
 	v.Set("_journal_mode", "WAL")
 	v.Set("_synchronous", sync)
 	v.Set("_foreign_keys", "1")
-	// A transaction takes the write lock when it begins, so that it cannot
-	// find out half-way that it will not get it.
+	// A transaction takes the write lock at its beginning, so that it cannot fail
+	// halfway without it.
 	v.Set("_txlock", "immediate")
-	// The write-ahead log is copied into the file when it has so many pages, about
-	// 12 MiB: most of them are the same few, and are copied once. It is cut back
-	// to 16 MiB then.
+	// The write-ahead log is copied into the file when it has this many pages, about 12
+	// MiB. Most of them are the same few pages and are copied once. Afterwards the log
+	// is cut back to 16 MiB.
 	v.Add("_pragma", "wal_autocheckpoint(3000)")
 	v.Add("_pragma", "journal_size_limit(16777216)")
 	return v
@@ -67,8 +67,8 @@ func readerParams() url.Values {
 	return v
 }
 
-// commonParams are SQLite's defences against a file that someone else
-// prepared, and errors that speak of the failed operation only.
+// commonParams protect against files that someone else prepared, and limit errors to
+// the failed operation.
 func commonParams() url.Values {
 	return url.Values{
 		"_busy_timeout": {busyTimeout},
@@ -79,8 +79,8 @@ func commonParams() url.Values {
 	}
 }
 
-// connect returns a pool of at most conns connections to the database at path.
-// Nothing is opened until the first use.
+// connect returns a pool of at most conns connections to the database at path. It opens
+// the file at the first use.
 func connect(path string, conns int, params url.Values) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn(path, params))
 	if err != nil {
@@ -88,14 +88,13 @@ func connect(path string, conns int, params url.Values) (*sql.DB, error) {
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(conns)
-	// Connections are kept: opening one reads the schema again, and the one
-	// connection of a store in memory is the store.
+	// Connections are kept: opening one reads the schema again, and the one connection
+	// of a store in memory is the store.
 	db.SetMaxIdleConns(conns)
 	return db, nil
 }
 
-// dsn names path as a URI, so that no character of it is taken for a
-// parameter.
+// dsn names path as a URI, so that no character of it is taken for a parameter.
 func dsn(path string, params url.Values) string {
 	if path == Memory {
 		return "file::memory:?" + params.Encode()
@@ -107,8 +106,8 @@ func dsn(path string, params url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()
 }
 
-// requireWAL refuses a file system on which SQLite cannot use its write-ahead
-// log: readers would block the writer there, and locks do not hold.
+// requireWAL refuses file systems without support for SQLite's write-ahead log: readers
+// would block the writer there, and locks do not work.
 func requireWAL(ctx context.Context, db *sql.DB, path string) error {
 	var mode string
 	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
@@ -120,16 +119,16 @@ func requireWAL(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// sqliteDialect is SQLite as a file or in memory: one process writes, through
-// one connection, so that there is nobody to lock out or to notify.
+// sqliteDialect is SQLite as a file or in memory. One process writes through one
+// connection, so that there is nobody to lock out or notify.
 type sqliteDialect struct{}
 
 func (sqliteDialect) folder() string { return "sqlite" }
 
 func (sqliteDialect) bind(query string, args []any) (string, []any) { return query, args }
 
-// In memory the one connection is shared with the writer, whose transactions
-// are immediate: a read-only one takes no write lock.
+// In memory the one connection is shared with the writer, whose transactions are
+// immediate; a read-only one takes no write lock.
 func (sqliteDialect) reading() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
 
 func (sqliteDialect) writing() *sql.TxOptions { return nil }
@@ -158,7 +157,7 @@ func (sqliteDialect) version(ctx context.Context, q querier) (int, error) {
 }
 
 func (sqliteDialect) record(ctx context.Context, tx *sql.Tx, version int) error {
-	// A pragma takes no parameters; both values are numbers of ours.
+	// A pragma takes no parameters; both values are our own numbers.
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, version))
 	return err
 }
@@ -175,7 +174,7 @@ func (sqliteDialect) retryable(error) bool { return false }
 
 func (sqliteDialect) uncertain(error) bool { return false }
 
-// sqliteAdvice says what a person can do about err, or nothing.
+// sqliteAdvice returns what a person can do about err, or nothing.
 func sqliteAdvice(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "no permission: check the owner and mode of the file and its folder"

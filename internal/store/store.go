@@ -17,96 +17,92 @@ import (
 	"github.com/toolgate/toolgate/internal/filelock"
 )
 
-// Memory is the [Options.Path] of a store that lives and ends with its
-// process.
+// Memory is the [Options.Path] of a store in memory, which ends with its process.
 const Memory = ":memory:"
 
-// readers bounds the connections that read beside the writer. Reads are short
-// and mostly at start; more would only cost memory.
+// readers bounds the reading connections. Reads are short and mostly at the start; more
+// connections would only cost memory.
 const readers = 4
 
-// readTimeout bounds one read of a caller that set no earlier deadline.
+// readTimeout bounds a read whose caller has set no earlier deadline.
 const readTimeout = 10 * time.Second
 
 var (
-	// ErrClosed is returned for everything asked of a closed store, and of
-	// the zero Store.
+	// ErrClosed is returned by a closed store and by the zero Store.
 	ErrClosed = errors.New("the store is closed")
-	// ErrReadOnly is returned for a write to a store opened read-only.
+	// ErrReadOnly is returned for writes to a read-only store.
 	ErrReadOnly = errors.New("the store was opened for reading only")
-	// ErrQueueFull is returned by [Store.Enqueue] when the queue of writes
-	// has no place left. Nothing was written.
+	// ErrQueueFull is returned by [Store.Enqueue] when the write queue is full. Nothing
+	// was written.
 	ErrQueueFull = errors.New("the queue of writes to the store is full")
 	// ErrTooLarge is returned for a value above its documented limit.
 	ErrTooLarge = errors.New("too large to store")
-	// ErrTooMany is returned for one more of what is limited in number.
+	// ErrTooMany is returned when a limit of records is reached.
 	ErrTooMany = errors.New("too many in the store")
-	// ErrUncertain is returned for a write whose commit was sent to
-	// PostgreSQL and not answered: it may have happened or not. What must
-	// happen at most once counts it as done, what guards as refused.
+	// ErrUncertain is returned for a write whose commit was sent to PostgreSQL but not
+	// acknowledged: it may have happened or not. Treat it as done for things that must
+	// happen at most once, and as refused for guards.
 	ErrUncertain = errors.New("it is not known whether this was written")
 )
 
-// Options say which store to open and how durable it is.
+// Options configure the store to open.
 type Options struct {
 	// URL names a PostgreSQL database that several processes may share:
-	// postgres://user:password@host:5432/database, with the parameters of
-	// libpq (sslmode, search_path, several hosts and so on). What it leaves
-	// out comes from PGPASSWORD and the other variables of libpq. It is
-	// never printed. Path must then be empty.
+	// postgres://user:password@host:5432/database, with the parameters of libpq
+	// (sslmode, search_path, several hosts and so on). PGPASSWORD and the other
+	// variables of libpq fill in what it leaves out. It is never printed. Path must
+	// then be empty.
 	//
-	// The database's encoding must be UTF8, and the user must be able to
-	// create tables in its current schema. A store uses up to 7 connections.
+	// The database's encoding must be UTF8, and the user must be able to create tables
+	// in its current schema. A store uses up to 7 connections.
 	URL string
 
-	// Path names the database file of SQLite. It is created with mode 0600, its folder
-	// with 0700, when absent. Empty or [Memory] is a store in memory.
+	// Path names the database file of SQLite. If it does not exist, it is created with
+	// mode 0600, its folder with 0700. Empty or [Memory] is a store in memory.
 	Path string
 
-	// Durable makes every commit survive a loss of power (synchronous=FULL),
-	// at the price of an fsync per batch. Without it a commit survives the
-	// end of the process, however sudden, but the last ones may be lost with
-	// the power (synchronous=NORMAL). PostgreSQL is durable unless it was
-	// told otherwise; Durable then overrules that (synchronous_commit).
+	// Durable makes every commit survive a loss of power (synchronous=FULL), at the
+	// cost of an fsync per batch. Without it a commit survives a crash of the process,
+	// but the last ones may be lost with the power (synchronous=NORMAL). PostgreSQL is
+	// durable by default; Durable overrides another setting of it (synchronous_commit).
 	Durable bool
 
-	// ReadOnly opens an existing store beside the process that writes it,
-	// without the lock and without changing its schema. Every write then answers [ErrReadOnly].
+	// ReadOnly opens an existing store while another process writes it, without the
+	// lock and without migrating it. Every write returns [ErrReadOnly].
 	ReadOnly bool
 
-	// Await returns a store also while no PostgreSQL server answers at URL, or
-	// one that is just starting. [Store.Run] then opens it as soon as it can;
-	// until then everything answers [ErrAway]. A server that refuses, as for a
-	// wrong password, is an error of [Open] all the same; it is none any more
-	// once that has returned. It does nothing for other stores.
+	// Await makes [Open] return a store even if no PostgreSQL server answers at URL, or
+	// it is just starting. [Store.Run] then connects as soon as it can; until then all
+	// calls return [ErrUnreached]. A refusal by the server, as for a wrong password, is
+	// still an error of [Open], but none later. It has no effect on other stores.
 	Await bool
 
-	// Queue is how many writes may wait for the writer; 0 means 4096.
+	// Queue bounds the writes that wait for the writer; 0 means 4096.
 	Queue int
 
-	// Logger receives what nobody waits for; nil discards it.
+	// Logger receives errors that no caller gets; nil discards them.
 	Logger *slog.Logger
 }
 
-// Store is an open store. Its methods are safe for concurrent use. The zero
-// value refuses everything with [ErrClosed].
+// Store is an open store. Its methods are safe for concurrent use. The zero value
+// returns [ErrClosed].
 type Store struct {
-	path    string // as shown to people
+	path    string // for people
 	log     *slog.Logger
 	dialect dialect
-	lock    *filelock.Lock // of a file that is written; else nil
+	lock    *filelock.Lock // of a file opened for writing; else nil
 	write   *sql.DB        // nil when read-only; one connection
 	read    *sql.DB        // the same as write in memory
 	direct  *sql.DB        // for statements that commit by themselves; nil without PostgreSQL
 	durable bool           // see [Options.Durable]
 
-	own        *connection // that writes a file; else nil
+	own        *connection // writes a file; else nil
 	statements statements  // of write, in memory
 
-	// listen makes a connection that can be notified; nil without PostgreSQL.
+	// listen opens a connection for notifications; nil without PostgreSQL.
 	listen func(ctx context.Context) (*pgx.Conn, error)
 
-	absent   absence
+	absent   connectError
 	writer   writer
 	watchers watchers
 	pollEach time.Duration // how often a Watch reads the generations
@@ -115,16 +111,14 @@ type Store struct {
 	closeErr  error
 }
 
-// Open opens the store that o names, creates it when it is absent, and brings
-// its schema up to date. Besides an error of the file system it refuses a
-// file that another process has open for writing, that is damaged, that is
-// not a toolgate store, or whose schema is newer than this build; the error
-// says which and what to do. A PostgreSQL database must be there, and answer:
-// of several processes that start at once one makes or migrates its tables,
-// and the others wait for it. ctx bounds the opening only.
+// Open opens the store that o names, creates it if it does not exist, and migrates its
+// schema. It refuses a file that another process has open for writing, that is damaged,
+// that is not a toolgate store, or whose schema is newer than this build. The error
+// tells which and what to do. A PostgreSQL database must exist and answer. If several
+// processes start at once, one creates or migrates the tables and the others wait. ctx
+// bounds only the opening.
 //
-// Open starts no goroutine of its own; see [Store.Run]. The caller must
-// [Store.Close] what it opened.
+// Open starts no goroutine; see [Store.Run]. The caller must [Store.Close] the store.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{path: o.Path, log: o.Logger, dialect: sqliteDialect{}, durable: o.Durable, pollEach: pollEvery}
 	if s.log == nil {
@@ -168,9 +162,8 @@ func (s *Store) openMemory(ctx context.Context, o Options) error {
 	return s.ready(ctx)
 }
 
-// ready brings the schema up to date and prepares what is written most. The steps
-// of the schema need not survive a loss of power one by one: the first write after
-// them takes them along.
+// ready migrates the schema and prepares the most frequent writes. The migrations need
+// not be durable one by one: the first write after them makes them so.
 func (s *Store) ready(ctx context.Context) (err error) {
 	if err := s.sync(ctx, false); err != nil {
 		return err
@@ -182,7 +175,7 @@ func (s *Store) ready(ctx context.Context) (err error) {
 		return err
 	}
 	texts := slices.Concat(budgetStatements, []string{sqlAddExecutions})
-	if s.path == Memory { // what writes it reads it as well
+	if s.path == Memory { // the writer is the reader too
 		s.statements, err = prepare(ctx, s.write, texts...)
 	} else {
 		s.own, err = newConnection(ctx, s.write, texts...)
@@ -193,8 +186,8 @@ func (s *Store) ready(ctx context.Context) (err error) {
 	return nil
 }
 
-// sync sets whether commits of the writing connection survive a loss of power. A
-// connection that takes its place does as [writerParams] say.
+// sync sets whether commits of the writing connection are durable. A new connection
+// does as [writerParams] say.
 func (s *Store) sync(ctx context.Context, durable bool) error {
 	mode := "NORMAL"
 	if durable {
@@ -240,15 +233,14 @@ func (s *Store) openReadOnly(ctx context.Context) error {
 	return requireCurrent(ctx, s.read, s.dialect, s.path)
 }
 
-// Path says where the store is: its file, absolute and without symbolic
-// links, [Memory], or the address of a PostgreSQL database without password
-// and parameters, postgres://user@host:port/database.
+// Path returns where the store is: its absolute file without symbolic links, [Memory],
+// or the address of a PostgreSQL database without password and parameters,
+// postgres://user@host:port/database.
 func (s *Store) Path() string { return s.path }
 
-// Check reads the whole database and returns the first damage that it finds.
-// It takes time in proportion to the size of the file. A PostgreSQL server
-// looks after its own files: there Check makes sure that it answers and that
-// the schema is the one of this build.
+// Check reads the whole database and returns the first damage that it finds. The time
+// grows with the size of the file. A PostgreSQL server checks its own files, so there
+// Check only makes sure that it answers and has the schema of this build.
 func (s *Store) Check(ctx context.Context) error {
 	if s.read == nil {
 		return ErrClosed
@@ -271,9 +263,9 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// View runs fn on one consistent state of the store. fn must not keep tx, and
-// must not call another method of the store. An error of fn is returned as it
-// is. Without an earlier deadline in ctx a view ends after 10 s.
+// View runs fn on one consistent state of the store. fn must not keep tx or call
+// another method of the store. An error of fn is returned as it is. Without an earlier
+// deadline in ctx a view ends after 10 s.
 func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	if s.read == nil {
 		return ErrClosed
@@ -298,8 +290,8 @@ func (s *Store) View(ctx context.Context, fn func(ctx context.Context, tx *Tx) e
 	return s.explained("read store", fn(ctx, &Tx{raw: &pooled{Tx: raw}, dialect: s.dialect, readOnly: true}))
 }
 
-// Close commits what is queued, ends [Store.Run] if it is running, and closes
-// the files. Later calls return what the first one did.
+// Close commits the queued writes, ends [Store.Run] if it is running, and closes the
+// files. Later calls return the result of the first.
 func (s *Store) Close() error {
 	if s.read == nil {
 		return nil
@@ -311,9 +303,8 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// release closes whatever is open. The reading connections go first, so that
-// the last one to close is the writer, which folds the write-ahead log back
-// into the file.
+// release closes everything that is open. The reading connections go first: the writer
+// must be the last, so that it merges the write-ahead log into the file.
 func (s *Store) release() error {
 	var errs []error
 	if s.read != nil && s.read != s.write {
@@ -334,8 +325,8 @@ func (s *Store) release() error {
 	return nil
 }
 
-// resolve makes path absolute and follows the symbolic links in it, so that
-// two names of one file meet at one lock.
+// resolve makes path absolute and follows its symbolic links, so that all names of a
+// file lead to one lock.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -344,21 +335,21 @@ func resolve(path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		return real, nil
 	}
-	// The file may be about to be created, and its folder, too.
+	// The file and its folder may not exist yet.
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
 		return filepath.Join(dir, filepath.Base(abs)), nil
 	}
 	return abs, nil
 }
 
-// errLinked refuses a file that has several names. The lock and SQLite's log of what it
-// has not yet written to the file go by the name: of two that open it by different names
-// each would have its own, and one would undo what the other wrote.
+// errLinked refuses a file with several names. The lock and SQLite's write-ahead log
+// belong to a name. Two processes that open a file by different names would each have
+// their own, and undo each other's writes.
 var errLinked = errors.New("it has another name, by a hard link, under which another toolgate could open it too: remove that link (find -samefile), or copy the file and name the copy")
 
-// createPrivate makes the file and its folder readable by their owner only,
-// before SQLite would make the file with the process's umask. The files that
-// SQLite puts beside it take their mode from it.
+// createPrivate makes the file and its folder accessible only to their owner, before
+// SQLite would create the file with the process's umask. Files that SQLite adds inherit
+// the mode.
 func createPrivate(path string, log *slog.Logger) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("create its folder: %w", err)

@@ -15,12 +15,12 @@ type session interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// transaction is one that has begun. Commit and Rollback end it; what is called
-// after either does nothing and returns [sql.ErrTxDone].
+// transaction is an open transaction. Commit and Rollback end it; later calls do
+// nothing and return [sql.ErrTxDone].
 type transaction interface {
 	session
-	// prepared returns a statement by its text, and nil for one that the store has
-	// not prepared.
+	// prepared returns a prepared statement by its text, nil if the store has not
+	// prepared it.
 	prepared(ctx context.Context, text string) *sql.Stmt
 	Commit() error
 	Rollback() error
@@ -30,7 +30,7 @@ type transaction interface {
 type pooled struct {
 	*sql.Tx
 	all  statements // of the pool
-	used statements // those of them that this transaction has used
+	used statements // those used by this transaction
 }
 
 func (p *pooled) prepared(ctx context.Context, text string) *sql.Stmt {
@@ -45,24 +45,24 @@ func (p *pooled) prepared(ctx context.Context, text string) *sql.Stmt {
 	return stmt
 }
 
-// How a transaction of a file begins and ends. It takes the write lock when it
-// begins, as [writerParams] have it.
+// Statements that begin and end a transaction of a file. It takes the write lock when
+// it begins, see [writerParams].
 const (
 	sqlBegin    = `BEGIN IMMEDIATE`
 	sqlCommit   = `COMMIT`
 	sqlRollback = `ROLLBACK`
 )
 
-// connection is the one that writes a file. It stays taken from its pool, with its
-// statements prepared on it, those that begin and end a transaction among them: what
-// a pool does for each transaction, and for each statement of one, costs as much as
-// most writes. Whoever has the writer's turn is the only one that uses it.
+// connection is the connection that writes a file. It stays checked out of its pool,
+// with prepared statements, including those that begin and end a transaction. What a
+// pool does for each transaction and statement would cost as much as most writes. Only
+// the holder of the writer's turn uses it.
 type connection struct {
 	conn       *sql.Conn
 	statements statements
 }
 
-// newConnection takes the connection and prepares statements.
+// newConnection takes the connection out of its pool and prepares statements.
 func newConnection(ctx context.Context, pool *sql.DB, texts ...string) (*connection, error) {
 	conn, err := pool.Conn(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func newConnection(ctx context.Context, pool *sql.DB, texts ...string) (*connect
 	return &connection{conn, all}, nil
 }
 
-// begin begins a transaction. The one before it has ended.
+// begin begins a transaction. The previous one has ended.
 func (c *connection) begin(ctx context.Context) (transaction, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,12 +83,12 @@ func (c *connection) begin(ctx context.Context) (transaction, error) {
 	if err := c.run(sqlBegin); err != nil {
 		return nil, err
 	}
-	return &own{Conn: c.conn, c: c, ctx: ctx}, nil
+	return &connTx{Conn: c.conn, c: c, ctx: ctx}, nil
 }
 
-// run begins or ends a transaction; for a lock it waits as long as [busyTimeout].
-// After an error there is none: SQLite keeps one whose commit failed, and has rolled
-// others back by itself.
+// run begins or ends a transaction. It waits for a lock up to [busyTimeout]. After an
+// error there is no transaction: SQLite keeps one whose commit failed, and has rolled
+// back others itself.
 func (c *connection) run(text string) error {
 	_, err := c.statements[text].ExecContext(context.Background())
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *connection) run(text string) error {
 	return err
 }
 
-// close gives the connection back to its pool. The statements go first: the pool
-// knows nothing of them.
+// close closes the statements, which the pool does not know, and gives the connection
+// back.
 func (c *connection) close() error {
 	if c == nil {
 		return nil
@@ -106,18 +106,18 @@ func (c *connection) close() error {
 	return errors.Join(c.statements.close(), c.conn.Close())
 }
 
-// own is a transaction on a [connection]. It ends in time, or is rolled back.
-type own struct {
+// connTx is a transaction on a [connection]. It must be committed or rolled back.
+type connTx struct {
 	*sql.Conn
 	c    *connection
 	ctx  context.Context //nolint:containedctx // of the whole transaction, as [sql.Tx] has one
 	done bool
 }
 
-func (o *own) prepared(_ context.Context, text string) *sql.Stmt { return o.c.statements[text] }
+func (o *connTx) prepared(_ context.Context, text string) *sql.Stmt { return o.c.statements[text] }
 
 // Commit implements [transaction]. After an error nothing was committed.
-func (o *own) Commit() error {
+func (o *connTx) Commit() error {
 	if err := o.ctx.Err(); err != nil && !o.done {
 		return errors.Join(err, o.Rollback())
 	}
@@ -125,10 +125,10 @@ func (o *own) Commit() error {
 }
 
 // Rollback implements [transaction].
-func (o *own) Rollback() error { return o.end(sqlRollback) }
+func (o *connTx) Rollback() error { return o.end(sqlRollback) }
 
-// end ends the transaction, which is not given up half-way.
-func (o *own) end(text string) error {
+// end ends the transaction and cannot be interrupted.
+func (o *connTx) end(text string) error {
 	if o.done {
 		return sql.ErrTxDone
 	}
@@ -136,8 +136,8 @@ func (o *own) end(text string) error {
 	return o.c.run(text)
 }
 
-// statements are prepared where a file is written, by their text, which is a constant
-// of this package: reading a statement takes longer than running it.
+// statements are prepared statements of the writing connection by their text, a
+// constant of this package. Parsing a statement takes longer than running it.
 type statements map[string]*sql.Stmt
 
 // preparer is a pool or a connection.
@@ -145,7 +145,7 @@ type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// prepare prepares statements. It must be called while nothing is written.
+// prepare prepares statements. It must not run during a write.
 func prepare(ctx context.Context, on preparer, texts ...string) (statements, error) {
 	s := make(statements, len(texts))
 	for _, text := range texts {

@@ -6,22 +6,21 @@ import (
 	"slices"
 )
 
-// Tx is the state of the database inside one [Store.Do], [Store.Enqueue] or
-// [Store.View]. It ends with the function that it was given to, and is for
-// one goroutine. It has no commit and no rollback: the function's error
-// decides.
+// Tx accesses the database inside one [Store.Do], [Store.Enqueue] or [Store.View]. It
+// ends with the function that it was given to, and belongs to one goroutine. The
+// function's error decides between commit and rollback.
 //
-// Statements are SQL that SQLite and PostgreSQL both understand, with a
-// question mark for each argument.
+// Statements are SQL that SQLite and PostgreSQL both understand, with a question mark
+// for each argument.
 type Tx struct {
 	raw      transaction
 	dialect  dialect
 	readOnly bool
-	bumped   []string // topics to bump when the write succeeds
+	bumped   []string // topics to raise when the write succeeds
 }
 
-// Exec runs a statement and returns how many rows it changed. In a
-// [Store.View] it returns [ErrReadOnly].
+// Exec runs a statement and returns how many rows it changed. In a [Store.View] it
+// returns [ErrReadOnly].
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	if t.readOnly {
 		return 0, ErrReadOnly
@@ -34,8 +33,7 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return result.RowsAffected()
 }
 
-// execPrepared is [Tx.Exec] with a statement that is prepared where the store
-// prepares statements.
+// execPrepared is [Tx.Exec] with a prepared statement, where the store has one.
 func (t *Tx) execPrepared(ctx context.Context, text string, args ...any) error {
 	stmt := t.prepared(ctx, text)
 	if stmt == nil {
@@ -49,31 +47,31 @@ func (t *Tx) execPrepared(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// unwatched is the context of statements that write a few rows by their keys. The
-// driver of SQLite has a goroutine watch each context that can end, which costs as
-// much as such a statement; the commit finds out whether the time was over.
+// unwatched returns a context without an end, for statements that write a few rows by
+// key. SQLite's driver starts a goroutine for each context that can end, which costs as
+// much as such a statement. The commit checks the deadline.
 func unwatched(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
-// prepared returns a statement that is prepared for this transaction, nil for none.
+// prepared returns a prepared statement for this transaction, nil for none.
 func (t *Tx) prepared(ctx context.Context, text string) *sql.Stmt { return t.raw.prepared(ctx, text) }
 
-// Query runs a query. The caller closes the rows before its function returns.
+// Query runs a query. The caller must close the rows before its function returns.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	query, args = t.dialect.bind(query, args)
 	return t.raw.QueryContext(ctx, query, args...)
 }
 
-// QueryRow runs a query for at most one row; Scan of the row returns
-// [sql.ErrNoRows] when there is none.
+// QueryRow runs a query for at most one row. Scan returns [sql.ErrNoRows] when there is
+// none.
 func (t *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
 	query, args = t.dialect.bind(query, args)
 	return t.raw.QueryRowContext(ctx, query, args...)
 }
 
-// Lock keeps every other transaction out that locks the same name, in all
-// processes that share the store, until this one is committed or lost. What
-// is read after it stays true until then. Names are chosen in code; lock no
-// more than one in a write. In a [Store.View] it returns [ErrReadOnly].
+// Lock excludes other transactions that lock the same name, in all processes that share
+// the store, until this one ends. What is read after it stays true until then. Names
+// are chosen in code; use at most one lock in a write. In a [Store.View] it returns
+// [ErrReadOnly].
 func (t *Tx) Lock(ctx context.Context, name string) error {
 	if t.readOnly {
 		return ErrReadOnly
@@ -81,10 +79,9 @@ func (t *Tx) Lock(ctx context.Context, name string) error {
 	return t.dialect.lock(ctx, t.raw, name)
 }
 
-// Bump raises the generation of topic by one together with this write: who
-// sees the new generation sees what was written. A topic is a name chosen in
-// code. Several writes that are committed together raise it once. In a
-// [Store.View] it does nothing.
+// Bump raises the generation of topic together with this write: who sees the new
+// generation sees what was written. Topics are chosen in code. Several writes that are
+// committed together raise it once. In a [Store.View] it does nothing.
 func (t *Tx) Bump(topic string) {
 	if !t.readOnly && !slices.Contains(t.bumped, topic) {
 		t.bumped = append(t.bumped, topic)

@@ -16,34 +16,30 @@ import (
 const (
 	// channel carries the notifications of PostgreSQL.
 	channel = "toolgate_generation"
-	// pollEvery is the most that a lost notification can cost.
+	// pollEvery bounds the delay of a lost notification.
 	pollEvery = time.Second
 	// pollTimeout bounds one poll.
 	pollTimeout = 5 * time.Second
-	// The listening connection is made again after a pause that doubles from
-	// the first to the last of these.
+	// The pause before listening again doubles from the first to the last of these.
 	listenAgainMin = 100 * time.Millisecond
 	listenAgainMax = 5 * time.Second
-	// probeEvery is how often a silent listening connection is asked whether
-	// it still lives.
+	// probeEvery is how often a silent listening connection is probed.
 	probeEvery = 15 * time.Second
 )
 
-// Watch calls changed for every topic whose generation has risen, until ctx
-// ends; then it returns nil. It begins with the generations that there are,
-// so that nothing is missed between reading a topic and watching it. Calls
-// come from one goroutine, one after the other, sorted by topic; changes that
-// follow each other quickly may be reported as one, by the last generation.
+// Watch calls changed for every topic whose generation has risen, until ctx ends; then
+// it returns nil. It begins with the current generations, so that nothing is missed
+// between reading a topic and watching it. One goroutine makes the calls, sorted by
+// topic. Several quick changes may be reported as one, with the last generation.
 //
-// A change of this process is reported at once. One of another process is
-// reported as soon as PostgreSQL notifies of it, and after 1 s at the latest:
-// the generations are read that often whatever happens, which is also how a
-// read-only store on SQLite sees the writer's changes. While the database
-// does not answer nothing is reported, and when it answers again everything
-// that was missed.
+// A change by this process is reported at once. A change by another process is reported
+// when PostgreSQL notifies of it, and after 1 s at the latest: the generations are
+// polled that often, which is also how a read-only SQLite store sees the writer's
+// changes. While the database does not answer nothing is reported; afterwards
+// everything that was missed is.
 //
-// On PostgreSQL a Watch has one connection of its own, which is made again
-// when it is lost. A process needs one Watch.
+// On PostgreSQL a Watch has its own connection, which is reopened when it is lost. A
+// process needs only one Watch.
 func (s *Store) Watch(ctx context.Context, changed func(topic string, generation int64)) error {
 	if s.read == nil {
 		return ErrClosed
@@ -74,8 +70,8 @@ func (s *Store) Watch(ctx context.Context, changed func(topic string, generation
 	}
 }
 
-// poll reports every generation that is not the one seen before. It returns
-// whether it failed, which is logged when it begins and when it ends.
+// poll reports every generation that differs from the one seen before. It returns
+// whether it failed. A failure is logged when it begins and when it ends.
 func (s *Store) poll(ctx context.Context, seen map[string]int64, deaf bool, changed func(string, int64)) bool {
 	reading, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -92,7 +88,7 @@ func (s *Store) poll(ctx context.Context, seen map[string]int64, deaf bool, chan
 		s.log.Info("changes of the store are seen again", slog.String("store", s.path))
 	}
 	for _, topic := range slices.Sorted(maps.Keys(now)) {
-		// Not only a higher one: a restored backup has lower ones.
+		// Lower ones count too: a restored backup has those.
 		if now[topic] != seen[topic] {
 			seen[topic] = now[topic]
 			changed(topic, now[topic])
@@ -101,7 +97,7 @@ func (s *Store) poll(ctx context.Context, seen map[string]int64, deaf bool, chan
 	return false
 }
 
-// watchers are the wake-up channels of those who watch.
+// watchers are the wake-up channels of the running Watch calls.
 type watchers struct {
 	mu  sync.Mutex
 	all map[chan struct{}]struct{}
@@ -124,26 +120,26 @@ func (w *watchers) remove(wake chan struct{}) {
 	delete(w.all, wake)
 }
 
-// signal wakes everyone who watches.
+// signal wakes every Watch.
 func (w *watchers) signal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for wake := range w.all {
-		nudge(wake)
+		wakeOne(wake)
 	}
 }
 
-// nudge leaves a token in wake unless one is there: the reader of one token
-// looks at everything.
-func nudge(wake chan struct{}) {
+// wakeOne sends to wake without blocking. One token is enough, because its reader looks
+// at everything.
+func wakeOne(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
 	default:
 	}
 }
 
-// listenFor turns notifications of the server into wake-ups until ctx ends. A
-// connection that is lost is made again; in between the poll sees changes.
+// listenFor turns notifications of the server into wake-ups until ctx ends. It reopens
+// a lost connection; meanwhile the poll sees changes.
 func (s *Store) listenFor(ctx context.Context, wake chan struct{}) {
 	again := backoff.Backoff{Base: listenAgainMin, Max: listenAgainMax}
 	for ctx.Err() == nil {
@@ -169,21 +165,21 @@ func (s *Store) listenOnce(ctx context.Context, wake chan struct{}) (listened bo
 	if err != nil {
 		return false, err
 	}
-	defer hangUp(conn)
+	defer closeListener(conn)
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return false, err
 	}
 	for {
-		// The first time for what was missed, then for what was heard.
-		nudge(wake)
+		// The first time for what was missed, then for each notification.
+		wakeOne(wake)
 		if err := s.awaitNotification(ctx, conn); err != nil {
 			return true, err
 		}
 	}
 }
 
-// awaitNotification waits for a notification and makes sure meanwhile that
-// the connection lives: one whose other end is gone stays silent for ever.
+// awaitNotification waits for a notification and probes the connection meanwhile,
+// because a broken connection may stay silent for ever.
 func (s *Store) awaitNotification(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, probeEvery)
@@ -201,8 +197,8 @@ func (s *Store) awaitNotification(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// hangUp closes conn, within a bound: its server may be gone.
-func hangUp(conn *pgx.Conn) {
+// closeListener closes conn with a timeout, because its server may be gone.
+func closeListener(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	conn.Close(ctx)

@@ -14,30 +14,30 @@ import (
 const (
 	// maxBatch is how many writes one transaction of SQLite commits at most.
 	maxBatch = 256
-	// linger is how long a write that nobody waits for may wait for company.
-	linger = 20 * time.Millisecond
+	// maxBatchDelay is how long a write that nobody waits for may wait for others.
+	maxBatchDelay = 20 * time.Millisecond
 	// commitTimeout bounds one batch, from its first statement to its commit.
 	commitTimeout = 10 * time.Second
 	// drainTimeout bounds the commits after Run was told to end.
 	drainTimeout = 5 * time.Second
-	// maxTries is how often one batch is tried, and tryAgain the longest
-	// pause before the second try.
+	// maxTries is how often one batch is tried, and tryAgain the longest pause before
+	// the second try.
 	maxTries = 3
 	tryAgain = 20 * time.Millisecond
-	// pruneEvery is how often Run removes what has outlived its use.
+	// pruneEvery is how often Run removes old records.
 	pruneEvery = time.Hour
 )
 
-// errDrain is the outcome of a write that was still queued when the time to
-// drain was over.
+// errDrain is the outcome of a write that was still queued when the time to drain was
+// over.
 var errDrain = errors.New("not written: the store was stopped before the write had its turn")
 
-// Stats are counters since [Open], and the length of the queue now.
+// Stats are counters since [Open], and the current length of the queue.
 type Stats struct {
 	Queued  int    // writes that wait for the writer
 	Writes  uint64 // writes committed
 	Batches uint64 // transactions committed
-	Failed  uint64 // writes that nobody waited for and that failed
+	Failed  uint64 // writes without a waiting caller that failed
 }
 
 // Stats returns the counters of the writer.
@@ -47,20 +47,18 @@ func (s *Store) Stats() Stats {
 	return Stats{Queued: queued, Writes: c.writes.Load(), Batches: c.batches.Load(), Failed: c.failed.Load()}
 }
 
-// Do runs fn inside a transaction and returns when it is committed, or not:
-// an error means that nothing of fn was written. An error of fn is returned
-// as it is, and a panic of fn as an error; neither disturbs other writes.
+// Do runs fn inside a transaction and returns after its commit. An error means that
+// nothing of fn was written. An error of fn is returned as it is, and a panic of fn as
+// an error; neither affects other writes.
 //
-// ctx bounds the wait for a place in the queue and for the turn. Once fn has
-// been started Do returns its outcome, at most 10 s later, whatever ctx says;
-// the context that fn receives is not ctx. fn must use tx only, must not keep
-// it, and must not call another method of the store.
+// ctx bounds the wait in the queue. Once fn has started, Do returns its outcome after
+// 10 s at most, whatever happens to ctx; the context that fn gets is not ctx. fn must
+// use only tx, must not keep it, and must not call another method of the store.
 //
-// On PostgreSQL fn may be started again, in a new transaction, when the first
-// was lost to a deadlock or with its connection: what it leaves outside of the
-// store must be the same afterwards. Where the connection was lost during the
-// commit the error is [ErrUncertain], the only one after which something may
-// have been written.
+// On PostgreSQL fn may run again, in a new transaction, when the first was lost to a
+// deadlock or with its connection. So running it twice must have the same effects
+// outside the store. If the connection was lost during the commit the error is
+// [ErrUncertain], the only one after which something may have been written.
 //
 // While [Store.Run] is not running the write is committed at once, alone.
 func (s *Store) Do(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
@@ -86,13 +84,12 @@ func (s *Store) Do(ctx context.Context, fn func(ctx context.Context, tx *Tx) err
 	return w.err
 }
 
-// Enqueue queues fn to be committed within about 20 ms, without waiting for
-// it. It returns [ErrQueueFull] when there is no place; it never waits for
-// one. What goes wrong later is logged and counted in [Stats.Failed]. What
-// [Store.Do] says about fn holds here, too.
+// Enqueue queues fn to be committed within about 20 ms, without waiting for it. It
+// returns [ErrQueueFull] without room; it never waits. Later errors are logged and
+// counted in [Stats.Failed]. The rules of [Store.Do] for fn apply.
 //
-// While [Store.Run] is not running the write is committed at once, and its
-// error returned.
+// While [Store.Run] is not running the write is committed at once, and its error
+// returned.
 func (s *Store) Enqueue(fn func(ctx context.Context, tx *Tx) error) error {
 	if err := s.writable(); err != nil {
 		return err
@@ -110,12 +107,11 @@ func (s *Store) Enqueue(fn func(ctx context.Context, tx *Tx) error) error {
 	return nil
 }
 
-// Run is the writer: it commits what [Store.Do] and [Store.Enqueue] queue
-// until ctx ends or the store is closed, then commits what is still queued
-// within 5 s and returns nil. It also removes catalogs that are too old to be
-// served and closes approvals that have expired, at its start and every hour. A
-// store that was not there at the start is opened first ([Options.Await]). Only
-// one Run may be active.
+// Run is the writer. It commits what [Store.Do] and [Store.Enqueue] queue until ctx
+// ends or the store is closed, then commits the rest within 5 s and returns nil. At its
+// start and every hour it removes old catalogs and closes expired approvals. A store
+// that was unreachable at the start is opened first ([Options.Await]). Only one Run may
+// be active.
 func (s *Store) Run(ctx context.Context) error {
 	if s.write == nil {
 		if s.read == nil {
@@ -128,7 +124,7 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 		return nil
 	}
-	if !s.reach(ctx) {
+	if !s.connectLater(ctx) {
 		return nil
 	}
 	if !s.writer.start() {
@@ -146,9 +142,9 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// await returns true when a batch is worth committing: someone waits for one
-// of its writes, it is full, or its first write has lingered long enough. It
-// returns false when Run should end.
+// await waits until a batch should be committed: a caller waits for one of its writes,
+// it is full, or its first write has waited for maxBatchDelay. It returns false when
+// Run should end.
 func (s *Store) await(ctx context.Context, prune <-chan time.Time) bool {
 	var lingered <-chan time.Time
 	for {
@@ -157,7 +153,7 @@ func (s *Store) await(ctx context.Context, prune <-chan time.Time) bool {
 			return ctx.Err() == nil
 		}
 		if queued > 0 && lingered == nil {
-			t := time.NewTimer(linger)
+			t := time.NewTimer(maxBatchDelay)
 			defer t.Stop()
 			lingered = t.C
 		}
@@ -175,8 +171,8 @@ func (s *Store) await(ctx context.Context, prune <-chan time.Time) bool {
 	}
 }
 
-// drain commits what is queued and ends the running state. Writes that the
-// time does not reach are refused.
+// drain commits the queued writes and ends the running state. Writes that are not
+// reached in time are refused.
 func (s *Store) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -209,7 +205,7 @@ func (s *Store) commitAlone(ctx context.Context, w *write) error {
 	return w.err
 }
 
-// commit commits a batch and makes its outcome known.
+// commit commits a batch and reports its outcomes.
 func (s *Store) commit(ctx context.Context, batch []*write) {
 	if len(batch) == 0 {
 		return
@@ -219,7 +215,7 @@ func (s *Store) commit(ctx context.Context, batch []*write) {
 	s.transact(ctx, batch)
 }
 
-// transact commits batch and makes its outcome known. The caller has the turn.
+// transact commits batch and reports its outcomes. The caller has the turn.
 func (s *Store) transact(ctx context.Context, batch []*write) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
@@ -236,8 +232,8 @@ func (s *Store) transact(ctx context.Context, batch []*write) {
 	}
 }
 
-// pause waits for a random part of at most d, so that two that met do not
-// meet again. It reports false when ctx has ended.
+// pause waits for a random part of at most d, so that two conflicting processes do not
+// collide again. It returns false when ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -247,8 +243,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// try runs the writes of batch inside one transaction and returns the outcome
-// of each, or an error when the transaction was not committed.
+// try runs the writes of batch inside one transaction and returns the outcome of each,
+// or an error when the transaction was not committed.
 func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
 	raw, err := s.beginWrite(ctx)
 	if err != nil {
@@ -295,7 +291,7 @@ func (s *Store) try(ctx context.Context, batch []*write) ([]error, error) {
 	return outcomes, nil
 }
 
-// beginWrite begins a transaction that writes. The caller has the turn.
+// beginWrite begins a writing transaction. The caller has the turn.
 func (s *Store) beginWrite(ctx context.Context) (transaction, error) {
 	if s.own != nil {
 		return s.own.begin(ctx)
@@ -307,10 +303,10 @@ func (s *Store) beginWrite(ctx context.Context) (transaction, error) {
 	return &pooled{Tx: raw, all: s.statements}, nil
 }
 
-// attempt runs one write behind a savepoint. The first result is the write's
-// own outcome; the second ends the whole transaction: without its savepoint
-// it is no longer the one that was begun (SQLite itself rolls back when, for
-// example, the disk is full), and after a deadlock only a new one can succeed.
+// attempt runs one write with a savepoint. The first result is the write's own outcome.
+// The second ends the whole transaction: without its savepoint it is not the one that
+// was begun (SQLite rolls back by itself, for example when the disk is full), and after
+// a deadlock only a new one can succeed.
 func (s *Store) attempt(ctx context.Context, tx *Tx, w *write) (own, whole error) {
 	if _, err := tx.raw.ExecContext(ctx, "SAVEPOINT w"); err != nil {
 		return nil, err
@@ -320,8 +316,8 @@ func (s *Store) attempt(ctx context.Context, tx *Tx, w *write) (own, whole error
 		if err == nil {
 			return nil, nil
 		}
-		// PostgreSQL gives nothing back after a statement that failed, even
-		// if the write went on as if it had not.
+		// PostgreSQL has aborted the transaction after a failed statement, even if the
+		// write went on.
 		own = fmt.Errorf("a statement of the write failed: %w", err)
 	}
 	if s.dialect.retryable(own) {
@@ -333,8 +329,8 @@ func (s *Store) attempt(ctx context.Context, tx *Tx, w *write) (own, whole error
 	return s.explained("write to store", own), nil
 }
 
-// call runs fn and turns a panic into an error: the goroutine of the writer
-// belongs to everyone, and must not end for one caller's mistake.
+// call runs fn and turns a panic into an error: the writer's goroutine serves everyone
+// and must not end for one caller's mistake.
 func call(ctx context.Context, fn func(context.Context, *Tx) error, tx *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -353,7 +349,7 @@ func (s *Store) fail(batch []*write, err error) {
 	s.settle(batch, outcomes)
 }
 
-// settle makes outcomes known: to whom waits, else in one line of log.
+// settle reports outcomes: to waiting callers, else in one line of log.
 func (s *Store) settle(batch []*write, outcomes []error) {
 	var first error
 	lost := 0
@@ -365,8 +361,8 @@ func (s *Store) settle(batch []*write, outcomes []error) {
 			}
 		}
 	}
-	// Counted before anyone who waited goes on, so that the counters are
-	// never behind what a caller knows.
+	// Count before any caller goes on, so that the counters are never behind what a
+	// caller knows.
 	s.writer.stats.failed.Add(uint64(lost))
 	for i, w := range batch {
 		w.finish(outcomes[i])
@@ -387,13 +383,13 @@ func (s *Store) writable() error {
 	return ErrClosed
 }
 
-// unwritten wraps the reason why a write was not even begun.
+// unwritten wraps the reason why a write did not begin.
 func (s *Store) unwritten(err error) error {
 	return fmt.Errorf("write to store %s: %w", s.path, err)
 }
 
-// explained adds advice to an error of the driver and leaves others as they
-// are: they are the caller's own.
+// explained adds advice to an error of the driver. Other errors are the caller's own
+// and stay as they are.
 func (s *Store) explained(doing string, err error) error {
 	if err == nil || advise(err) == "" {
 		return err
@@ -401,8 +397,7 @@ func (s *Store) explained(doing string, err error) error {
 	return explain(s.path, doing, err)
 }
 
-// prune removes what Run keeps tidy. A failure is logged and tried again
-// after pruneEvery.
+// prune removes old records. A failure is logged and tried again after pruneEvery.
 func (s *Store) prune(ctx context.Context) {
 	w := newWrite(func(ctx context.Context, tx *Tx) error {
 		n, err := pruneCatalogs(ctx, tx, time.Now())

@@ -172,7 +172,7 @@ func TestGuardNoRetry(t *testing.T) {
 			call := callOf("fast")
 			call.Ask = func(_ context.Context, _ string, _ []byte, reply func([]byte, *mcp.Error)) { reply([]byte(`{}`), nil) }
 			kind, made := run(t, call, func(ctx context.Context, c *mcp.Call) (mcp.Answer, error) {
-				_, _ = c.Inquire(ctx, mcp.MethodElicit, nil)
+				_, _ = c.AskAndWait(ctx, mcp.MethodElicit, nil)
 				return failWith(crash)
 			}, nil, t.Context)
 			if kind != "upstream_unavailable" || made != 1 {

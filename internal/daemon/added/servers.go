@@ -91,7 +91,7 @@ const (
 // store that was not there at the start it is none, until that tells of some.
 func (s *Servers) Load(ctx context.Context) (changed bool, err error) {
 	list, generation, err := s.o.Store.List(ctx)
-	if errors.Is(err, store.ErrAway) {
+	if errors.Is(err, store.ErrUnreached) {
 		return false, nil
 	}
 	if err != nil {

@@ -98,7 +98,7 @@ func New(ctx context.Context, options Options, modes *store.Modes) (*Operation, 
 	o.Examiner.Store(&build.Examiner{Said: func(string, string) (none governance.Operator) { return none }}) // whose rules deny
 	o.Mode.Store(&store.ModeRecord{})                                                                        // which denies every call
 	err := o.begin(ctx)
-	if errors.Is(err, store.ErrAway) {
+	if errors.Is(err, store.ErrUnreached) {
 		o.storeDown.Store(&err)
 		err = nil
 	}

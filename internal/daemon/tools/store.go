@@ -30,7 +30,7 @@ type storedTool struct {
 // tells of some.
 func (t *Tools) Load(ctx context.Context) (changed bool, err error) {
 	records, generation, err := t.o.Store.List(ctx)
-	if errors.Is(err, store.ErrAway) {
+	if errors.Is(err, store.ErrUnreached) {
 		return false, nil
 	}
 	if err != nil {
