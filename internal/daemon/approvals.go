@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/records"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -73,7 +74,7 @@ const webhookIssuer = "webhook"
 // decideByWebhook takes the answer that the receiver of the webhook has signed. One
 // of a process that this gateway has started is none.
 func (a *approvals) decideByWebhook(ctx context.Context, id string, grant bool, who approval.Answerer, reason string) (approval.Item, error) {
-	if admin.FromDescendant(ctx) {
+	if descent.OfRequest(ctx) {
 		return approval.Item{}, approval.ErrNotFromHere
 	}
 	item, err := a.service.Decide(ctx, id, grant, who, reason)

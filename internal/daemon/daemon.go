@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
-	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
@@ -186,7 +186,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 
 // endOrphans sees to it that no process outlives the gateway that has started it.
 func (d *Daemon) endOrphans() {
-	if err := admin.Adopt(); err != nil {
+	if err := descent.Adopt(); err != nil {
 		d.Log.Warn("a server that leaves its descent may reach the control side", "err", err)
 	}
 	d.unguard = orphan.Guard(func(err error) {

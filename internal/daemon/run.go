@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/descent"
 )
 
 // Run starts the parts, applies the configuration and calls serve. It ends everything when
@@ -44,7 +44,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		d.SignIn.Run,
 		d.Approvals.webhook.Run,
 		d.Budgets.run,
-		admin.SweepAdopted,
+		descent.SweepAdopted,
 		collectWhenIdle,
 	} {
 		group.Go(func() error { return run(gctx) })

@@ -259,8 +259,13 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/net/idna"},
 		why:    "where a request may lead does not depend on who makes it; x/net knows the one form of a name",
 	},
+	"internal/descent": {
+		ours:   []string{"internal/orphan"},
+		others: []string{"golang.org/x/sys"},
+		why:    "who is at the other end of a connection does not depend on what is said there; x/sys asks the kernel",
+	},
 	"internal/admin": {
-		ours:   []string{"gate/approval", "internal/audit", "internal/mcp", "internal/orphan"},
+		ours:   []string{"gate/approval", "internal/audit", "internal/descent", "internal/mcp"},
 		others: []string{"golang.org/x/sys"},
 		why:    "the control API: what a running gateway is asked and answers; x/sys knows who is at the other end of a socket",
 	},
@@ -274,7 +279,7 @@ var rules = map[string]rule{
 		why: "makes parts of settings, so that it knows both, and all of them",
 	},
 	"internal/daemon/listen": {
-		ours: []string{"config", "internal/admin", "internal/daemon/build", "internal/failure", "proxy", "proxy/limit"},
+		ours: []string{"config", "internal/daemon/build", "internal/descent", "internal/failure", "proxy", "proxy/limit"},
 		why:  "serves whatever handler it is given; it knows the settings of listeners, and no gateway",
 	},
 	"internal/daemon/servers": {
@@ -294,7 +299,7 @@ var rules = map[string]rule{
 		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",
 	},
 	"internal/daemon/signin": {
-		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
+		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
 	"internal/daemon/added": {

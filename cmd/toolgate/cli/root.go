@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
@@ -103,7 +103,7 @@ func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newRoot().ExecuteContext(ctx)
 	stop()
-	admin.EndAdopted()
+	descent.EndAdopted()
 	return report(err)
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -87,7 +87,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 // longer than usual by some time, which is asked for then.
 func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer func() time.Duration) error {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return admin.ConnContext(limit.ConnContext(ctx, c), c)
+		return descent.ConnContext(limit.ConnContext(ctx, c), c)
 	}
 	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	done := make(chan error, 1)

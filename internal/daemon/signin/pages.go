@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -169,10 +169,10 @@ func (s *Service) link(w http.ResponseWriter, r *http.Request, base, sealed stri
 // turnsAway answers a process that this gateway has started. It is asked behind what
 // costs less to find out.
 func (s *Service) turnsAway(w http.ResponseWriter, r *http.Request) bool {
-	if !admin.FromDescendant(r.Context()) {
+	if !descent.OfRequest(r.Context()) {
 		return false
 	}
-	s.say(w, http.StatusForbidden, "Not from here", "It is "+admin.ReasonDescent+".")
+	s.say(w, http.StatusForbidden, "Not from here", "It is "+descent.Reason+".")
 	return true
 }
 

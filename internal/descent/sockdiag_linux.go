@@ -1,4 +1,4 @@
-package admin
+package descent
 
 import (
 	"encoding/binary"

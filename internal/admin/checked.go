@@ -7,18 +7,9 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/descent"
 )
-
-// A gateway starts programs that others wrote, and they run as its user. They may
-// not administer it: approve what they ask for, change its mode, or read what it
-// knows. So whoever comes to the control side is looked at, and a process that
-// descends from this one is turned away, whatever it has (docs/adr/0034).
-//
-// On Linux a process whose parent has ended is handed to this one (see [Adopt]),
-// so that no number of forks leads out of its descent.
-
-// maxAncestors bounds the way from a process to the first.
-const maxAncestors = 4096
 
 const (
 	// maxTurnedAway bounds how many descendants are told why at one time; more
@@ -28,7 +19,8 @@ const (
 	turnAwayTime = 2 * time.Second
 )
 
-// checked accepts connections of the own user only, and none of a descendant.
+// checked accepts connections of the own user only, and none of a process that
+// descends from this one.
 type checked struct {
 	net.Listener
 	telling chan struct{} // has room for maxTurnedAway
@@ -44,7 +36,7 @@ func (l *checked) Accept() (net.Conn, error) {
 		switch {
 		case !samePeer(c):
 			c.Close()
-		case descendant(c):
+		case descent.OfConn(c):
 			l.turnAway(c)
 		default:
 			return c, nil
@@ -69,10 +61,22 @@ func (l *checked) turnAway(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReaderSize(c, 4<<10)); err != nil {
 			return
 		}
-		text, err := json.Marshal(map[string]string{"error": ReasonDescent})
+		text, err := json.Marshal(map[string]string{"error": descent.Reason})
 		if err != nil {
 			return
 		}
 		fmt.Fprintf(c, "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
 	}()
+}
+
+// Strangers serves nothing to descendants of this process. The server in front of it has
+// [descent.ConnContext].
+func Strangers(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if descent.OfRequest(r.Context()) {
+			writeJSON(w, http.StatusForbidden, map[string]any{"error": descent.Reason})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package admin
+package descent
 
 import (
 	"context"
@@ -20,8 +20,8 @@ func SweepAdopted(ctx context.Context) error {
 // EndAdopted has nothing to do here.
 func EndAdopted() {}
 
-// descendant is not known here: the user and the token decide.
-func descendant(net.Conn) bool { return false }
+// OfConn is not known here: the user and the token decide.
+func OfConn(net.Conn) bool { return false }
 
 // heldByDescendant is not known here: the token or the signature of a request decides
 // (docs/authentication.md says so for each system).

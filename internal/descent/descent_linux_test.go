@@ -1,4 +1,4 @@
-package admin
+package descent_test
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -157,7 +159,7 @@ func asked(t *testing.T, address string, forks int, more ...string) string {
 // serving starts a server that knows its connections.
 func serving(h http.Handler) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
-	s.Config.ConnContext = ConnContext
+	s.Config.ConnContext = descent.ConnContext
 	s.Start()
 	return s
 }
@@ -166,7 +168,7 @@ func serving(h http.Handler) *httptest.Server {
 // at each connection once.
 func TestPeersAreLookedAtOnce(t *testing.T) {
 	t.Parallel()
-	answer := Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+	answer := admin.Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
 	blind := httptest.NewServer(answer)
 	defer blind.Close()
 	if resp, err := blind.Client().Get(blind.URL); err != nil || resp.StatusCode != http.StatusForbidden {
@@ -191,8 +193,7 @@ func TestPeersAreLookedAtOnce(t *testing.T) {
 	if status := got(); status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
-	walking.Lock() // who looks now waits
-	defer walking.Unlock()
+	defer descent.HoldLooks()() // who looks now waits
 	for range 5 {
 		if status := got(); status != http.StatusOK {
 			t.Errorf("status %d", status)
@@ -203,24 +204,29 @@ func TestPeersAreLookedAtOnce(t *testing.T) {
 // Descendants of this process are turned away from the socket and from an address,
 // however they have forked, and this process itself is not.
 func TestDescendantsAreTurnedAway(t *testing.T) {
-	if err := Adopt(); err != nil {
+	if err := descent.Adopt(); err != nil {
 		t.Fatal(err)
 	}
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })
-	path := filepath.Join(shortDir(t), "s.sock")
-	l, err := Listen(path)
+	dir, err := os.MkdirTemp("", "tg") //nolint:usetesting // the path of t.TempDir is too long for a socket on some systems
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s.sock")
+	l, err := admin.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	socket := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
 	go func() { _ = socket.Serve(l) }() // ends with Close
 	defer socket.Close()
-	over := serving(Strangers(answer))
+	over := serving(admin.Strangers(answer))
 	defer over.Close()
 
 	for _, address := range []string{"unix:" + path, "tcp:" + over.Listener.Addr().String()} {
 		for _, forks := range []int{0, 1, 2, 3} {
-			if got := asked(t, address, forks); !strings.Contains(got, "403 Forbidden") || !strings.Contains(got, ReasonDescent) || strings.Contains(got, "served") {
+			if got := asked(t, address, forks); !strings.Contains(got, "403 Forbidden") || !strings.Contains(got, descent.Reason) || strings.Contains(got, "served") {
 				t.Errorf("%s, %d forks: %s", address, forks, got)
 			}
 		}
@@ -236,9 +242,9 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 		conn.Close()
 	}
 	// What has ended is not kept, as soon as all threads of it have.
-	seen := sweep(nil)
+	seen := descent.Sweep(nil)
 	if !testwait.Within(20*time.Second, func() bool {
-		seen = sweep(sweep(seen))
+		seen = descent.Sweep(descent.Sweep(seen))
 		return len(seen) == 0
 	}) {
 		t.Fatalf("processes %v are dead and still there", seen)
@@ -249,7 +255,7 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 // turned away like the others.
 func TestHiddenDescendantsAreTurnedAway(t *testing.T) {
 	t.Parallel()
-	over := serving(Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
+	over := serving(admin.Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
 	defer over.Close()
 	for range 5 {
 		if got := asked(t, "tcp:"+over.Listener.Addr().String(), 0, "DESCENT_HIDE=1"); !strings.Contains(got, "403 Forbidden") || strings.Contains(got, "served") {
@@ -268,9 +274,6 @@ func TestDescendantsThatLeaveAreTurnedAway(t *testing.T) {
 	}
 	for _, o := range own {
 		prefix := netip.MustParsePrefix(o.String())
-		if !ofThisMachine(prefix.Addr()) {
-			t.Errorf("%v is taken for another machine's", prefix)
-		}
 		if !prefix.Addr().Is4() {
 			continue
 		}
@@ -281,10 +284,10 @@ func TestDescendantsThatLeaveAreTurnedAway(t *testing.T) {
 		}
 		over := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done() // the other end is closed
-			turned <- FromDescendant(r.Context())
+			turned <- descent.OfRequest(r.Context())
 		}))
 		over.Listener.Close()
-		over.Listener, over.Config.ConnContext = l, ConnContext
+		over.Listener, over.Config.ConnContext = l, descent.ConnContext
 		over.Start()
 		asked(t, "tcp:"+l.Addr().String(), 0, "DESCENT_LEAVE=1")
 		select {
@@ -297,62 +300,4 @@ func TestDescendantsThatLeaveAreTurnedAway(t *testing.T) {
 		}
 		over.Close()
 	}
-	for _, far := range []string{"203.0.113.7", "2001:db8::7"} {
-		if ofThisMachine(netip.MustParseAddr(far)) {
-			t.Errorf("%s is taken for this machine's", far)
-		}
-	}
-}
-
-// Processes that do not descend from this one are told from those that do.
-func TestDescent(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command("/bin/cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for pid, want := range map[int]bool{cmd.Process.Pid: true, os.Getppid(): false, 1: os.Getpid() == 1} {
-		if got := descends(pid); got != want {
-			t.Errorf("process %d descends: %v", pid, got)
-		}
-	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if !descends(cmd.Process.Pid) {
-		t.Error("one that has ended, and could be anybody, is taken for a stranger")
-	}
-}
-
-func TestProcAddress(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"0100007F:1E61":                         "127.0.0.1:7777",
-		"00000000000000000000000001000000:0050": "[::1]:80",
-		"0000000000000000FFFF00000100007F:0050": "127.0.0.1:80",
-	} {
-		if got, ok := procAddress(text); !ok || got != netip.MustParseAddrPort(want) {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-	for _, text := range []string{"", "x", "0100007F", "0100007F:", "01:50", "0100007F:1FFFF", "zz00007F:50"} {
-		if got, ok := procAddress(text); ok {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-}
-
-func FuzzStatFields(f *testing.F) {
-	f.Add([]byte("1 (a b) c) S 7 1 1"))
-	f.Add([]byte(""))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if state, _, err := statFields(text); err == nil && state == 0 {
-			t.Error("no state")
-		}
-	})
 }

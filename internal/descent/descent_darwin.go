@@ -1,4 +1,4 @@
-package admin
+package descent
 
 import (
 	"context"
@@ -22,10 +22,10 @@ func SweepAdopted(ctx context.Context) error {
 // EndAdopted has nothing to do here.
 func EndAdopted() {}
 
-// descendant tells whether the other end of a connection is a process that
+// OfConn tells whether the other end of a connection is a process that
 // descends from this one, as long as none on the way has ended. A peer that cannot
 // be told is one.
-func descendant(c net.Conn) bool {
+func OfConn(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return true
