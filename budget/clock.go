@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// Clock is a clock that never goes back: when the system's clock is set back, it
-// goes on from where it was at the pace of the machine, until the other one has
-// caught up. So a window that has begun is not begun again. The zero value is
-// ready; its methods are safe for concurrent use.
+// Clock is a clock that never goes back. When the system's clock is set back, it
+// continues with elapsed time until the system's clock has caught up, so that no window
+// begins twice. The zero value is ready; its methods are safe for concurrent use.
 type Clock struct {
-	// System returns what the system's clock shows, and the time since some
-	// moment in the life of the process, which nobody can set. Nil asks the
-	// system.
+	// System returns the time of the system's clock, and the time since some moment of
+	// the process, which cannot be set. nil stands for the system.
 	System func() (shown time.Time, elapsed time.Duration)
 
 	mu   sync.Mutex
-	last time.Time     // as given out
-	at   time.Duration // elapsed then
+	last time.Time     // the time returned last
+	at   time.Duration // elapsed at that time
 }
 
-// begun is the moment from which time elapses.
+// begun is the start of elapsed time.
 var begun = time.Now()
 
 func system() (shown time.Time, elapsed time.Duration) {

@@ -9,36 +9,35 @@ import (
 
 // Errors of a limiter besides a [*Refusal].
 var (
-	// ErrNoLimiter is the refusal of a limiter that nobody configured.
+	// ErrNoLimiter is the refusal of a limiter without configuration.
 	ErrNoLimiter = errors.New("no budget is configured")
-	// ErrPlan is a plan of a credential or a tenant that is not configured.
+	// ErrPlan means that the plan of a credential or a tenant is not configured.
 	ErrPlan = errors.New("the plan is not configured")
-	// ErrStore is a store that could not answer.
+	// ErrStore means that a store could not answer.
 	ErrStore = errors.New("the budgets cannot be read or written")
 )
 
-// remember is how much longer than its call may take a bill is remembered.
-const remember = 10 * time.Minute
+// billRetention is how much longer than its call may take a bill is remembered.
+const billRetention = 10 * time.Minute
 
-// AnyTenant is the name of the settings of all tenants that have none of their
-// own.
+// AnyTenant is the name of the settings for tenants without their own.
 const AnyTenant = "*"
 
-// Settings are what a [Limiter] is made of.
+// Settings configure a [Limiter].
 type Settings struct {
 	// Store keeps the counters. Required where anything is counted.
 	Store Store
-	// Clock outlives the limiter, so that a new configuration does not go back
-	// in time. Nil is a new one.
+	// Clock outlives the limiter, so that a new configuration does not go back in time.
+	// nil stands for a new one.
 	Clock   *Clock
 	Rules   []Rule
 	Plans   map[string]Plan
-	Tenants map[string]Tenant // by name; [AnyTenant] is everyone else
-	// Observe is told of every outcome. It must not block; nil is told nothing.
+	Tenants map[string]Tenant // by name; [AnyTenant] is for all others
+	// Observe is called with every outcome. It must not block; it may be nil.
 	Observe func(Event)
 }
 
-// Outcome is what happened to one charge.
+// Outcome is the outcome of a charge.
 type Outcome string
 
 // Outcomes of charges.
@@ -53,19 +52,18 @@ const (
 type Event struct {
 	Budget  string
 	Outcome Outcome
-	// Warned is the threshold in percent that this charge has reached, 80 or
-	// 100; else 0.
+	// Warned is the threshold in percent that this charge has reached, 80 or 100; else
+	// 0.
 	Warned int
-	// Of a charge that was granted: the counter, what is used of it, its limit,
-	// which may be NoLimit, and when what is used falls. The counter of any other
-	// outcome has but its Budget.
+	// For a granted charge: the counter, its usage, its limit, which may be NoLimit,
+	// and when the usage falls. For other outcomes only Budget is set.
 	Measure, Key string
 	Used, Limit  int64
 	ResetAt      time.Time
 }
 
-// Limiter charges a store by rules. It is safe for concurrent use. The zero
-// Limiter, and a nil one, refuse everything; [Unlimited] allows everything.
+// Limiter charges a store by rules. It is safe for concurrent use. The zero Limiter,
+// and nil, refuse everything; [Unlimited] allows everything.
 type Limiter struct {
 	unlimited bool
 	store     Store
@@ -75,8 +73,8 @@ type Limiter struct {
 	tenants   map[string]Tenant
 	observe   func(Event)
 
-	// The rules of plans, made of them once: those of tenants by tenant, where
-	// [AnyTenant] has one per plan, those of credentials by plan.
+	// The rules of plans, created once: those of tenants by tenant, with one per plan
+	// for [AnyTenant], and those of credentials by plan.
 	ofTenants map[string][]*rule
 	ofOwn     map[string][]*rule
 }
@@ -84,11 +82,11 @@ type Limiter struct {
 // Unlimited returns the limiter of a gateway without budgets.
 func Unlimited() *Limiter { return &Limiter{unlimited: true} }
 
-// Charges tells whether the limiter may charge or refuse anything: it is false of
-// [Unlimited] alone.
+// Charges reports whether the limiter may charge or refuse anything. It is false only
+// for [Unlimited].
 func (l *Limiter) Charges() bool { return l == nil || !l.unlimited }
 
-// New returns a limiter. Names of budgets may not be used twice.
+// New returns a limiter. Names of budgets must be unique.
 func New(s Settings) (*Limiter, error) {
 	l := &Limiter{
 		store: s.Store, clock: s.Clock, plans: s.Plans, tenants: s.Tenants, observe: s.Observe,
@@ -134,7 +132,7 @@ func New(s Settings) (*Limiter, error) {
 	return l, nil
 }
 
-// rules returns what a plan counts for an owner.
+// rules returns the rules of a plan for an owner.
 func (p *Plan) rules(per Per, zone *time.Location) (rules []*rule) {
 	window := p.Window
 	if window == (Window{}) {
@@ -151,13 +149,13 @@ func (p *Plan) rules(per Per, zone *time.Location) (rules []*rule) {
 			add(u, limit)
 		}
 	}
-	if len(rules) == 0 && per == PerTenant { // of which there is something to see
+	if len(rules) == 0 && per == PerTenant { // so that the usage of tenants can be shown
 		add(Calls, NoLimit)
 	}
 	return rules
 }
 
-// applies returns the rules of a usage.
+// applies returns the rules that apply to a usage.
 func (l *Limiter) applies(u *Usage) ([]*rule, error) {
 	rules := l.rules
 	plan, ok := l.ofTenants[u.Tenant]
@@ -165,7 +163,7 @@ func (l *Limiter) applies(u *Usage) ([]*rule, error) {
 		plan = l.ofTenants[AnyTenant]
 	}
 	var mine []*rule
-	if u.Plan != "" && len(l.plans) > 0 { // else the word means something to a policy alone
+	if u.Plan != "" && len(l.plans) > 0 { // without plans the word is only for policies
 		if mine, ok = l.ofOwn[u.Plan]; !ok {
 			return nil, fmt.Errorf("%w: %q, of the credential", ErrPlan, u.Plan)
 		}
@@ -177,10 +175,9 @@ func (l *Limiter) applies(u *Usage) ([]*rule, error) {
 	return append(append(append(all, plan...), mine...), rules...), nil
 }
 
-// Charge takes what a usage costs from all its budgets, or from none. What it
-// returns must be settled or refunded when the round has ended; it is not nil
-// without an error. A [*Refusal] says which budget is used up; ErrNoLimiter,
-// ErrPlan and ErrStore, all wrapped, refuse as well.
+// Charge charges a usage to all its budgets, or to none. The receipt must be settled or
+// refunded at the end of the round; without an error it is not nil. A [*Refusal] says
+// which budget is used up. Other refusals wrap ErrNoLimiter, ErrPlan or ErrStore.
 func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	switch {
 	case l == nil:
@@ -196,7 +193,7 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	}
 	now := l.clock.Now()
 	receipt := &Receipt{limiter: l}
-	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, Once: u.Round == 0, At: now, Until: now.Add(u.Time + remember)}
+	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, Once: u.Round == 0, At: now, Until: now.Add(u.Time + billRetention)}
 	receipt.bill.Charges, receipt.rules = receipt.few.charges[:0], receipt.few.rules[:0]
 	limited := false
 	for _, r := range rules {
@@ -215,11 +212,11 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	if receipt.balances, err = l.store.Charge(ctx, receipt.bill); err != nil {
 		return receipt.failed(err, limited)
 	}
-	receipt.tell()
+	receipt.report()
 	return receipt, nil
 }
 
-// Standing is what a budget says of a usage before it is charged.
+// Standing is the state of a budget for a usage that is not charged yet.
 type Standing struct {
 	Budget string
 	Unit   Unit
@@ -228,9 +225,9 @@ type Standing struct {
 	ResetAt     time.Time
 }
 
-// Look says how the budgets of a usage stand, and returns the error that a charge of
-// it would have now: a [*Refusal], ErrNoLimiter, ErrPlan or ErrStore, wrapped. It
-// takes nothing.
+// Look returns the state of the budgets for a usage, and the error that a charge would
+// have now: a [*Refusal], or a wrapped ErrNoLimiter, ErrPlan or ErrStore. It charges
+// nothing.
 func (l *Limiter) Look(ctx context.Context, u Usage) ([]Standing, error) {
 	switch {
 	case l == nil:
@@ -258,7 +255,7 @@ func (l *Limiter) Look(ctx context.Context, u Usage) ([]Standing, error) {
 		receipt.bill.Charges, receipt.rules = append(receipt.bill.Charges, c), append(receipt.rules, r)
 		used, resetAt, err := l.balance(ctx, &c, now)
 		if err != nil && c.Limit == NoLimit {
-			continue // nothing is refused for it
+			continue // it refuses nothing
 		} else if err != nil {
 			return all, fmt.Errorf("%w: %w", ErrStore, err)
 		}
@@ -270,7 +267,7 @@ func (l *Limiter) Look(ctx context.Context, u Usage) ([]Standing, error) {
 	return all, nil
 }
 
-// balance is what is used of the counter of a charge, and when that falls.
+// balance returns the usage of a charge's counter, and when it falls.
 func (l *Limiter) balance(ctx context.Context, c *Charge, now time.Time) (used int64, resetAt time.Time, err error) {
 	found, err := l.store.Usage(ctx, now, Filter{Budget: c.Budget, Key: c.Key}, MaxCharges)
 	for i := range found {
@@ -281,7 +278,7 @@ func (l *Limiter) balance(ctx context.Context, c *Charge, now time.Time) (used i
 	return 0, c.End, err
 }
 
-// failed is a charge to which the store said no, or nothing.
+// failed handles a charge that the store refused or did not answer.
 func (r *Receipt) failed(err error, limited bool) (*Receipt, error) {
 	refusal, refused := errors.AsType[*Refusal](err)
 	if refused {
@@ -301,7 +298,7 @@ func (r *Receipt) failed(err error, limited bool) (*Receipt, error) {
 	return new(Receipt), nil
 }
 
-// refusal is a store's refusal in the unit of its budget, with a hint.
+// refusal converts a store's refusal to the unit of its budget and adds a hint.
 func (r *Receipt) refusal(by *Refusal) *Refusal {
 	own := *by
 	for i := range r.bill.Charges {
@@ -335,9 +332,9 @@ func (r *rule) hint(by *Refusal) string {
 	return what + "; wait until it resets, or ask the operator for more"
 }
 
-// Limit returns the limit of a counter in the unit that it returns too: [NoLimit]
-// where there is none. It is false for a counter that no rule has any more, and for
-// those of the plans of credentials, which may have had several.
+// Limit returns the limit of a counter and its unit: [NoLimit] where there is none. It
+// returns false for a counter without a rule, and for those of credentials' plans,
+// which may have had several limits.
 func (l *Limiter) Limit(c Counter) (limit int64, unit Unit, ok bool) {
 	if l == nil {
 		return 0, "", false

@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// warnAt are the parts of a limit, in percent, from which on a caller is told.
+// warnAt are the thresholds, in percent of a limit, at which a caller is warned.
 var warnAt = [...]int64{80, 100}
 
-// Receipt is what one round of a call was charged. It belongs to the goroutine of
-// the call. The zero Receipt is of a call that was charged nothing.
+// Receipt is the charge for one round of a call. It belongs to the goroutine of the
+// call. The zero Receipt stands for a call without a charge.
 type Receipt struct {
 	limiter  *Limiter
 	bill     Bill
-	rules    []*rule // of the charges
+	rules    []*rule // one for each charge
 	balances []Balance
 	done     bool
 
-	few struct { // where the usual charges are: one is most common
+	few struct { // memory for few charges, which is the usual case
 		charges [1]Charge
 		rules   [1]*rule
 	}
 }
 
-// Charged tells whether anything was charged.
+// Charged reports whether anything was charged.
 func (r *Receipt) Charged() bool { return r != nil && len(r.balances) > 0 }
 
-// Bytes returns how large a result may be; false is as large as it likes.
+// Bytes returns the maximum size of the result; false means no limit.
 func (r *Receipt) Bytes() (int64, bool) { return r.room(Bytes) }
 
-// Time returns how long the round may take; false is as long as it likes.
+// Time returns the maximum time of the round; false means no limit.
 func (r *Receipt) Time() (time.Duration, bool) {
 	ms, bounded := r.room(Seconds)
 	return time.Duration(ms) * time.Millisecond, bounded
 }
 
-// room returns the least that was taken in a unit.
+// room returns the smallest amount that was charged in a unit.
 func (r *Receipt) room(u Unit) (least int64, bounded bool) {
 	if r == nil {
 		return 0, false
@@ -48,8 +48,8 @@ func (r *Receipt) room(u Unit) (least int64, bounded bool) {
 	return least, bounded
 }
 
-// Spent returns the refusal of a round that used all that it was given of a unit
-// and wanted more.
+// Spent returns the refusal of a round that has used everything it was given of a unit
+// and needs more.
 func (r *Receipt) Spent(u Unit) *Refusal {
 	room, _ := r.room(u)
 	for i := range r.balances {
@@ -60,10 +60,9 @@ func (r *Receipt) Spent(u Unit) *Refusal {
 	return &Refusal{}
 }
 
-// Settle ends the charge of a round that was delivered: what of bytes and seconds
-// it did not use goes back, and where all of it was used the store is not asked.
-// It is called once, or [Receipt.Refund] is; later calls do nothing. What cannot
-// be given back stays used.
+// Settle ends the charge of a round that was delivered. It gives back unused bytes and
+// seconds; if there are none, the store is not asked. Call it or [Receipt.Refund] once;
+// later calls do nothing. What cannot be given back stays charged.
 func (r *Receipt) Settle(ctx context.Context, bytes int64, took time.Duration) error {
 	if !r.Charged() || r.done {
 		return nil
@@ -80,10 +79,10 @@ func (r *Receipt) Settle(ctx context.Context, bytes int64, took time.Duration) e
 	return r.end(ctx, used)
 }
 
-// settleTime bounds the wait for what goes back.
+// settleTime bounds the wait for the store.
 const settleTime = 5 * time.Second
 
-// end gives back what was not used; a nil used is a round that was not made.
+// end gives back what was not used; with a nil used everything.
 func (r *Receipt) end(ctx context.Context, used []int64) error {
 	if r.bill.Once {
 		for i := range r.balances {
@@ -95,7 +94,7 @@ func (r *Receipt) end(ctx context.Context, used []int64) error {
 	return r.limiter.store.Settle(ctx, r.bill, used)
 }
 
-// used returns what of a charge a round has used.
+// used returns how much of a charge a round has used.
 func (r *Receipt) used(i int, bytes int64, took time.Duration) int64 {
 	taken := r.balances[i].Taken
 	switch r.rules[i].Unit {
@@ -108,8 +107,8 @@ func (r *Receipt) used(i int, bytes int64, took time.Duration) int64 {
 	}
 }
 
-// Refund ends the charge of a round that surely was not delivered: everything goes
-// back.
+// Refund ends the charge of a round that certainly was not delivered: everything is
+// given back.
 func (r *Receipt) Refund(ctx context.Context) error {
 	if !r.Charged() || r.done {
 		return nil
@@ -118,19 +117,18 @@ func (r *Receipt) Refund(ctx context.Context) error {
 	return r.end(ctx, nil)
 }
 
-// Fact is one charge as it is written down.
+// Fact is one charge for the audit log.
 type Fact struct {
 	Budget  string
 	Key     string
 	Unit    Unit
 	Amount  int64 // in the unit, rounded up
-	Used    int64 // likewise, after it
+	Used    int64 // likewise, after the charge
 	Limit   int64 // [NoLimit] where there is none
 	ResetAt time.Time
 }
 
-// Facts returns what was charged, when the round has used so much of what it
-// reserved.
+// Facts returns the charges of a round with this usage.
 func (r *Receipt) Facts(bytes int64, took time.Duration) []Fact {
 	if !r.Charged() {
 		return nil
@@ -142,7 +140,7 @@ func (r *Receipt) Facts(bytes int64, took time.Duration) []Fact {
 	return facts
 }
 
-// fact is a charge of which so much was used.
+// fact returns a charge with this usage.
 func (r *Receipt) fact(i int, used int64) Fact {
 	b, rule := &r.balances[i], r.rules[i]
 	return Fact{
@@ -151,8 +149,7 @@ func (r *Receipt) fact(i int, used int64) Fact {
 	}
 }
 
-// Warnings returns the budgets of which much is used, when the round has used so
-// much of what it reserved.
+// Warnings returns the budgets that are nearly used up after a round with this usage.
 func (r *Receipt) Warnings(bytes int64, took time.Duration) (low []Fact) {
 	if r == nil {
 		return nil
@@ -168,7 +165,7 @@ func (r *Receipt) Warnings(bytes int64, took time.Duration) (low []Fact) {
 	return low
 }
 
-// reachedPart returns the last of warnAt that is reached; 0 is none.
+// reachedPart returns the highest threshold of warnAt that is reached; 0 for none.
 func reachedPart(used, limit int64) (percent int) {
 	for _, p := range warnAt {
 		// limit*p/100 without overflow, rounded up
@@ -179,8 +176,8 @@ func reachedPart(used, limit int64) (percent int) {
 	return percent
 }
 
-// tell tells of a charge that was granted.
-func (r *Receipt) tell() {
+// report reports a granted charge to Observe.
+func (r *Receipt) report() {
 	for i := range r.balances {
 		b, c := &r.balances[i], &r.bill.Charges[i]
 		e := Event{Budget: c.Budget, Outcome: Granted, Measure: c.Measure, Key: c.Key, Used: b.Used, Limit: c.Limit, ResetAt: b.ResetAt}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// PlanBudget is the name of the budget that plans are counted in. No rule has it.
+// PlanBudget is the budget name of plans. No rule may have it.
 const PlanBudget = "plan"
 
 // Rule is one named budget.
@@ -22,28 +22,28 @@ type Rule struct {
 	Unit   Unit
 	Limit  int64 // in the unit
 	Window Window
-	Zone   *time.Location // of calendar windows; nil is UTC
-	// Match tells whether something with a name counts, by any of its names; nil counts
+	Zone   *time.Location // of calendar windows; nil for UTC
+	// Match reports whether a name counts; any name of an item is enough. nil counts
 	// everything.
 	Match func(name string) bool
 }
 
-// Plan is how much whoever has it may use.
+// Plan is how much its owners may use.
 type Plan struct {
 	Name string
-	// Limits by unit. A unit that is not in it has none; an empty plan limits
-	// nothing, and its calls are counted all the same.
+	// Limits by unit. Missing units have no limit. An empty plan limits nothing, but
+	// its calls are counted.
 	Limits map[Unit]int64
-	Window Window // zero is [Month]
+	Window Window // zero stands for [Month]
 }
 
-// Tenant is what is known of one tenant.
+// Tenant is the configuration of one tenant.
 type Tenant struct {
-	Plan string         // name of its plan; empty for none
-	Zone *time.Location // of the windows of plans; nil is UTC
+	Plan string         // of its plan; empty for none
+	Zone *time.Location // of the windows of plans; nil for UTC
 }
 
-// rule is one budget as it is applied.
+// rule is a budget with what is needed to apply it.
 type rule struct {
 	Rule
 	measure string
@@ -51,7 +51,7 @@ type rule struct {
 	window  *windows
 }
 
-// windows remembers the window in force of one kind in one zone.
+// windows caches the current window of one kind in one zone.
 type windows struct {
 	kind Window
 	zone *time.Location
@@ -67,7 +67,7 @@ func newWindows(kind Window, zone *time.Location) *windows {
 	return &windows{kind: kind, zone: zone}
 }
 
-// at returns the window to book in at a time.
+// at returns the window in which a charge at this time is booked.
 func (w *windows) at(now time.Time) (start, end time.Time) {
 	if s := w.last.Load(); s != nil && !now.Before(s.start) && now.Before(s.until) {
 		return s.start, s.end
@@ -99,8 +99,8 @@ func newRule(r Rule) (*rule, error) {
 
 func measure(u Unit, w Window) string { return string(u) + "/" + w.String() }
 
-// ParseMeasure reads what a counter measures. What it does not know is the zero
-// Unit and Window.
+// ParseMeasure parses the measure of a counter. Unknown parts give the zero Unit and
+// Window.
 func ParseMeasure(text string) (u Unit, w Window) {
 	unit, window, _ := strings.Cut(text, "/")
 	w, err := ParseWindow(window)
@@ -112,7 +112,7 @@ func ParseMeasure(text string) (u Unit, w Window) {
 
 var errAmount = errors.New("the usage has no amount")
 
-// charge returns what the rule charges for a usage; false is nothing.
+// charge returns the rule's charge for a usage; false for none.
 func (r *rule) charge(u *Usage, now time.Time) (c Charge, some bool, err error) {
 	if !u.counts(r.Unit) || r.Match != nil && !r.Match(u.Name) && (u.Plain == "" || !r.Match(u.Plain)) {
 		return c, false, nil
@@ -138,14 +138,13 @@ func (r *rule) charge(u *Usage, now time.Time) (c Charge, some bool, err error) 
 
 // Usage is what one round of a call is about to use.
 type Usage struct {
-	// CallID is new in round 0, which nobody charges again. A later round may come
-	// twice, and to another gateway.
+	// CallID is unique for round 0, which is never charged twice. A later round may
+	// come twice, even to another gateway.
 	CallID string
 	Round  int
-	// Later tells that an earlier round of the call was charged.
+	// Later means that an earlier round of the call was charged.
 	Later bool
-	// Tool tells that it calls a tool, and is not another request that runs
-	// something.
+	// Tool means a tools/call, not another request that runs something.
 	Tool bool
 
 	Issuer, Tenant, Subject string
@@ -153,22 +152,22 @@ type Usage struct {
 	Plan                    string // of the credential; empty for none
 
 	Name     string // exposed
-	Plain    string // the name that rules are about as well; empty for none
+	Plain    string // another name that rules may match; empty for none
 	Server   string
 	Original string // name or URI at the server
-	// Class returns the class of a tool, empty where nothing is known. It is asked
-	// where a budget counts classes. Nil knows nothing.
+	// Class returns the class of a tool, empty when unknown. It is called only for
+	// budgets that count classes. It may be nil.
 	Class func() string
 
 	Cost  int64         // cost units; 0 counts as 1
-	Bytes int64         // the most that the result may have
-	Time  time.Duration // the most that it may take
+	Bytes int64         // maximum size of the result
+	Time  time.Duration // maximum duration
 }
 
-// counts tells whether a unit counts the usage: the table of ADR 0022.
+// counts reports whether a unit counts the usage: the table of ADR 0022.
 func (u *Usage) counts(unit Unit) bool { return unit.reserved() || u.Tool && !u.Later }
 
-// amount returns what is charged in a unit, as stores count it.
+// amount returns the charge in a unit, in the scale of stores.
 func (u *Usage) amount(unit Unit) int64 {
 	switch unit {
 	case Calls:
@@ -183,8 +182,7 @@ func (u *Usage) amount(unit Unit) int64 {
 	return 0
 }
 
-// key returns whose counter the usage belongs to; false where it has no such
-// owner.
+// key returns the key of the usage's counter; false when the usage has no such owner.
 func (u *Usage) key(per Per) (string, bool) {
 	switch per {
 	case PerSubject:
@@ -207,11 +205,11 @@ func (u *Usage) key(per Per) (string, bool) {
 	return "", false
 }
 
-// maxParts is how long the parts of a key are that are written out.
+// maxParts bounds the readable parts of a key; longer ones are hashed.
 const maxParts = 1024
 
-// key names an owner: no two have the same. The parts can be read, escaped as in a
-// URL, unless they are very long.
+// key returns the unique key of an owner. Its parts are readable, escaped as in a URL,
+// unless they are very long.
 func key(per Per, parts ...string) string {
 	var few [128]byte
 	text := append(append(few[:0], per...), ':')
@@ -224,14 +222,14 @@ func key(per Per, parts ...string) string {
 	}
 	if len(text)-begin > maxParts {
 		sum := sha256.Sum256(text[begin:])
-		text = hex.AppendEncode(append(text[:begin], "%sha256-"...), sum[:]) // which no escaped part begins with
+		text = hex.AppendEncode(append(text[:begin], "%sha256-"...), sum[:]) // no escaped part begins with this
 	}
 	return string(text)
 }
 
-// Owner reads the key of a counter: whose it is, and the parts of the name (issuer,
-// tenant and subject; tenant and persona; tenant; server; server and name; class).
-// A name that was too long to keep is one part.
+// Owner parses the key of a counter: the kind of owner, and the parts of its name
+// (issuer, tenant and subject; tenant and persona; tenant; server; server and name;
+// class). A hashed name is one part.
 func Owner(key string) (per Per, parts []string) {
 	kind, rest, _ := strings.Cut(key, ":")
 	for part := range strings.SplitSeq(rest, "/") {

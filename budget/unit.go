@@ -13,14 +13,13 @@ const (
 	Calls   Unit = "calls"
 	Cost    Unit = "cost"
 	Bytes   Unit = "bytes"   // of results
-	Seconds Unit = "seconds" // that servers work
+	Seconds Unit = "seconds" // of work at servers
 )
 
-// Units are all of them.
+// Units are all units.
 var Units = [...]Unit{Calls, Cost, Bytes, Seconds}
 
-// scale is how many of what stores count make one of the unit: seconds are kept
-// in milliseconds.
+// scale is how many store amounts make one unit: seconds are stored as milliseconds.
 func (u Unit) scale() int64 {
 	if u == Seconds {
 		return int64(time.Second / time.Millisecond)
@@ -28,10 +27,10 @@ func (u Unit) scale() int64 {
 	return 1
 }
 
-// Whole returns an amount of a store in the unit, rounded up.
+// Whole converts an amount of a store to the unit, rounded up.
 func (u Unit) Whole(amount int64) int64 { return (amount + u.scale() - 1) / u.scale() }
 
-// noun is what so many of the unit are.
+// noun names the unit in a sentence.
 func (u Unit) noun() string {
 	if u == Cost {
 		return "cost units"
@@ -39,10 +38,11 @@ func (u Unit) noun() string {
 	return string(u)
 }
 
-// reserved tells whether the unit is known only afterwards.
+// reserved reports whether the usage is known only afterwards, so that the charge is a
+// reservation.
 func (u Unit) reserved() bool { return u == Bytes || u == Seconds }
 
-// Per is whose use is counted together.
+// Per is whose usage is counted together.
 type Per string
 
 // Values of Per.
@@ -50,12 +50,12 @@ const (
 	PerSubject Per = "subject" // of an issuer and a tenant
 	PerPersona Per = "persona" // of a tenant
 	PerTenant  Per = "tenant"
-	PerServer  Per = "server" // by whomever
-	PerTool    Per = "tool"   // likewise
-	PerClass   Per = "class"  // likewise
+	PerServer  Per = "server" // by all callers
+	PerTool    Per = "tool"   // by all callers
+	PerClass   Per = "class"  // by all callers
 )
 
-// Pers are all of them.
+// Pers are all values of Per.
 var Pers = [...]Per{PerSubject, PerPersona, PerTenant, PerServer, PerTool, PerClass}
 
 var errPer = errors.New("it is not said whose use is counted together")

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Slots is how many slots a sliding window has.
+// Slots is the number of slots of a sliding window.
 const Slots = 60
 
-// The bounds of a sliding window.
+// The range of sliding windows.
 const (
 	minSliding = time.Minute
 	maxSliding = 366 * 24 * time.Hour
 )
 
-// Window is a kind of windows: the hours, days or months of a calendar, or the
-// time of a length up to now. The zero Window is none.
+// Window is a kind of window: calendar hours, days or months, or a sliding length of
+// time. The zero Window is none.
 type Window struct {
 	calendar string        // hour, day or month; else empty
-	length   time.Duration // of a sliding one
+	length   time.Duration // of a sliding window
 }
 
 // Calendar windows.
@@ -32,9 +32,8 @@ var (
 
 var errWindow = errors.New("a window is hour, day, month or sliding:DURATION, as in sliding:90m")
 
-// ParseWindow reads a window as it is written: hour, day, month or
-// sliding:DURATION, the latter from 1m to 366 days and in whole minutes. Days are
-// written as sliding:7d.
+// ParseWindow parses hour, day, month or sliding:DURATION. The duration is 1m to 366
+// days in whole minutes; days are written like sliding:7d.
 func ParseWindow(text string) (Window, error) {
 	duration, sliding := strings.CutPrefix(text, "sliding:")
 	if !sliding {
@@ -61,11 +60,11 @@ func ParseWindow(text string) (Window, error) {
 	return Window{length: d}, nil
 }
 
-// Sliding tells whether the window moves with the time.
+// Sliding reports whether it is a sliding window.
 func (w Window) Sliding() bool { return w.calendar == "" }
 
-// Length is how long a sliding window is, and at most how long another one
-// roughly is.
+// Length returns the length of a sliding window, and about the maximum length of a
+// calendar window.
 func (w Window) Length() time.Duration {
 	switch w {
 	case Hour:
@@ -78,7 +77,8 @@ func (w Window) Length() time.Duration {
 	return w.length
 }
 
-// String returns the window as it is written. Equal windows have equal texts.
+// String returns the window in the form of [ParseWindow]. Equal windows have equal
+// texts.
 func (w Window) String() string {
 	if w.calendar != "" {
 		return w.calendar
@@ -86,7 +86,7 @@ func (w Window) String() string {
 	return "sliding:" + w.duration()
 }
 
-// duration is the length of a sliding window, short.
+// duration is the length of a sliding window in short form.
 func (w Window) duration() string {
 	if w.length%(24*time.Hour) == 0 {
 		return fmt.Sprintf("%dd", w.length/(24*time.Hour))
@@ -98,7 +98,7 @@ func (w Window) duration() string {
 	return text
 }
 
-// phrase is what a limit holds for.
+// phrase is the window in a sentence about its limit.
 func (w Window) phrase() string {
 	switch w {
 	case Hour:
@@ -109,32 +109,30 @@ func (w Window) phrase() string {
 	return "within " + w.duration()
 }
 
-// At returns the window of a zone that an instant is in: from start to end, the
-// latter not included. Windows of one kind and zone follow each other without a
-// gap.
+// At returns the window of a zone at an instant: from start to end, exclusive. Windows
+// of one kind and zone follow each other without gaps.
 //
-// A calendar window begins when the clock of the zone first reaches its hour, day
-// or month. So an hour that the clock shows twice is one window, and one that it
-// skips is none. For a sliding window it is the slot to book in: from its start
-// on what is booked counts for the length of the window and the rest of the
-// slot.
+// A calendar window begins when the clock of the zone first reaches its hour, day or
+// month. So an hour that the clock shows twice is one window, and an hour that it skips
+// is none. For a sliding window At returns the slot to book in. A charge in it counts
+// from the slot's start for the length of the window, plus the rest of the slot.
 func (w Window) At(t time.Time, zone *time.Location) (start, end time.Time) {
 	if w.Sliding() {
 		slot := w.length / Slots
 		start = time.UnixMilli(t.UnixMilli() - floorMod(t.UnixMilli(), slot.Milliseconds())).UTC()
 		return start, start.Add(slot + w.length)
 	}
-	// The clock may have been ahead before, by as much as a day.
+	// The clock may have been ahead before, by up to a day.
 	for at := w.floor(wall(t, zone)); ; at = w.next(at) {
-		if end = reached(w.next(at), zone); t.Before(end) {
-			return reached(at, zone), end
+		if end = firstReached(w.next(at), zone); t.Before(end) {
+			return firstReached(at, zone), end
 		}
 	}
 }
 
-// EmptyAt returns when nothing is left of a limit at the pace with which so much
-// was used since a time; false where nothing is used, or, of a sliding window,
-// where that pace keeps within the limit for ever.
+// EmptyAt returns when the limit will be used up at the rate of usage since a time. It
+// returns false without usage, and for a sliding window if the rate never reaches the
+// limit.
 func (w Window) EmptyAt(used, limit int64, since, now time.Time) (at time.Time, empties bool) {
 	elapsed := now.Sub(since)
 	if w.Sliding() {
@@ -154,7 +152,7 @@ func (w Window) EmptyAt(used, limit int64, since, now time.Time) (at time.Time, 
 	return now.Add(time.Duration(left)), true
 }
 
-// reading is what a clock on a wall shows, as an instant in UTC.
+// reading is what a wall clock shows, as an instant in UTC.
 type reading = time.Time
 
 // wall returns what the clock of a zone shows at an instant.
@@ -163,7 +161,7 @@ func wall(t time.Time, zone *time.Location) reading {
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// floor returns the beginning of the hour, day or month that a clock shows.
+// floor returns the beginning of the hour, day or month of a reading.
 func (w Window) floor(r reading) reading {
 	y, m, d := r.Date()
 	switch w {
@@ -175,7 +173,7 @@ func (w Window) floor(r reading) reading {
 	return time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// next returns the beginning of the hour, day or month after one.
+// next returns the beginning of the following hour, day or month.
 func (w Window) next(r reading) reading {
 	switch w {
 	case Hour:
@@ -186,13 +184,13 @@ func (w Window) next(r reading) reading {
 	return r.AddDate(0, 1, 0)
 }
 
-// widest is more than any clock is or was away from UTC.
-const widest = 30 * time.Hour
+// maxOffset is more than any zone's offset from UTC.
+const maxOffset = 30 * time.Hour
 
-// reached returns the first instant at which the clock of a zone shows a reading
+// firstReached returns the first instant at which the clock of a zone shows a reading
 // or a later one.
-func reached(r reading, zone *time.Location) time.Time {
-	from := r.Add(-widest)
+func firstReached(r reading, zone *time.Location) time.Time {
+	from := r.Add(-maxOffset)
 	for {
 		begin, end := from.In(zone).ZoneBounds()
 		_, offset := from.In(zone).Zone()

@@ -1,4 +1,4 @@
-// Package budgettest holds the suite that every [budget.Store] passes, and a
-// store in memory: the model that others are compared with, and what tests of
-// a limiter use. It is for tests.
+// Package budgettest is for tests. [Run] is the suite that every [budget.Store] must
+// pass. [Memory] is a store in memory: the model for the suite, and a fake for tests of
+// limiters.
 package budgettest

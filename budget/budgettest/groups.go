@@ -8,10 +8,10 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// Groups applies orders to an empty store in groups: new bills, bills that were charged
-// before, in the same group or an earlier one, refused ones and settlements, of counters
-// with several windows and charges that differ in little. Each has the answer that it
-// would have had alone, one after the other.
+// Groups applies orders to an empty store in groups: new bills, repeated bills of the
+// same group or an earlier one, refused bills and settlements, for counters with
+// several windows and charges that differ slightly. Each must have the answer that it
+// would have alone, one after the other.
 func Groups(t *testing.T, apply func(context.Context, []*budget.Order) error) {
 	t.Helper()
 	g := groups{rnd: rand.New(rand.NewPCG(3, 5))} // the same orders each time
@@ -43,12 +43,12 @@ func Groups(t *testing.T, apply func(context.Context, []*budget.Order) error) {
 	}
 }
 
-// groups are the orders of [Groups], and what is to be answered to them.
+// groups generates the orders of [Groups] and their expected answers.
 type groups struct {
 	rnd   *rand.Rand
 	model Memory
 	calls int
-	known []budget.Bill // which may come again
+	known []budget.Bill // may be repeated
 	once  []budget.Bill // charged by an earlier group, to be settled
 
 	repeated, refused, ended int
@@ -92,7 +92,7 @@ func (g *groups) settlement(b *budget.Bill) *budget.Order {
 	return o
 }
 
-// expect returns what is to be answered to an order.
+// expect returns the expected answer to an order.
 func (g *groups) expect(ctx context.Context, o *budget.Order) string {
 	if o.Settle {
 		return outcome(nil, g.model.Settle(ctx, *o.Bill, o.Used))

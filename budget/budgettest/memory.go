@@ -11,11 +11,9 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// Memory is a [budget.Store] that ends with its process. The zero value is empty
-// and ready.
+// Memory is a [budget.Store] in memory. The zero value is empty and ready.
 type Memory struct {
-	// Fail, where it is set, is asked before everything; an error of it is the
-	// answer.
+	// Fail, if set, is called before each operation, which returns its error.
 	Fail func() error
 
 	mu       sync.Mutex
@@ -112,7 +110,7 @@ func (m *Memory) Usage(ctx context.Context, at time.Time, f budget.Filter, limit
 	return all, nil
 }
 
-// ready returns why nothing is done; mu is held.
+// ready returns why nothing can be done; mu is held.
 func (m *Memory) ready(ctx context.Context) error {
 	if m.Fail != nil {
 		if err := m.Fail(); err != nil {
@@ -122,8 +120,7 @@ func (m *Memory) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sum returns what counts of a counter at a time, in windows that begin before
-// another.
+// sum returns the usage of a counter at a time, in windows that begin before another.
 func (m *Memory) sum(counter budget.Counter, at, before time.Time) budget.Balance {
 	b := budget.Balance{Counter: counter}
 	for _, w := range m.counters[counter] {
@@ -141,7 +138,7 @@ func (m *Memory) sum(counter budget.Counter, at, before time.Time) budget.Balanc
 	return b
 }
 
-// balance returns what counts for a charge.
+// balance returns the usage that counts for a charge.
 func (m *Memory) balance(c *budget.Charge, at time.Time) budget.Balance {
 	b := m.sum(c.Counter, at, c.End)
 	if b.Used == 0 {

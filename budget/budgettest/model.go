@@ -16,8 +16,8 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// sameAsModel makes random charges, repetitions and settlements, one after the
-// other, and expects of the store what a store in memory answers.
+// sameAsModel makes random charges, repetitions and settlements in sequence, and
+// expects the answers of [Memory].
 func sameAsModel(t *testing.T, s []budget.Store) {
 	seed := uint64(time.Now().UnixNano())
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -67,7 +67,7 @@ func sameAsModel(t *testing.T, s []budget.Store) {
 	}
 }
 
-// asTaken is a bill as it is settled; without charges when it was refused.
+// asTaken returns the bill to settle; without charges when it was refused.
 func asTaken(b budget.Bill, taken []budget.Balance) budget.Bill {
 	b.Charges = slices.Clone(b.Charges[:len(taken)])
 	for i := range taken {
@@ -76,7 +76,7 @@ func asTaken(b budget.Bill, taken []budget.Balance) budget.Bill {
 	return b
 }
 
-// outcome writes the answer of a store so that it can be compared.
+// outcome formats the answer of a store for comparison.
 func outcome(balances []budget.Balance, err error) string {
 	if r, ok := errors.AsType[*budget.Refusal](err); ok {
 		return fmt.Sprintf("refused %v %d %d %d %s", r.Counter, r.Limit, r.Used, r.Amount, r.ResetAt.UTC())
@@ -121,21 +121,20 @@ func randomBill(rnd *rand.Rand, i int) budget.Bill {
 	return b
 }
 
-// The operations of a history. Each is on one counter, whose limit is that of
-// the history.
+// The operations of a history. Each is on one counter, which has the history's limit.
 type (
 	operation struct {
 		charge bool
 		bill   string
-		spent  int64 // of a settlement; below 0 gives all back
+		spent  int64 // of a settlement; negative gives back all
 	}
 	answer struct {
 		granted bool
-		used    int64 // by the balance, or the refusal
+		used    int64 // from the balance or the refusal
 	}
 	state struct {
 		used  int64
-		bills map[string]int64 // what was taken, or settled
+		bills map[string]int64 // taken or settled amounts
 	}
 )
 
@@ -146,7 +145,7 @@ const (
 	settled       = -1
 )
 
-// model is what a store does with one counter, for porcupine.
+// model is the behaviour of a store with one counter, for porcupine.
 var model = porcupine.Model{
 	Init: func() any { return state{bills: map[string]int64{}} },
 	Step: func(s, in, out any) (bool, any) { return step(s.(state), in.(operation), out.(answer)) },
@@ -155,8 +154,8 @@ var model = porcupine.Model{
 	},
 }
 
-// step tells whether a store in a state may answer an operation so, and returns
-// the state that it is in then.
+// step reports whether a store in a state may give this answer to an operation, and
+// returns the next state.
 func step(s state, in operation, out answer) (bool, state) {
 	taken, known := s.bills[in.bill]
 	with := func(used, left int64) state {
@@ -180,8 +179,8 @@ func step(s state, in operation, out answer) (bool, state) {
 	return out.granted && out.used == s.used+fits, with(s.used+fits, fits)
 }
 
-// linearizable records what concurrent callers see and has a checker find an
-// order of it that one store could have had.
+// linearizable records the answers to concurrent callers and checks that a sequential
+// order explains them.
 func linearizable(t *testing.T, s []budget.Store) {
 	var mu sync.Mutex
 	var history []porcupine.Operation

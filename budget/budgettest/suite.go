@@ -13,9 +13,8 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// Opener makes an empty store for one test and returns n handles of it, as
-// replicas of a gateway have them. A store that only one process can have
-// returns one handle.
+// Opener creates an empty store for one test and returns n handles of it, like replicas
+// of a gateway. A store for a single process returns one handle.
 type Opener func(t *testing.T, n int) []budget.Store
 
 // Run runs the suite on stores of one kind.
@@ -85,13 +84,13 @@ func charge(t *testing.T, s budget.Store, b budget.Bill) []budget.Balance {
 	return got
 }
 
-// refused charges a bill that must not be granted.
+// refused charges a bill that must be refused.
 func refused(t *testing.T, s budget.Store, b budget.Bill) {
 	t.Helper()
 	_ = refusal(t, s, b)
 }
 
-// refusal is refused, and returns why.
+// refusal is refused, and returns the refusal.
 func refusal(t *testing.T, s budget.Store, b budget.Bill) *budget.Refusal {
 	t.Helper()
 	got, err := s.Charge(t.Context(), b)
@@ -102,7 +101,7 @@ func refusal(t *testing.T, s budget.Store, b budget.Bill) *budget.Refusal {
 	return r
 }
 
-// used returns what is used of a counter in the hour of Noon.
+// used returns the usage of a counter in the hour of Noon.
 func used(t *testing.T, s budget.Store, name, key string) int64 {
 	t.Helper()
 	list, err := s.Usage(t.Context(), Noon.Add(time.Minute), budget.Filter{Budget: name, Key: key}, 10)
@@ -184,7 +183,7 @@ func anotherBill(t *testing.T, s []budget.Store) {
 	want(t, "used of the other budget", used(t, s[0], "c", "k"), 0)
 }
 
-// once charges and settles bills each of which is promised to be alone.
+// once charges and settles bills that are promised to be unique.
 func once(t *testing.T, s []budget.Store) {
 	bytes := Hour("bytes", "k", 100)
 	bytes.Amount, bytes.Least = 70, 20
@@ -335,7 +334,7 @@ func settleUnknown(t *testing.T, s []budget.Store) {
 	want(t, "used after the refund of a refused bill", used(t, s[0], "b", "k"), 1)
 }
 
-// at moves a bill and its charges.
+// at moves a bill and its charges in time.
 func at(b budget.Bill, by time.Duration) budget.Bill {
 	b.At, b.Until = b.At.Add(by), b.Until.Add(by)
 	b.Charges = slices.Clone(b.Charges)

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// Dimension is whose calls a rule counts together.
+// Dimension is a part of a call by which a rule counts apart.
 type Dimension string
 
-// Dimensions of rules. What has none is counted together with all others that
-// have none.
+// Dimensions of rules. Calls without a value for a dimension are counted together.
 const (
 	PerPrincipal Dimension = "principal"
 	PerTenant    Dimension = "tenant"
@@ -23,35 +22,35 @@ const (
 	PerTool      Dimension = "tool" // or prompt, or resource
 )
 
-// Call is what is about to be done.
+// Call is a call to check.
 type Call struct {
 	Principal string // key of the principal
 	Tenant    string
 	Persona   string
 	Server    string
 	Kind      string // tool, prompt, resource or template
-	Original  string // its name at the server
-	Exposed   string // its name to clients
-	Plain     string // its other name that rules are about; empty for none
+	Original  string // name at the server
+	Exposed   string // name for clients
+	Plain     string // another name that rules may match; empty for none
 }
 
-// Rule is a rate of some calls.
+// Rule is a rate for some calls.
 type Rule struct {
-	// Name is what the buckets of the rule are known by, also from one
-	// configuration to the next and among gateways that share them.
+	// Name identifies the buckets of the rule, across configurations and among gateways
+	// that share them.
 	Name string
-	// Per are the dimensions that are counted apart; none counts all calls
+	// Per are the dimensions that are counted apart; without any all calls are counted
 	// together.
 	Per []Dimension
-	// Match tells which calls the rule counts; nil is all.
+	// Match selects the calls that the rule counts; nil selects all.
 	Match func(*Call) bool
 	Rate  Rate
 }
 
-// Refusal is a call that a rate does not allow yet.
+// Refusal is a call that exceeds a rate.
 type Refusal struct {
 	Rule       *Rule
-	RetryAfter time.Duration // how long until one more is allowed
+	RetryAfter time.Duration // until one more call is allowed
 }
 
 // Error implements error.
@@ -71,8 +70,8 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the limit of %d %s in %s %s is used up", r.Rule.Rate.Limit, calls, Words(r.Rule.Rate.Window), whose)
 }
 
-// Words is a duration as people write one: 90m, 12s, 1h. What is longer than a
-// second is rounded up to whole ones.
+// Words formats a duration as people write it: 90m, 12s, 1h. Durations above a second
+// are rounded up to whole seconds.
 func Words(d time.Duration) string {
 	if d <= 0 {
 		return "0s"
@@ -96,46 +95,46 @@ func Words(d time.Duration) string {
 // Shared keeps the buckets of several gateways. It is safe for concurrent use and
 // bounds its own waits.
 type Shared interface {
-	// Take takes all tokens or none, as [Local.Take] does. An error is a store
-	// that could not answer; the tokens may then be taken or not.
+	// Take takes all tokens or none, like [Local.Take]. An error means that the store
+	// could not answer; the tokens may have been taken.
 	Take(ctx context.Context, tokens []Token) (refused int, wait time.Duration, err error)
 	// Wait is Take without taking.
 	Wait(ctx context.Context, tokens []Token) (refused int, wait time.Duration, err error)
 }
 
-// Meter keeps what has been used, for as long as a gateway runs. Each call is
-// held against the gateway's own buckets first, so that a flood stays with the
-// gateway that it came to, and then against the shared ones. While those cannot
-// be asked the gateway's own are what counts. It is safe for concurrent use.
+// Meter keeps the buckets while a gateway runs. It checks each call against the
+// gateway's own buckets first, so that a flood stays at one gateway, and then against
+// the shared ones. While the shared store does not answer, only its own buckets count.
+// It is safe for concurrent use.
 type Meter struct {
-	local  *Local
-	shared Shared                   // nil for none
-	told   func(up bool, err error) // when that changes; nil for nobody
+	local    *Local
+	shared   Shared                   // nil for none
+	onChange func(up bool, err error) // called when the shared store fails or recovers; nil for nobody
 
-	mu     sync.Mutex
-	down   bool
-	again  time.Time // when the shared store is asked next while it is down
-	asking bool      // somebody does so now
+	mu      sync.Mutex
+	down    bool
+	retryAt time.Time // when the failed shared store is asked next
+	asking  bool      // a call is asking it
 }
 
-// pause is how long a shared store that failed is not asked.
+// pause is how long a failed shared store is not asked.
 const pause = time.Second
 
-// NewMeter returns a meter with buckets of its own, and with shared ones unless
-// shared is nil. told is called when the shared store fails, and when it is back;
-// it must not block.
+// NewMeter returns a meter with its own buckets, and with shared ones unless shared is
+// nil. told is called when the shared store fails and when it recovers; it must not
+// block.
 func NewMeter(local *Local, shared Shared, told func(up bool, err error)) *Meter {
-	return &Meter{local: local, shared: shared, told: told}
+	return &Meter{local: local, shared: shared, onChange: told}
 }
 
-// Limiter holds calls against the rules of one configuration. The zero Limiter,
-// and a nil one, refuse everything.
+// Limiter checks calls against the rules of one configuration. The zero Limiter, and
+// nil, refuse everything.
 type Limiter struct {
 	meter *Meter
 	rules []Rule
 }
 
-// Limiter returns a limiter by some rules, whose names differ, and forgets the
+// Limiter returns a limiter with these rules, whose names must be unique. It drops the
 // buckets of all others.
 func (m *Meter) Limiter(rules []Rule) *Limiter {
 	names := make(map[string]bool, len(rules))
@@ -146,11 +145,11 @@ func (m *Meter) Limiter(rules []Rule) *Limiter {
 	return &Limiter{meter: m, rules: rules}
 }
 
-// ErrNoLimiter is the refusal of a limiter that nobody made.
+// ErrNoLimiter is the refusal of a limiter without configuration.
 var ErrNoLimiter = errors.New("no rates are configured")
 
-// Take takes what a call needs of every rule, or returns a [*Refusal]. The call
-// is not kept.
+// Take takes the tokens that a call needs, or returns a [*Refusal]. It does not keep
+// the call.
 func (l *Limiter) Take(ctx context.Context, c *Call) error {
 	if l == nil || l.meter == nil {
 		return ErrNoLimiter
@@ -167,7 +166,7 @@ func (l *Limiter) Take(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// Look returns what Take would, and takes nothing.
+// Look returns what Take would, without taking.
 func (l *Limiter) Look(ctx context.Context, c *Call) error {
 	if l == nil || l.meter == nil {
 		return ErrNoLimiter
@@ -182,7 +181,7 @@ func (l *Limiter) Look(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// tokens appends what a call needs, and the rules that say so.
+// tokens appends the tokens that a call needs, with their rules.
 func (l *Limiter) tokens(c *Call, tokens []Token, rules []*Rule) ([]Token, []*Rule) {
 	for i := range l.rules {
 		r := &l.rules[i]
@@ -193,11 +192,10 @@ func (l *Limiter) tokens(c *Call, tokens []Token, rules []*Rule) ([]Token, []*Ru
 	return tokens, rules
 }
 
-// key is whose bucket of the rule a call uses. No two of them are the same text:
-// the length of each part goes before it.
+// key returns the unique key of a call's bucket. The length of each part precedes it.
 func (r *Rule) key(c *Call) string {
 	if len(r.Per) == 1 && r.Per[0] == PerPrincipal {
-		return c.Principal // the usual one, without a copy
+		return c.Principal // the usual case, without a copy
 	}
 	var key []byte
 	part := func(s string) { key = append(append(strconv.AppendInt(key, int64(len(s)), 10), ':'), s...) }
@@ -217,7 +215,7 @@ func (r *Rule) key(c *Call) string {
 			part(c.Kind)
 			part(c.Original)
 		default:
-			part(string(d)) // counted together, which refuses more and never less
+			part(string(d)) // counted together, which is stricter, never looser
 		}
 	}
 	return string(key)
@@ -237,8 +235,7 @@ func (m *Meter) take(ctx context.Context, tokens []Token) (refused int, wait tim
 	return refused, wait
 }
 
-// look is take without taking. A shared store that does not answer is not asked
-// again because of it.
+// look is take without taking. It does not retry a shared store that has failed.
 func (m *Meter) look(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
 	if refused, wait = m.local.Wait(tokens...); refused >= 0 || m.shared == nil || m.Down() {
 		return refused, wait
@@ -250,23 +247,22 @@ func (m *Meter) look(ctx context.Context, tokens []Token) (refused int, wait tim
 	return refused, wait
 }
 
-// mayAsk tells whether the shared store is to be asked: always while it answers,
-// else by one call at a time after a pause.
+// mayAsk reports whether to ask the shared store: always while it answers, else one
+// call at a time after a pause.
 func (m *Meter) mayAsk() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.down {
 		return true
 	}
-	if m.asking || time.Now().Before(m.again) {
+	if m.asking || time.Now().Before(m.retryAt) {
 		return false
 	}
 	m.asking = true
 	return true
 }
 
-// asked notes how the shared store answered. A call that was given up says
-// nothing of it.
+// asked records whether the shared store answered. A cancelled call tells nothing.
 func (m *Meter) asked(ctx context.Context, err error) {
 	m.mu.Lock()
 	before := m.down
@@ -275,16 +271,16 @@ func (m *Meter) asked(ctx context.Context, err error) {
 	case err == nil:
 		m.down = false
 	case ctx.Err() == nil:
-		m.down, m.again = true, time.Now().Add(pause)
+		m.down, m.retryAt = true, time.Now().Add(pause)
 	}
 	after := m.down
 	m.mu.Unlock()
-	if before != after && m.told != nil {
-		m.told(!after, err)
+	if before != after && m.onChange != nil {
+		m.onChange(!after, err)
 	}
 }
 
-// Down tells whether the shared store did not answer when it was asked last.
+// Down reports whether the shared store failed to answer last.
 func (m *Meter) Down() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

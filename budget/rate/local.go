@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Token is a call's share of one bucket.
+// Token is one use of a bucket.
 type Token struct {
 	Bucket string // name of the limit
-	Key    string // whose bucket of that limit
+	Key    string // owner of the bucket
 	Rate   Rate
 }
 
 const (
-	// DefaultKeys is how many buckets a [Local] keeps apart.
+	// DefaultKeys is how many separate buckets a [Local] keeps by default.
 	DefaultKeys = 65536
-	// spills is how many buckets of one limit those share that do not fit.
-	spills = 256
-	// looks is how many buckets are looked at to find an empty one, before one is
-	// shared.
-	looks = 16
+	// sharedBuckets is how many shared buckets one limit has for keys beyond that.
+	sharedBuckets = 256
+	// probes is how many buckets are checked for an unused one before a key shares a
+	// bucket.
+	probes = 16
 )
 
-// Local keeps buckets in the memory of one gateway. It keeps so many of them
-// apart, and forgets one only when it is full again, which is as if it had never
-// been used. When there are more, new ones share a few: a caller may then wait
-// for another's use, but none ever has a second burst. The zero Local refuses
-// everything. It is safe for concurrent use.
+// Local keeps buckets in the memory of one gateway. It keeps a bounded number of
+// separate buckets, and drops a bucket only when it is full again, which equals an
+// unused one. Further keys share a few buckets: a caller may then wait because of
+// another, but nobody gets a second burst. The zero Local refuses everything. It is
+// safe for concurrent use.
 type Local struct {
 	mu     sync.Mutex
 	start  time.Time
@@ -37,14 +37,14 @@ type Local struct {
 	limits map[string]*buckets
 }
 
-// buckets are those of one limit.
+// buckets are the buckets of one limit.
 type buckets struct {
-	owed    map[uint64]int64 // until when, in microseconds since the start, by the hash of the key
-	spilled [spills]int64    // of those that did not fit
+	owed   map[uint64]int64     // end of the debt by the hash of the key, in microseconds since the start
+	shared [sharedBuckets]int64 // debts of the shared buckets
 }
 
-// NewLocal returns a Local that keeps so many buckets apart; [DefaultKeys] when
-// that is not positive.
+// NewLocal returns a Local with this many separate buckets; [DefaultKeys] when that is
+// not positive.
 func NewLocal(keys int) *Local {
 	if keys <= 0 {
 		keys = DefaultKeys
@@ -52,8 +52,8 @@ func NewLocal(keys int) *Local {
 	return &Local{start: time.Now(), seed: maphash.MakeSeed(), most: keys, limits: make(map[string]*buckets)}
 }
 
-// Take takes all tokens or none. It returns -1, or which of them has the longest
-// wait, and how long that is. Two tokens of one call are of two limits.
+// Take takes all tokens or none. It returns -1, or the index of the token with the
+// longest wait, and that wait. Tokens of one call must be of different limits.
 func (l *Local) Take(tokens ...Token) (refused int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +77,8 @@ func (l *Local) Wait(tokens ...Token) (refused int, wait time.Duration) {
 	return l.look(tokens)
 }
 
-// Return gives tokens back that were taken for what did not happen. Those of a
-// shared bucket are lost: whose they were is not known any more.
+// Return gives back tokens that were not used. Those of a shared bucket are lost,
+// because their owner is unknown.
 func (l *Local) Return(tokens ...Token) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func (l *Local) Return(tokens ...Token) {
 	}
 }
 
-// Keep forgets all limits but those that keep is true for.
+// Keep drops all limits for which keep returns false.
 func (l *Local) Keep(keep func(bucket string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,14 +102,14 @@ func (l *Local) Keep(keep func(bucket string) bool) {
 	}
 }
 
-// Len returns how many buckets are kept apart.
+// Len returns the number of separate buckets.
 func (l *Local) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kept
 }
 
-// look is Wait; mu is held.
+// look is Wait with mu held.
 func (l *Local) look(tokens []Token) (refused int, wait time.Duration) {
 	if l.limits == nil {
 		return 0, never
@@ -131,8 +131,7 @@ func (l *Local) look(tokens []Token) (refused int, wait time.Duration) {
 	return refused, wait
 }
 
-// now is the time since the start; the clock of the machine may be set without
-// changing it.
+// now is the time since the start; setting the machine's clock does not change it.
 func (l *Local) now() int64 { return time.Since(l.start).Microseconds() }
 
 // of returns the buckets of a limit; mu is held.
@@ -145,29 +144,29 @@ func (l *Local) of(name string) *buckets {
 	return b
 }
 
-// until returns until when a key owes. One that is not kept owes what those do
-// that share its place: it may be one of them.
+// until returns the end of a key's debt. A key without a separate bucket has the debt
+// of its shared bucket, which it may have used.
 func (b *buckets) until(key uint64) int64 {
 	if owed, ok := b.owed[key]; ok {
 		return owed
 	}
-	return b.spilled[key%spills]
+	return b.shared[key%sharedBuckets]
 }
 
-// lower lets a key owe until an earlier time.
+// lower reduces the debt of a key.
 func (b *buckets) lower(key uint64, then int64) {
 	if _, ok := b.owed[key]; ok {
 		b.owed[key] = then
 		return
 	}
-	b.spilled[key%spills] = then
+	b.shared[key%sharedBuckets] = then
 }
 
-// put notes until when a key owes; mu is held.
+// put sets the end of a key's debt; mu is held.
 func (l *Local) put(b *buckets, key uint64, then, now int64) {
 	if _, ok := b.owed[key]; !ok {
 		if l.kept >= l.most && !l.forgetSome(now) {
-			b.spilled[key%spills] = then
+			b.shared[key%sharedBuckets] = then
 			return
 		}
 		l.kept++
@@ -175,11 +174,11 @@ func (l *Local) put(b *buckets, key uint64, then, now int64) {
 	b.owed[key] = then
 }
 
-// forgetSome looks at a few buckets, another few each time, forgets those that
-// are full and tells whether there was one; mu is held.
+// forgetSome checks a few buckets, different ones each time, and drops the full ones.
+// It reports whether there was any; mu is held.
 func (l *Local) forgetSome(now int64) bool {
-	left, forgot := looks, false
-	for _, b := range l.limits { // in no order
+	left, forgot := probes, false
+	for _, b := range l.limits { // in random order
 		for key, owed := range b.owed {
 			if left--; left < 0 {
 				return forgot

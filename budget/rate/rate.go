@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// Rate is how often something may happen: Limit times at once, and one more
-// every Window/Limit after that. The zero Rate allows nothing.
+// Rate is how often something may happen: Limit times at once, and then once more every
+// Window/Limit. The zero Rate allows nothing.
 type Rate struct {
 	Limit  int64         // 1 to MaxLimit
 	Window time.Duration // MinWindow to MaxWindow
 }
 
-// The range of rates. Within it the arithmetic in whole microseconds is exact,
-// here and in the double precision numbers of Redis scripts.
+// The range of rates. Within it the arithmetic in whole microseconds is exact, here and
+// in the doubles of Redis scripts.
 const (
 	MaxLimit  = 1_000_000
 	MinWindow = time.Second
 	MaxWindow = 31 * 24 * time.Hour
 )
 
-// Valid tells whether the rate is in the range.
+// Valid reports whether the rate is in range.
 func (r Rate) Valid() bool {
 	return r.Limit >= 1 && r.Limit <= MaxLimit && r.Window >= MinWindow && r.Window <= MaxWindow
 }
 
-// Interval is how long one token takes to flow back, in microseconds, rounded up
-// so that a rate is never exceeded.
+// Interval is how long one token takes to flow back, in microseconds, rounded up so
+// that the rate is never exceeded.
 func (r Rate) Interval() int64 {
 	window := r.Window.Microseconds()
 	return (window + r.Limit - 1) / r.Limit
 }
 
-// Burst is how far a bucket may be ahead of the time, in microseconds.
+// Burst is how far a bucket's debt may reach into the future, in microseconds.
 func (r Rate) Burst() int64 { return r.Interval() * r.Limit }
 
 // never is the wait for what no rate allows.
 const never = time.Duration(math.MaxInt64)
 
-// next returns until when a bucket owes after one more token, given until when
-// it does and the time, in microseconds. A wait above zero refuses; what is
-// returned then is what the bucket owes now. Whoever owes more than a full bucket,
-// because the rate was another one or the clock went back, owes a full bucket.
+// next returns the end of a bucket's debt after one more token, given its present end
+// and the time, all in microseconds. A positive wait refuses; then it returns the
+// present end. A debt beyond a full bucket, after a change of the rate or the clock,
+// counts as a full bucket.
 func (r Rate) next(owed, now int64) (then int64, wait time.Duration) {
 	if !r.Valid() {
 		return owed, never

@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// take gives each order its line of the answer of the script.
+// take assigns each order its line of the script's answer.
 func (r *request) take(answer string) {
 	if n := strings.Count(answer, "\n") + 1; n != len(r.orders) {
 		r.fail(fmt.Errorf("the server answered %d lines to %d orders", n, len(r.orders)))
@@ -23,7 +23,7 @@ func (r *request) take(answer string) {
 	}
 }
 
-// read reads what became of an order.
+// read parses the answer to an order.
 func read(o *budget.Order, line string) ([]budget.Balance, error) {
 	charges := o.Bill.Charges
 	word, rest, _ := strings.Cut(line, " ")
@@ -56,8 +56,8 @@ func read(o *budget.Order, line string) ([]budget.Balance, error) {
 	return nil, fmt.Errorf("%.200q is no answer", line)
 }
 
-// numbers reads whole numbers with a space in between; false when there are more or
-// less of them, or something else.
+// numbers parses whole numbers with spaces between them; false if their number is wrong
+// or there is anything else.
 func numbers(text string, into []int64) bool {
 	for i := range into {
 		word, rest, more := strings.Cut(text, " ")

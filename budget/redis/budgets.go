@@ -19,45 +19,45 @@ import (
 )
 
 const (
-	// checkPause is how long it is believed that the server does not evict.
+	// checkPause is how long a check that the server does not evict is valid.
 	checkPause = 30 * time.Second
-	// maxGroup is how many charges one exchange with the server has at most.
+	// maxGroup bounds the charges of one exchange with the server.
 	maxGroup = 256
-	// leastMemory is how long a bill is remembered at least.
-	leastMemory = time.Minute
+	// minBillMemory is how long a bill is remembered at least.
+	minBillMemory = time.Minute
 
 	epochKey = "toolgate:{budgets}:epoch"
 	indexKey = "toolgate:{budgets}:counters"
 )
 
-// Epochs keeps the epoch of the counters at a place that does not fail together
-// with Redis, so that a Redis that has lost them is recognised as such.
+// Epochs stores the epoch of the counters outside of Redis, so that a Redis that has
+// lost them is recognised.
 type Epochs interface {
-	// Known returns the epoch that was remembered last, empty for none.
+	// Known returns the epoch stored last, empty for none.
 	Known(ctx context.Context) (string, error)
 	Remember(ctx context.Context, epoch string) error
 }
 
-// ErrEvicts is a server that may drop counters to make room.
+// ErrEvicts means that the server may drop counters to make room.
 var ErrEvicts = errors.New("the Redis server may evict what was used; set its maxmemory-policy to noeviction")
 
-// Budgets is a [budget.Store] at the server, which is bounded: a failover may
-// lose the last charges. When all that was used is lost, it denies until
-// [Budgets.Rebuild]. It is safe for concurrent use.
+// Budgets is a [budget.Store] in Redis. It is not exact: a failover may lose the last
+// charges. When all counters are lost, it denies until [Budgets.Rebuild]. It is safe
+// for concurrent use.
 type Budgets struct {
 	rdb    goredis.UniversalClient
 	time   time.Duration // bounds one operation
 	epochs Epochs
 
 	group batch.Group[*budget.Order]
-	names names // belongs to who leads the group
+	names names // used only by the leader of a group
 
 	mu      sync.Mutex
-	epoch   string    // in force; empty until it is known
-	checked time.Time // when the server last said that it does not evict
+	epoch   string    // empty until it is known
+	checked time.Time // when the server last reported that it does not evict
 }
 
-// Budgets returns the store. Its epoch is asked for when it is used first.
+// Budgets returns the store. It reads its epoch at the first use.
 func (c *Client) Budgets(epochs Epochs) *Budgets {
 	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs, names: make(names)}
 	b.group.Init(b.apply, (*budget.Order).Weight, maxGroup, 0, b.time)
@@ -66,7 +66,7 @@ func (c *Client) Budgets(epochs Epochs) *Budgets {
 
 var _ budget.Rebuilder = (*Budgets)(nil)
 
-// Exact implements [budget.Store]: it is not.
+// Exact implements [budget.Store]; it returns false.
 func (b *Budgets) Exact() bool { return false }
 
 // Charge implements [budget.Store].
@@ -98,7 +98,7 @@ func (b *Budgets) Settle(ctx context.Context, bill budget.Bill, used []int64) er
 	return nil
 }
 
-// do has an order carried out, together with those of others.
+// do executes an order, together with concurrent ones.
 func (b *Budgets) do(ctx context.Context, o *budget.Order) error {
 	if err := b.group.Do(ctx, o); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (b *Budgets) do(ctx context.Context, o *budget.Order) error {
 	return o.Err
 }
 
-// run runs a script under the epoch in force, which is its first argument. Once
-// it is on its way it is not given up before its own time has passed.
+// run runs a script with the current epoch as its first argument. Once it is sent, it
+// runs until its own timeout, even if ctx ends.
 func (b *Budgets) run(ctx context.Context, script *goredis.Script, keys []string, args []any) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -125,15 +125,14 @@ func (b *Budgets) run(ctx context.Context, script *goredis.Script, keys []string
 			return nil, err
 		}
 		if len(got) > 0 && got[0] == "lost" {
-			continue // another gateway that shares what we know may have rebuilt
+			continue // another gateway with the same epoch may have rebuilt
 		}
 		return got, nil
 	}
 	return nil, budget.ErrLost
 }
 
-// inForce returns the epoch that the counters must have. The first gateway ever
-// makes one.
+// inForce returns the current epoch. The first gateway creates it.
 func (b *Budgets) inForce(ctx context.Context, anew bool) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,9 +158,9 @@ func (b *Budgets) inForce(ctx context.Context, anew bool) (string, error) {
 	return known, nil
 }
 
-// begin makes an epoch unless there is one, and remembers it; mu is held.
+// begin creates an epoch unless there is one, and stores it; mu is held.
 func (b *Budgets) begin(ctx context.Context) (string, error) {
-	// What is there wins, also where others begin at the same time.
+	// An existing one wins, also when others begin at the same time.
 	if err := b.rdb.SetArgs(ctx, epochKey, rand.Text(), goredis.SetArgs{Mode: "NX"}).Err(); err != nil && !errors.Is(err, goredis.Nil) {
 		return "", fmt.Errorf("begin an epoch of budgets: %w", err)
 	}
@@ -175,8 +174,7 @@ func (b *Budgets) begin(ctx context.Context) (string, error) {
 	return epoch, nil
 }
 
-// Rebuild implements [budget.Rebuilder]: it takes the counters that are there, of
-// whichever epoch.
+// Rebuild implements [budget.Rebuilder]. It adopts the existing counters of any epoch.
 func (b *Budgets) Rebuild(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.time)
 	defer cancel()
@@ -193,8 +191,8 @@ func (b *Budgets) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// checkEviction returns [ErrEvicts] of a server that drops keys when it is full.
-// Whatever it drops of a budget would be free again.
+// checkEviction returns [ErrEvicts] when the server drops keys when it is full: dropped
+// usage would be free again.
 func (b *Budgets) checkEviction(ctx context.Context) error {
 	info, err := b.rdb.Info(ctx, "memory").Result()
 	if err != nil {
@@ -216,8 +214,8 @@ func (b *Budgets) checkEviction(ctx context.Context) error {
 	return nil
 }
 
-// checkBill tells what is wrong with a bill. Names are texts here: their parts
-// are told apart by a byte that none has.
+// checkBill validates a bill. Names must be text without NUL, which separates the parts
+// of keys.
 func checkBill(bill *budget.Bill) error {
 	if err := bill.Check(); err != nil {
 		return err
@@ -230,9 +228,8 @@ func checkBill(bill *budget.Bill) error {
 	return nil
 }
 
-// kept is how long after its end a window is kept, so that a clock that is set
-// back finds what was used: hours for two days, days for two months, months for
-// four hundred days.
+// kept is how long a window is kept after its end, in case the clock is set back: hours
+// for two days, days for two months, months for four hundred days.
 func kept(window time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	switch {
@@ -245,23 +242,23 @@ func kept(window time.Duration) time.Duration {
 	}
 }
 
-// remembered is how long a bill is known, in milliseconds.
+// remembered is how long a bill is remembered, in milliseconds.
 func remembered(bill *budget.Bill) int64 {
-	return max(bill.Until.Sub(bill.At), leastMemory).Milliseconds()
+	return max(bill.Until.Sub(bill.At), minBillMemory).Milliseconds()
 }
 
-// memberOf is a counter in the index: its names, its key and their hash, by which
-// its keys are called.
+// memberOf returns the index entry of a counter: its names, its key and their hash,
+// which is part of its Redis keys.
 func memberOf(c *budget.Counter) string {
 	text := c.Budget + "\x00" + c.Measure + "\x00" + c.Key
 	sum := sha256.Sum256([]byte(text))
 	return text + "\x00" + hex.EncodeToString(sum[:hashBytes])
 }
 
-// hashBytes is how much of a hash names a key.
+// hashBytes is the length of the hash in a Redis key.
 const hashBytes = 16
 
-// counterOf is the counter of a member of the index.
+// counterOf is the inverse of memberOf.
 func counterOf(member string) (c budget.Counter, ok bool) {
 	if len(member) < 2*hashBytes+1 {
 		return c, false
@@ -281,7 +278,7 @@ func amountsKey(member string) string {
 	return "toolgate:{budgets}:a:" + member[len(member)-2*hashBytes:]
 }
 
-// billKey is the key of a bill. A call id has any text.
+// billKey is the Redis key of a bill. A call id may be any text.
 func billKey(k budget.Key) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(k.Round) + ":" + k.Call))
 	return "toolgate:{budgets}:b:" + hex.EncodeToString(sum[:hashBytes])

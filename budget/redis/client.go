@@ -13,30 +13,30 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Timeouts bound one operation each, the wait for a connection included. Zero
-// values are replaced by the defaults.
+// Timeouts bound one operation each, including the wait for a connection. Zero values
+// stand for the defaults.
 type Timeouts struct {
 	Rates   time.Duration // 1 s
-	Budgets time.Duration // 5 s: who cannot be charged is refused
+	Budgets time.Duration // 5 s: a call that cannot be charged is refused
 }
 
 const (
 	dialTime = time.Second
-	// idleTime is how long a connection that nobody uses stays.
+	// idleTime is how long an idle connection stays open.
 	idleTime = 5 * time.Minute
 )
 
-// connections is how many there may be to one server.
+// connections bounds the connections to one server.
 const connections = 64
 
-// Client is a connection pool to a server or a cluster. It connects when it is
-// used first. It is safe for concurrent use.
+// Client is a connection pool to a server or a cluster. It connects at the first use.
+// It is safe for concurrent use.
 type Client struct {
 	rdb      goredis.UniversalClient
 	timeouts Timeouts
 }
 
-// quiet keeps the driver from writing to stderr: what fails is returned.
+// quiet disables the driver's log on stderr, because errors are returned.
 var quiet = sync.OnceFunc(func() { goredis.SetLogger(silence{}) })
 
 type silence struct{}
@@ -44,12 +44,13 @@ type silence struct{}
 // Printf drops a line of the driver's log.
 func (silence) Printf(context.Context, string, ...any) {}
 
-// New returns a client of an address such as
+// New returns a client for an address such as
 //
 //	redis://USER:PASSWORD@HOST:PORT/DB
 //
-// with rediss for TLS, and with ?addr=HOST:PORT for each further node of a
-// cluster. A command is never repeated: it may have been executed. Errors do not hold the address, which may have a password in it.
+// with rediss for TLS, and with ?addr=HOST:PORT for each further node of a cluster. A
+// command is never repeated, because it may have been executed. Errors do not contain
+// the address, which may hold a password.
 func New(address string, timeouts Timeouts) (*Client, error) {
 	quiet()
 	timeouts.Rates = cmp.Or(max(timeouts.Rates, 0), time.Second)
@@ -81,8 +82,7 @@ func New(address string, timeouts Timeouts) (*Client, error) {
 	return &Client{rdb: goredis.NewClient(o), timeouts: timeouts}, nil
 }
 
-// errAddress is what is wrong with an address, without its text where a user is
-// named in it.
+// errAddress describes an invalid address, without its text if it names a user.
 func errAddress(err error, u *url.URL) error {
 	if u.User != nil {
 		return errors.New("is not an address of a Redis server")

@@ -6,7 +6,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// evaluation is one script that the server runs, and its answer.
+// evaluation is one script call and its answer.
 type evaluation struct {
 	script *goredis.Script
 	keys   []string
@@ -14,8 +14,8 @@ type evaluation struct {
 	answer *goredis.Cmd
 }
 
-// evaluate has the server run scripts in one exchange, and in a second one those
-// that it does not know yet. Each answer has an error of its own.
+// evaluate runs script calls in one exchange, and those with scripts that the server
+// does not know in a second one. Each has its own error.
 func evaluate(ctx context.Context, rdb goredis.UniversalClient, all []*evaluation) {
 	pipe := rdb.Pipeline()
 	for _, e := range all {

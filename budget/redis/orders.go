@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// windowsText begins the scripts that read counters.
+// windowsText is the common beginning of the scripts that read counters.
 //
 //go:embed windows.lua
 var windowsText string
@@ -27,14 +27,14 @@ var (
 	settleScript = goredis.NewScript(settleText)
 )
 
-// request is what one script carries out: the charges of some orders, or one
-// settlement. Its first argument is the epoch in force.
+// request is one script call: the charges of some orders, or one settlement. Its first
+// argument is the current epoch.
 type request struct {
 	evaluation
 	orders []*budget.Order
 }
 
-// requests are orders as the server takes them, one after the other.
+// requests converts orders to script calls, in order.
 func (n names) requests(orders []*budget.Order) (all []*request) {
 	for len(orders) > 0 {
 		charges := slices.IndexFunc(orders, func(o *budget.Order) bool { return o.Settle })
@@ -50,16 +50,16 @@ func (n names) requests(orders []*budget.Order) (all []*request) {
 	return all
 }
 
-// names are what counters are called at the server. Making them takes longer than
-// most of the rest of a charge; whoever leads the group is the only one here.
+// names caches the Redis names of counters, because computing them takes longer than
+// most of a charge. Only the leader of a group uses it.
 type names map[budget.Counter]*name
 
 type name struct{ member, windows, amounts string }
 
-// maxNames is how many are remembered.
+// maxNames bounds the cached names.
 const maxNames = 16384
 
-// of returns what a counter is called.
+// of returns the Redis name of a counter.
 func (n names) of(c *budget.Counter) *name {
 	known := n[*c]
 	if known == nil {
@@ -73,14 +73,14 @@ func (n names) of(c *budget.Counter) *name {
 	return known
 }
 
-// kind is a charge as many bills of a group have it.
+// kind is what charges of several bills in a group have in common.
 type kind struct {
 	*name
 	start, end, amount, least, limit int64
 }
 
-// charges charges the bills of orders. What the charges of several have in common,
-// which is mostly everything, is sent once.
+// charges builds the call that charges the bills of orders. What several charges have
+// in common, usually almost everything, is sent once.
 func (n names) charges(orders []*budget.Order) *request {
 	r := &request{orders: orders, evaluation: evaluation{script: chargeScript}}
 	keys := make([]string, 2, 4+len(orders))
@@ -125,8 +125,8 @@ func (n names) settlement(o *budget.Order) *request {
 	return r
 }
 
-// apply has the server carry out orders under the epoch in force, all in one
-// exchange. Each has an error of its own.
+// apply executes orders under the current epoch, all in one exchange. Each has its own
+// error.
 func (b *Budgets) apply(ctx context.Context, orders []*budget.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, b.time)
 	defer cancel()
@@ -139,13 +139,13 @@ func (b *Budgets) apply(ctx context.Context, orders []*budget.Order) error {
 		}
 		if left = b.exchange(ctx, epoch, left); len(left) == 0 {
 			return nil
-		} // another gateway that shares what we know may have rebuilt
+		} // another gateway with the same epoch may have rebuilt
 	}
 	failAll(left, budget.ErrLost)
 	return nil
 }
 
-// failAll fails what is left; what others were answered stands.
+// failAll fails the remaining requests; answers to others stay.
 func failAll(left []*request, err error) {
 	for _, r := range left {
 		r.fail(err)
@@ -158,8 +158,8 @@ func (r *request) fail(err error) {
 	}
 }
 
-// exchange sends requests and takes their answers. It returns those that were not
-// carried out because the epoch is another one.
+// exchange sends requests and assigns their answers. It returns those that were not
+// executed because the epoch has changed.
 func (b *Budgets) exchange(ctx context.Context, epoch string, requests []*request) (lost []*request) {
 	all := make([]*evaluation, len(requests))
 	for i, r := range requests {

@@ -20,7 +20,7 @@ var takeText string
 
 var takeScript = goredis.NewScript(takeText)
 
-// Rates are token buckets that gateways share, by the clock of the server. They
+// Rates are token buckets that gateways share, with the clock of the server. They
 // implement [rate.Shared].
 type Rates struct {
 	rdb   goredis.UniversalClient
@@ -28,16 +28,15 @@ type Rates struct {
 	group batch.Group[*evaluation]
 }
 
-// Rates returns the buckets that are kept at the server.
+// Rates returns the buckets on the server.
 func (c *Client) Rates() *Rates {
 	r := &Rates{rdb: c.rdb, time: c.timeouts.Rates}
 	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, 0, r.time)
 	return r
 }
 
-// Take implements [rate.Shared]. Everything is one script, so that all gateways
-// together never take more than a rate allows. Those that come at the same time
-// share an exchange with the server.
+// Take implements [rate.Shared]. It is one script, so that all gateways together never
+// exceed a rate. Concurrent calls share an exchange with the server.
 func (r *Rates) Take(ctx context.Context, tokens []rate.Token) (refused int, wait time.Duration, err error) {
 	return r.ask(ctx, tokens)
 }
@@ -47,7 +46,7 @@ func (r *Rates) Wait(ctx context.Context, tokens []rate.Token) (refused int, wai
 	return r.ask(ctx, tokens, "look")
 }
 
-// ask runs the script on some buckets.
+// ask runs the script for some buckets.
 func (r *Rates) ask(ctx context.Context, tokens []rate.Token, more ...any) (refused int, wait time.Duration, err error) {
 	t := &evaluation{script: takeScript, keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens)+len(more))}
 	for i := range tokens {
@@ -71,8 +70,7 @@ func (r *Rates) ask(ctx context.Context, tokens []rate.Token, more ...any) (refu
 	return int(got[0]) - 1, time.Duration(got[1]) * time.Microsecond, nil
 }
 
-// apply asks the server for all tokens in one exchange. Each question has an error
-// of its own.
+// apply sends all requests in one exchange. Each has its own error.
 func (r *Rates) apply(ctx context.Context, all []*evaluation) error {
 	ctx, cancel := context.WithTimeout(ctx, r.time)
 	defer cancel()
@@ -80,8 +78,8 @@ func (r *Rates) apply(ctx context.Context, all []*evaluation) error {
 	return nil
 }
 
-// bucketKey is the key of a bucket. Names and callers go into it as a hash: they
-// may be long, and are nobody's business at the server.
+// bucketKey is the Redis key of a bucket. It hashes names and callers, because they may
+// be long and should not be visible at the server.
 func bucketKey(t *rate.Token) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(len(t.Bucket)) + ":" + t.Bucket + t.Key))
 	return "toolgate:{rates}:" + hex.EncodeToString(sum[:16])

@@ -19,15 +19,15 @@ var usageText string
 var usageScript = goredis.NewScript(windowsText + usageText)
 
 const (
-	// usagePage is how many counters are looked at in one go: the server does
-	// nothing else meanwhile.
+	// usagePage is how many counters one script call reads, because it blocks the
+	// server.
 	usagePage = 1000
-	// maxCounters is how many counters are looked at for one list.
+	// maxCounters bounds the counters that are read for one list.
 	maxCounters = 1_000_000
 )
 
-// Usage implements [budget.Store]. Of more than a thousand counters it is not one
-// instant: they are looked at by the thousand.
+// Usage implements [budget.Store]. Above a thousand counters it is not atomic: it reads
+// them by the thousand.
 func (b *Budgets) Usage(ctx context.Context, at time.Time, f budget.Filter, limit int) ([]budget.Balance, error) {
 	prefix := ""
 	if f.Budget != "" {
@@ -55,11 +55,11 @@ func (b *Budgets) Usage(ctx context.Context, at time.Time, f budget.Filter, limi
 	slices.SortFunc(all, func(a, b budget.Balance) int {
 		return cmp.Or(cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Measure, b.Measure), cmp.Compare(a.Key, b.Key))
 	})
-	all = slices.CompactFunc(all, func(a, b budget.Balance) bool { return a.Counter == b.Counter }) // seen twice as the index moved
+	all = slices.CompactFunc(all, func(a, b budget.Balance) bool { return a.Counter == b.Counter }) // seen twice while the index changed
 	return all[:min(len(all), max(limit, 0))], nil
 }
 
-// balances reads the answer of the script.
+// balances parses the answer of the script.
 func balances(got []any) (all []budget.Balance, looked int64, err error) {
 	if len(got) < 2 || got[0] != "used" || len(got)%4 != 2 {
 		return nil, 0, fmt.Errorf("read budgets in Redis: an answer of %d parts is none", len(got))

@@ -1,9 +1,10 @@
-// Package sqlstore keeps budgets in the store: in a file of SQLite that one process
-// has, or in a PostgreSQL database that several share.
+// Package sqlstore keeps budgets in the gateway's store: in a SQLite file of one
+// process, or in a PostgreSQL database that several share. Its [Store] is a
+// [budget.Store].
 //
-//	callers -> group -> one transaction of the file, which decides here (file.go)
-//	                 -> one statement of the database, which decides there (shared.go)
+//	callers -> group -> one transaction of the file, decided here (file.go)
+//	                 -> one statement, decided by the database (shared.go)
 //
-// Whoever comes first does the work of all that came meanwhile, so that a durable
-// write costs a share of one. Both are exact where the store is durable.
+// The first caller works for all that came meanwhile, so that many charges share one
+// durable write. Both are exact if the store is durable.
 package sqlstore

@@ -176,7 +176,7 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		testwait.Until(t, patience, "a hundred more calls are granted", func() bool { return granted.Load() > before+100 })
+		testwait.Until(t, turnTimeout, "a hundred more calls are granted", func() bool { return granted.Load() > before+100 })
 		server.Kill(t)
 		all.Wait()
 		server.Start(t)
@@ -191,8 +191,8 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// patience bounds every wait of these tests; nothing waits for it to pass.
-const patience = 30 * time.Second
+// turnTimeout bounds every wait of these tests; nothing waits for it to pass.
+const turnTimeout = 30 * time.Second
 
 // A connection that breaks when the charge is committed and the answer on its way
 // costs nothing: the charge is asked for again, and is there once.
@@ -268,7 +268,7 @@ func TestServerThatHangs(t *testing.T) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	testwait.Until(t, patience, "calls are granted again", func() bool { return attempt(t, s, "after", "") })
+	testwait.Until(t, turnTimeout, "calls are granted again", func() bool { return attempt(t, s, "after", "") })
 }
 
 // through returns the address of a way to the database of url on which so many

@@ -10,27 +10,27 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// fileGroup is how many charges one transaction makes at most.
+// fileGroup bounds the charges of one transaction.
 const fileGroup = 256
 
-// gather is how long a transaction waits for more charges where many come, at most.
-const gather = time.Millisecond
+// groupDelay is how long a transaction waits for more charges under load.
+const groupDelay = time.Millisecond
 
-// patience is how long a charge waits for its turn at most.
-const patience = 5 * time.Second
+// turnTimeout bounds how long a charge waits for its turn.
+const turnTimeout = 5 * time.Second
 
-// errRepeated ends a group in which a bill was charged before.
+// errRepeated ends a group that contains a known bill.
 var errRepeated = errors.New("a bill of the group is known already")
 
-// What is remembered of counters between groups: so many, with so many windows.
+// Limits of the counters that are cached between groups, and of their windows.
 const (
 	maxCounters = 16384
 	maxWindows  = 4 * budget.Slots
 )
 
-// applyFile applies orders in one transaction. This process is the only one that
-// writes the file, so what it has read or written stays true, and it reads each
-// counter once. Whoever leads the group is the only one here.
+// applyFile applies orders in one transaction. This process is the only writer of the
+// file, so cached counters stay true, and each is read once. Only the leader of a group
+// calls it.
 func (s *Store) applyFile(ctx context.Context, orders []*budget.Order) error {
 	if s.counters == nil || len(s.counters) > maxCounters {
 		s.counters = make(map[budget.Counter]*counter)
@@ -41,12 +41,12 @@ func (s *Store) applyFile(ctx context.Context, orders []*budget.Order) error {
 		err = s.applyAs(ctx, orders, true)
 	}
 	if err != nil {
-		s.counters = nil // what is in it was not written, or is not known to be
+		s.counters = nil // the cache may differ from the file now
 	}
 	return err
 }
 
-// applyAs applies orders, of which bills may be known already, or are all new.
+// applyAs applies orders. With repeated some bills may be known, else all are new.
 func (s *Store) applyAs(ctx context.Context, orders []*budget.Order, repeated bool) error {
 	l := ledger{counters: s.counters, repeated: repeated}
 	return s.budgets.Do(ctx, func(tx *store.BudgetTx) error {
@@ -55,17 +55,17 @@ func (s *Store) applyAs(ctx context.Context, orders []*budget.Order, repeated bo
 	})
 }
 
-// ledger is the part of the budgets that a group of orders is about.
+// ledger is the part of the budgets that a group of orders needs.
 type ledger struct {
 	tx       *store.BudgetTx
 	counters map[budget.Counter]*counter
 	changed  []*window
 
-	bills    []store.BudgetBill // granted, and not written yet
-	repeated bool               // bills are written one by one, as some may be known
+	bills    []store.BudgetBill // granted, but not written yet
+	repeated bool               // bills are written one by one, because some may be known
 }
 
-// counter is what is known of one counter: all windows that end after a time.
+// counter caches one counter: all windows that end after a time.
 type counter struct {
 	since   int64
 	windows []*window
@@ -73,10 +73,10 @@ type counter struct {
 
 type window struct {
 	store.BudgetWindow
-	changed bool // and not written yet
+	changed bool // not written yet
 }
 
-// apply applies orders, one after the other, and writes what they change.
+// apply applies orders in sequence and writes the changes.
 func (l *ledger) apply(orders []*budget.Order) error {
 	for _, o := range orders {
 		apply := l.charge
@@ -100,7 +100,7 @@ func (l *ledger) apply(orders []*budget.Order) error {
 	return nil
 }
 
-// write writes the bills that were granted, which must be new.
+// write writes the granted bills, which must be new.
 func (l *ledger) write() error {
 	bills := l.bills
 	l.bills = nil
@@ -111,8 +111,8 @@ func (l *ledger) write() error {
 	return err
 }
 
-// grant keeps the bill of an order, unless nobody will ask for it. It returns false
-// where it is known already.
+// grant records the bill of an order, unless nobody will need it. It returns false for
+// a known bill.
 func (l *ledger) grant(b *budget.Bill, taken []int64) (added bool, err error) {
 	if b.Once {
 		return true, nil
@@ -126,8 +126,7 @@ func (l *ledger) grant(b *budget.Bill, taken []int64) (added bool, err error) {
 	return n == 1, err
 }
 
-// bill returns what is kept of a bill that was charged before; nil when there is
-// nothing.
+// bill returns the record of a bill that was charged before; nil without one.
 func (l *ledger) bill(b *budget.Bill) (*store.BudgetBill, error) {
 	if b.Once {
 		return nil, nil
@@ -138,7 +137,7 @@ func (l *ledger) bill(b *budget.Bill) (*store.BudgetBill, error) {
 	return l.tx.Bill(b.Call, b.Round)
 }
 
-// counter returns the counter of a charge of a bill.
+// counter returns the counter of a bill's charge.
 func (l *ledger) counter(c *budget.Charge, b *budget.Bill) (*counter, error) {
 	at := b.At.UnixMilli()
 	known := l.counters[c.Counter]
@@ -153,7 +152,7 @@ func (l *ledger) counter(c *budget.Charge, b *budget.Bill) (*counter, error) {
 	for i := range list {
 		own.windows = append(own.windows, &window{BudgetWindow: list[i]})
 	}
-	if known != nil { // what was changed just now is not in the file yet
+	if known != nil { // recent changes are not in the file yet
 		for _, w := range known.windows {
 			if w.changed {
 				own.put(w)
@@ -164,7 +163,7 @@ func (l *ledger) counter(c *budget.Charge, b *budget.Bill) (*counter, error) {
 	return own, nil
 }
 
-// put keeps a window in place of what is known of it.
+// put replaces or adds a window.
 func (c *counter) put(w *window) {
 	if i := c.find(w.Start, w.End); i >= 0 {
 		c.windows[i] = w
@@ -173,7 +172,7 @@ func (c *counter) put(w *window) {
 	c.windows = append(c.windows, w)
 }
 
-// find returns the place of a window, or -1.
+// find returns the index of a window, or -1.
 func (c *counter) find(start, end int64) int {
 	return slices.IndexFunc(c.windows, func(w *window) bool { return w.Start == start && w.End == end })
 }
@@ -221,7 +220,7 @@ func (l *ledger) charge(o *budget.Order) error {
 	return nil
 }
 
-// balances fills in the answer to a charge.
+// balances sets the balances of a charge.
 func (l *ledger) balances(o *budget.Order, taken []int64) error {
 	o.Balances = make([]budget.Balance, len(taken))
 	for i := range o.Bill.Charges {
@@ -253,8 +252,8 @@ func (l *ledger) settle(o *budget.Order) error {
 	return nil
 }
 
-// open returns what was taken for a bill that is not settled, which it is now; nil
-// where there is nothing to settle.
+// open returns what was taken for an unsettled bill and marks it as settled; nil where
+// there is nothing to settle.
 func (l *ledger) open(b *budget.Bill) (taken []int64, err error) {
 	if b.Once {
 		for i := range b.Charges {
@@ -269,13 +268,13 @@ func (l *ledger) open(b *budget.Bill) (taken []int64, err error) {
 	return known.Taken, l.tx.SettleBill(b.Call, b.Round)
 }
 
-// add changes the window of a charge, whose counter is known. What goes back to a
-// window is at most what it has.
+// add changes the window of a charge, whose counter is cached. It gives back at most
+// what the window has.
 func (l *ledger) add(c *budget.Charge, amount int64) {
 	own, start, end := l.counters[c.Counter], c.Start.UnixMilli(), c.End.UnixMilli()
 	i := own.find(start, end)
 	if i < 0 {
-		if amount < 0 { // it was so long ago that it is forgotten
+		if amount < 0 { // so old that it was removed
 			return
 		}
 		i = len(own.windows)
@@ -290,7 +289,7 @@ func (l *ledger) add(c *budget.Charge, amount int64) {
 	}
 }
 
-// balance returns what counts for a charge of a bill.
+// balance returns the usage that counts for a charge of a bill.
 func (c *counter) balance(charge *budget.Charge, bill *budget.Bill) budget.Balance {
 	b := budget.Balance{Counter: charge.Counter, Start: charge.Start, ResetAt: charge.End}
 	at, before := bill.At.UnixMilli(), charge.End.UnixMilli()

@@ -9,11 +9,11 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// sharedGroup is how many charges one statement makes at most: it holds a lock of
-// the server for each of their counters.
+// sharedGroup bounds the charges of one statement, which holds a server lock for each
+// of their counters.
 const sharedGroup = 128
 
-// The request and the answer of the function toolgate_budget of the schema.
+// The request and the answer of the schema's function toolgate_budget.
 type (
 	sharedBill struct {
 		Call    string         `json:"call"`
@@ -26,7 +26,7 @@ type (
 	sharedCharge struct {
 		Budget  string `json:"b"`
 		Measure string `json:"m"`
-		Key     []byte `json:"k"` // in base64
+		Key     []byte `json:"k"` // in Base64
 		Start   int64  `json:"s"`
 		End     int64  `json:"e"`
 		Amount  int64  `json:"a"`
@@ -35,7 +35,7 @@ type (
 	}
 	sharedAnswer struct {
 		Granted []sharedBalance `json:"granted"`
-		Refused *int            `json:"refused"` // which charge
+		Refused *int            `json:"refused"` // index of the charge
 		Used    int64           `json:"u"`
 		ResetAt int64           `json:"r"`
 	}
@@ -47,8 +47,8 @@ type (
 	}
 )
 
-// applyShared applies orders in one statement: other gateways change the same
-// counters, and the database decides between them.
+// applyShared applies orders in one statement: other gateways change the same counters,
+// so the database must decide.
 func (s *Store) applyShared(ctx context.Context, orders []*budget.Order) error {
 	bills := make([]sharedBill, len(orders))
 	for i, o := range orders {
@@ -93,7 +93,7 @@ func newSharedBill(o *budget.Order) sharedBill {
 	return b
 }
 
-// give fills in the answer to an order.
+// give sets the answer to an order.
 func (a *sharedAnswer) give(o *budget.Order) error {
 	switch {
 	case o.Settle:
@@ -104,7 +104,7 @@ func (a *sharedAnswer) give(o *budget.Order) error {
 	case len(a.Granted) != len(o.Bill.Charges):
 		return fmt.Errorf("the database answered the charge of %s with something else", o.Bill.Call)
 	}
-	if slices.ContainsFunc(a.Granted, func(g sharedBalance) bool { return g.Taken < 1 }) { // of which the bill known has nothing
+	if slices.ContainsFunc(a.Granted, func(g sharedBalance) bool { return g.Taken < 1 }) { // the known bill has none of this counter
 		o.Err = budget.ErrOther
 		return nil
 	}

@@ -11,17 +11,16 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Store is a [budget.Store] in the store of a gateway. The zero value refuses
-// everything.
+// Store is a [budget.Store] in a gateway's store. The zero value refuses everything.
 type Store struct {
 	budgets *store.Budgets
 	log     *slog.Logger
 	group   batch.Group[*budget.Order]
 
-	counters map[budget.Counter]*counter // of a file; belongs to who leads the group
+	counters map[budget.Counter]*counter // cache of a file's counters; used only by the leader of a group
 }
 
-// New returns the budgets of a store. A nil logger discards what nobody waits for.
+// New returns the budgets of a store. A nil logger discards errors that no caller gets.
 func New(s *store.Store, log *slog.Logger) *Store {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -31,11 +30,11 @@ func New(s *store.Store, log *slog.Logger) *Store {
 	if own.budgets.Shared() {
 		apply, most = own.applyShared, sharedGroup
 	}
-	own.group.Init(apply, (*budget.Order).Weight, most, gather, patience)
+	own.group.Init(apply, (*budget.Order).Weight, most, groupDelay, turnTimeout)
 	return own
 }
 
-// errZero is the answer of a store that was not made by New.
+// errZero is the error of a zero Store.
 var errZero = errors.New("there is no store for budgets")
 
 // Exact implements [budget.Store].
@@ -98,8 +97,8 @@ func (s *Store) Usage(ctx context.Context, at time.Time, f budget.Filter, limit 
 
 func instant(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// retention is how long windows are kept after their end: as long as a clock that
-// is set back may need them, by what the measure ends in.
+// retention is how long windows are kept after their end, by the suffix of the measure,
+// in case the clock is set back.
 var retention = map[string]time.Duration{
 	"hour":      2 * 24 * time.Hour,
 	"day":       62 * 24 * time.Hour,
@@ -107,16 +106,16 @@ var retention = map[string]time.Duration{
 	"sliding:%": 2 * 24 * time.Hour,
 }
 
-// Run forgets bills every pruneEvery, which an index finds, and windows every
-// windowsEach times, for which it reads them all. It does so in pruneLimit writes
-// at most, between which others have their turn.
+// Run removes bills every pruneEvery, using an index. It removes windows every
+// windowsEach times, reading all of them. It makes at most pruneLimit writes at once,
+// so that others have their turn.
 const (
 	pruneEvery  = time.Minute
 	windowsEach = 60
 	pruneLimit  = 50
 )
 
-// Run forgets what nobody asks for any more until the context ends.
+// Run removes expired bills and windows until the context ends.
 func (s *Store) Run(ctx context.Context) error {
 	if s.budgets == nil {
 		return errZero
@@ -135,7 +134,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// prune forgets the bills that have outlived their use, and the windows.
+// prune removes expired bills, and the windows if set.
 func (s *Store) prune(ctx context.Context, now time.Time, windows bool) error {
 	forget := func(some func() (int64, error)) error {
 		for range pruneLimit {
