@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// place is what admit and yields know of a connection.
-type place struct {
+// pooledConn is what admit and yields know of a connection.
+type pooledConn struct {
 	principal string
 	idle      bool
 	used      int64     // unix nanoseconds of its last use
@@ -27,7 +27,7 @@ type place struct {
 //     gives up one of its own: so nothing is passed to and fro, and nobody
 //     loses its only connection but to somebody who has none.
 //   - Of several, the least recently used is given up.
-func admit(held []place, principal string, most int) (victim int, ok bool) {
+func admit(held []pooledConn, principal string, most int) (victim int, ok bool) {
 	if len(held) < most {
 		return -1, true
 	}
@@ -42,7 +42,7 @@ func admit(held []place, principal string, most int) (victim int, ok bool) {
 	share := max(1, most/principals)
 
 	// rank orders the victims: more is better, zero is none.
-	rank := func(p *place) int {
+	rank := func(p *pooledConn) int {
 		n := holds[p.principal]
 		switch {
 		case !p.idle:
@@ -68,7 +68,7 @@ func admit(held []place, principal string, most int) (victim int, ok bool) {
 // given up for a principal that finds none free, -1 for none: of its own the one
 // suspended for longest, and where it has none, the one that [admit] would take if
 // suspended places were idle.
-func yields(held []place, principal string, most int) int {
+func yields(held []pooledConn, principal string, most int) int {
 	victim := -1
 	for i := range held {
 		p := &held[i]

@@ -135,7 +135,7 @@ func TestAQuestionIsTakenBackBesideACall(t *testing.T) {
 		runs := l.nextRequest(mcp.MethodToolsCall)
 		l.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q1"}}`)
 		synctest.Wait()
-		if conn.queue.thinking() {
+		if conn.queue.askingClient() {
 			t.Error("the client is asked")
 		}
 		l.say(jsonAnswer(runs, `{}`))
@@ -157,7 +157,7 @@ func TestCallsOfOthersBesideAQuestion(t *testing.T) {
 		l.say(question(`"q1"`, mcp.MethodElicit))
 		synctest.Wait()
 		for session, name := range map[string]string{"2": "new", "": "new", "1": "ask"} {
-			if _, err := conn.call(t.Context(), from(session, name, newAsker()), nil, false); !errors.Is(err, errThinking) {
+			if _, err := conn.call(t.Context(), from(session, name, newAsker()), nil, false); !errors.Is(err, errClientAsked) {
 				t.Errorf("%q of session %q: %v, want another channel", name, session, err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestAServerThatWorksOnNothingBeside(t *testing.T) {
 		if msg := l.next(); msg.Method != mcp.NotifyCancelled {
 			t.Errorf("the gateway sent %s", msg.Raw)
 		}
-		if _, err := conn.call(t.Context(), from("1", "new", newAsker()), nil, false); !errors.Is(err, errThinking) {
+		if _, err := conn.call(t.Context(), from("1", "new", newAsker()), nil, false); !errors.Is(err, errClientAsked) {
 			t.Errorf("the next call: %v, want another channel", err)
 		}
 		close(answered)

@@ -30,30 +30,30 @@ func newCallClock(patience, idle, hard time.Duration, expired func()) *callClock
 	}
 }
 
-// heard begins the wait anew: the server has shown that it is at work.
-func (c *callClock) heard() {
+// progress begins the wait anew: the server has shown that it is at work.
+func (c *callClock) progress() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.working = true
 	c.set()
 }
 
-// again begins the wait anew, before the server has the call.
-func (c *callClock) again() {
+// restart begins the wait anew, before the server has the call.
+func (c *callClock) restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set()
 }
 
-// rest stops the wait for a question, goOn ends that.
-func (c *callClock) rest() {
+// pause stops the wait for a question, goOn ends that.
+func (c *callClock) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.questions++
 	c.set()
 }
 
-func (c *callClock) goOn() {
+func (c *callClock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.questions--

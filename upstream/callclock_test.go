@@ -34,11 +34,11 @@ func TestCallClockEnds(t *testing.T) {
 				began, ended := time.Now(), make(chan time.Duration, 1)
 				c := newCallClock(tt.patience, tt.idle, tt.hard, func() { ended <- time.Since(began) })
 				for _, at := range tt.heard {
-					time.AfterFunc(at, c.heard)
+					time.AfterFunc(at, c.progress)
 				}
 				if tt.rest[1] > 0 {
-					time.AfterFunc(tt.rest[0], c.rest)
-					time.AfterFunc(tt.rest[1], c.goOn)
+					time.AfterFunc(tt.rest[0], c.pause)
+					time.AfterFunc(tt.rest[1], c.resume)
 				}
 				if got := <-ended; got != tt.want {
 					t.Errorf("ended after %v, want %v", got, tt.want)
@@ -61,7 +61,7 @@ func TestCallClockAgain(t *testing.T) {
 		c := newCallClock(10*time.Second, time.Second, time.Minute, func() { ended <- time.Since(began) })
 		defer c.stop()
 		time.Sleep(9 * time.Second)
-		c.again()
+		c.restart()
 		if got := <-ended; got != 19*time.Second {
 			t.Errorf("ended after %v", got)
 		}

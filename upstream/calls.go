@@ -63,7 +63,7 @@ func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 		key.withheld = s.spec.Questions
 		return key
 	}
-	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoKind || s.spec.several(key) || s.spec.places() == 0 ||
+	if era == mcp.Modern || !call.Exact || call.Kind == mcp.NoKind || s.spec.several(key) || s.spec.maxPooled() == 0 ||
 		main.shared && !s.behaviour.asked() || s.catalog.fullOnly(call) {
 		return key
 	}
@@ -87,7 +87,7 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Capabilities != nil {
 		s.Connected(call.Capabilities)
 	}
-	var wait placeWait
+	var wait poolWait
 	for {
 		conn, patient, err := s.conn(ctx, call, &wait)
 		if err != nil {
@@ -96,10 +96,10 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		answer, err := s.callOn(ctx, conn, call, patient)
 		renewed := false
 		switch {
-		case errors.Is(err, errThinking):
+		case errors.Is(err, errClientAsked):
 			continue // nothing was tried
 		case err == nil && answer.Era == mcp.Modern && answer.Fault != nil && mcp.ReservedCode(answer.Fault.Code) && answer.Fault.Code != mcp.CodeMissingCapability:
-			return mcp.Answer{}, s.turnedDown(ctx, conn, answer.Fault)
+			return mcp.Answer{}, s.refusedRequest(ctx, conn, answer.Fault)
 		case err == nil:
 			return answer, nil
 		case transport.Delivered(err):
@@ -121,9 +121,9 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	}
 }
 
-// turnedDown is the failure of a request whose headers, revision or the like a
+// refusedRequest is the failure of a request whose headers, revision or the like a
 // modern server refuses before it runs it. That is between it and the gateway.
-func (s *Server) turnedDown(ctx context.Context, conn *Conn, fault *mcp.Error) *mcp.Failure {
+func (s *Server) refusedRequest(ctx context.Context, conn *Conn, fault *mcp.Error) *mcp.Failure {
 	f := &mcp.Failure{
 		Kind: mcp.FailProtocol, Origin: mcp.OriginHop, Server: s.spec.Key, Err: fault,
 		Reason: fmt.Sprintf("The server %s turned the gateway's request down (%d).", s.spec.Key, fault.Code),
@@ -171,7 +171,7 @@ func (s *Server) Probe(ctx context.Context) error {
 // starting, as long as its start may take. The connection counts a call from
 // then on, so that it is not taken for idle; the caller ends that with finish.
 // patient tells that there is no other connection to be had for the call.
-func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *placeWait) (_ *Conn, patient bool, _ error) {
+func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *poolWait) (_ *Conn, patient bool, _ error) {
 	if call.Conn != "" {
 		conn, err := s.pool.named(call)
 		return conn, true, err
@@ -220,7 +220,7 @@ var errGone = errors.New("the connection that the call belongs to is no more")
 // asked at the moment. Where there is none and no place for another, it waits until
 // that may be otherwise, see [connPool.awaitPlace]: errReplaced, because the gateway's
 // own may be another one by then.
-func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wait *placeWait) (*Conn, error) {
+func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wait *poolWait) (*Conn, error) {
 	key := s.route(call, main)
 	for {
 		changed := s.pool.freed.next()
@@ -231,13 +231,13 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 				return nil, err
 			}
 			continue
-		case errors.Is(err, errPoolFull) && key.era != mcp.EraUnknown && !s.catalog.turned():
+		case errors.Is(err, errPoolFull) && key.era != mcp.EraUnknown && !s.catalog.speaksBoth():
 			key = s.spec.keyFor(call, main.era) // whether it speaks the other era is found out later
 			continue
 		case !errors.Is(err, errPoolFull):
 			return conn, err
 		}
-		if err := s.pool.awaitPlace(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
+		if err := s.pool.awaitFree(ctx, wait, key, main, cmp.Or(call.Timeout, s.spec.Timeouts.Call), changed); err != nil {
 			return nil, err
 		}
 		return nil, errReplaced
@@ -260,7 +260,7 @@ func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *
 
 // asks tells whether a call would wait on a connection for a client that is asked.
 func asks(conn *Conn, call *mcp.Call) bool {
-	return conn != nil && call.Kind != mcp.NoKind && conn.oneWay() && conn.queue.elsewhere(call)
+	return conn != nil && call.Kind != mcp.NoKind && conn.ambiguous() && conn.queue.elsewhere(call)
 }
 
 // resubscribe takes up the subscriptions of a connection's predecessor. What

@@ -58,13 +58,13 @@ type Conn struct {
 	queue *serialQueue // of calls on a shared channel
 	// standalone are the calls that something on the standalone stream of a
 	// session may be about.
-	standalone standalone
-	answers    chan []byte
-	deaf       atomic.Bool // the server does not read its answers
-	unheard    atomic.Bool // the stream of its subscriptions has ended
-	gone       func()      // called when the link is lost; nil, or must not block
-	suspended  suspensions
-	freed      func() // called when a call has ended or is suspended no longer; nil, or must not block
+	standalone  standalone
+	answers     chan []byte
+	notReading  atomic.Bool // the server does not read its answers
+	streamEnded atomic.Bool // the stream of its subscriptions has ended
+	gone        func()      // called when the link is lost; nil, or must not block
+	suspended   suspensions
+	freed       func() // called when a call has ended or is suspended no longer; nil, or must not block
 
 	// life ends when the connection is closed, with everything on it.
 	life context.Context
@@ -77,9 +77,9 @@ type Conn struct {
 	levelMu sync.Mutex
 	level   int // the most verbose log level asked for; 0 is none
 
-	// mute are the kinds whose lists did not come in time when they were asked for
+	// slow are the kinds whose lists did not come in time when they were asked for
 	// last.
-	mute [mcp.Template + 1]atomic.Bool
+	slow [mcp.Template + 1]atomic.Bool
 
 	watch watch
 }
@@ -167,13 +167,13 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 		return mcp.Answer{}, transport.Undelivered(transport.ErrClosed)
 	}
 
-	f := newFlight(ctx, c, call)
+	f := newInFlight(ctx, c, call)
 	defer f.end()
 	if err := f.begin(patient); err != nil {
 		return mcp.Answer{}, err
 	}
 	req := c.outgoing(c.era, mcp.NumberID(c.ids.Add(1)), call, annotations)
-	req.Arrived, req.Resting = f.arrived, &f.resting
+	req.Arrived, req.Suspended = f.arrived, &f.suspended
 	return f.answer(req)
 }
 
@@ -337,9 +337,9 @@ func (c *Conn) probe(ctx context.Context) error {
 	return nil // a legacy server that does not know ping has answered all the same
 }
 
-// recognised asks whether the server still speaks the era of the connection;
+// stillSpeaks asks whether the server still speaks the era of the connection;
 // it returns why not.
-func (c *Conn) recognised(ctx context.Context) error {
+func (c *Conn) stillSpeaks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
 	defer cancel()
 	if c.era == mcp.Modern {

@@ -131,7 +131,7 @@ func (p *connPool) get(ctx context.Context, key connKey) (*Conn, error) {
 // beside those that there are, and tells whether it fits; mu is held.
 func (p *connPool) makeRoom(principal string) bool {
 	held, keys := p.held()
-	victim, ok := admit(held, principal, p.spec.places())
+	victim, ok := admit(held, principal, p.spec.maxPooled())
 	if victim >= 0 {
 		p.release(keys[victim], p.slots[keys[victim]])
 	}
@@ -139,13 +139,13 @@ func (p *connPool) makeRoom(principal string) bool {
 }
 
 // held returns the places that are taken, and whose; mu is held.
-func (p *connPool) held() (held []place, keys []connKey) {
+func (p *connPool) held() (held []pooledConn, keys []connKey) {
 	for key, sl := range p.slots {
 		if sl.ready() && sl.conn.link.Cause() != nil {
 			p.release(key, sl)
 			continue
 		}
-		at := place{principal: key.principal, idle: sl.idle()}
+		at := pooledConn{principal: key.principal, idle: sl.idle()}
 		switch {
 		case at.idle:
 			at.used = sl.conn.used.Load()
@@ -208,7 +208,7 @@ func (p *connPool) awaitEnds(ctx context.Context) error {
 	defer cancel()
 	for {
 		p.mu.Lock()
-		free, ended := len(p.slots)+p.ending <= p.spec.places(), p.ended
+		free, ended := len(p.slots)+p.ending <= p.spec.maxPooled(), p.ended
 		p.mu.Unlock()
 		if free {
 			return nil

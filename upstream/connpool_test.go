@@ -46,9 +46,9 @@ func TestAdmit(t *testing.T) {
 		{"Aab", "b", 3, 2, true},
 	}
 	for _, tt := range tests {
-		var held []place
+		var held []pooledConn
 		for i, c := range tt.held {
-			p := place{principal: string(c | 0x20), idle: c >= 'a'}
+			p := pooledConn{principal: string(c | 0x20), idle: c >= 'a'}
 			if p.idle {
 				p.used = int64(i)
 			}
@@ -67,7 +67,7 @@ func TestAdmitIsFair(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		most := random.IntN(9)
 		names := []string{"a", "b", "c", "d", "e", "f"}[:1+random.IntN(6)]
-		var held []place
+		var held []pooledConn
 		for step := range int64(300) {
 			switch i := random.IntN(len(held) + 1); {
 			case i < len(held) && random.IntN(8) == 0:
@@ -133,7 +133,7 @@ func TestAdmitIsFair(t *testing.T) {
 				held = append(held[:victim:victim], held[victim+1:]...)
 			}
 			if ok {
-				held = append(held, place{principal: who, idle: random.IntN(2) == 0, used: step})
+				held = append(held, pooledConn{principal: who, idle: random.IntN(2) == 0, used: step})
 			}
 			if len(held) > most {
 				t.Fatalf("%d are held after %s", len(held), describe)

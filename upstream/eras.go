@@ -44,25 +44,25 @@ type eras struct {
 func (c *catalog) eraOf(call *mcp.Call, own *Conn) mcp.Era {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if call.Era == mcp.EraUnknown || call.Era == own.era || !c.maySpeakBoth(own) {
+	if call.Era == mcp.EraUnknown || call.Era == own.era || !c.mayUseOther(own) {
 		return own.era
 	}
 	return call.Era
 }
 
-// mayTurn tells whether there may be connections of another era than the gateway's
+// mayUseOtherEra tells whether there may be connections of another era than the gateway's
 // own.
-func (c *catalog) mayTurn(own *Conn) bool {
+func (c *catalog) mayUseOtherEra(own *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.maySpeakBoth(own)
+	return c.mayUseOther(own)
 }
 
-// maySpeakBoth is mayTurn while mu is held. A server that was found to be legacy was
+// mayUseOther is mayTurn while mu is held. A server that was found to be legacy was
 // asked for its modern side before.
-func (c *catalog) maySpeakBoth(own *Conn) bool {
+func (c *catalog) mayUseOther(own *Conn) bool {
 	switch {
-	case c.spec.Era != mcp.EraUnknown, own.kind.LegacyOnly, c.spec.places() == 0:
+	case c.spec.Era != mcp.EraUnknown, own.kind.LegacyOnly, c.spec.maxPooled() == 0:
 		return false
 	case c.eras.speaks == 2:
 		return true
@@ -72,8 +72,8 @@ func (c *catalog) maySpeakBoth(own *Conn) bool {
 	return c.eras.speaks == 0 || !c.eras.again.IsZero() && time.Now().After(c.eras.again)
 }
 
-// turned tells whether the server is known to speak both eras.
-func (c *catalog) turned() bool {
+// speaksBoth tells whether the server is known to speak both eras.
+func (c *catalog) speaksBoth() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.eras.speaks == 2
@@ -103,8 +103,8 @@ func (c *catalog) probed(era mcp.Era) {
 	}
 }
 
-// turn takes note that a connection of another era is the gateway's own now.
-func (c *catalog) turn(before, now mcp.Era) {
+// switchEra takes note that a connection of another era is the gateway's own now.
+func (c *catalog) switchEra(before, now mcp.Era) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.era, c.eraSince = now, time.Now()
@@ -116,17 +116,17 @@ func (c *catalog) turn(before, now mcp.Era) {
 	}
 }
 
-// hasTurned returns why a connection of the other era is of no use.
-func (c *Conn) hasTurned() error {
+// usableInOtherEra returns why a connection of the other era is of no use.
+func (c *Conn) usableInOtherEra() error {
 	if l, ok := c.link.(transport.Session); ok && c.era == mcp.Legacy && !l.HasSession() {
 		return errNoSession
 	}
 	return nil
 }
 
-// turnedDown tells whether a server has refused to speak an era, and not only this
+// refusesEra tells whether a server has refused to speak an era, and not only this
 // once: what it says of the request itself, as a server does that does not know it.
-func turnedDown(err error) bool {
+func refusesEra(err error) bool {
 	var fault *mcp.Error
 	var status *transport.StatusError
 	switch {
@@ -142,9 +142,9 @@ func turnedDown(err error) bool {
 	return errors.As(err, &status) && transport.IsRejection(status)
 }
 
-// tried takes note of an attempt to open a connection of the other era. The
+// openedOtherEra takes note of an attempt to open a connection of the other era. The
 // error is errOneEra where the call is to be made in the gateway's own.
-func (c *catalog) tried(ctx context.Context, key connKey, err error) error {
+func (c *catalog) openedOtherEra(ctx context.Context, key connKey, err error) error {
 	if key.era == mcp.EraUnknown {
 		return err
 	}
@@ -153,9 +153,9 @@ func (c *catalog) tried(ctx context.Context, key connKey, err error) error {
 	switch login := (*transport.LoginError)(nil); {
 	case err == nil:
 		c.eras.speaks, c.eras.again = 2, time.Time{}
-	case turnedDown(err) && before != 2:
+	case refusesEra(err) && before != 2:
 		c.eras = eras{speaks: 1}
-	case !turnedDown(err) && (before == 2 || ctx.Err() != nil || errors.As(err, &login)):
+	case !refusesEra(err) && (before == 2 || ctx.Err() != nil || errors.As(err, &login)):
 		c.mu.Unlock()
 		return err
 	default:
@@ -216,7 +216,7 @@ func (s *Server) otherConn(ctx context.Context, main *Conn) *Conn {
 	if main.era == mcp.Legacy {
 		key.era = mcp.Modern
 	}
-	both, ready := s.catalog.turned() && s.catalog.mayTurn(main), s.pool.has(key)
+	both, ready := s.catalog.speaksBoth() && s.catalog.mayUseOtherEra(main), s.pool.has(key)
 	if !both || s.spec.Command != "" && !ready {
 		return nil
 	}

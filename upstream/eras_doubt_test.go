@@ -82,7 +82,7 @@ func TestTurnedDown(t *testing.T) {
 		mcp.CodeInternal: false, -32000: false, 0: false, 42: false,
 	} {
 		err := transport.Undelivered(fmt.Errorf("initialize: %w", mcp.Errorf(code, "no")))
-		if got := turnedDown(err); got != want {
+		if got := refusesEra(err); got != want {
 			t.Errorf("%d: %t", code, got)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // a [mcp.Failure] where somebody has to sign in before anything is known of the
 // server, or the cause of a context that ended.
 func (s *Server) Await(ctx context.Context, kind mcp.Kind, key string) error {
-	return s.known(ctx, kind, key, false)
+	return s.awaitListed(ctx, kind, key, false)
 }
 
 // Listed tells whether the server lists something, for which [Server.Await] does not
@@ -25,8 +25,8 @@ func (s *Server) Listed(kind mcp.Kind, key string) bool {
 	return key != "" && lists(l, kind, key)
 }
 
-// known is Await, also while the server starts where that is asked for.
-func (s *Server) known(ctx context.Context, kind mcp.Kind, key string, start bool) error {
+// awaitListed is Await, also while the server starts where that is asked for.
+func (s *Server) awaitListed(ctx context.Context, kind mcp.Kind, key string, start bool) error {
 	var deadline *time.Timer
 	for {
 		l, state, expecting, moved := s.catalog.waiting()

@@ -16,10 +16,10 @@ const (
 	// maxExtensions bounds, in bytes, what is kept of the extensions that clients
 	// declare.
 	maxExtensions = 4 << 10
-	// retellMost is how often within retellTime the gateway's own connection may
+	// maxReinits is how often within retellTime the gateway's own connection may
 	// begin anew because of them.
-	retellMost = 3
-	retellTime = time.Hour
+	maxReinits   = 3
+	reinitWindow = time.Hour
 )
 
 // extensions are those that clients of the gateway have declared. A legacy server
@@ -123,21 +123,21 @@ func (e *extensions) known() []byte {
 	return nil
 }
 
-// retells bounds how often a connection begins anew. It is safe for concurrent use.
-type retells struct {
+// reinitLimit bounds how often a connection begins anew. It is safe for concurrent use.
+type reinitLimit struct {
 	mu    sync.Mutex
 	since time.Time
 	count int
 }
 
-// may tells whether a connection may begin anew, and counts that it does.
-func (r *retells) may(now time.Time) bool {
+// allow tells whether a connection may begin anew, and counts that it does.
+func (r *reinitLimit) allow(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Sub(r.since) > retellTime {
+	if now.Sub(r.since) > reinitWindow {
 		r.since, r.count = now, 0
 	}
-	if r.count == retellMost {
+	if r.count == maxReinits {
 		return false
 	}
 	r.count++
@@ -151,23 +151,23 @@ func (s *Server) Connected(capabilities []byte) {
 	if s.spec.Era == mcp.Modern || !s.extensions.learn(capabilities, s.spec.Local == "") {
 		return
 	}
-	s.retell()
+	s.reinitialize()
 }
 
-// retell begins the gateway's own connection anew where its server was told of less
+// reinitialize begins the gateway's own connection anew where its server was told of less
 // than it would be now, if nobody has used it yet.
-func (s *Server) retell() {
+func (s *Server) reinitialize() {
 	own, _, _ := s.pool.current()
 	if own == nil || own.era != mcp.Legacy || own.link.Cause() != nil || own.usage.Load() != unused ||
-		!says(s.declares(own.key), own.declared) || !s.retells.may(time.Now()) || !own.discard() {
+		!declaresMore(s.declares(own.key), own.declared) || !s.reinits.allow(time.Now()) || !own.discard() {
 		return
 	}
 	s.pool.lose(own, fmt.Errorf("a client declares extensions that the server was not told of: %w", transport.ErrSessionLost))
 }
 
-// says tells whether client capabilities name extensions, or settings of them, that
+// declaresMore tells whether client capabilities name extensions, or settings of them, that
 // others do not.
-func says(capabilities, others []byte) bool {
+func declaresMore(capabilities, others []byte) bool {
 	extensions, known := mcp.Lookup(capabilities, "extensions"), mcp.Lookup(others, "extensions")
 	return extensions != nil && (known == nil || !bytes.Equal(mcp.Merge(known, extensions), known))
 }

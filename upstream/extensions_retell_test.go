@@ -67,14 +67,14 @@ func TestExtensionsBeginFewConnections(t *testing.T) {
 		}
 	}
 	declare(8)
-	if n := len(told()); n != 1+retellMost {
-		t.Errorf("the process has begun %d times, want %d", n, 1+retellMost)
+	if n := len(told()); n != 1+maxReinits {
+		t.Errorf("the process has begun %d times, want %d", n, 1+maxReinits)
 	}
-	r.retells.mu.Lock()
-	r.retells.since = time.Now().Add(-retellTime - time.Second)
-	r.retells.mu.Unlock()
+	r.reinits.mu.Lock()
+	r.reinits.since = time.Now().Add(-reinitWindow - time.Second)
+	r.reinits.mu.Unlock()
 	declare(1)
-	if starts := told(); len(starts) != 2+retellMost || !names([]byte(starts[len(starts)-1]), "8-7") {
+	if starts := told(); len(starts) != 2+maxReinits || !names([]byte(starts[len(starts)-1]), "8-7") {
 		t.Errorf("an hour later the processes were told %q", starts)
 	}
 }

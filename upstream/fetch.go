@@ -39,7 +39,7 @@ func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err
 		why, err := "", context.Cause(ctx)
 		if err == nil {
 			why, err = c.fetchKind(ctx, kind, l, &bytes)
-			c.mute[kind].Store(errors.Is(err, errCallTimeout))
+			c.slow[kind].Store(errors.Is(err, errCallTimeout))
 		}
 		switch {
 		case err == nil:
@@ -68,7 +68,7 @@ func (c *Conn) fetchOrder() []mcp.Kind {
 	order := slices.Clone(mcp.Kinds[:])
 	slices.SortStableFunc(order, func(a, b mcp.Kind) int {
 		mute := func(k mcp.Kind) int {
-			if c.mute[k].Load() {
+			if c.slow[k].Load() {
 				return 1
 			}
 			return 0

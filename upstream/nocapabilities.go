@@ -65,7 +65,7 @@ func (c *Conn) declaresNothing() bool {
 func (c *catalog) varies(era mcp.Era) bool {
 	nothingDeclared := c.spec.Questions == (Questions{}) || c.spec.Isolation == IsolateShared && c.spec.Local == ""
 	return era == mcp.Legacy && c.spec.Plain != PlainNever && !nothingDeclared &&
-		c.spec.places() > 0 && c.without.struck < plainStrikes
+		c.spec.maxPooled() > 0 && c.without.struck < plainStrikes
 }
 
 // withoutDue tells whether the lists for clients without capabilities are to be read,
@@ -276,7 +276,7 @@ func (s *Server) readWithout(ctx context.Context, main *Conn, full *mcp.Listing)
 		}
 	}
 	if opened && s.spec.Command == "" {
-		err = errors.Join(err, s.outlived(ctx, main))
+		err = errors.Join(err, s.sessionSurvives(ctx, main))
 	}
 	if err != nil {
 		s.log.Debug("the lists for clients without capabilities are not read", "err", err)
@@ -331,9 +331,9 @@ func (p *connPool) withoutConn() *Conn {
 	return nil
 }
 
-// outlived asks whether the gateway's own session has outlived the beginning of
+// sessionSurvives asks whether the gateway's own session has outlived the beginning of
 // another one: some servers have one at a time. It returns why not.
-func (s *Server) outlived(ctx context.Context, main *Conn) error {
+func (s *Server) sessionSurvives(ctx context.Context, main *Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
 	defer cancel()
 	err := main.probe(ctx)

@@ -105,7 +105,7 @@ func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
 	main := r.own()
 	main.link.Fail(fmt.Errorf("tools/list: %w", transport.ErrSessionLost))
 	closeConn(main)
-	if err := r.outlived(main.life, main); !errors.Is(err, transport.ErrSessionLost) {
+	if err := r.sessionSurvives(main.life, main); !errors.Is(err, transport.ErrSessionLost) {
 		t.Errorf("the session has outlived the other one: %v", err)
 	}
 	r.catalog.mu.Lock()

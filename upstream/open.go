@@ -54,7 +54,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 			signal(s.relist)
 			return
 		}
-		conn.unheard.Store(true)
+		conn.streamEnded.Store(true)
 		signal(s.pool.tidy)
 	}
 	conn.watch.missed = func(uris []string) {
@@ -77,7 +77,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	era := s.catalog.eraFor(key)
 	err = conn.handshake(ctx, era)
 	if err == nil && key.era != mcp.EraUnknown {
-		err = conn.hasTurned()
+		err = conn.usableInOtherEra()
 	}
 	if err != nil {
 		process, ok := link.(transport.Process)
@@ -115,7 +115,7 @@ func (s *Server) declares(key connKey) []byte {
 // openBeside implements [opener].
 func (s *Server) openBeside(ctx context.Context, key connKey) (*Conn, error) {
 	conn, err := s.open(ctx, key)
-	return conn, s.catalog.tried(ctx, key, err)
+	return conn, s.catalog.openedOtherEra(ctx, key, err)
 }
 
 // openedBeside implements [opener].

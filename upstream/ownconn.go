@@ -88,7 +88,7 @@ func (p *connPool) promote(key connKey, conn *Conn) bool {
 	conn.own.Store(true)
 	conn.use()
 	p.own = conn
-	p.catalog.turn(own.era, conn.era)
+	p.catalog.switchEra(own.era, conn.era)
 	signal(p.replaced)
 	return true
 }

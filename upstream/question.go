@@ -110,10 +110,10 @@ func (c *Conn) askedBeside(msg mcp.Message) bool {
 	return c.standalone.ask(msg)
 }
 
-// oneWay tells whether the server may ask where a question belongs to a call for
+// ambiguous tells whether the server may ask where a question belongs to a call for
 // certain only while that is the only one: on a channel that all calls share, or
 // on a standalone stream of their session.
-func (c *Conn) oneWay() bool {
+func (c *Conn) ambiguous() bool {
 	if c.shared {
 		return true
 	}
@@ -133,7 +133,7 @@ func (c *Conn) reply(raw []byte) {
 	select {
 	case c.answers <- raw:
 	default:
-		if !c.deaf.Swap(true) {
+		if !c.notReading.Swap(true) {
 			c.log.Warn("the server asks faster than it reads; not all of its requests are answered")
 		}
 	}

@@ -60,7 +60,7 @@ func (p *connPool) reapIdle() time.Duration {
 			}
 		case p.subs.any(key):
 			switch {
-			case conn.unheard.Load():
+			case conn.streamEnded.Load():
 				next = min(next, p.listenAgain(key, conn, now))
 			case old:
 				delete(p.again, key)
@@ -97,7 +97,7 @@ func (p *connPool) openAgain(now time.Time) time.Duration {
 		}
 		owner := p.spec.keyFor(&call, era)
 		owner.withheld = key.withheld
-		if era != p.own.era && p.catalog.mayTurn(p.own) {
+		if era != p.own.era && p.catalog.mayUseOtherEra(p.own) {
 			owner.era = era
 		}
 		if key == (connKey{}) || p.slots[key] != nil || owner != key {
@@ -107,7 +107,7 @@ func (p *connPool) openAgain(now time.Time) time.Duration {
 		left := r.left(now)
 		if left <= 0 {
 			r.due = time.Time{}
-			if len(p.slots) < p.spec.places() {
+			if len(p.slots) < p.spec.maxPooled() {
 				p.take(key)
 				continue
 			}
@@ -126,7 +126,7 @@ func (p *connPool) listenAgain(key connKey, conn *Conn, now time.Time) time.Dura
 		return left
 	}
 	r.due = time.Time{}
-	conn.unheard.Store(false)
+	conn.streamEnded.Store(false)
 	conn.spawn(func() { p.of.resubscribe(conn.life, conn) })
 	return idleTime
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// tended is a server in a bubble whose pool the test fills; its own connection
+// reaped is a server in a bubble whose pool the test fills; its own connection
 // is in memory and offers nothing.
-type tended struct {
+type reaped struct {
 	*Server
 	t   *testing.T
 	log *logBook
 }
 
-// tendedServer runs serve until the function that it returns is called.
-func tendedServer(t *testing.T, spec Spec) (*tended, func()) {
+// reapedServer runs serve until the function that it returns is called.
+func reapedServer(t *testing.T, spec Spec) (*reaped, func()) {
 	t.Helper()
 	spec.Key, spec.Isolation, spec.Local = "srv", IsolatePrincipal, "me"
 	book := &logBook{}
@@ -40,7 +40,7 @@ func tendedServer(t *testing.T, spec Spec) (*tended, func()) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve(ctx, main) }()
 	synctest.Wait()
-	return &tended{s, t, book}, func() {
+	return &reaped{s, t, book}, func() {
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("serve = %v", err)
@@ -51,7 +51,7 @@ func tendedServer(t *testing.T, spec Spec) (*tended, func()) {
 }
 
 // add puts the open connection of a principal into the pool.
-func (s *tended) add(principal string) (*Conn, *memoryLink) {
+func (s *reaped) add(principal string) (*Conn, *memoryLink) {
 	s.t.Helper()
 	conn, link, _ := memoryConn(s.t, s.spec, mcp.Legacy)
 	conn.key = connKey{principal: principal}
@@ -67,7 +67,7 @@ func (s *tended) add(principal string) (*Conn, *memoryLink) {
 }
 
 // held returns whether principals have a connection.
-func (s *tended) held(principals ...string) []bool {
+func (s *reaped) held(principals ...string) []bool {
 	synctest.Wait()
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *tended) held(principals ...string) []bool {
 // in use or hold subscriptions.
 func TestTendIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, done := tendedServer(t, Spec{URL: "none"})
+		s, done := reapedServer(t, Spec{URL: "none"})
 		defer done()
 		began := time.Now()
 		until := func(at time.Duration) { time.Sleep(at - time.Since(began)) }
@@ -123,7 +123,7 @@ func TestTendIdle(t *testing.T) {
 // tried again with the backoff of the server until nobody wants it.
 func TestTendReopens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, done := tendedServer(t, Spec{URL: "none"}) // no attempt succeeds
+		s, done := reapedServer(t, Spec{URL: "none"}) // no attempt succeeds
 		defer done()
 		plain, plainLink := s.add("plain")
 		watching, link := s.add("watching")
@@ -162,7 +162,7 @@ func TestTendReopens(t *testing.T) {
 // Opening again takes no place from anybody.
 func TestTendReopensInFreePlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, done := tendedServer(t, Spec{URL: "none", Limits: Limits{Conns: 2}})
+		s, done := reapedServer(t, Spec{URL: "none", Limits: Limits{Conns: 2}})
 		defer done()
 		watching, link := s.add("watching")
 		s.subs.add(subscription{watching.key, "file:///a"}, +1)

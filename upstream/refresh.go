@@ -88,8 +88,8 @@ func (p *schedule) succeeded(l *mcp.Listing, poll time.Duration, began time.Time
 	return min(fresh, poll)
 }
 
-// rest returns how long to wait until the lists are read whoever asks.
-func (p *schedule) rest() time.Duration {
+// untilPoll returns how long to wait until the lists are read whoever asks.
+func (p *schedule) untilPoll() time.Duration {
 	p.fresh = false
 	return max(0, p.poll-time.Since(p.good))
 }

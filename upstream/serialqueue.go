@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// aloneTime is how long a call of something that was never called before waits
+	// exclusiveWait is how long a call of something that was never called before waits
 	// to be alone on a shared channel.
-	aloneTime = 2 * time.Second
+	exclusiveWait = 2 * time.Second
 	// besideTime is how long after a question another call begins beside it: what
 	// the server asks at once for one call has come by then.
 	besideTime = 250 * time.Millisecond
@@ -29,9 +29,9 @@ const (
 // because others were calling, what was never called before is called alone
 // where a client could be asked, if that is possible within a moment.
 type behaviour struct {
-	mu    sync.Mutex
-	asks  bool
-	quiet map[string]bool // what ended without a question, by kind and name
+	mu     sync.Mutex
+	asks   bool
+	silent map[string]bool // what ended without a question, by kind and name
 	// askers have asked, by kind and name.
 	askers map[string]bool
 	// serial tells that the server works on nothing else while it waits for an
@@ -46,14 +46,14 @@ func (m *behaviour) asked() bool {
 	return m.asks
 }
 
-// maxQuiet bounds what is remembered of a server.
-const maxQuiet = 20000
+// maxSilent bounds what is remembered of a server.
+const maxSilent = 20000
 
 func behaviourKey(call *mcp.Call) string { return call.Kind.String() + " " + call.Key }
 
-// errThinking tells that a channel is taken until a client has answered, which
+// errClientAsked tells that a channel is taken until a client has answered, which
 // may take long: a call is better made on another.
-var errThinking = errors.New("a client is asked on this channel")
+var errClientAsked = errors.New("a client is asked on this channel")
 
 // serialQueue lets calls onto one shared channel. On that of a server that asks one call
 // runs at a time. A call that waits for its client does not run: others may take
@@ -63,12 +63,12 @@ type serialQueue struct {
 
 	mu        sync.Mutex
 	running   int // calls in flight
-	resting   int // of them, those that wait for their clients
+	suspended int // of them, those that wait for their clients
 	returning int // of these, those whose answer waits for its turn
 	asking    int // questions that clients think about
 	clients   map[string]int
 	last      time.Time     // when the server asked last
-	alone     bool          // the one that runs must stay the only one
+	exclusive bool          // the one that runs must stay the only one
 	changed   chan struct{} // closed when a call ends or rests, and when the server has asked
 }
 
@@ -96,14 +96,14 @@ func (l *serialQueue) enter(ctx context.Context, call *mcp.Call, lost <-chan str
 		case ok:
 			return nil
 		case !patient && l.elsewhere(call):
-			return errThinking
+			return errClientAsked
 		}
 		var settled <-chan time.Time
 		if wait > 0 {
 			settled = time.After(wait)
 		}
 		if moment == nil {
-			moment = time.NewTimer(aloneTime)
+			moment = time.NewTimer(exclusiveWait)
 			defer moment.Stop()
 			waited = moment.C
 		}
@@ -125,21 +125,21 @@ func (l *serialQueue) enter(ctx context.Context, call *mcp.Call, lost <-chan str
 // for a server that asks.
 func (l *serialQueue) try(call *mcp.Call, impatient bool) (ok bool, wait time.Duration, changed <-chan struct{}) {
 	l.of.mu.Lock()
-	asks, quiet := l.of.asks, l.of.quiet[behaviourKey(call)]
+	asks, quiet := l.of.asks, l.of.silent[behaviourKey(call)]
 	l.of.mu.Unlock()
 	beside := asks && l.mayBeside(call)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	alone := asks || call.Askable && !quiet && !impatient
-	if beside && l.running > 0 && l.running == l.resting && l.returning == 0 {
+	if beside && l.running > 0 && l.running == l.suspended && l.returning == 0 {
 		if wait = besideTime - time.Since(l.last); wait > 0 {
 			return false, wait, l.changed
 		}
-	} else if l.running > 0 && (alone || l.alone && !impatient) {
+	} else if l.running > 0 && (alone || l.exclusive && !impatient) {
 		return false, 0, l.changed
 	}
 	l.running++
-	l.alone = alone
+	l.exclusive = alone
 	if l.clients == nil {
 		l.clients = make(map[string]int)
 	}
@@ -163,32 +163,32 @@ func (l *serialQueue) mayBeside(call *mcp.Call) bool {
 // elsewhere tells whether a call is better made on another channel, because
 // clients are asked on this one and it cannot run beside.
 func (l *serialQueue) elsewhere(call *mcp.Call) bool {
-	return l.thinking() && !l.mayBeside(call)
+	return l.askingClient() && !l.mayBeside(call)
 }
 
-// thinking tells whether a client is asked.
-func (l *serialQueue) thinking() bool {
+// askingClient tells whether a client is asked.
+func (l *serialQueue) askingClient() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asking > 0
 }
 
-// think begins or ends a question to a client.
-func (l *serialQueue) think(open int) {
+// clientAsked begins or ends a question to a client.
+func (l *serialQueue) clientAsked(open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asking += open
 	l.tell()
 }
 
-// rest notes that a call which runs waits for its client from now on. It runs
+// suspend notes that a call which runs waits for its client from now on. It runs
 // again with resume.
-func (l *serialQueue) rest(f *flight) {
+func (l *serialQueue) suspend(f *inFlight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = time.Now()
-	if !f.resting.Swap(true) {
-		l.resting++
+	if !f.suspended.Swap(true) {
+		l.suspended++
 	}
 	l.tell()
 }
@@ -196,16 +196,16 @@ func (l *serialQueue) rest(f *flight) {
 // resume waits until a call that has rested may run again: until those have ended
 // that began meanwhile, or for returnTime. One of them may wait for this very call,
 // and no other is let beside a question of this server any more.
-func (l *serialQueue) resume(f *flight) {
+func (l *serialQueue) resume(f *inFlight) {
 	timer := time.NewTimer(returnTime)
 	defer timer.Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !f.resting.Load() {
+	if !f.suspended.Load() {
 		return
 	}
 	l.returning++
-	for late := false; f.resting.Load() && l.running > l.resting && !late && f.ctx.Err() == nil; {
+	for late := false; f.suspended.Load() && l.running > l.suspended && !late && f.ctx.Err() == nil; {
 		changed := l.changed
 		l.mu.Unlock()
 		select {
@@ -218,8 +218,8 @@ func (l *serialQueue) resume(f *flight) {
 		l.mu.Lock()
 	}
 	l.returning--
-	if f.resting.Swap(false) {
-		l.resting--
+	if f.suspended.Swap(false) {
+		l.suspended--
 	}
 }
 
@@ -237,34 +237,34 @@ func (l *serialQueue) asks(call *mcp.Call) {
 	if l.of.askers == nil {
 		l.of.askers = make(map[string]bool)
 	}
-	if len(l.of.askers) < maxQuiet {
+	if len(l.of.askers) < maxSilent {
 		l.of.askers[behaviourKey(call)] = true
 	}
 }
 
 // leave ends a call. One that ended without a question is remembered.
-func (l *serialQueue) leave(f *flight) {
+func (l *serialQueue) leave(f *inFlight) {
 	l.of.mu.Lock()
-	if !l.of.asks && len(l.of.quiet) < maxQuiet {
-		if l.of.quiet == nil {
-			l.of.quiet = make(map[string]bool)
+	if !l.of.asks && len(l.of.silent) < maxSilent {
+		if l.of.silent == nil {
+			l.of.silent = make(map[string]bool)
 		}
-		l.of.quiet[behaviourKey(f.call)] = true
+		l.of.silent[behaviourKey(f.call)] = true
 	}
 	l.of.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running--
-	if f.resting.Swap(false) {
-		l.resting--
-	} else if l.resting > 0 && errors.Is(context.Cause(f.ctx), errCallTimeout) {
+	if f.suspended.Swap(false) {
+		l.suspended--
+	} else if l.suspended > 0 && errors.Is(context.Cause(f.ctx), errCallTimeout) {
 		l.works()
 	}
 	client := clientOf(f.call)
 	if l.clients[client]--; l.clients[client] == 0 {
 		delete(l.clients, client)
 	}
-	l.alone = false
+	l.exclusive = false
 	l.tell()
 }
 
@@ -272,7 +272,7 @@ func (l *serialQueue) leave(f *flight) {
 func (l *serialQueue) asked() {
 	l.of.mu.Lock()
 	before := l.of.asks
-	l.of.asks, l.of.quiet = true, nil
+	l.of.asks, l.of.silent = true, nil
 	l.of.mu.Unlock()
 	if before {
 		return

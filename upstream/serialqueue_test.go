@@ -31,7 +31,7 @@ func TestLaneFirstQuestion(t *testing.T) {
 		for i := range calls {
 			askers[i] = newAsker()
 			askers[i].answer = func(ctx context.Context) ([]byte, *mcp.Error) {
-				time.Sleep(2 * aloneTime) // the user thinks
+				time.Sleep(2 * exclusiveWait) // the user thinks
 				return []byte(`{"action":"accept"}`), nil
 			}
 			call := askableCall("ask", askers[i])
@@ -80,7 +80,7 @@ func TestLaneOfAQuietServer(t *testing.T) {
 		begin(askableCall("known", a), 0)
 		begin(askableCall("known", a), 0)
 		begin(tool("new", `{}`), 0)
-		begin(askableCall("unknown", a), aloneTime)
+		begin(askableCall("unknown", a), exclusiveWait)
 		begin(askableCall("known", a), 0)
 		for i, id := range ids {
 			l.say(jsonAnswer(id, `{}`))
@@ -91,8 +91,8 @@ func TestLaneOfAQuietServer(t *testing.T) {
 		began := time.Now()
 		beside := start(t.Context(), conn, askableCall("known", a))
 		other := l.nextRequest(mcp.MethodToolsCall)
-		if got := time.Since(began); got != aloneTime {
-			t.Errorf("beside a call that is alone another began after %v, want %v", got, aloneTime)
+		if got := time.Since(began); got != exclusiveWait {
+			t.Errorf("beside a call that is alone another began after %v, want %v", got, exclusiveWait)
 		}
 		l.say(jsonAnswer(id, `{}`))
 		l.say(jsonAnswer(other, `{}`))

@@ -86,7 +86,7 @@ type Server struct {
 	subs       subscriptions
 	behaviour  behaviour
 	extensions extensions
-	retells    retells
+	reinits    reinitLimit
 }
 
 // New returns a server that does nothing until [Server.Run].
@@ -211,7 +211,7 @@ func (s *Server) await(ctx context.Context, pause time.Duration) {
 func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	s.pool.setOwn(conn)
 	s.catalog.touch()
-	s.retell() // of what clients have declared while it was opened
+	s.reinitialize() // of what clients have declared while it was opened
 	plan := schedule{retry: backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}}
 	gather := backoff.Backoff{Base: settle, Max: settleMax, Jitter: -1}
 	relisten := backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}
@@ -248,7 +248,7 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 		case <-lists.C:
 			next := time.Duration(0)
 			if plan.fresh && !pending && s.demand.lapse() {
-				next = plan.rest()
+				next = plan.untilPoll()
 			} else {
 				pending = false
 				drain(s.refetch)

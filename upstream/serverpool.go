@@ -391,7 +391,7 @@ func (p *ServerPool) Await(ctx context.Context, holder string, kind mcp.Kind, ke
 	if m == nil {
 		return p.none()
 	}
-	err := m.known(ctx, kind, key, true)
+	err := m.awaitListed(ctx, kind, key, true)
 	p.mu.Lock()
 	l, _ := m.Listing()
 	news := m.listing != l

@@ -32,7 +32,7 @@ func (s *Server) signIn(ctx context.Context, call *mcp.Call) (_ mcp.Answer, own 
 	if l, _ := s.Listing(); l != signInListing && l.Find(mcp.Tool, SignInTool) != nil {
 		return mcp.Answer{}, false, nil
 	}
-	conn, _, err := s.conn(ctx, call, new(placeWait))
+	conn, _, err := s.conn(ctx, call, new(poolWait))
 	if err != nil {
 		return mcp.Answer{}, true, s.failure(ctx, err)
 	}

@@ -259,8 +259,8 @@ func Environment(configured map[string]string, inherit []string, lookup func(str
 // where that is the reason.
 func (s *Spec) Executable() (string, error) { return child.Look(s.Command, s.Dir, s.Env) }
 
-// places is how many connections there may be beside the gateway's own.
-func (s *Spec) places() int { return s.Limits.Conns - 1 }
+// maxPooled is how many connections there may be beside the gateway's own.
+func (s *Spec) maxPooled() int { return s.Limits.Conns - 1 }
 
 // transports returns the ways to reach the server, best first.
 func (s *Spec) transports() []string {

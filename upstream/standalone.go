@@ -11,15 +11,15 @@ import (
 // there are several (DESIGN 5, Attribution). The zero value has no calls.
 type standalone struct {
 	mu    sync.Mutex
-	calls map[*flight]bool
+	calls map[*inFlight]bool
 }
 
 // enter adds a call; leave takes it out, and nothing reaches it afterwards.
-func (s *standalone) enter(call *flight) (leave func()) {
+func (s *standalone) enter(call *inFlight) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls == nil {
-		s.calls = make(map[*flight]bool)
+		s.calls = make(map[*inFlight]bool)
 	}
 	s.calls[call] = true
 	return func() {
@@ -31,16 +31,16 @@ func (s *standalone) enter(call *flight) (leave func()) {
 
 // ask hands a question to the only call; false when there is no such.
 func (s *standalone) ask(msg mcp.Message) bool {
-	return s.only(func(call *flight) { call.ask(msg) })
+	return s.only(func(call *inFlight) { call.ask(msg) })
 }
 
 // takeBack ends a question of the only call; false when there is no such.
 func (s *standalone) takeBack(id []byte) bool {
-	return s.only(func(call *flight) { call.takeBack(id) })
+	return s.only(func(call *inFlight) { call.takeBack(id) })
 }
 
 // only does something with the only call, which stays in flight meanwhile.
-func (s *standalone) only(do func(*flight)) bool {
+func (s *standalone) only(do func(*inFlight)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.calls) != 1 {

@@ -26,7 +26,7 @@ func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 		conn.link.Fail(err)
 		return
 	case !conn.shared && (errors.As(err, &fault) || errors.As(err, &status) && transport.IsRejection(status)):
-		if gone := conn.recognised(ctx); gone != nil {
+		if gone := conn.stillSpeaks(ctx); gone != nil {
 			conn.link.Fail(fmt.Errorf("the server is not the one it was: %w", gone))
 			return
 		}

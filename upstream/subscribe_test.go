@@ -16,7 +16,7 @@ import (
 // hears of both in the order in which they count.
 func TestSubscribeTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, done := tendedServer(t, Spec{URL: "none", Timeouts: Timeouts{Call: time.Minute}})
+		s, done := reapedServer(t, Spec{URL: "none", Timeouts: Timeouts{Call: time.Minute}})
 		defer done()
 		conn, link := s.add("ann")
 		ended := make(chan error, 4)

@@ -21,7 +21,7 @@ var errGivenUp = errors.New("its question was open for long and another call nee
 // suspensions are the suspended calls of one connection. The zero value has none.
 type suspensions struct {
 	mu    sync.Mutex
-	calls map[*flight]*suspension
+	calls map[*inFlight]*suspension
 }
 
 // suspension is one suspended call.
@@ -31,11 +31,11 @@ type suspension struct {
 }
 
 // begin notes a question to the client of a call.
-func (s *suspensions) begin(f *flight) {
+func (s *suspensions) begin(f *inFlight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls == nil {
-		s.calls = make(map[*flight]*suspension)
+		s.calls = make(map[*inFlight]*suspension)
 	}
 	if s.calls[f] == nil {
 		s.calls[f] = &suspension{since: time.Now()}
@@ -44,7 +44,7 @@ func (s *suspensions) begin(f *flight) {
 }
 
 // end notes that one of its questions is open no longer.
-func (s *suspensions) end(f *flight) {
+func (s *suspensions) end(f *inFlight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls[f].open--; s.calls[f].open == 0 {
@@ -108,9 +108,9 @@ func (b *bell) ring() {
 	}
 }
 
-// placeWait is the wait of one call for a connection, over all its attempts. The
+// poolWait is the wait of one call for a connection, over all its attempts. The
 // zero value has not begun.
-type placeWait struct {
+type poolWait struct {
 	until  time.Time
 	gaveUp *Conn     // of whose suspended calls the end is awaited
 	ended  time.Time // when it was seen that they have ended; zero before
@@ -124,16 +124,16 @@ const giveUpPause = 2 * time.Second
 // which suspended calls are given up.
 const extraWait = 5 * time.Second
 
-// awaitPlace gives up a suspended call for one that found no connection, if one
+// awaitFree gives up a suspended call for one that found no connection, if one
 // was suspended for long enough, and waits until something has changed. The error
 // is errPoolFull when the call has waited for as long as it may.
-func (p *connPool) awaitPlace(ctx context.Context, w *placeWait, key connKey, main *Conn, longest time.Duration, changed <-chan struct{}) error {
+func (p *connPool) awaitFree(ctx context.Context, w *poolWait, key connKey, main *Conn, longest time.Duration, changed <-chan struct{}) error {
 	now := time.Now()
 	if w.until.IsZero() {
 		w.until = now.Add(min(p.spec.Timeouts.Think+extraWait, longest))
 	}
 	pause := w.until.Sub(now)
-	if pause <= 0 || p.spec.places() == 0 && key.shared() != (connKey{}) {
+	if pause <= 0 || p.spec.maxPooled() == 0 && key.shared() != (connKey{}) {
 		return transport.Undelivered(errPoolFull)
 	}
 	if w.gaveUp != nil && w.gaveUp.suspendedSince().IsZero() {
@@ -183,7 +183,7 @@ func (p *connPool) yielding(key connKey, main *Conn) (*Conn, time.Time) {
 	var conn *Conn
 	var since time.Time
 	held, keys := p.held()
-	if i := yields(held, key.principal, p.spec.places()); i >= 0 {
+	if i := yields(held, key.principal, p.spec.maxPooled()); i >= 0 {
 		conn, since = p.slots[keys[i]].conn, held[i].suspended
 	}
 	if key.shared() != (connKey{}) {

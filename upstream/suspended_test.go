@@ -240,9 +240,9 @@ func TestYields(t *testing.T) {
 		{"BBBc", "a", 3},    // whose others run
 		{"AAAAbb", "a", -1}, // it has more than its share
 	} {
-		var held []place
+		var held []pooledConn
 		for i, c := range tt.held {
-			p := place{principal: string(c | 0x20)}
+			p := pooledConn{principal: string(c | 0x20)}
 			if c >= 'a' {
 				p.suspended = time.Unix(int64(i+1), 0)
 			}

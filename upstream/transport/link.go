@@ -55,8 +55,8 @@ type Request struct {
 	Arrived func(mcp.Message)
 	// Askable tells that the server may ask questions about this request.
 	Askable bool
-	// Resting tells that the request waits for the answer of its client; nil is never.
-	Resting *atomic.Bool
+	// Suspended tells that the request waits for the answer of its client; nil is never.
+	Suspended *atomic.Bool
 	// Stream marks a subscription, which stays open until either side ends it.
 	Stream bool
 	// Handshake marks initialize, whose answer may open a session.

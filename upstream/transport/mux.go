@@ -40,9 +40,9 @@ type Mux struct {
 // (Limits.Events) and in bytes (Limits.Result), but that an empty one takes any
 // message.
 type pending struct {
-	askable bool
-	stream  bool // of a subscription
-	resting *atomic.Bool
+	askable   bool
+	stream    bool // of a subscription
+	suspended *atomic.Bool
 
 	mu     sync.Mutex
 	queue  []mcp.Message
@@ -61,7 +61,7 @@ func NewMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *Mux {
 
 // RoundTrip registers a request, lets write send it and waits for the answer.
 func (m *Mux) RoundTrip(ctx context.Context, req *Request, write func([]byte) error) (mcp.Message, error) {
-	p := &pending{askable: req.Askable, stream: req.Stream, resting: req.Resting, wake: make(chan struct{}, 1)}
+	p := &pending{askable: req.Askable, stream: req.Stream, suspended: req.Suspended, wake: make(chan struct{}, 1)}
 	key := req.ID.Key()
 	m.mu.Lock()
 	if m.err != nil {
@@ -244,7 +244,7 @@ func (m *Mux) only(takesBack bool) *pending {
 		}
 		only = p
 		askable++
-		if p.resting != nil && p.resting.Load() {
+		if p.suspended != nil && p.suspended.Load() {
 			waits = p
 			waiting++
 		}

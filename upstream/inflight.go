@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// flight is one call on a connection while its answer is awaited.
-type flight struct {
+// inFlight is one call on a connection while its answer is awaited.
+type inFlight struct {
 	c      *Conn
 	call   *mcp.Call
 	ctx    context.Context // of the call
@@ -20,16 +20,16 @@ type flight struct {
 	open   questions
 
 	queued bool
-	// resting tells that it waits for its client in its queue; mu of the queue is for
+	// suspended tells that it waits for its client in its queue; mu of the queue is for
 	// writing.
-	resting    atomic.Bool
-	stopWatch  func() bool // ends the watch over the connection's life; nil for none
-	leaveAlone func()      // takes the call off the standalone stream; nil where it is not on it
+	suspended       atomic.Bool
+	stopWatch       func() bool // ends the watch over the connection's life; nil for none
+	leaveStandalone func()      // takes the call off the standalone stream; nil where it is not on it
 }
 
-// newFlight starts the clock of a call. It ends with end.
-func newFlight(ctx context.Context, c *Conn, call *mcp.Call) *flight {
-	f := &flight{c: c, call: call}
+// newInFlight starts the clock of a call. It ends with end.
+func newInFlight(ctx context.Context, c *Conn, call *mcp.Call) *inFlight {
+	f := &inFlight{c: c, call: call}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	patience := cmp.Or(call.Timeout, c.spec.Timeouts.Call)
 	idle := cmp.Or(call.Idle, c.spec.Timeouts.Idle, patience)
@@ -39,15 +39,15 @@ func newFlight(ctx context.Context, c *Conn, call *mcp.Call) *flight {
 
 // begin waits for the call's turn on a shared channel and makes it known where
 // questions are attributed.
-func (f *flight) begin(patient bool) error {
+func (f *inFlight) begin(patient bool) error {
 	c := f.c
 	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoKind
-	if canAsk && c.oneWay() {
+	if canAsk && c.ambiguous() {
 		if err := c.queue.enter(f.ctx, f.call, c.link.Done(), patient); err != nil {
 			return transport.Undelivered(cmp.Or(c.link.Cause(), err))
 		}
 		f.queued = true
-		f.clock.again()
+		f.clock.restart()
 	}
 	if f.call.LogLevel != "" && c.era == mcp.Legacy {
 		c.raiseLevel(f.ctx, f.call.LogLevel)
@@ -55,16 +55,16 @@ func (f *flight) begin(patient bool) error {
 	if !c.shared { // a shared channel ends its requests itself
 		f.stopWatch = context.AfterFunc(c.life, func() { f.cancel(transport.ErrClosed) })
 		if canAsk {
-			f.leaveAlone = c.standalone.enter(f)
+			f.leaveStandalone = c.standalone.enter(f)
 		}
 	}
 	return nil
 }
 
 // end ends what belongs to the call: nothing of it runs afterwards.
-func (f *flight) end() {
-	if f.leaveAlone != nil {
-		f.leaveAlone()
+func (f *inFlight) end() {
+	if f.leaveStandalone != nil {
+		f.leaveStandalone()
 	}
 	f.cancel(nil)
 	f.open.wg.Wait()
@@ -78,7 +78,7 @@ func (f *flight) end() {
 }
 
 // answer sends the request and waits for its answer.
-func (f *flight) answer(req *transport.Request) (mcp.Answer, error) {
+func (f *inFlight) answer(req *transport.Request) (mcp.Answer, error) {
 	msg, err := f.c.link.RoundTrip(f.ctx, req)
 	if err != nil {
 		if f.ctx.Err() != nil {
@@ -91,14 +91,14 @@ func (f *flight) answer(req *transport.Request) (mcp.Answer, error) {
 
 // arrived takes what the server sends that belongs to the call, but for its
 // answer.
-func (f *flight) arrived(msg mcp.Message) {
+func (f *inFlight) arrived(msg mcp.Message) {
 	if msg.Kind == mcp.KindRequest {
 		f.ask(msg)
 		return
 	}
 	switch msg.Method {
 	case mcp.NotifyProgress:
-		f.clock.heard()
+		f.clock.progress()
 	case mcp.NotifyCancelled:
 		f.takeBack(msg.Param("requestId"))
 		return
@@ -124,7 +124,7 @@ func ofCall(call *mcp.Call, method string) bool {
 
 // ask hands a question of the server to the client whose call caused it. It does
 // not wait for the answer: progress goes on meanwhile.
-func (f *flight) ask(msg mcp.Message) {
+func (f *inFlight) ask(msg mcp.Message) {
 	c := f.c
 	if msg.Method == mcp.MethodPing {
 		c.reply(mcp.AppendResult(nil, msg.ID, []byte("{}")))
@@ -151,15 +151,15 @@ func (f *flight) ask(msg mcp.Message) {
 			"more than %d open questions or %d bytes of them on one call, or the same id twice", asksPerCall, c.spec.Limits.Result)))
 		return
 	}
-	f.clock.rest()
+	f.clock.pause()
 	c.suspended.begin(f)
 	c.free()                                 // after a time, which those who wait for a place now know
 	blocks := c.shared || c.queue.of.asked() // other calls than this one
 	if blocks {
-		c.queue.think(+1)
+		c.queue.clientAsked(+1)
 	}
 	if f.queued {
-		c.queue.rest(f)
+		c.queue.suspend(f)
 	}
 	f.open.wg.Add(1)
 	id, size := msg.ID, len(msg.Raw)
@@ -167,27 +167,27 @@ func (f *flight) ask(msg mcp.Message) {
 		f.call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
 			defer f.open.wg.Done()
 			if blocks {
-				c.queue.think(-1)
+				c.queue.clientAsked(-1)
 			}
 			c.suspended.end(f)
 			c.free()
 			// A server whose call is given up may work on it until it has an answer.
-			if f.heard(asking, id, size) || errors.Is(context.Cause(f.ctx), errGivenUp) {
+			if f.answered(asking, id, size) || errors.Is(context.Cause(f.ctx), errGivenUp) {
 				f.tell(id, result, fault)
 			}
 		})
 	})
 }
 
-// heard ends the wait for the client's answer to a question and tells whether the
+// answered ends the wait for the client's answer to a question and tells whether the
 // server still wants it: not when the call is over or the question taken back.
-func (f *flight) heard(asking context.Context, id mcp.ID, size int) (wanted bool) {
-	f.clock.goOn()
+func (f *inFlight) answered(asking context.Context, id mcp.ID, size int) (wanted bool) {
+	f.clock.resume()
 	return f.open.close(asking, id, size)
 }
 
 // tell sends the client's answer to the server.
-func (f *flight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
+func (f *inFlight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
 	var raw []byte
 	if fault != nil {
 		raw = mcp.AppendFault(nil, id, fault)
@@ -203,4 +203,4 @@ func (f *flight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
 }
 
 // takeBack ends a question that the server does not wait for any more.
-func (f *flight) takeBack(id []byte) { f.open.takeBack(id) }
+func (f *inFlight) takeBack(id []byte) { f.open.takeBack(id) }
