@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// pooledConn is what admit and yields know of a connection.
+// pooledConn is what [admit] and [givesUp] need to know about a connection of the pool.
 type pooledConn struct {
 	principal string
 	idle      bool
 	used      int64     // unix nanoseconds of its last use
-	suspended time.Time // since when all its calls are; zero while they are not
+	suspended time.Time // since when all its calls are suspended; zero while one is not
 }
 
-// admit decides whether a principal may have one more of most places, of which
-// some are held. victim is the held one that is given up for it, -1 when a
-// place is free. Only idle connections are given up:
+// admit decides whether a principal may have one more connection. There may be most, and
+// held are those that exist. victim is the connection to close for it, -1 if there is
+// room. Only idle connections are closed:
 //
-//   - While a place is free, everyone may have it.
-//   - A principal's share is max(1, most / principals), where the principals
-//     are those that hold a place and the one that wants one. Who holds its
-//     share or more gives up one of its own for another.
-//   - Who holds less takes one from the principal that holds the most among
-//     those with an idle one. Who holds something itself takes only from
-//     principals that are left with no less than it has then, and otherwise
-//     gives up one of its own: so nothing is passed to and fro, and nobody
-//     loses its only connection but to somebody who has none.
-//   - Of several, the least recently used is given up.
+//   - While there is room, every principal gets a connection.
+//   - The share of a principal is max(1, most / principals). The principals are those
+//     that hold a connection and the one that wants one. A principal that holds its
+//     share or more has to close one of its own.
+//   - A principal that holds less takes a connection from the principal that holds the
+//     most, among those with an idle one. If it holds a connection itself, it takes only
+//     from principals that keep at least as many as it will have. Otherwise it closes
+//     one of its own. So no connection goes back and forth, and a principal loses its
+//     only connection only to one that has none.
+//   - Among equals, the least recently used connection is closed.
 func admit(held []pooledConn, principal string, most int) (victim int, ok bool) {
 	if len(held) < most {
 		return -1, true
@@ -64,11 +64,11 @@ func admit(held []pooledConn, principal string, most int) (victim int, ok bool) 
 	return victim, victim >= 0
 }
 
-// yields returns which of the held places is the first whose suspended calls are
-// given up for a principal that finds none free, -1 for none: of its own the one
-// suspended for longest, and where it has none, the one that [admit] would take if
-// suspended places were idle.
-func yields(held []pooledConn, principal string, most int) int {
+// givesUp returns the index of the connection whose suspended calls end first when a
+// principal finds no connection, -1 for none. It is the principal's own connection that
+// has been suspended longest. If it has none, it is the connection that [admit] would
+// close if suspended connections were idle.
+func givesUp(held []pooledConn, principal string, most int) int {
 	victim := -1
 	for i := range held {
 		p := &held[i]

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// callClock ends a call whose server is silent for too long. It rests while the
-// client thinks about a question of the server, which is not the server's time.
-// It is safe for concurrent use.
+// callClock ends a call whose server is silent for too long. It is paused while the client
+// thinks about a question of the server, because that is not the time of the server. It is
+// safe for concurrent use.
 type callClock struct {
 	patience time.Duration // until the first sign of work
 	idle     time.Duration // between two signs of it
@@ -20,9 +20,8 @@ type callClock struct {
 	stopped   bool
 }
 
-// newCallClock starts a clock that calls expired when the server has been
-// silent for the patience, or for idle once it has shown that it is at work, or
-// after hard at the latest.
+// newCallClock starts a clock. It calls expired when the server has been silent for
+// patience, or for idle after its first sign of work, and after hard in any case.
 func newCallClock(patience, idle, hard time.Duration, expired func()) *callClock {
 	return &callClock{
 		patience: patience, idle: idle, hard: time.Now().Add(hard),
@@ -30,7 +29,7 @@ func newCallClock(patience, idle, hard time.Duration, expired func()) *callClock
 	}
 }
 
-// progress begins the wait anew: the server has shown that it is at work.
+// progress starts the wait again because the server has shown that it works on the call.
 func (c *callClock) progress() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,14 +37,14 @@ func (c *callClock) progress() {
 	c.set()
 }
 
-// restart begins the wait anew, before the server has the call.
+// restart starts the wait again before the server has received the call.
 func (c *callClock) restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set()
 }
 
-// pause stops the wait for a question, goOn ends that.
+// pause stops the wait while a question is open. resume ends the pause.
 func (c *callClock) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +66,7 @@ func (c *callClock) stop() {
 	c.timer.Stop()
 }
 
-// set winds the timer; mu is held.
+// set sets the timer; mu is held.
 func (c *callClock) set() {
 	if c.stopped {
 		return

@@ -13,16 +13,17 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// connKey tells whose a connection is. The zero connKey is the gateway's own.
+// connKey identifies the owner of a connection. The zero connKey is the own connection of
+// the gateway.
 type connKey struct {
 	principal, session string
-	// withheld is what the server is not told there although it may ask it,
-	// because the clients whose calls go there did not declare it.
+	// withheld are the questions that this connection does not declare although the server
+	// may ask them elsewhere, because the clients that use it did not declare them.
 	withheld Questions
-	// era is that of the connection where it is not the one of the gateway's own.
+	// era is the era of the connection if it differs from that of the own connection.
 	era mcp.Era
-	// spare numbers further connections of the same owner, for calls that would
-	// otherwise wait for a client that is asked.
+	// spare numbers further connections of the same owner. They serve calls that would
+	// otherwise wait for a client that is being asked.
 	spare int
 }
 
@@ -45,14 +46,14 @@ func (s *Spec) keyFor(call *mcp.Call, era mcp.Era) connKey {
 	return connKey{principal: call.Principal}
 }
 
-// several tells whether principals share a connection.
+// several tells whether several principals share a connection.
 func (s *Spec) several(key connKey) bool { return key.principal == "" && s.Local == "" }
 
-// route returns whose connection a call takes. What a legacy server believes of
-// its client is settled when a connection begins; a modern client says it with
-// each request. Over streamable HTTP, where a session is cheap, the call goes
-// to one that was told as much as this client declares. A process is told the
-// whole, unless it is known to ask, or there may be no other.
+// route returns the key of the connection for a call. A legacy server learns the
+// capabilities of its client once, when a connection begins; a modern server learns them
+// with each request. A session over streamable HTTP is cheap, so a call uses a session
+// that declares exactly what its client declares. A process gets the full declaration,
+// unless the server is known to ask or no second process is allowed.
 func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 	era := s.catalog.eraOf(call, main)
 	key := s.spec.keyFor(call, era)
@@ -71,10 +72,10 @@ func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 	return key
 }
 
-// Call carries one request to the server over the connection that it belongs
-// to, and hands it to the server once: whether it is made again is for who calls.
-// A failure that a new session or connection cures says so ([mcp.Failure.Renewed]).
-// Every error is a [mcp.Failure], but for the cause of a context that ended.
+// Call sends one request to the server, over the connection that it belongs to, and at
+// most once. The caller decides about retries. If a new session or connection would help,
+// the failure says so ([mcp.Failure.Renewed]). Every error is a [mcp.Failure], except the
+// cause of a context that ended.
 func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Kind != mcp.NoKind {
 		s.Asked()
@@ -121,8 +122,8 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	}
 }
 
-// refusedRequest is the failure of a request whose headers, revision or the like a
-// modern server refuses before it runs it. That is between it and the gateway.
+// refusedRequest is the failure of a request that a modern server refuses before it runs
+// it, for example because of its headers or revision. The client is not to blame.
 func (s *Server) refusedRequest(ctx context.Context, conn *Conn, fault *mcp.Error) *mcp.Failure {
 	f := &mcp.Failure{
 		Kind: mcp.FailProtocol, Origin: mcp.OriginHop, Server: s.spec.Key, Err: fault,
@@ -135,7 +136,8 @@ func (s *Server) refusedRequest(ctx context.Context, conn *Conn, fault *mcp.Erro
 	return f
 }
 
-// callOn makes a call on the connection that conn returned for it.
+// callOn makes a call on the connection that conn returned for it, and ends its count
+// there.
 func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient bool) (mcp.Answer, error) {
 	defer conn.finish()
 	switch call.Method {
@@ -152,8 +154,8 @@ func (s *Server) callOn(ctx context.Context, conn *Conn, call *mcp.Call, patient
 	return conn.call(ctx, call, annotations, patient)
 }
 
-// Probe asks whether the server is alive. One that has forgotten its session is,
-// and is told of a new one at once.
+// Probe asks whether the server is alive. A server that has forgotten the session is
+// alive; it gets a new session at once.
 func (s *Server) Probe(ctx context.Context) error {
 	conn, _, _ := s.pool.current()
 	if conn == nil {
@@ -167,10 +169,10 @@ func (s *Server) Probe(ctx context.Context) error {
 	return err
 }
 
-// conn returns the connection for a call and waits for it while the server is
-// starting, as long as its start may take. The connection counts a call from
-// then on, so that it is not taken for idle; the caller ends that with finish.
-// patient tells that there is no other connection to be had for the call.
+// conn returns the connection for a call. While the server starts it waits, at most for
+// the start timeout. The connection counts a call from then on, so that it is not idle;
+// the caller ends that with finish. patient tells that no other connection can serve the
+// call.
 func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *poolWait) (_ *Conn, patient bool, _ error) {
 	if call.Conn != "" {
 		conn, err := s.pool.named(call)
@@ -192,7 +194,7 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *poolWait) (_ *C
 		}
 		signal(s.kick)
 		_, state, expecting, moved := s.catalog.waiting()
-		main, renewing, stopped := s.pool.current() // it may have come since
+		main, renewing, stopped := s.pool.current() // it may have been opened since
 		switch {
 		case stopped || main != nil && main.link.Cause() == nil:
 			continue
@@ -212,14 +214,14 @@ func (s *Server) conn(ctx context.Context, call *mcp.Call, wait *poolWait) (_ *C
 	}
 }
 
-// errGone tells that a connection is no more on which the server keeps something
-// for its client.
+// errGone tells that the server kept something for the client on a connection that no
+// longer exists.
 var errGone = errors.New("the connection that the call belongs to is no more")
 
-// unoccupied returns a connection of the call's owner on which no client is
-// asked at the moment. Where there is none and no place for another, it waits until
-// that may be otherwise, see [connPool.awaitPlace]: errReplaced, because the gateway's
-// own may be another one by then.
+// unoccupied returns a connection of the owner of the call on which no client is being
+// asked. If there is none and no room for another, it waits for a change, see
+// [connPool.awaitFree], and returns errReplaced: meanwhile the gateway may have another
+// own connection.
 func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wait *poolWait) (*Conn, error) {
 	key := s.route(call, main)
 	for {
@@ -232,7 +234,7 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 			}
 			continue
 		case errors.Is(err, errPoolFull) && key.era != mcp.EraUnknown && !s.catalog.speaksBoth():
-			key = s.spec.keyFor(call, main.era) // whether it speaks the other era is found out later
+			key = s.spec.keyFor(call, main.era) // the other era is tried later
 			continue
 		case !errors.Is(err, errPoolFull):
 			return conn, err
@@ -244,7 +246,7 @@ func (s *Server) unoccupied(ctx context.Context, call *mcp.Call, main *Conn, wai
 	}
 }
 
-// vacant is unoccupied without the wait: errPoolFull.
+// vacant is unoccupied without the wait. It returns errPoolFull instead.
 func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *Conn) (*Conn, error) {
 	for ; ; key.spare++ {
 		if asks(s.pool.opened(key, main), call) {
@@ -258,16 +260,17 @@ func (s *Server) vacant(ctx context.Context, call *mcp.Call, key connKey, main *
 	}
 }
 
-// asks tells whether a call would wait on a connection for a client that is asked.
+// asks tells whether a call would have to wait on a connection for a client that is being
+// asked.
 func asks(conn *Conn, call *mcp.Call) bool {
 	return conn != nil && call.Kind != mcp.NoKind && conn.ambiguous() && conn.queue.elsewhere(call)
 }
 
-// resubscribe takes up the subscriptions of a connection's predecessor. What
-// changed in between is not known, so each counts as updated.
+// resubscribe repeats the subscriptions of the predecessor of a connection. Changes in
+// between are unknown, so each resource counts as updated.
 func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
 	uris := s.subs.uris(conn.owner())
-	conn.watch.add(uris) // to have all on one stream
+	conn.watch.add(uris) // so that all are on one stream
 	for _, uri := range uris {
 		if err := conn.follow(ctx, uri); err != nil {
 			s.log.Debug("subscription not renewed", "err", err)
@@ -281,20 +284,20 @@ func (s *Server) resubscribe(ctx context.Context, conn *Conn) {
 	}
 }
 
-// updated tells that a resource may have changed.
+// updated tells the sink that a resource may have changed.
 func (s *Server) updated(conn *Conn, uri string) {
 	params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
 	s.event(conn, mcp.NotifyResourceUpdated, params)
 }
 
-// EndSession closes the connections that belong to a session that has ended.
+// EndSession closes the connections of a session that has ended.
 func (s *Server) EndSession(principal, session string) {
 	its := func(key connKey) bool { return key.principal == principal && key.session == session }
 	s.subs.drop(its)
 	s.pool.endSession(its)
 }
 
-// refreshNow fetches the lists again before a call is retried.
+// refreshNow reads the lists again before a call is retried.
 func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
 	if conn.key.era != mcp.EraUnknown && !conn.own.Load() {
 		s.readOther(ctx, conn)
@@ -308,9 +311,9 @@ func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
 	s.catalog.replace(listing, cut)
 }
 
-// failure classes an error of a call. What it says to a client is a fixed
-// sentence: details of the server, such as the last line of its stderr, its
-// path or its address, are for the operator, in `ls` and in the log.
+// failure classifies the error of a call. The client sees a fixed sentence. Details of the
+// server, such as the last line of its stderr, its path or its address, are for the
+// operator, in `ls` and in the log.
 func (s *Server) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, errCallTimeout) {
 		return context.Cause(ctx)

@@ -12,26 +12,28 @@ import (
 )
 
 // catalog is what a server lists, and the state that the server is in. It is safe for
-// concurrent use. It tells its sink without its lock held.
+// concurrent use. It never calls its sink with its lock held.
 type catalog struct {
 	spec *Spec
 	log  *slog.Logger
 	sink Sink
-	// extensions are those that a listing says the server was told of.
+	// extensions are the extensions that clients have declared; a listing says which of
+	// them the server was told.
 	extensions *extensions
-	wake       func()        // wakes those who wait for a connection; must not block
-	signed     chan struct{} // the credential is another one; capacity 1
+	wake       func()        // wakes calls that wait for a connection; must not block
+	signed     chan struct{} // the credential has changed; capacity 1
 
 	mu      sync.Mutex
 	status  mcp.Status
-	login   error         // why somebody has to sign in; nil when nobody has, or it is not known
+	login   error         // why somebody has to sign in; nil if nobody has to, or the reason is unknown
 	listing *mcp.Listing  // nil while nothing is known
 	moved   chan struct{} // closed when the status is set
-	// expecting tells that there is another credential than the state is of.
+	// expecting tells that the credential has changed and the server has not answered with
+	// the new one yet.
 	expecting bool
 	// announced counts the list changes that the server has announced.
 	announced map[mcp.Kind]uint64
-	era       mcp.Era // that was found last; EraUnknown where it is to be found out
+	era       mcp.Era // found by the last probe; EraUnknown if it has to be probed
 	eraSince  time.Time
 	eras      eras
 	without   withoutCapabilities
@@ -45,8 +47,7 @@ func newCatalog(spec *Spec, log *slog.Logger, sink Sink, e *extensions, wake fun
 	}
 }
 
-// restore takes over the last good listing, which counts until the server confirms or
-// replaces it.
+// restore publishes the last good listing until the server confirms or replaces it.
 func (c *catalog) restore(last *mcp.Listing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,31 +61,31 @@ func (c *catalog) restore(last *mcp.Listing) {
 	}
 }
 
-// current returns the listing, nil while nothing is known, and the state.
+// current returns the listing, nil while nothing is known, and the status.
 func (c *catalog) current() (*mcp.Listing, mcp.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.listing, c.status
 }
 
-// waiting returns the listing and the state, whether there is another credential than
-// they are of, and a channel that is closed when the state is set next.
+// waiting returns the listing, the state, and whether the credential has changed since.
+// moved is closed when the status is set next.
 func (c *catalog) waiting() (_ *mcp.Listing, _ mcp.State, expecting bool, moved <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.listing, c.status.State, c.expecting, c.moved
 }
 
-// missing returns why somebody has to sign in before there is a connection, nil
-// when nobody has.
+// missing returns why somebody has to sign in before a connection is possible, nil if
+// nobody has to.
 func (c *catalog) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.login
 }
 
-// expect notes that the credential is another one, of which it is not known yet what
-// the server makes of it.
+// expect notes that the credential has changed. The answer of the server to the new one is
+// not known yet.
 func (c *catalog) expect() {
 	c.mu.Lock()
 	c.expecting = true
@@ -92,7 +93,7 @@ func (c *catalog) expect() {
 	signal(c.signed)
 }
 
-// learned notes that it is known: unless there was news of another credential since
+// learned notes that the answer is known, unless the credential has changed again since
 // the attempt began. mu is held.
 func (c *catalog) learned() {
 	if len(c.signed) == 0 {
@@ -100,8 +101,8 @@ func (c *catalog) learned() {
 	}
 }
 
-// setStatus enters a state and wakes whoever waits for one, or for a connection; mu
-// is held.
+// setStatus sets the status and wakes calls that wait for it or for a connection; mu is
+// held.
 func (c *catalog) setStatus(state mcp.State, reason string) {
 	if c.status.State != state {
 		c.status.Since = time.Now()
@@ -112,14 +113,14 @@ func (c *catalog) setStatus(state mcp.State, reason string) {
 	c.wake()
 }
 
-// touch wakes whoever waits for a state or a connection.
+// touch wakes calls that wait for the status or for a connection.
 func (c *catalog) touch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.setStatus(c.status.State, c.status.Reason)
 }
 
-// publish sets the listing (nil keeps the last one) and the state.
+// publish sets the listing and the state. A nil listing keeps the last one.
 func (c *catalog) publish(listing *mcp.Listing, state mcp.State, reason string) {
 	c.mu.Lock()
 	if listing != nil {
@@ -139,7 +140,7 @@ func (c *catalog) publish(listing *mcp.Listing, state mcp.State, reason string) 
 	}
 }
 
-// replace sets the listing; cut, if there is something, is the new reason of the state.
+// replace sets the listing. cut, unless it is empty, becomes the reason of the status.
 func (c *catalog) replace(listing *mcp.Listing, cut string) {
 	c.mu.Lock()
 	listing.Announced = maps.Clone(c.announced)
@@ -152,8 +153,8 @@ func (c *catalog) replace(listing *mcp.Listing, cut string) {
 	c.sink.Changed(c.spec.Key)
 }
 
-// inherit gives a new listing what is known of the kinds that it lacks because their
-// lists could not be read.
+// inherit copies the items of kinds that could not be read from the last listing to a new
+// one.
 func (c *catalog) inherit(listing *mcp.Listing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +165,8 @@ func (c *catalog) inherit(listing *mcp.Listing) {
 	}
 }
 
-// complete adds to a listing of the gateway's own connection what is known beside
-// it; mu is held.
+// complete adds to a listing of the own connection what is known from other connections;
+// mu is held.
 func (c *catalog) complete(l *mcp.Listing) {
 	l.Plain, l.Eras, l.Other, l.Declared = c.without.listing, c.eras.speaks, c.eras.other, c.extensions.known()
 	if !c.eras.again.IsZero() {
@@ -173,19 +174,20 @@ func (c *catalog) complete(l *mcp.Listing) {
 	}
 }
 
-// completed has the listing say anew what is known beside it; mu is held.
+// completed replaces the listing by one with what is known from other connections now; mu
+// is held.
 func (c *catalog) completed() {
 	next := *c.listing
 	c.complete(&next)
 	c.listing = &next
 }
 
-// unreachable records a failed attempt to open the gateway's own connection.
+// unreachable records a failed attempt to open the own connection of the gateway.
 func (c *catalog) unreachable(err error) {
 	c.mu.Lock()
 	needsLogin := c.takeLogin(err)
 	c.learned()
-	c.era = c.spec.Era // what was remembered may be the reason
+	c.era = c.spec.Era // the remembered era may be the reason
 	state := mcp.Failed
 	switch {
 	case needsLogin:
@@ -207,7 +209,7 @@ func (c *catalog) unreachable(err error) {
 	}
 }
 
-// disconnected records why the gateway's own connection was lost.
+// disconnected records why the own connection of the gateway was lost.
 func (c *catalog) disconnected(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,8 +221,8 @@ func (c *catalog) disconnected(err error) {
 	c.setStatus(state, describe(err))
 }
 
-// takeLogin notes why somebody has to sign in, and tells whether somebody has; mu is
-// held.
+// takeLogin records the reason why somebody has to sign in, and tells whether somebody has
+// to; mu is held.
 func (c *catalog) takeLogin(err error) bool {
 	c.login = nil
 	if missing, ok := errors.AsType[transport.MissingError](err); ok {
@@ -230,9 +232,9 @@ func (c *catalog) takeLogin(err error) bool {
 	return needed
 }
 
-// announce counts a change that the server has announced on a connection. One of where
-// it was told nothing is news for everyone: modern clients that declare nothing are
-// shown the full lists and are served there.
+// announce counts a change that the server has announced on a connection. If the
+// connection declares no capabilities, the change counts for both sets of lists: modern
+// clients without capabilities see the full lists and are served on that connection.
 func (c *catalog) announce(conn *Conn, method string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,15 +253,15 @@ func (c *catalog) announce(conn *Conn, method string) {
 	c.without.due = true
 }
 
-// announcements returns how many changes of each list were announced.
+// announcements returns how many changes of each list the server has announced.
 func (c *catalog) announcements() map[mcp.Kind]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.announced)
 }
 
-// item returns what the server lists, in the era of a connection, of what a call
-// is about; nil when it does not.
+// item returns the listed item that a call is about, in the era of a connection; nil if
+// the server does not list it.
 func (c *catalog) item(conn *Conn, call *mcp.Call) *mcp.Item {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// answerQueue is how many answers to a server's unattributed requests may
-	// wait to be sent.
+	// answerQueue is how many answers to unattributed requests of the server may wait to
+	// be sent.
 	answerQueue = 64
 	// asksPerCall is how many questions a server may have open on one call.
 	asksPerCall = 8
-	// cancelTime bounds the sending of a cancellation.
+	// cancelTime bounds the time to send a cancellation.
 	cancelTime = 5 * time.Second
 )
 
-// Conn is a live connection with one server after its handshake. It is safe
-// for concurrent use.
+// Conn is an open connection to one server after the handshake. It is safe for concurrent
+// use.
 type Conn struct {
 	link     transport.Link
 	kind     transport.Kind
@@ -39,8 +39,8 @@ type Conn struct {
 	declared []byte // capabilities declared to a legacy server, raw
 	name     string // see [mcp.Answer]
 	key      connKey
-	own      atomic.Bool              // it is the gateway's own, whatever its key
-	usage    atomic.Int32             // of the gateway's own: see use
+	own      atomic.Bool              // it is the own connection of the gateway, whatever its key
+	usage    atomic.Int32             // of the own connection, see use
 	inbox    func(*Conn, mcp.Message) // notifications that belong to no call
 
 	era          mcp.Era
@@ -49,46 +49,45 @@ type Conn struct {
 	capabilities []byte
 	instructions string
 
-	// settled is set once the fields above do not change any more.
+	// settled is set when the fields above are final.
 	settled atomic.Bool
 
 	ids   atomic.Int64
 	calls atomic.Int64 // in flight
 	used  atomic.Int64 // unix nanoseconds of the last use
 	queue *serialQueue // of calls on a shared channel
-	// standalone are the calls that something on the standalone stream of a
-	// session may be about.
+	// standalone are the calls that a message on the standalone stream of a session may be
+	// about.
 	standalone  standalone
 	answers     chan []byte
-	notReading  atomic.Bool // the server does not read its answers
-	streamEnded atomic.Bool // the stream of its subscriptions has ended
+	notReading  atomic.Bool // the server does not read the answers
+	streamEnded atomic.Bool // its stream of subscriptions has ended
 	gone        func()      // called when the link is lost; nil, or must not block
 	suspended   suspensions
-	freed       func() // called when a call has ended or is suspended no longer; nil, or must not block
+	freed       func() // called when a call has ended or is no longer suspended; nil, or must not block
 
-	// life ends when the connection is closed, with everything on it.
+	// life ends when the connection is closed; it ends everything on it.
 	life context.Context
 	end  context.CancelCauseFunc
 
 	spawning sync.Mutex
-	closing  bool // nothing is started any more
+	closing  bool // no goroutine is started any more
 	wg       sync.WaitGroup
 
 	levelMu sync.Mutex
 	level   int // the most verbose log level asked for; 0 is none
 
-	// slow are the kinds whose lists did not come in time when they were asked for
-	// last.
+	// slow are the kinds whose last list request timed out.
 	slow [mcp.Template + 1]atomic.Bool
 
 	watch watch
 }
 
-// errCallTimeout ends a call whose deadline has passed.
+// errCallTimeout ends a call at its deadline.
 var errCallTimeout = errors.New("no answer within the deadline")
 
-// newConn returns a connection without a link. On a shared one a question of
-// the server cannot be attributed while several calls run.
+// newConn returns a connection without a link. shared tells that one channel carries all
+// requests; a question on it cannot be attributed while several calls run.
 func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 	c := &Conn{
 		spec: spec, log: log, identity: identity, shared: shared,
@@ -99,27 +98,27 @@ func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 	return c
 }
 
-// begin counts a call that runs or is about to, until finish: the connection
-// is not idle meanwhile.
+// begin counts a call that runs or is about to, until finish. Meanwhile the connection is
+// not idle.
 func (c *Conn) begin() { c.calls.Add(1) }
 
-// What becomes of the gateway's own connection.
+// The usage of the own connection of the gateway.
 const (
 	unused    int32 = iota
-	inUse           // a client's call was on it
-	discarded       // nobody's is: another one takes its place
+	inUse           // a call of a client was on it
+	discarded       // no call of a client will be; another connection replaces it
 )
 
-// use notes that a client's call is made on the connection. It is false for one that
-// is discarded.
+// use notes that a call of a client is made on the connection. It returns false for a
+// discarded one.
 func (c *Conn) use() bool {
 	return c.usage.CompareAndSwap(unused, inUse) || c.usage.Load() == inUse
 }
 
-// discard keeps clients off a connection. It is false for one that is in use.
+// discard keeps clients off a connection. It returns false for one that is in use.
 func (c *Conn) discard() bool { return c.usage.CompareAndSwap(unused, discarded) }
 
-// owner tells whose the connection is.
+// owner returns the key of the owner of the connection.
 func (c *Conn) owner() connKey {
 	if c.own.Load() {
 		return connKey{}
@@ -133,15 +132,15 @@ func (c *Conn) finish() {
 	c.free()
 }
 
-// free tells that a call may find the connection free now.
+// free wakes calls that wait for a connection.
 func (c *Conn) free() {
 	if c.freed != nil {
 		c.freed()
 	}
 }
 
-// spawn starts a goroutine that close waits for. It returns false, and starts
-// nothing, once the connection is closing.
+// spawn starts a goroutine that close waits for. If the connection is closing, it starts
+// nothing and returns false.
 func (c *Conn) spawn(f func()) bool {
 	c.spawning.Lock()
 	defer c.spawning.Unlock()
@@ -151,17 +150,16 @@ func (c *Conn) spawn(f func()) bool {
 	return !c.closing
 }
 
-// Call carries one request to the server. annotations are the arguments that
-// are mirrored into headers.
+// Call sends one request to the server. annotations are the arguments that are mirrored
+// into headers.
 func (c *Conn) Call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader) (mcp.Answer, error) {
 	c.begin()
 	defer c.finish()
 	return c.call(ctx, call, annotations, true)
 }
 
-// call is Call for one that is counted by begin already. It waits for its turn on a
-// shared channel; one that is not patient does not wait for a client that is asked
-// there.
+// call is Call for a call that begin has counted already. On a shared channel it waits for
+// its turn. If it is not patient, it does not wait for a client that is being asked there.
 func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.ParamHeader, patient bool) (mcp.Answer, error) {
 	if c.life.Err() != nil {
 		return mcp.Answer{}, transport.Undelivered(transport.ErrClosed)
@@ -188,7 +186,7 @@ func (c *Conn) answer(msg *mcp.Message) mcp.Answer {
 	return a
 }
 
-// outgoing builds the message of a call with what belongs to this hop: the id,
+// outgoing builds the request of a call with the parts that belong to this hop: the id,
 // the progress token, and for a modern server _meta and headers.
 func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mcp.ParamHeader) *transport.Request {
 	var meta []byte
@@ -208,7 +206,7 @@ func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mc
 	return req
 }
 
-// appendMeta appends the protocol's own members of _meta (2026-07-28 basic,
+// appendMeta appends the members of _meta that the protocol defines (2026-07-28 basic,
 // Per-request protocol fields).
 func (c *Conn) appendMeta(dst, capabilities []byte, level string) []byte {
 	if capabilities == nil {
@@ -228,9 +226,9 @@ func (c *Conn) appendMeta(dst, capabilities []byte, level string) []byte {
 	return dst
 }
 
-// headers mirrors the body into headers (2026-07-28 streamable HTTP, Request
-// Metadata). They are made of what is sent, never of what came in, but for
-// headers that belong to no listed argument.
+// headers mirrors the body into headers (2026-07-28 streamable HTTP, Request Metadata).
+// They are made from what is sent. Only headers that belong to no listed argument are
+// taken from the client.
 func (c *Conn) headers(call *mcp.Call, annotations []mcp.ParamHeader) http.Header {
 	h := make(http.Header, 3+len(call.Headers)+len(annotations))
 	maps.Copy(h, call.Headers)
@@ -263,8 +261,8 @@ func (c *Conn) headers(call *mcp.Call, annotations []mcp.ParamHeader) http.Heade
 	return h
 }
 
-// withdraw tells the server that nobody waits for an answer any more: the
-// disconnect has done so over modern HTTP, everywhere else a notification.
+// withdraw tells the server that nobody waits for an answer any more. Over modern HTTP the
+// closed request says so; elsewhere a notification does.
 func (c *Conn) withdraw(id mcp.ID, why error) {
 	if !c.shared && c.era == mcp.Modern {
 		return
@@ -286,8 +284,8 @@ func (c *Conn) withdraw(id mcp.ID, why error) {
 	})
 }
 
-// raiseLevel asks a legacy server for log messages of a level, unless it was
-// asked for as much already.
+// raiseLevel asks a legacy server for log messages of a level, unless it already sends as
+// much.
 func (c *Conn) raiseLevel(ctx context.Context, level string) {
 	if v := mcp.Lookup(c.capabilities, "logging"); v == nil {
 		return
@@ -305,12 +303,12 @@ func (c *Conn) raiseLevel(ctx context.Context, level string) {
 	}
 }
 
-// request sends one of the gateway's own requests.
+// request sends a request of the gateway itself.
 func (c *Conn) request(ctx context.Context, era mcp.Era, method string, params []byte) (mcp.Message, error) {
 	call := &mcp.Call{Method: method, Params: params, Capabilities: c.declared}
 	req := c.outgoing(era, mcp.NumberID(c.ids.Add(1)), call, nil)
 	req.Handshake = method == mcp.MethodInitialize
-	if req.Handshake && c.key.era == mcp.Legacy { // the server is modern too, and may want to see it
+	if req.Handshake && c.key.era == mcp.Legacy { // the server is modern too and may require it
 		req.Header = http.Header{mcp.HeaderMethod: {method}}
 	}
 	req.Arrived = func(msg mcp.Message) {
@@ -321,7 +319,7 @@ func (c *Conn) request(ctx context.Context, era mcp.Era, method string, params [
 	return c.link.RoundTrip(ctx, req)
 }
 
-// probe asks whether the server is alive, without running anything of it.
+// probe asks whether the server is alive. It runs nothing at the server.
 func (c *Conn) probe(ctx context.Context) error {
 	method := mcp.MethodPing
 	if c.era == mcp.Modern {
@@ -334,11 +332,11 @@ func (c *Conn) probe(ctx context.Context) error {
 	if fault := msg.Fault(); fault != nil && c.era == mcp.Modern {
 		return fmt.Errorf("%s: %w", method, mcp.ParseError(fault))
 	}
-	return nil // a legacy server that does not know ping has answered all the same
+	return nil // a legacy server without ping has answered all the same
 }
 
-// stillSpeaks asks whether the server still speaks the era of the connection;
-// it returns why not.
+// stillSpeaks asks whether the server still speaks the era of the connection, and returns
+// why not.
 func (c *Conn) stillSpeaks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
 	defer cancel()
@@ -353,7 +351,7 @@ func (c *Conn) stillSpeaks(ctx context.Context) error {
 	return err
 }
 
-// close ends the connection and everything that it started.
+// close ends the connection and everything that it has started.
 func (c *Conn) close(ctx context.Context) {
 	c.spawning.Lock()
 	c.closing = true

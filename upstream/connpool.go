@@ -10,10 +10,9 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// connPool is the connections of a server: the gateway's own, on which the lists are
-// read, and those of principals and sessions beside it, of which there is a bounded
-// number. It is safe for concurrent use. It locks the catalog and the subscriptions
-// while it is locked itself, and they never lock it.
+// connPool holds the connections of a server: the own connection of the gateway, which
+// reads the lists, and a bounded number of connections of principals and sessions. It is
+// safe for concurrent use. Lock order: the pool before the catalog and the subscriptions.
 type connPool struct {
 	spec    *Spec
 	log     *slog.Logger
@@ -21,35 +20,35 @@ type connPool struct {
 	catalog *catalog
 	subs    *subscriptions
 
-	tidy chan struct{} // something was opened or lost
-	// replaced tells that another connection is the gateway's own.
+	tidy chan struct{} // a connection was opened or lost
+	// replaced tells that the own connection was replaced.
 	replaced chan struct{}
 	freed    bell // a connection may be free
 
-	wg   sync.WaitGroup  // of connections that begin or end
-	life context.Context // of the server; set before anything uses it
+	wg   sync.WaitGroup  // opens and closes connections
+	life context.Context // of the server; set by Run before anything uses it
 
 	mu       sync.Mutex
-	own      *Conn // the gateway's own; nil while there is none
-	renewing bool  // the own one was lost in a way that a new one cures at once
+	own      *Conn // the own connection of the gateway; nil while there is none
+	renewing bool  // the own connection was lost and a new session replaces it at once
 	slots    map[connKey]*slot
-	again    map[connKey]*reopening // of those that subscriptions wait for
-	ending   int                    // processes that are being ended
+	again    map[connKey]*reopening // of connections that subscriptions wait for
+	ending   int                    // processes that are ending
 	ended    chan struct{}          // closed when one of them has ended
-	stderr   transport.Tail         // of the last process that was the gateway's own
+	stderr   transport.Tail         // of the last process that ended or failed to start
 	stopped  bool
 }
 
 // opener opens the connections of a pool.
 type opener interface {
-	// openBeside opens a connection beside the gateway's own. The error is errOneEra
-	// where its call is to be made in the era of that one.
+	// openBeside opens a connection of the pool. The error is errOneEra if the call has to
+	// use the era of the own connection.
 	openBeside(ctx context.Context, key connKey) (*Conn, error)
-	// openedBeside takes a connection that is in the pool from now on, or that was made
-	// the gateway's own. unread tells that the lists for clients without capabilities
-	// can be read there, which has not been done yet.
+	// openedBeside is told of a connection that joined the pool, or that became the own
+	// connection (promoted). unread tells that it can serve to read the lists for clients
+	// without capabilities, which nobody has read yet.
 	openedBeside(ctx context.Context, key connKey, conn *Conn, promoted, unread bool)
-	// resubscribe takes up the subscriptions of a connection again.
+	// resubscribe repeats the subscriptions of a connection.
 	resubscribe(ctx context.Context, conn *Conn)
 }
 
@@ -61,17 +60,17 @@ func newConnPool(spec *Spec, log *slog.Logger, of opener, c *catalog, subs *subs
 	}
 }
 
-// slot is one place of the pool: a connection, or one being opened.
+// slot holds a connection of the pool, or one that is being opened.
 type slot struct {
 	opened chan struct{} // closed when conn or err is set
 	conn   *Conn
 	err    error
 	since  time.Time // when it was opened
 
-	waiting int // callers that wait for it or are about to begin; mu of the pool
+	waiting int // callers that wait for it or are about to use it; mu of the pool
 }
 
-// ready tells whether the slot has its connection.
+// ready tells whether the connection is open.
 func (sl *slot) ready() bool {
 	select {
 	case <-sl.opened:
@@ -88,8 +87,8 @@ func (sl *slot) idle() bool {
 
 var errPoolFull = errors.New("all its connections are in use")
 
-// get returns the connection of a principal or session, opening it first
-// when there is none. Callers that come together wait for one opening.
+// get returns the connection with a key and opens it first if there is none. Callers that
+// come together wait for one attempt. The connection counts a call until finish.
 func (p *connPool) get(ctx context.Context, key connKey) (*Conn, error) {
 	p.mu.Lock()
 	sl := p.slots[key]
@@ -127,8 +126,8 @@ func (p *connPool) get(ctx context.Context, key connKey) (*Conn, error) {
 	}
 }
 
-// makeRoom gives up a connection if one more for the principal does not fit
-// beside those that there are, and tells whether it fits; mu is held.
+// makeRoom closes a connection if the pool has no room for one more of a principal. It
+// tells whether there is room now; mu is held.
 func (p *connPool) makeRoom(principal string) bool {
 	held, keys := p.held()
 	victim, ok := admit(held, principal, p.spec.maxPooled())
@@ -138,7 +137,7 @@ func (p *connPool) makeRoom(principal string) bool {
 	return ok
 }
 
-// held returns the places that are taken, and whose; mu is held.
+// held returns the connections of the pool and their keys; mu is held.
 func (p *connPool) held() (held []pooledConn, keys []connKey) {
 	for key, sl := range p.slots {
 		if sl.ready() && sl.conn.link.Cause() != nil {
@@ -157,7 +156,7 @@ func (p *connPool) held() (held []pooledConn, keys []connKey) {
 	return held, keys
 }
 
-// take occupies a place and begins to open its connection; mu is held.
+// take adds a slot and begins to open its connection; mu is held.
 func (p *connPool) take(key connKey) *slot {
 	sl := &slot{opened: make(chan struct{})}
 	p.slots[key] = sl
@@ -199,9 +198,9 @@ func (p *connPool) fill(key connKey, sl *slot) {
 	}
 }
 
-// awaitEnds waits until the processes that made room have ended, so that there
-// are no more of them than places, but for those whose session ended during a
-// call. A process is ended within closeTime.
+// awaitEnds waits until the processes that made room have ended. So there are never more
+// than allowed, except for processes whose session ended during a call. A process ends
+// within closeTime.
 func (p *connPool) awaitEnds(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.spec.Timeouts.Start,
 		errors.New("the process whose place it takes does not end"))
@@ -227,14 +226,14 @@ func (p *connPool) release(key connKey, sl *slot) {
 	delete(p.slots, key)
 	p.freed.ring()
 	if p.subs.any(key) {
-		signal(p.tidy) // it is opened again when there is a place
+		signal(p.tidy) // it is opened again when there is room
 	}
 	conn := sl.conn
 	if conn == nil {
 		return
 	}
 	if conn.shared && conn.calls.Load() == 0 {
-		// It counts from now on, without a moment between.
+		// The process counts as ending from now on, without a gap.
 		p.ending++
 		p.wg.Go(func() { closeConn(conn); p.hasEnded() })
 		return
@@ -242,7 +241,7 @@ func (p *connPool) release(key connKey, sl *slot) {
 	p.retire(conn)
 }
 
-// hasEnded frees the place of a process that was ended.
+// hasEnded notes that a process has ended.
 func (p *connPool) hasEnded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 
 type tokenKey struct{}
 
-// withToken notes in the context of a call which token its caller presented.
+// withToken notes in the context of a call which token the caller presented.
 func withToken(ctx context.Context, token string) context.Context {
 	if token == "" {
 		return ctx
@@ -15,15 +15,15 @@ func withToken(ctx context.Context, token string) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
 
-// TokenOf returns what stands for the token that the caller presented for whose call
-// a [Credential] is asked, as [mcp.Call] names it; empty outside of calls.
+// TokenOf returns the name of the token that the caller of a call presented, see
+// [mcp.Call]. A credential asks for it while it makes headers. It is empty outside of
+// calls.
 func TokenOf(ctx context.Context) string {
 	token, _ := ctx.Value(tokenKey{}).(string)
 	return token
 }
 
-// Static is the credential of the configuration: the same headers for
-// everyone.
+// Static is the credential of the configuration: the same headers for every principal.
 type Static http.Header
 
 // NewStatic returns the credential that sends the configured headers.

@@ -11,36 +11,35 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// eraDoubt is how long a server counts as one of a single era because its other
-// one could not be opened, for a reason that is not the era.
+// eraDoubt is how long a server counts as one of a single era after its other era could
+// not be opened for an unrelated reason.
 const eraDoubt = 10 * time.Minute
 
-// errOneEra tells that a server does not speak the other era, so that the call
-// is made in the era of the gateway's own connection.
+// errOneEra tells that a server does not speak the other era. The call uses the era of the
+// own connection.
 var errOneEra = errors.New("the server speaks one era alone")
 
 // errNoSession tells that a server of both eras opens no session for a legacy client.
-// What it asks is answered within one, so that it asks nobody there; in the modern
-// era it may.
+// Without a session a legacy server cannot get answers to its questions; in the modern era
+// it can.
 var errNoSession = errors.New("it opens no session")
 
-// errReplaced tells that another connection is the gateway's own now.
+// errReplaced tells that the own connection was replaced.
 var errReplaced = errors.New("another connection took its place")
 
-// eras is what is known of the eras that a server speaks. A process or a session
-// is of the era of its first message (2026-07-28 basic/versioning), and a
-// discovery does not name the other one. So a server is asked in the other era
-// when the first client of that era calls it; from then on clients of each era
-// have connections of their own. mu of the catalog
-// guards it.
+// eras is what is known about the eras of a server. The first message decides the era of a
+// process or session (2026-07-28 basic/versioning), and a discovery does not tell whether
+// there is another one. So the gateway tries the other era when the first client of that
+// era makes a call. From then on the clients of each era have their own connections. mu of
+// the catalog guards it.
 type eras struct {
-	speaks int          // how many; 0 is not known
-	again  time.Time    // when a single era is doubted; zero is never
-	other  *mcp.Listing // what is listed in the era that is not the gateway's own; nil while not known
+	speaks int          // how many; 0 is unknown
+	again  time.Time    // when to try the other era again; zero is never
+	other  *mcp.Listing // the listing in the era that the own connection does not speak; nil while unknown
 }
 
-// eraOf returns the era in which a call is made: its client's, where the server
-// speaks it or may, and else that of the gateway's own connection.
+// eraOf returns the era of a call. It is the era of the client if the server speaks it or
+// may speak it, else that of the own connection.
 func (c *catalog) eraOf(call *mcp.Call, own *Conn) mcp.Era {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,15 +49,15 @@ func (c *catalog) eraOf(call *mcp.Call, own *Conn) mcp.Era {
 	return call.Era
 }
 
-// mayUseOtherEra tells whether there may be connections of another era than the gateway's
-// own.
+// mayUseOtherEra tells whether there may be connections of another era than that of the
+// own connection.
 func (c *catalog) mayUseOtherEra(own *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mayUseOther(own)
 }
 
-// mayUseOther is mayTurn while mu is held. A server that was found to be legacy was
+// mayUseOther is mayUseOtherEra while mu is held. A server that was found to be legacy was
 // asked for its modern side before.
 func (c *catalog) mayUseOther(own *Conn) bool {
 	switch {
@@ -79,8 +78,7 @@ func (c *catalog) speaksBoth() bool {
 	return c.eras.speaks == 2
 }
 
-// eraFor returns the era in which a connection begins; EraUnknown where it is to be found
-// out.
+// eraFor returns the era in which a connection begins; EraUnknown if it has to be probed.
 func (c *catalog) eraFor(key connKey) mcp.Era {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +91,7 @@ func (c *catalog) eraFor(key connKey) mcp.Era {
 	return c.era
 }
 
-// probed takes note of the era that a probe found.
+// probed records the era that a probe found.
 func (c *catalog) probed(era mcp.Era) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +101,7 @@ func (c *catalog) probed(era mcp.Era) {
 	}
 }
 
-// switchEra takes note that a connection of another era is the gateway's own now.
+// switchEra records that a connection of another era is the own connection now.
 func (c *catalog) switchEra(before, now mcp.Era) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +114,7 @@ func (c *catalog) switchEra(before, now mcp.Era) {
 	}
 }
 
-// usableInOtherEra returns why a connection of the other era is of no use.
+// usableInOtherEra returns why a connection of the other era is useless, nil if it is not.
 func (c *Conn) usableInOtherEra() error {
 	if l, ok := c.link.(transport.Session); ok && c.era == mcp.Legacy && !l.HasSession() {
 		return errNoSession
@@ -124,8 +122,8 @@ func (c *Conn) usableInOtherEra() error {
 	return nil
 }
 
-// refusesEra tells whether a server has refused to speak an era, and not only this
-// once: what it says of the request itself, as a server does that does not know it.
+// refusesEra tells whether an error says that a server does not speak an era at all. That
+// is an answer about the request itself, as from a server that does not know it.
 func refusesEra(err error) bool {
 	var fault *mcp.Error
 	var status *transport.StatusError
@@ -142,8 +140,8 @@ func refusesEra(err error) bool {
 	return errors.As(err, &status) && transport.IsRejection(status)
 }
 
-// openedOtherEra takes note of an attempt to open a connection of the other era. The
-// error is errOneEra where the call is to be made in the gateway's own.
+// openedOtherEra records an attempt to open a connection of the other era. The error is
+// errOneEra if the call has to use the era of the own connection.
 func (c *catalog) openedOtherEra(ctx context.Context, key connKey, err error) error {
 	if key.era == mcp.EraUnknown {
 		return err
@@ -176,7 +174,7 @@ func (c *catalog) openedOtherEra(ctx context.Context, key connKey, err error) er
 	return nil
 }
 
-// restoreEras takes over what a last good listing says of the eras; mu is held.
+// restoreEras takes the eras from a last good listing; mu is held.
 func (c *catalog) restoreEras(known *mcp.Listing) {
 	if c.spec.Era != mcp.EraUnknown {
 		known.Eras, known.Other = 0, nil
@@ -193,8 +191,8 @@ func (c *catalog) restoreEras(known *mcp.Listing) {
 	}
 }
 
-// adoptOther takes the lists of the era that is not the gateway's own, and tells whether
-// they are news.
+// adoptOther takes the lists of the era that the own connection does not speak, and tells
+// whether they are new.
 func (c *catalog) adoptOther(listing *mcp.Listing) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,9 +206,8 @@ func (c *catalog) adoptOther(listing *mcp.Listing) bool {
 	return true
 }
 
-// otherConn returns the connection on which the lists of the other era are read,
-// nil when there is none; a URL is asked on a new one. It counts a call until
-// finish.
+// otherConn returns the connection to read the lists of the other era on, nil if there is
+// none. For a URL it opens one. It counts a call until finish.
 func (s *Server) otherConn(ctx context.Context, main *Conn) *Conn {
 	key := connKey{era: mcp.Legacy}
 	if main.era == mcp.Legacy {
@@ -228,8 +225,8 @@ func (s *Server) otherConn(ctx context.Context, main *Conn) *Conn {
 	return conn
 }
 
-// readOther reads the lists of the other era, and listens there for changes. What
-// was known stays where they cannot be read.
+// readOther reads the lists of the other era and subscribes to their changes. If they
+// cannot be read, the last ones stay.
 func (s *Server) readOther(ctx context.Context, conn *Conn) {
 	if conn.era == mcp.Modern {
 		if err := conn.listen(ctx); err != nil {

@@ -8,24 +8,23 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// Await waits until it is known what the server lists with the credential that it
-// has: after a login until the lists were read, at most as long as a start may take.
-// It does not wait for what is listed already, nor for a server that nothing was
-// heard of yet: one that is silent is not to hold up those who call it. The error is
-// a [mcp.Failure] where somebody has to sign in before anything is known of the
-// server, or the cause of a context that ended.
+// Await waits until it is known what the server lists with its current credential. After a
+// login that is when the lists were read, at most the start timeout. It does not wait for
+// something that is listed already, nor for a server that has never answered: a silent
+// server must not hold up its callers. The error is a [mcp.Failure] if somebody has to
+// sign in before anything is known of the server, or the cause of a context that ended.
 func (s *Server) Await(ctx context.Context, kind mcp.Kind, key string) error {
 	return s.awaitListed(ctx, kind, key, false)
 }
 
-// Listed tells whether the server lists something, for which [Server.Await] does not
-// wait.
+// Listed tells whether the server lists something. [Server.Await] does not wait for it
+// then.
 func (s *Server) Listed(kind mcp.Kind, key string) bool {
 	l, _ := s.Listing()
 	return key != "" && lists(l, kind, key)
 }
 
-// awaitListed is Await, also while the server starts where that is asked for.
+// awaitListed is Await. With start it also waits while the server starts.
 func (s *Server) awaitListed(ctx context.Context, kind mcp.Kind, key string, start bool) error {
 	var deadline *time.Timer
 	for {

@@ -13,38 +13,36 @@ import (
 )
 
 const (
-	// maxExtensions bounds, in bytes, what is kept of the extensions that clients
-	// declare.
+	// maxExtensions bounds the bytes of extensions that are remembered.
 	maxExtensions = 4 << 10
-	// maxReinits is how often within retellTime the gateway's own connection may
-	// begin anew because of them.
+	// maxReinits is how often the own connection may begin again within reinitWindow
+	// because of extensions.
 	maxReinits   = 3
 	reinitWindow = time.Hour
 )
 
-// extensions are those that clients of the gateway have declared. A legacy server
-// learns at initialize what its client knows, and may list by it; so what clients
-// declare is declared to it from the next time that a connection begins. What was
-// declared least recently makes room for more. The zero value has none. It is safe
-// for concurrent use.
+// extensions are the extensions that clients of the gateway have declared. A legacy server
+// learns them at initialize, and its lists may depend on them. So they are declared to the
+// server when the next connection begins. The least recently declared make room for new
+// ones. The zero value has none. It is safe for concurrent use.
 type extensions struct {
 	all  atomic.Pointer[[]byte] // an object, raw; nil while there are none
-	last atomic.Pointer[[]byte] // what a client declared last, which most declare again
+	last atomic.Pointer[[]byte] // what a client declared last; most declare the same
 
 	mu    sync.Mutex
-	kept  []extension // in the order in which they came, so that all stays what it is
-	turns uint64      // of learning
+	kept  []extension // in the order of their arrival, so that all is stable
+	turns uint64      // calls of learn
 }
 
-// extension is one extension with the settings that some client has declared.
+// extension is one extension with the settings that a client has declared.
 type extension struct {
-	raw  []byte // an object of it alone
+	raw  []byte // an object with it alone
 	turn uint64 // in which it was declared last
 }
 
-// learn adds the extensions of some client capabilities, raw, and tells whether
-// there is another one. Where several people share the server these are the
-// protocol's own alone: what one of them declares is told on connections of all.
+// learn adds the extensions in raw client capabilities and tells whether the result has
+// changed. If several people share the server (official), it takes only extensions of the
+// protocol itself: a declaration of one person reaches the connections of all.
 func (e *extensions) learn(capabilities []byte, official bool) bool {
 	declared := mcp.Lookup(capabilities, "extensions")
 	if !mcp.IsObject(declared) {
@@ -73,8 +71,8 @@ func (e *extensions) learn(capabilities []byte, official bool) bool {
 	return news && e.merge()
 }
 
-// keep keeps one extension, raw, and tells whether it was not there; mu is held. It
-// takes no room of what was declared together with it.
+// keep remembers one raw extension and tells whether it is new; mu is held. It removes
+// none that was declared together with it.
 func (e *extensions) keep(raw []byte) bool {
 	size := len(raw)
 	for i := range e.kept {
@@ -101,8 +99,7 @@ func (e *extensions) keep(raw []byte) bool {
 	return true
 }
 
-// merge makes one object of what is kept and tells whether it is another than
-// before; mu is held.
+// merge makes one object of all extensions and tells whether it has changed; mu is held.
 func (e *extensions) merge() bool {
 	next := []byte("{}")
 	for i := range e.kept {
@@ -123,14 +120,14 @@ func (e *extensions) known() []byte {
 	return nil
 }
 
-// reinitLimit bounds how often a connection begins anew. It is safe for concurrent use.
+// reinitLimit bounds how often a connection begins again. It is safe for concurrent use.
 type reinitLimit struct {
 	mu    sync.Mutex
 	since time.Time
 	count int
 }
 
-// allow tells whether a connection may begin anew, and counts that it does.
+// allow tells whether a connection may begin again, and counts that it does.
 func (r *reinitLimit) allow(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,9 +141,8 @@ func (r *reinitLimit) allow(now time.Time) bool {
 	return true
 }
 
-// Connected takes the news that a client has connected, with its capabilities, raw.
-// A server that nobody has used yet is told of the extensions
-// among them at once. It does not block.
+// Connected is told that a client has connected, with its raw capabilities. If nobody has
+// used the server yet, it learns of new extensions at once. Connected does not block.
 func (s *Server) Connected(capabilities []byte) {
 	if s.spec.Era == mcp.Modern || !s.extensions.learn(capabilities, s.spec.Local == "") {
 		return
@@ -154,8 +150,8 @@ func (s *Server) Connected(capabilities []byte) {
 	s.reinitialize()
 }
 
-// reinitialize begins the gateway's own connection anew where its server was told of less
-// than it would be now, if nobody has used it yet.
+// reinitialize begins the own connection again if the server would now be told of more
+// extensions and nobody has used the connection yet.
 func (s *Server) reinitialize() {
 	own, _, _ := s.pool.current()
 	if own == nil || own.era != mcp.Legacy || own.link.Cause() != nil || own.usage.Load() != unused ||
@@ -165,8 +161,8 @@ func (s *Server) reinitialize() {
 	s.pool.lose(own, fmt.Errorf("a client declares extensions that the server was not told of: %w", transport.ErrSessionLost))
 }
 
-// declaresMore tells whether client capabilities name extensions, or settings of them, that
-// others do not.
+// declaresMore tells whether client capabilities have extensions, or settings of them,
+// that others lack.
 func declaresMore(capabilities, others []byte) bool {
 	extensions, known := mcp.Lookup(capabilities, "extensions"), mcp.Lookup(others, "extensions")
 	return extensions != nil && (known == nil || !bytes.Equal(mcp.Merge(known, extensions), known))

@@ -14,13 +14,12 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// maxTTL bounds what a server may ask for as ttlMs.
+// maxTTL bounds the ttlMs of a server.
 const maxTTL = 24 * time.Hour
 
-// fetch reads everything that the server lists. A list that breaks a limit is
-// cut there and the reason returned besides what was read. One that cannot be read
-// takes the others not along: it is named in the reason and in [mcp.Listing.Unread].
-// An error means that nothing can be said.
+// fetch reads all lists of the server. A list that exceeds a limit is cut there, and cut
+// says why. A list that cannot be read does not affect the others: cut names it, and so
+// does [mcp.Listing.Unread]. An error means that nothing is known.
 func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.spec.Timeouts.List, errCallTimeout)
 	defer cancel()
@@ -62,8 +61,8 @@ func (c *Conn) fetch(ctx context.Context) (listing *mcp.Listing, cut string, err
 	return l, strings.Join(reasons, "; "), nil
 }
 
-// fetchOrder returns the kinds in the order in which they are asked for: one whose
-// list has not come in time comes last, so that it takes the time of no other.
+// fetchOrder returns the kinds in the order in which they are read. A kind whose last
+// request timed out comes last, so that it takes no time from the others.
 func (c *Conn) fetchOrder() []mcp.Kind {
 	order := slices.Clone(mcp.Kinds[:])
 	slices.SortStableFunc(order, func(a, b mcp.Kind) int {
@@ -78,9 +77,9 @@ func (c *Conn) fetchOrder() []mcp.Kind {
 	return order
 }
 
-// ofOneList tells whether an error of a list says nothing of the others: the server
-// answered with it, or not in time; and the connection, the session and the
-// credential are as they were.
+// ofOneList tells whether an error concerns one list alone: the server has answered with
+// it, or has not answered in time, and the connection, the session and the credential are
+// still good.
 func (c *Conn) ofOneList(ctx context.Context, err error) bool {
 	var login *transport.LoginError
 	switch _, aside := errors.AsType[*transport.ForbiddenError](err); {
@@ -129,7 +128,7 @@ func (c *Conn) fetchKind(ctx context.Context, kind mcp.Kind, l *mcp.Listing, byt
 			}
 			item, err := mcp.ParseItem(kind, e.Of(list))
 			if err != nil || keys[item.Key] {
-				if skipped++; skipped == 1 { // of each list, not one line per item
+				if skipped++; skipped == 1 { // one line per list, not per item
 					c.log.Warn("the server lists something that cannot be offered", "kind", kind.String(), "item", item.Key, "err", err)
 				}
 				cut = fmt.Sprintf("%d items are invalid and left out", skipped)

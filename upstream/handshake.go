@@ -10,12 +10,11 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// probeTime is how long a server on a shared channel gets to answer
-// server/discover before the legacy handshake is tried beside it: some legacy
-// servers ignore what they do not know.
+// probeTime is how long a server on a shared channel may take to answer server/discover
+// before the legacy handshake starts as well: some legacy servers ignore unknown methods.
 const probeTime = 3 * time.Second
 
-// errNotModern tells that a server answered the probe as a legacy one does.
+// errNotModern tells that a server answered the probe like a legacy server.
 var errNotModern = errors.New("the server is of the legacy era")
 
 // discovery is what a server said about itself.
@@ -25,8 +24,8 @@ type discovery struct {
 	instructions       string
 }
 
-// handshake finds out the server's era, unless it is known, and opens the
-// conversation (2026-07-28 basic/versioning, Backward Compatibility).
+// handshake detects the era of the server, unless it is known, and initializes the
+// connection (2026-07-28 basic/versioning, Backward Compatibility).
 func (c *Conn) handshake(ctx context.Context, known mcp.Era) error {
 	d, err := c.negotiate(ctx, known)
 	if err != nil {
@@ -62,8 +61,8 @@ func (c *Conn) negotiate(ctx context.Context, known mcp.Era) (discovery, error) 
 	return d, err
 }
 
-// race probes over a channel that may never answer the probe: after probeTime
-// the legacy handshake starts beside it, and the first success counts.
+// race probes over a channel on which the probe may stay unanswered. After probeTime the
+// legacy handshake starts as well, and the first success counts.
 func (c *Conn) race(ctx context.Context) (discovery, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,9 +108,9 @@ func (c *Conn) race(ctx context.Context) (discovery, error) {
 	}
 }
 
-// discover asks a server for its modern side. A server that turns the version
-// down and names it among those that it supports is asked once more (2026-07-28
-// basic/versioning, Version Negotiation).
+// discover asks a server for its modern side. If the server rejects the version and yet
+// lists it as supported, it is asked once more (2026-07-28 basic/versioning, Version
+// Negotiation).
 func (c *Conn) discover(ctx context.Context) (discovery, error) {
 	d, err := c.discoverOnce(ctx)
 	if fault, ok := errors.AsType[*mcp.Error](err); ok && fault.Code == mcp.CodeUnsupportedVersion && offers(mcp.Lookup(fault.Data, "supported"), mcp.Modern) {
@@ -120,8 +119,8 @@ func (c *Conn) discover(ctx context.Context) (discovery, error) {
 	return d, err
 }
 
-// discoverOnce asks once. Every answer but a discovery or an error that only
-// modern servers give means that the server is a legacy one.
+// discoverOnce asks once. Any answer means a legacy server, except a discovery or an error
+// that only modern servers send.
 func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 	msg, err := c.request(ctx, mcp.Modern, mcp.MethodDiscover, nil)
 	if err != nil {
@@ -158,7 +157,7 @@ func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 	return d, nil
 }
 
-// offers tells whether a list of versions has a supported one of the era.
+// offers tells whether a list of versions has one of the era that the gateway supports.
 func offers(list []byte, era mcp.Era) bool {
 	for e := range mcp.Elements(list) {
 		v, err := mcp.Unquote(e.Of(list))
@@ -169,7 +168,7 @@ func offers(list []byte, era mcp.Era) bool {
 	return false
 }
 
-// initialize opens a legacy conversation (2025-11-25 basic/lifecycle).
+// initialize performs the legacy handshake (2025-11-25 basic/lifecycle).
 func (c *Conn) initialize(ctx context.Context) (discovery, error) {
 	params := []byte(`{"protocolVersion":"` + string(mcp.LatestLegacy) + `","capabilities":`)
 	params = append(params, c.declared...)

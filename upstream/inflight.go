@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// inFlight is one call on a connection while its answer is awaited.
+// inFlight is a call on a connection whose answer is awaited.
 type inFlight struct {
 	c      *Conn
 	call   *mcp.Call
@@ -20,14 +20,13 @@ type inFlight struct {
 	open   questions
 
 	queued bool
-	// suspended tells that it waits for its client in its queue; mu of the queue is for
-	// writing.
+	// suspended tells that the call waits for its client. Writers hold mu of the queue.
 	suspended       atomic.Bool
-	stopWatch       func() bool // ends the watch over the connection's life; nil for none
-	leaveStandalone func()      // takes the call off the standalone stream; nil where it is not on it
+	stopWatch       func() bool // stops watching the life of the connection; nil if nothing watches
+	leaveStandalone func()      // removes the call from the standalone stream; nil if it is not there
 }
 
-// newInFlight starts the clock of a call. It ends with end.
+// newInFlight starts the clock of a call. The caller ends it with end.
 func newInFlight(ctx context.Context, c *Conn, call *mcp.Call) *inFlight {
 	f := &inFlight{c: c, call: call}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
@@ -37,8 +36,8 @@ func newInFlight(ctx context.Context, c *Conn, call *mcp.Call) *inFlight {
 	return f
 }
 
-// begin waits for the call's turn on a shared channel and makes it known where
-// questions are attributed.
+// begin waits for the turn of the call on a shared channel and registers it for the
+// attribution of questions.
 func (f *inFlight) begin(patient bool) error {
 	c := f.c
 	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoKind
@@ -61,7 +60,7 @@ func (f *inFlight) begin(patient bool) error {
 	return nil
 }
 
-// end ends what belongs to the call: nothing of it runs afterwards.
+// end ends the call. Nothing of it runs afterwards.
 func (f *inFlight) end() {
 	if f.leaveStandalone != nil {
 		f.leaveStandalone()
@@ -89,8 +88,7 @@ func (f *inFlight) answer(req *transport.Request) (mcp.Answer, error) {
 	return f.c.answer(&msg), nil
 }
 
-// arrived takes what the server sends that belongs to the call, but for its
-// answer.
+// arrived handles a message of the server that belongs to the call, except the answer.
 func (f *inFlight) arrived(msg mcp.Message) {
 	if msg.Kind == mcp.KindRequest {
 		f.ask(msg)
@@ -110,8 +108,8 @@ func (f *inFlight) arrived(msg mcp.Message) {
 	}
 }
 
-// ofCall tells whether a notification belongs to the call that it came with
-// and the call wants it. A nil call wants everything that can belong to one.
+// ofCall tells whether a notification belongs to the call that it came with and the call
+// wants it. A nil call wants every method that can belong to a call.
 func ofCall(call *mcp.Call, method string) bool {
 	switch method {
 	case mcp.NotifyProgress:
@@ -122,8 +120,8 @@ func ofCall(call *mcp.Call, method string) bool {
 	return false
 }
 
-// ask hands a question of the server to the client whose call caused it. It does
-// not wait for the answer: progress goes on meanwhile.
+// ask passes a question of the server to the client whose call caused it. It does not wait
+// for the answer, so that progress is still reported.
 func (f *inFlight) ask(msg mcp.Message) {
 	c := f.c
 	if msg.Method == mcp.MethodPing {
@@ -153,8 +151,8 @@ func (f *inFlight) ask(msg mcp.Message) {
 	}
 	f.clock.pause()
 	c.suspended.begin(f)
-	c.free()                                 // after a time, which those who wait for a place now know
-	blocks := c.shared || c.queue.of.asked() // other calls than this one
+	c.free()                                 // waiting calls can now tell when the connection is given up
+	blocks := c.shared || c.queue.of.asked() // it holds up other calls
 	if blocks {
 		c.queue.clientAsked(+1)
 	}
@@ -163,7 +161,7 @@ func (f *inFlight) ask(msg mcp.Message) {
 	}
 	f.open.wg.Add(1)
 	id, size := msg.ID, len(msg.Raw)
-	f.open.wg.Go(func() { // whose stack is gone while the client thinks
+	f.open.wg.Go(func() { // its stack is free while the client thinks
 		f.call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {
 			defer f.open.wg.Done()
 			if blocks {
@@ -171,7 +169,7 @@ func (f *inFlight) ask(msg mcp.Message) {
 			}
 			c.suspended.end(f)
 			c.free()
-			// A server whose call is given up may work on it until it has an answer.
+			// After a call was given up, its server may still work until it gets an answer.
 			if f.answered(asking, id, size) || errors.Is(context.Cause(f.ctx), errGivenUp) {
 				f.tell(id, result, fault)
 			}
@@ -179,14 +177,14 @@ func (f *inFlight) ask(msg mcp.Message) {
 	})
 }
 
-// answered ends the wait for the client's answer to a question and tells whether the
-// server still wants it: not when the call is over or the question taken back.
+// answered ends the wait for the answer to a question. It tells whether the server still
+// wants the answer: not if the call is over or the server has cancelled the question.
 func (f *inFlight) answered(asking context.Context, id mcp.ID, size int) (wanted bool) {
 	f.clock.resume()
 	return f.open.close(asking, id, size)
 }
 
-// tell sends the client's answer to the server.
+// tell sends the answer of the client to the server.
 func (f *inFlight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
 	var raw []byte
 	if fault != nil {
@@ -202,5 +200,5 @@ func (f *inFlight) tell(id mcp.ID, result []byte, fault *mcp.Error) {
 	})
 }
 
-// takeBack ends a question that the server does not wait for any more.
+// takeBack ends a question that the server has cancelled.
 func (f *inFlight) takeBack(id []byte) { f.open.takeBack(id) }

@@ -40,7 +40,7 @@ func (l *memoryLink) Close(context.Context)  { l.Fail(transport.ErrClosed) }
 func (l *memoryLink) say(line string) {
 	msg, err := mcp.Parse([]byte(line), mcp.Limits{LoneSurrogates: true})
 	if err != nil {
-		l.Spoil(msg, err)
+		l.DeliverInvalid(msg, err)
 		return
 	}
 	l.Deliver(msg)

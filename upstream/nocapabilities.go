@@ -11,66 +11,66 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// PlainList says where it is found out what a legacy server lists to a client
-// that can be asked nothing.
+// PlainList says how the gateway finds out what a legacy server lists to clients without
+// capabilities. The configuration calls it plain_catalog.
 type PlainList string
 
-// The ways. The zero PlainList is PlainNever.
+// The values of [PlainList]. The zero value is PlainNever.
 const (
-	// PlainNever shows everyone what clients see that can be asked.
+	// PlainNever shows the full lists to everyone.
 	PlainNever PlainList = ""
-	// PlainAuto finds out over HTTP, and from processes that run anyway.
+	// PlainAuto reads the lists over HTTP, and from processes that run anyway.
 	PlainAuto PlainList = "auto"
-	// PlainAlways starts a process for it where there is none, and shows nothing
-	// before it has been read.
+	// PlainAlways starts a process for it if there is none, and shows nothing before the
+	// lists were read.
 	PlainAlways PlainList = "always"
 )
 
 const (
-	// plainFirst is how long the first listing of all waits for the plain one,
-	// where the operator does not want it always.
-	plainFirst = 300 * time.Millisecond
-	// plainAge is how long a plain listing that is the same as the full one is
-	// trusted while nothing changes.
-	plainAge = time.Hour
-	// plainStrikes is how often in a row the server may give up the gateway's
-	// own session after another one was opened for the plain list.
-	plainStrikes = 2
+	// withoutWait is how long the first listing waits for the lists without capabilities,
+	// unless [PlainAlways] is set.
+	withoutWait = 300 * time.Millisecond
+	// withoutAge is how long the result that both sets of lists are equal is trusted while
+	// nothing changes.
+	withoutAge = time.Hour
+	// maxStrikes is how often in a row the server may end the own session after another
+	// session was opened to read these lists.
+	maxStrikes = 2
 )
 
-// withoutCapabilities is what is known of the lists that a legacy server shows to
-// clients without capabilities; mu of the catalog guards it.
+// withoutCapabilities is what is known about the lists for clients without capabilities;
+// mu of the catalog guards it.
 type withoutCapabilities struct {
-	listing   *mcp.Listing        // nil while it is the same as the full one, or not known
-	announced map[mcp.Kind]uint64 // changes that the server has announced where it was told nothing
+	listing   *mcp.Listing        // nil if it is equal to the full one, or unknown
+	announced map[mcp.Kind]uint64 // changes that were announced on connections without capabilities
 
-	main   *Conn        // on whose full listing the last look was
-	of     *mcp.Listing // that full listing
-	at     time.Time    // when
-	due    bool         // something was announced, or may be read now
-	busy   bool         // somebody looks,
-	looks  *Conn        // beside this connection
-	struck int          // see plainStrikes
+	main   *Conn        // the own connection at the last reading
+	full   *mcp.Listing // the full listing then
+	at     time.Time    // when it was
+	due    bool         // there may be something new to read
+	busy   bool         // somebody reads
+	reader *Conn        // the own connection that it reads for
+	struck int          // see maxStrikes
 }
 
-// declaresNothing tells whether the server was told on the connection that it may ask
-// nothing, although it may elsewhere.
+// declaresNothing tells whether the connection declares no capabilities to the server
+// although others may.
 func (c *Conn) declaresNothing() bool {
 	return c.era == mcp.Legacy && c.key.withheld != (Questions{}) && c.key.withheld == c.spec.Questions
 }
 
-// varies tells whether the lists for clients without capabilities may differ from the
-// full ones; mu is held. A modern server's lists vary by authorization alone (2026-07-28
+// varies tells whether the lists for clients without capabilities may differ from the full
+// ones; mu is held. The lists of a modern server depend on authorization alone (2026-07-28
 // server/tools, Listing Tools).
 func (c *catalog) varies(era mcp.Era) bool {
 	nothingDeclared := c.spec.Questions == (Questions{}) || c.spec.Isolation == IsolateShared && c.spec.Local == ""
 	return era == mcp.Legacy && c.spec.Plain != PlainNever && !nothingDeclared &&
-		c.spec.maxPooled() > 0 && c.without.struck < plainStrikes
+		c.spec.maxPooled() > 0 && c.without.struck < maxStrikes
 }
 
-// withoutDue tells whether the lists for clients without capabilities are to be read,
-// now that the full ones have been; moved tells that these are others than they were,
-// open that there is a connection to read them on. mu is held.
+// withoutDue tells whether to read the lists for clients without capabilities now that the
+// full ones were read. moved tells that the full ones have changed, open that there is a
+// connection to read on. mu is held.
 func (c *catalog) withoutDue(main *Conn, moved, open bool) bool {
 	w := &c.without
 	if w.busy || !c.varies(main.era) {
@@ -78,13 +78,13 @@ func (c *catalog) withoutDue(main *Conn, moved, open bool) bool {
 	}
 	news := w.due || w.main != main || moved
 	if c.spec.Command == "" {
-		return news || w.listing != nil || time.Since(w.at) > plainAge
+		return news || w.listing != nil || time.Since(w.at) > withoutAge
 	}
 	return news && (c.spec.Plain == PlainAlways || w.listing != nil || open)
 }
 
-// beginWithout begins to read the lists for clients without capabilities beside the
-// gateway's own connection, and tells whether they are to be read.
+// beginWithout tells whether to read the lists for clients without capabilities. If so,
+// the reading has begun, and ends with endWithout.
 func (c *catalog) beginWithout(main *Conn, moved, open bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,14 +94,14 @@ func (c *catalog) beginWithout(main *Conn, moved, open bool) bool {
 	due := c.withoutDue(main, moved, open)
 	switch {
 	case due:
-		c.without.busy, c.without.due, c.without.looks = true, false, main
-	case c.without.busy && c.without.looks != main:
-		c.without.due = true // for this one, once who looks beside its predecessor has ended
+		c.without.busy, c.without.due, c.without.reader = true, false, main
+	case c.without.busy && c.without.reader != main:
+		c.without.due = true // for this connection, when the reading for its predecessor has ended
 	}
 	return due
 }
 
-// endWithout ends that, and tells whether they are to be read again.
+// endWithout ends a reading and tells whether another one is due.
 func (c *catalog) endWithout(again bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,32 +110,32 @@ func (c *catalog) endWithout(again bool) bool {
 	return c.without.due
 }
 
-// withoutState returns the lists for clients without capabilities, nil where there are
-// none of their own, and the changes of them that were announced.
+// withoutState returns the lists for clients without capabilities and the announced
+// changes of them. The listing is nil if it is equal to the full one.
 func (c *catalog) withoutState() (*mcp.Listing, map[mcp.Kind]uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.without.listing, maps.Clone(c.without.announced)
 }
 
-// waitsFor tells whether nobody has read the lists for clients without capabilities
-// beside the gateway's own connection yet.
+// waitsFor tells whether the lists for clients without capabilities have not been read yet
+// for the own connection.
 func (c *catalog) waitsFor(main *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.without.main != main && !c.without.busy
 }
 
-// lastRead returns the full listing beside which those for clients without capabilities
-// were read last, nil for none, and whether nothing was published before.
+// lastRead returns the full listing at the last reading of the lists without capabilities,
+// nil for none, and whether nothing has been published yet.
 func (c *catalog) lastRead() (of *mcp.Listing, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.without.of, c.listing == nil
+	return c.without.full, c.listing == nil
 }
 
-// strike counts that the server gave the gateway's own session up when another one
-// began, and tells whether that is once too often. One that it kept ends the count.
+// strike counts that the server ended the own session when another one began. It tells
+// whether the limit is reached. A session that survived resets the count.
 func (c *catalog) strike(lost bool) (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,17 +144,17 @@ func (c *catalog) strike(lost bool) (over bool) {
 		return false
 	}
 	c.without.struck++
-	return c.without.struck == plainStrikes
+	return c.without.struck == maxStrikes
 }
 
-// adoptWithout keeps the lists for clients without capabilities where they differ from
-// the full ones, and publishes both.
+// adoptWithout takes the lists for clients without capabilities if they differ from the
+// full ones, and publishes both.
 func (c *catalog) adoptWithout(main *Conn, full, listing *mcp.Listing) {
 	c.mu.Lock()
 	before, seen := c.without.listing, c.listing
 	c.mu.Unlock()
 	if seen != nil {
-		full = seen // else it is about to be published
+		full = seen // else full is about to be published
 	}
 	switch {
 	case full.Offers(listing):
@@ -164,23 +164,23 @@ func (c *catalog) adoptWithout(main *Conn, full, listing *mcp.Listing) {
 	}
 	c.mu.Lock()
 	w := &c.without
-	w.main, w.of, w.at, w.listing = main, full, time.Now(), listing
+	w.main, w.full, w.at, w.listing = main, full, time.Now(), listing
 	switch now := c.listing; {
 	case now == nil || now == seen && now.Plain == listing:
 		c.mu.Unlock()
 		return
 	case now != seen && now != full:
-		w.due = true // it was compared with one that is no more
+		w.due = true // it was compared with an outdated listing
 	}
 	next := *c.listing
 	next.Plain = listing
-	c.listing, w.of = &next, &next
+	c.listing, w.full = &next, &next
 	c.mu.Unlock()
 	c.sink.Changed(c.spec.Key)
 }
 
-// fullOnly tells whether a call is of something that the server lists only
-// where it was told that it may ask.
+// fullOnly tells whether the server lists the target of a call only to clients with
+// capabilities.
 func (c *catalog) fullOnly(call *mcp.Call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +188,8 @@ func (c *catalog) fullOnly(call *mcp.Call) bool {
 	return l != nil && l.Plain != nil && l.Find(call.Kind, call.Key) != nil && l.Plain.Find(call.Kind, call.Key) == nil
 }
 
-// restoreWithout takes over what a last good listing says of clients without
-// capabilities; mu is held.
+// restoreWithout takes the lists for clients without capabilities from a last good
+// listing; mu is held.
 func (c *catalog) restoreWithout(known *mcp.Listing) {
 	if known.Plain == nil {
 		return
@@ -203,7 +203,7 @@ func (c *catalog) restoreWithout(known *mcp.Listing) {
 	known.Plain, c.without.listing = &plain, &plain
 }
 
-// keepsSession tells whether a session is kept to hear of changes of the lists for
+// keepsSession tells whether a session stays open to hear of changes of the lists for
 // clients without capabilities.
 func (c *catalog) keepsSession() bool {
 	c.mu.Lock()
@@ -211,9 +211,9 @@ func (c *catalog) keepsSession() bool {
 	return c.without.listing != nil && c.spec.Command == ""
 }
 
-// publishBoth publishes the full listing and reads the one for clients without
-// capabilities where that is due, beside everything else. The first listing of all
-// waits for it a moment.
+// publishBoth publishes the full listing and, if it is due, starts to read the lists for
+// clients without capabilities in the background. The very first listing waits for them
+// for a moment.
 func (s *Server) publishBoth(ctx context.Context, main *Conn, full *mcp.Listing, state mcp.State, reason string) {
 	of, first := s.catalog.lastRead()
 	moved := of == nil || !of.Offers(full)
@@ -224,9 +224,9 @@ func (s *Server) publishBoth(ctx context.Context, main *Conn, full *mcp.Listing,
 	if !first {
 		return
 	}
-	wait := plainFirst
+	wait := withoutWait
 	if s.spec.Plain == PlainAlways {
-		wait = s.spec.Timeouts.Start // as long as the process may take, which is asked for
+		wait = s.spec.Timeouts.Start // the operator wants to wait for the process
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -239,8 +239,8 @@ func (s *Server) publishBoth(ctx context.Context, main *Conn, full *mcp.Listing,
 	s.catalog.publish(full, state, reason)
 }
 
-// lookWithout begins to read the lists for clients without capabilities where that is
-// due. The channel is closed when it is over.
+// lookWithout starts to read the lists for clients without capabilities if that is due.
+// The channel is closed at the end.
 func (s *Server) lookWithout(main *Conn, full *mcp.Listing, moved bool) <-chan struct{} {
 	done := make(chan struct{})
 	due := s.catalog.beginWithout(main, moved, s.spec.Command != "" && s.pool.hasWithout())
@@ -251,14 +251,14 @@ func (s *Server) lookWithout(main *Conn, full *mcp.Listing, moved bool) <-chan s
 	if !due || !main.spawn(look) {
 		close(done)
 		if due {
-			s.catalog.endWithout(false) // its successor looks
+			s.catalog.endWithout(false) // its successor reads them
 		}
 	}
 	return done
 }
 
-// readWithout reads the lists for clients without capabilities and keeps them where
-// they differ from the full ones. What was known stays where they cannot be read.
+// readWithout reads the lists for clients without capabilities. If they cannot be read,
+// the last ones stay.
 func (s *Server) readWithout(ctx context.Context, main *Conn, full *mcp.Listing) {
 	_, announced := s.catalog.withoutState()
 	conn, opened, err := s.openWithout(ctx)
@@ -272,7 +272,7 @@ func (s *Server) readWithout(ctx context.Context, main *Conn, full *mcp.Listing)
 		}
 		if errors.Is(err, transport.ErrSessionLost) {
 			s.pool.lose(conn, err)
-			anew = !opened // the next look opens another
+			anew = !opened // the next reading opens another
 		}
 	}
 	if opened && s.spec.Command == "" {
@@ -292,8 +292,8 @@ func (s *Server) readWithout(ctx context.Context, main *Conn, full *mcp.Listing)
 	}
 }
 
-// openWithout returns a connection on which the server was told of no capabilities,
-// which counts a call until finish; opened tells that there was none before.
+// openWithout returns a connection without capabilities, which counts a call until finish.
+// opened tells that there was none before.
 func (s *Server) openWithout(ctx context.Context) (_ *Conn, opened bool, err error) {
 	if conn := s.pool.getWithout(); conn != nil {
 		return conn, false, nil
@@ -302,15 +302,15 @@ func (s *Server) openWithout(ctx context.Context) (_ *Conn, opened bool, err err
 	return conn, true, err
 }
 
-// hasWithout tells whether there is a connection on which the server was told of no
-// capabilities.
+// hasWithout tells whether the pool has a connection without capabilities.
 func (p *connPool) hasWithout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.withoutConn() != nil
 }
 
-// getWithout returns such a connection, which counts a call until finish, or nil.
+// getWithout returns a connection without capabilities, which counts a call until finish,
+// or nil.
 func (p *connPool) getWithout() *Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -321,7 +321,7 @@ func (p *connPool) getWithout() *Conn {
 	return conn
 }
 
-// withoutConn returns such a connection, nil when there is none; mu is held.
+// withoutConn returns a connection without capabilities, nil if there is none; mu is held.
 func (p *connPool) withoutConn() *Conn {
 	for _, sl := range p.slots {
 		if sl.ready() && sl.conn.declaresNothing() && sl.conn.link.Cause() == nil {
@@ -331,14 +331,14 @@ func (p *connPool) withoutConn() *Conn {
 	return nil
 }
 
-// sessionSurvives asks whether the gateway's own session has outlived the beginning of
-// another one: some servers have one at a time. It returns why not.
+// sessionSurvives asks whether the own session is still alive after another one began:
+// some servers have one session at a time. It returns why not.
 func (s *Server) sessionSurvives(ctx context.Context, main *Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, reprobe, errCallTimeout)
 	defer cancel()
 	err := main.probe(ctx)
 	if cause := main.link.Cause(); cause != nil {
-		err = cause // something else may have found it out
+		err = cause // another goroutine may have noticed
 	}
 	lost := errors.Is(err, transport.ErrSessionLost)
 	if !lost {
@@ -349,7 +349,7 @@ func (s *Server) sessionSurvives(ctx context.Context, main *Conn) error {
 	}
 	over := s.catalog.strike(true)
 	if over {
-		s.log.Warn("the server ends a session when another begins; everyone is shown what it lists to clients that can be asked")
+		s.log.Warn("the server ends a session when another begins; all clients are shown the lists for clients with capabilities")
 	}
 	s.pool.lose(main, err)
 	return err

@@ -124,7 +124,7 @@ func TestPlainListOfAClosedConnection(t *testing.T) {
 	receives(t, "the end of the look", s.lookWithout(conn, &mcp.Listing{}, true))
 	s.catalog.mu.Lock()
 	defer s.catalog.mu.Unlock()
-	if w := &s.catalog.without; w.busy || w.looks != conn {
+	if w := &s.catalog.without; w.busy || w.reader != conn {
 		t.Errorf("somebody looks: %t", w.busy)
 	}
 }

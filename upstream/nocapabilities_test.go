@@ -187,7 +187,7 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 		t.Errorf("%d sessions were opened, want 2: nothing has changed", n)
 	}
 	r.catalog.mu.Lock()
-	r.catalog.without.at = r.catalog.without.at.Add(-plainAge)
+	r.catalog.without.at = r.catalog.without.at.Add(-withoutAge)
 	r.catalog.mu.Unlock()
 	read()
 	if n := len(f.requests(mcp.MethodInitialize)); n != 3 {
@@ -347,7 +347,7 @@ func TestPlainListAtAServerWithOneSession(t *testing.T) {
 		_, status := r.Listing()
 		return status.State == mcp.Ready && r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "confirm"})
 	})
-	const opened = 2*plainStrikes + 1 // its own, as often as a second one has ended it, and the last
+	const opened = 2*maxStrikes + 1 // its own, as often as a second one has ended it, and the last
 	testwait.Until(t, patience, "a session of its own", func() bool { return len(f.requests(mcp.MethodInitialize)) == opened && r.beside() == 0 })
 	for range 3 {
 		reads := len(f.requests(mcp.MethodToolsList))

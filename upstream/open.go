@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// open dials the server and shakes hands, within the start timeout.
+// open dials the server and performs the handshake, within the start timeout.
 func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.spec.Timeouts.Start,
 		fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
@@ -18,7 +18,7 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 	var first error
 	names := s.spec.transports()
 	if key.era != mcp.EraUnknown {
-		names = names[:1] // HTTP+SSE has no other era
+		names = names[:1] // HTTP+SSE has one era
 	}
 	for _, name := range names {
 		conn, err := s.openWith(ctx, name, key)
@@ -27,7 +27,7 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 		}
 		var status *transport.StatusError
 		if !errors.As(err, &status) || !transport.IsRejection(status) {
-			return nil, err // reached, or unreachable: another transport changes nothing
+			return nil, err // another transport would not help
 		}
 		first = cmp.Or(first, err)
 	}
@@ -81,8 +81,8 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	}
 	if err != nil {
 		process, ok := link.(transport.Process)
-		// Whether the end of a process shows before or after the first message
-		// is handed to it is chance, and tells nobody anything.
+		// Whether a process ends before or after it gets the first message is chance, so
+		// both are reported alike.
 		if cause := link.Cause(); cause != nil && errors.Is(err, cause) && (ok || transport.Delivered(err)) {
 			err = cause
 		}
@@ -98,9 +98,9 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	return conn, nil
 }
 
-// declares returns the capabilities to declare on a connection: all that may
-// be asked when one principal owns it, none when several share it; and the
-// extensions that clients have declared.
+// declares returns the capabilities to declare on a connection: all questions that are
+// allowed if one principal owns it, none if several share it, and the extensions that
+// clients have declared.
 func (s *Server) declares(key connKey) []byte {
 	if s.spec.several(key) && s.spec.Isolation == IsolateShared {
 		return Questions{}.capabilities()
@@ -121,7 +121,7 @@ func (s *Server) openBeside(ctx context.Context, key connKey) (*Conn, error) {
 // openedBeside implements [opener].
 func (s *Server) openedBeside(ctx context.Context, key connKey, conn *Conn, promoted, unread bool) {
 	if unread {
-		signal(s.refetch) // as it is there, its list is read too
+		signal(s.refetch) // now that there is a connection for it, its lists are read too
 	}
 	s.resubscribe(ctx, conn)
 	if key == (connKey{era: key.era}) && key.era != mcp.EraUnknown && !promoted {

@@ -10,24 +10,25 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// current returns the gateway's own connection, nil while there is none, whether it was
-// lost in a way that a new one cures at once, and whether the server has stopped.
+// current returns the own connection of the gateway, nil while there is none. renewing
+// tells that it was lost and a new session replaces it at once, stopped that the server
+// has stopped.
 func (p *connPool) current() (own *Conn, renewing, stopped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.own, p.renewing, p.stopped
 }
 
-// setOwn makes a connection the gateway's own.
+// setOwn makes a connection the own one.
 func (p *connPool) setOwn(conn *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own, p.renewing = conn, false
 }
 
-// dropOwn takes note that the gateway's own connection was lost, or could not be opened
-// where conn is nil. A lost session is renewed at once. It is false for a server that
-// has stopped.
+// dropOwn records that the own connection was lost, or with a nil conn that it could not
+// be opened. A lost session is renewed at once. running is false after the server has
+// stopped.
 func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,15 +44,15 @@ func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 	return !p.stopped && p.life.Err() == nil
 }
 
-// keepTail keeps what a process has written that could not be used.
+// keepTail keeps the last output of a process that failed to start.
 func (p *connPool) keepTail(tail transport.Tail) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stderr = tail
 }
 
-// tail returns what the process of the gateway's own connection has written, or the
-// last one that it had.
+// tail returns the last output of the process of the own connection, or of the last
+// process.
 func (p *connPool) tail() transport.Tail {
 	p.mu.Lock()
 	own, kept := p.own, p.stderr
@@ -64,8 +65,7 @@ func (p *connPool) tail() transport.Tail {
 	return kept
 }
 
-// successor returns the connection that took the place of one as the gateway's
-// own, nil when none did.
+// successor returns the connection that replaced another one as the own, nil if none did.
 func (p *connPool) successor(conn *Conn) *Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,9 +75,9 @@ func (p *connPool) successor(conn *Conn) *Conn {
 	return p.own
 }
 
-// promote makes a process of the other era the gateway's own where nobody has
-// used that one yet: clients of one era alone need one process. It tells whether
-// it did; mu is held.
+// promote makes a process of the other era the own connection if nobody has used the
+// current one yet. So one process is enough for clients of one era. It tells whether it
+// did; mu is held.
 func (p *connPool) promote(key connKey, conn *Conn) bool {
 	own := p.own
 	if p.spec.Command == "" || key.era == mcp.EraUnknown || key != (connKey{era: key.era}) || p.stopped ||
@@ -93,15 +93,15 @@ func (p *connPool) promote(key connKey, conn *Conn) bool {
 	return true
 }
 
-// adoptOther gives the lists of a connection of the other era to the catalog, unless
-// its era is the gateway's own by now. It tells whether they are news.
+// adoptOther passes the lists of a connection of the other era to the catalog, unless the
+// own connection has that era by now. It tells whether they are new.
 func (p *connPool) adoptOther(conn *Conn, listing *mcp.Listing) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.own != nil && p.own.era != conn.era && p.catalog.adoptOther(listing)
 }
 
-// has tells whether there is or was a connection with a key, which may be lost by now.
+// has tells whether there is a connection with a key. Its link may be lost.
 func (p *connPool) has(key connKey) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *connPool) has(key connKey) bool {
 	return sl != nil && sl.ready()
 }
 
-// opened returns the connection with a key, nil while there is none.
+// opened returns the open connection with a key, nil if there is none.
 func (p *connPool) opened(key connKey, own *Conn) *Conn {
 	if key == (connKey{}) {
 		return own
@@ -122,8 +122,8 @@ func (p *connPool) opened(key connKey, own *Conn) *Conn {
 	return nil
 }
 
-// owned returns the connection with a key, opening it first when there is none. It
-// counts a call until finish.
+// owned returns the connection with a key and opens it if there is none. It counts a call
+// until finish.
 func (p *connPool) owned(ctx context.Context, key connKey, own *Conn) (*Conn, error) {
 	if key == (connKey{}) {
 		if !own.use() {
@@ -135,8 +135,8 @@ func (p *connPool) owned(ctx context.Context, key connKey, own *Conn) (*Conn, er
 	return p.get(ctx, key)
 }
 
-// named returns the very connection that a call names, if its caller is of
-// those who share it. It counts a call until finish.
+// named returns the connection that a call names, if its caller is one of those who share
+// it. It counts a call until finish.
 func (p *connPool) named(call *mcp.Call) (*Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,7 @@ func (p *connPool) lose(conn *Conn, err error) {
 	}
 }
 
-// releaseIdle gives up a connection that nobody uses.
+// releaseIdle closes a connection unless somebody uses it.
 func (p *connPool) releaseIdle(conn *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func (p *connPool) releaseIdle(conn *Conn) {
 	}
 }
 
-// endSession gives up the connections of a session that has ended.
+// endSession closes the connections of a session that has ended.
 func (p *connPool) endSession(its func(connKey) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,8 +193,8 @@ func (p *connPool) endSession(its func(connKey) bool) {
 	}
 }
 
-// retire closes a connection in the background once no call is on it any more: what is
-// in flight over HTTP may still get its answer.
+// retire closes a connection in the background when its last call has ended: calls over
+// HTTP may still get their answers.
 func (p *connPool) retire(conn *Conn) {
 	p.wg.Go(func() {
 		for conn.calls.Load() > 0 && backoff.Sleep(p.life, drainStep) == nil {
@@ -225,15 +225,15 @@ func (p *connPool) inFlight() int64 {
 	return n
 }
 
-// stop lets nothing begin any more.
+// stop refuses new connections.
 func (p *connPool) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
 }
 
-// close ends every connection but the gateway's own, and waits for every goroutine of
-// the pool.
+// close ends every connection except the own one, and waits for every goroutine of the
+// pool.
 func (p *connPool) close() {
 	p.mu.Lock()
 	slots := p.slots

@@ -8,18 +8,17 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// questions are what the server asks during one call and is still open, by
-// the key of the question's id.
+// questions are the open questions of the server during one call, by the key of their ids.
 type questions struct {
 	mu    sync.Mutex
 	open  map[string]context.CancelFunc
-	bytes int            // of the questions that wait for their answers
-	wg    sync.WaitGroup // of those who answer
+	bytes int            // of the open questions
+	wg    sync.WaitGroup // of the goroutines that answer
 }
 
-// add opens a question. Its context ends with the call or when the server
-// takes it back. It returns false for one question too many, by number or by
-// most bytes in sum, and for an id that is open already.
+// add opens a question. Its context ends with the call or when the server cancels the
+// question. It returns false if there are too many questions, by number or by bytes in sum
+// (most), and if the id is already open.
 func (q *questions) add(ctx context.Context, msg *mcp.Message, most int) (context.Context, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +38,7 @@ func (q *questions) add(ctx context.Context, msg *mcp.Message, most int) (contex
 	return ctx, true
 }
 
-// close ends a question and tells whether its answer is still wanted.
+// close ends a question and tells whether the server still wants the answer.
 func (q *questions) close(ctx context.Context, id mcp.ID, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,8 +51,7 @@ func (q *questions) close(ctx context.Context, id mcp.ID, size int) bool {
 	return wanted
 }
 
-// takeBack ends the question with an id, given raw, because the server does
-// not wait for its answer any more.
+// takeBack ends the question with a raw id because the server has cancelled it.
 func (q *questions) takeBack(raw []byte) {
 	id, ok := mcp.ParseID(raw)
 	q.mu.Lock()
@@ -63,9 +61,8 @@ func (q *questions) takeBack(raw []byte) {
 	}
 }
 
-// sendAnswer sends the answer to a question. That is not under the context of
-// the call, which may end with this very answer: a request that is cut off can
-// take its connection along.
+// sendAnswer sends the answer to a question. It does not use the context of the call,
+// which this answer may end: a request that is cut off can break its connection.
 func (c *Conn) sendAnswer(raw []byte) {
 	ctx, cancel := context.WithTimeout(c.life, cancelTime)
 	defer cancel()
@@ -74,7 +71,7 @@ func (c *Conn) sendAnswer(raw []byte) {
 	}
 }
 
-// declares tells whether a server was told that it may ask.
+// declares tells whether the connection declares that the server may ask by a method.
 func (c *Conn) declares(method string) bool {
 	switch method {
 	case mcp.MethodSampling:
@@ -87,12 +84,12 @@ func (c *Conn) declares(method string) bool {
 	return false
 }
 
-// receive takes what the link could not attribute to a request.
+// receive handles a message that the link could not attribute to a request.
 func (c *Conn) receive(msg mcp.Message) {
 	switch {
 	case msg.Method == mcp.NotifyCancelled && c.standalone.takeBack(msg.Param("requestId")):
 	case msg.Kind == mcp.KindNotification:
-		if c.settled.Load() { // before, its lists are not read and nobody subscribed
+		if c.settled.Load() { // before that, no list was read and nobody has subscribed
 			c.inbox(c, msg)
 		}
 	case msg.Method == mcp.MethodPing:
@@ -103,16 +100,16 @@ func (c *Conn) receive(msg mcp.Message) {
 	}
 }
 
-// askedBeside notes that the server asks where questions of all calls come, and
-// tells whether the question found its call.
+// askedBeside handles a question that came outside of all requests, and tells whether it
+// found its call.
 func (c *Conn) askedBeside(msg mcp.Message) bool {
 	c.queue.asked()
 	return c.standalone.ask(msg)
 }
 
-// ambiguous tells whether the server may ask where a question belongs to a call for
-// certain only while that is the only one: on a channel that all calls share, or
-// on a standalone stream of their session.
+// ambiguous tells whether questions of the server can come without their call: on a
+// channel that all calls share, or on the standalone stream of a session. Then a question
+// belongs to a call for certain only while no other runs.
 func (c *Conn) ambiguous() bool {
 	if c.shared {
 		return true
@@ -121,14 +118,14 @@ func (c *Conn) ambiguous() bool {
 	return ok && l.HasStream()
 }
 
-// refuse answers a question of the server with why nobody does; the method is
-// cut, so that an answer in the queue is never large.
+// refuse answers a question with the reason why nobody answers it. The method is cut, so
+// that the answer is small.
 func (c *Conn) refuse(id mcp.ID, why, method string) {
 	c.reply(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeMethodNotFound, why, transport.Excerpt([]byte(method)))))
 }
 
-// reply queues an answer for the server. A server that asks faster than it
-// reads gets no answers beyond the queue.
+// reply queues an answer for the server. If the server asks faster than it reads, answers
+// beyond the queue are dropped.
 func (c *Conn) reply(raw []byte) {
 	select {
 	case c.answers <- raw:

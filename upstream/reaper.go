@@ -9,18 +9,17 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// idleTime is how long a principal's connection is kept without a call and
-// without a subscription.
+// idleTime is how long a connection of a principal is kept without calls and
+// subscriptions.
 const idleTime = 10 * time.Minute
 
-// reopening is when a connection that holds subscriptions is opened or listened
-// on again after it was lost.
+// reopening schedules when a lost connection or stream with subscriptions is opened again.
 type reopening struct {
 	wait backoff.Backoff
-	due  time.Time // zero when it is not known to be lost
+	due  time.Time // zero while no loss is known
 }
 
-// failed takes account of a failed attempt.
+// failed records a failed attempt.
 func (r *reopening) failed(err error) {
 	r.due = time.Time{}
 	if _, ok := errors.AsType[*transport.LoginError](err); ok {
@@ -28,8 +27,7 @@ func (r *reopening) failed(err error) {
 	}
 }
 
-// left returns how long to wait for the attempt after a loss, zero or less when
-// it is due.
+// left returns the time until the next attempt; zero or less means now.
 func (r *reopening) left(now time.Time) time.Duration {
 	if r.due.IsZero() {
 		r.due = now.Add(r.wait.Next())
@@ -37,11 +35,10 @@ func (r *reopening) left(now time.Time) time.Duration {
 	return r.due.Sub(now)
 }
 
-// reapIdle looks after the pool: it ends connections that were idle for idleTime
-// and hold no subscriptions, gives up those that were lost, and opens again
-// those whose subscriptions wait for them, if there is a free place. It returns
-// when to look again at the latest; tidy tells of what comes before. It is
-// for the goroutine of Run and does not wait.
+// reapIdle closes connections that were idle for idleTime and hold no subscriptions, and
+// drops lost ones. It opens connections again that subscriptions wait for, if there is
+// room. It returns when to run again at the latest; tidy tells of earlier work. The
+// goroutine of Run calls it. It does not block.
 func (p *connPool) reapIdle() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +74,8 @@ func (p *connPool) reapIdle() time.Duration {
 	return min(next, p.openAgain(now))
 }
 
-// openAgain opens the connections that subscriptions wait for and returns when
-// to look again; mu is held. Nobody else's connection is given up for it.
+// openAgain opens the connections that subscriptions wait for and returns when to run
+// again; mu is held. It closes no connection of others to make room.
 func (p *connPool) openAgain(now time.Time) time.Duration {
 	next := idleTime
 	for key := range p.again {
@@ -87,7 +84,7 @@ func (p *connPool) openAgain(now time.Time) time.Duration {
 		}
 	}
 	if p.own == nil || p.own.link.Cause() != nil {
-		return next // the pool is not used without it
+		return next // without it the pool is not used
 	}
 	for _, key := range p.subs.keys() {
 		call := mcp.Call{Principal: key.principal, Session: key.session}
@@ -118,8 +115,8 @@ func (p *connPool) openAgain(now time.Time) time.Duration {
 	return next
 }
 
-// listenAgain renews the stream of subscriptions of a connection that is sound
-// otherwise and returns when to look again; mu is held.
+// listenAgain renews the subscription stream of a connection that is otherwise good and
+// returns when to run again; mu is held.
 func (p *connPool) listenAgain(key connKey, conn *Conn, now time.Time) time.Duration {
 	r := p.reopen(key)
 	if left := r.left(now); left > 0 {
@@ -131,7 +128,7 @@ func (p *connPool) listenAgain(key connKey, conn *Conn, now time.Time) time.Dura
 	return idleTime
 }
 
-// reopen returns the account of attempts for a key; mu is held.
+// reopen returns the schedule for a key; mu is held.
 func (p *connPool) reopen(key connKey) *reopening {
 	if p.again[key] == nil {
 		p.again[key] = &reopening{wait: p.spec.retries()}

@@ -11,28 +11,27 @@ import (
 )
 
 const (
-	// leastFresh is how long lists are taken for fresh at least, whatever their
-	// server says.
+	// leastFresh is the least time for which lists count as fresh, whatever the server
+	// says.
 	leastFresh = time.Second
-	// freshShare is how many times longer than reading the lists takes they are
-	// taken for fresh, so that no server is busy with listing.
+	// freshShare times the time that it takes to read the lists they count as fresh at
+	// least, so that listing does not keep a server busy.
 	freshShare = 10
-	// keptAge is how old a listing may get that its server confirms again and
-	// again, before it is replaced by an equal one, which is saved anew.
+	// keptAge is the greatest age of a listing that the server keeps confirming. Then an
+	// equal one replaces it, which is saved again.
 	keptAge = time.Hour
 )
 
-// demand tells when the lists are read again: when the time is over that they may
-// be taken for fresh, if somebody has asked for them meanwhile, and else as soon as
-// somebody does. So a gateway that nobody uses asks its servers for nothing, and
-// nobody waits for a server. The zero value has not been asked.
+// demand decides when the lists are read again. If somebody has asked for them, they are
+// read when their time is over; else as soon as somebody asks. So an idle gateway sends
+// its servers nothing, and nobody waits for a server. The zero value has not been asked.
 type demand struct {
 	asked  atomic.Bool // since the lists were read last
 	lapsed atomic.Bool // their time is over
 }
 
-// Asked notes that somebody is shown the lists or calls something of them. It does
-// not wait, and costs next to nothing.
+// Asked notes that somebody looks at the lists or calls something from them. It does not
+// block and costs almost nothing.
 func (s *Server) Asked() {
 	if !s.demand.asked.Load() {
 		s.demand.asked.Store(true)
@@ -42,8 +41,8 @@ func (s *Server) Asked() {
 	}
 }
 
-// LookAgain has the lists read again, because they may be others than those that
-// are known. It does not block.
+// LookAgain makes the server read the lists again because they may have changed. It does
+// not block.
 func (s *Server) LookAgain() { signal(s.refetch) }
 
 // begin notes that the lists are about to be read.
@@ -52,15 +51,15 @@ func (d *demand) begin() {
 	d.lapsed.Store(false)
 }
 
-// lapse notes that the time of the lists is over, and tells whether nobody has asked
-// for them since they were read.
+// lapse notes that the lists are no longer fresh. It tells whether nobody has asked for
+// them since they were read.
 func (d *demand) lapse() bool {
 	d.lapsed.Store(true)
 	return !d.asked.Load()
 }
 
-// freshFor is how long a listing that took some time to read is taken for fresh:
-// as long as clients are told to (see [mcp.Listing.Fresh]).
+// freshFor returns how long a listing counts as fresh: as long as clients are told (see
+// [mcp.Listing.Fresh]). took is the time that it took to read it.
 func freshFor(l *mcp.Listing, took time.Duration) time.Duration {
 	least := pollRarely
 	for _, kind := range mcp.Kinds {
@@ -75,11 +74,11 @@ func freshFor(l *mcp.Listing, took time.Duration) time.Duration {
 type schedule struct {
 	retry backoff.Backoff
 	good  time.Time     // when they were read last
-	poll  time.Duration // after which they are read whoever asks; 0 before the first time
-	fresh bool          // the next time is the end of their freshness
+	poll  time.Duration // after which they are read in any case; 0 before the first time
+	fresh bool          // the next wait ends when they are no longer fresh
 }
 
-// succeeded takes account of lists that were read, and returns when to look again.
+// succeeded records that lists were read, and returns when to look again.
 func (p *schedule) succeeded(l *mcp.Listing, poll time.Duration, began time.Time) time.Duration {
 	p.retry.Reset()
 	p.good, p.poll = time.Now(), poll
@@ -88,21 +87,21 @@ func (p *schedule) succeeded(l *mcp.Listing, poll time.Duration, began time.Time
 	return min(fresh, poll)
 }
 
-// untilPoll returns how long to wait until the lists are read whoever asks.
+// untilPoll returns the wait until the lists are read in any case.
 func (p *schedule) untilPoll() time.Duration {
 	p.fresh = false
 	return max(0, p.poll-time.Since(p.good))
 }
 
-// tolerates tells whether lists that could not be read say nothing of the server
-// yet: it has said nothing, and they were read not long ago. A server that works on
-// one call at a time answers nobody meanwhile.
+// tolerates tells whether a failure to read the lists can be ignored for now: the request
+// timed out, and the lists were read not long ago. A server that works on one call at a
+// time answers nothing else meanwhile.
 func (p *schedule) tolerates(err error) bool {
 	return errors.Is(err, errCallTimeout) && p.poll > 0 && time.Since(p.good) < p.poll
 }
 
-// same tells whether a listing says nothing that another one does not, so that the
-// other one is kept: nothing is made anew of it.
+// same tells whether a listing adds nothing to the one before. Then the old one is kept,
+// and nothing is computed anew.
 func same(before, next *mcp.Listing) bool {
 	return before != nil && !before.Stale && before.Era == next.Era && before.Offers(next) &&
 		string(before.ServerInfo) == string(next.ServerInfo) && maps.Equal(before.TTL, next.TTL) &&

@@ -11,31 +11,29 @@ import (
 )
 
 const (
-	// exclusiveWait is how long a call of something that was never called before waits
-	// to be alone on a shared channel.
+	// exclusiveWait is how long the first call of a name waits until it can run alone on a
+	// shared channel.
 	exclusiveWait = 2 * time.Second
-	// besideTime is how long after a question another call begins beside it: what
-	// the server asks at once for one call has come by then.
+	// besideTime is how long after a question another call may begin. By then all
+	// questions that the server asks at once for one call have come.
 	besideTime = 250 * time.Millisecond
-	// returnTime is how long the answer of a client waits for calls that began
-	// meanwhile.
+	// returnTime is how long the answer of a client waits for calls that began meanwhile.
 	returnTime = 10 * time.Second
 )
 
-// behaviour is what is known of how a server asks, kept over all its connections.
-// On a shared channel a question belongs to a call for certain only while that
-// is the only one, so a server that has asked once is called one at a time per
-// connection (DESIGN 5, Attribution). So that the first question is not lost
-// because others were calling, what was never called before is called alone
-// where a client could be asked, if that is possible within a moment.
+// behaviour is what is known about the questions of a server, over all its connections. On
+// a shared channel a question belongs to a call for certain only while no other call runs.
+// So once a server has asked, it gets one call at a time per connection (DESIGN 5,
+// Attribution). A name that was never called before runs alone too, if a client could be
+// asked and that is possible within a moment. Otherwise the first question could be lost.
 type behaviour struct {
 	mu     sync.Mutex
 	asks   bool
-	silent map[string]bool // what ended without a question, by kind and name
-	// askers have asked, by kind and name.
+	silent map[string]bool // calls that ended without a question, by kind and name
+	// askers are the calls with questions, by kind and name.
 	askers map[string]bool
-	// serial tells that the server works on nothing else while it waits for an
-	// answer: a call that began beside a question waited for that.
+	// serial tells that the server does nothing else while it waits for an answer: a call
+	// that began during a question had to wait for the answer.
 	serial bool
 }
 
@@ -46,33 +44,33 @@ func (m *behaviour) asked() bool {
 	return m.asks
 }
 
-// maxSilent bounds what is remembered of a server.
+// maxSilent bounds the number of names that are remembered of a server.
 const maxSilent = 20000
 
 func behaviourKey(call *mcp.Call) string { return call.Kind.String() + " " + call.Key }
 
-// errClientAsked tells that a channel is taken until a client has answered, which
-// may take long: a call is better made on another.
+// errClientAsked tells that a channel waits for the answer of a client, which may take
+// long. Another channel is better for a call.
 var errClientAsked = errors.New("a client is asked on this channel")
 
-// serialQueue lets calls onto one shared channel. On that of a server that asks one call
-// runs at a time. A call that waits for its client does not run: others may take
-// their turn meanwhile, and its own answer waits for a turn in its place.
+// serialQueue admits calls to one shared channel. If the server asks questions, one call
+// runs at a time. A call that waits for its client does not run: others may run meanwhile,
+// and then its own answer waits for a turn.
 type serialQueue struct {
 	of *behaviour
 
 	mu        sync.Mutex
 	running   int // calls in flight
-	suspended int // of them, those that wait for their clients
-	returning int // of these, those whose answer waits for its turn
-	asking    int // questions that clients think about
+	suspended int // of these, those that wait for their clients
+	returning int // of the suspended, those whose answer waits for a turn
+	asking    int // open questions to clients
 	clients   map[string]int
-	last      time.Time     // when the server asked last
-	exclusive bool          // the one that runs must stay the only one
-	changed   chan struct{} // closed when a call ends or rests, and when the server has asked
+	last      time.Time     // when the server last asked
+	exclusive bool          // the running call must stay the only one
+	changed   chan struct{} // closed when a call ends or is suspended, and when the server has asked
 }
 
-// clientOf tells the client of a call from others; empty where that is not known.
+// clientOf identifies the client of a call; empty if it is unknown.
 func clientOf(call *mcp.Call) string {
 	if call.Session == "" {
 		return ""
@@ -84,8 +82,8 @@ func newSerialQueue(of *behaviour) *serialQueue {
 	return &serialQueue{of: of, changed: make(chan struct{})}
 }
 
-// enter waits until a call may begin. The call ends with leave. Unless it is
-// patient it does not wait for a client that is asked: errThinking.
+// enter waits until a call may begin; leave ends it. If the call is not patient, it does
+// not wait for a client that is being asked: errClientAsked.
 func (l *serialQueue) enter(ctx context.Context, call *mcp.Call, lost <-chan struct{}, patient bool) error {
 	var moment *time.Timer
 	var waited <-chan time.Time
@@ -120,9 +118,9 @@ func (l *serialQueue) enter(ctx context.Context, call *mcp.Call, lost <-chan str
 	}
 }
 
-// try lets a call begin if it may do so now; else wait is how long it may have to
-// wait at most before it may, 0 where that is not known. The impatient waits only
-// for a server that asks.
+// try lets a call begin if it may do so now. Otherwise wait is the longest time until it
+// may, 0 if that is unknown. An impatient call waits only for a server that asks
+// questions.
 func (l *serialQueue) try(call *mcp.Call, impatient bool) (ok bool, wait time.Duration, changed <-chan struct{}) {
 	l.of.mu.Lock()
 	asks, quiet := l.of.asks, l.of.silent[behaviourKey(call)]
@@ -147,8 +145,8 @@ func (l *serialQueue) try(call *mcp.Call, impatient bool) (ok bool, wait time.Du
 	return true, 0, nil
 }
 
-// mayBeside tells whether a call may run while others wait for their clients: it is
-// of the same client, which finds what the server keeps for it then, and of a tool
+// mayBeside tells whether a call may run while others wait for their clients. It must come
+// from the same client, whose state the server may keep on the channel, and call a tool
 // that has never asked.
 func (l *serialQueue) mayBeside(call *mcp.Call) bool {
 	l.of.mu.Lock()
@@ -160,20 +158,20 @@ func (l *serialQueue) mayBeside(call *mcp.Call) bool {
 	return !serial && client != "" && len(l.clients) == 1 && l.clients[client] > 0
 }
 
-// elsewhere tells whether a call is better made on another channel, because
-// clients are asked on this one and it cannot run beside.
+// elsewhere tells whether another channel is better for a call, because a client is being
+// asked on this one and the call may not run meanwhile.
 func (l *serialQueue) elsewhere(call *mcp.Call) bool {
 	return l.askingClient() && !l.mayBeside(call)
 }
 
-// askingClient tells whether a client is asked.
+// askingClient tells whether a question to a client is open.
 func (l *serialQueue) askingClient() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asking > 0
 }
 
-// clientAsked begins or ends a question to a client.
+// clientAsked adds to the number of open questions.
 func (l *serialQueue) clientAsked(open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,8 +179,7 @@ func (l *serialQueue) clientAsked(open int) {
 	l.tell()
 }
 
-// suspend notes that a call which runs waits for its client from now on. It runs
-// again with resume.
+// suspend notes that a running call waits for its client from now on. resume ends that.
 func (l *serialQueue) suspend(f *inFlight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,9 +190,9 @@ func (l *serialQueue) suspend(f *inFlight) {
 	l.tell()
 }
 
-// resume waits until a call that has rested may run again: until those have ended
-// that began meanwhile, or for returnTime. One of them may wait for this very call,
-// and no other is let beside a question of this server any more.
+// resume waits until a suspended call may run again: until the calls that began meanwhile
+// have ended, or for returnTime. One of them may wait for this very call. After a timeout
+// no other call of this server begins during a question.
 func (l *serialQueue) resume(f *inFlight) {
 	timer := time.NewTimer(returnTime)
 	defer timer.Stop()
@@ -223,14 +220,14 @@ func (l *serialQueue) resume(f *inFlight) {
 	}
 }
 
-// works notes that the server works on nothing else while it waits for an answer.
+// works notes that the server does nothing else while it waits for an answer.
 func (l *serialQueue) works() {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	l.of.serial = true
 }
 
-// asks notes that the server asks during calls of something.
+// asks notes that the server has asked during a call.
 func (l *serialQueue) asks(call *mcp.Call) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
@@ -242,7 +239,7 @@ func (l *serialQueue) asks(call *mcp.Call) {
 	}
 }
 
-// leave ends a call. One that ended without a question is remembered.
+// leave ends a call. If it had no question, that is remembered.
 func (l *serialQueue) leave(f *inFlight) {
 	l.of.mu.Lock()
 	if !l.of.asks && len(l.of.silent) < maxSilent {
@@ -282,7 +279,7 @@ func (l *serialQueue) asked() {
 	l.tell()
 }
 
-// tell wakes all that wait; mu is held.
+// tell wakes all waiting calls; mu is held.
 func (l *serialQueue) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})

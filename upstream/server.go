@@ -12,63 +12,64 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// Sink hears of what happens at a server outside of calls. Its methods are
-// called from the server's goroutines and must not block.
+// Sink receives what happens at a server outside of calls. Goroutines of the server call
+// its methods, which must not block.
 type Sink interface {
-	// Changed tells that the listing or the status of a server is another.
+	// Changed tells that the listing or the status of a server has changed.
 	Changed(server string)
-	// Happened hands over a notification that belongs to no call.
+	// Happened passes a notification that belongs to no call.
 	Happened(mcp.Event)
 }
 
-// Options are what a [Server] needs besides its spec. All fields but Known are
-// required.
+// Options are what a [Server] needs besides its spec. All fields except Known and SignIn
+// are required.
 type Options struct {
 	Sink       Sink
 	Credential transport.Credential
 	Logger     *slog.Logger
-	// Identity is the clientInfo that servers see, raw JSON.
+	// Identity is the clientInfo that the server sees, raw JSON.
 	Identity []byte
-	// SignIn lists one tool, by whose call a person is sent to sign in, while
-	// somebody has to and nothing else is known of the server.
+	// SignIn lists one tool while somebody has to sign in and nothing else is known of the
+	// server. Its call sends a person to the sign-in page.
 	SignIn bool
-	// Known is the last good listing, offered until the server confirms or
-	// replaces it; nil when there is none.
+	// Known is the last good listing. It is shown until the server confirms or replaces
+	// it; nil if there is none.
 	Known *mcp.Listing
 }
 
 const (
-	// retryMax bounds the wait between attempts to reach a server over the
-	// network, processMax that between starts of a process.
+	// retryMax bounds the wait between attempts over the network, processMax the wait
+	// between starts of a process.
 	retryMax   = 800 * time.Millisecond
 	processMax = 30 * time.Second
 	// loginRetry is the wait after a refused credential.
 	loginRetry = 30 * time.Second
-	// settle gathers list changes that come together, settleMax those of a
-	// server that announces one after the other.
+	// settle collects list changes that come together; settleMax is the limit for a server
+	// that announces one after the other.
 	settle    = 50 * time.Millisecond
 	settleMax = 2 * time.Second
-	// steady is how long something must have gone well for its backoff to
-	// begin anew.
+	// steady is how long something must work until its backoff starts again from the
+	// beginning.
 	steady = 5 * time.Second
 	// renewMax is how many lost sessions in a row are renewed without a wait.
 	renewMax = 2
-	// reprobe bounds the question whether a server that refuses its lists is
-	// still the one that it was.
+	// reprobe bounds the probe whether a server that refuses its lists is still the same
+	// server.
 	reprobe = 5 * time.Second
 	// eraMemory is how long a probed era is trusted.
 	eraMemory = 24 * time.Hour
-	// pollRarely is how often the lists are read of a server that announces changes,
-	// whoever asks for them, pollOften those of others.
+	// pollRarely is the interval at which the lists of a server that announces changes are
+	// read in any case, pollOften that of other servers.
 	pollRarely = time.Hour
 	pollOften  = 5 * time.Minute
-	// drainStep is how often a draining server looks whether it is idle.
+	// drainStep is how often a draining server checks whether it is idle.
 	drainStep = 50 * time.Millisecond
-	// closeTime bounds the end of one connection.
+	// closeTime bounds the closing of one connection.
 	closeTime = 8 * time.Second
 )
 
-// Server is one configured server. The zero Server is not usable; see [New].
+// Server is one configured server. The zero Server is not usable; see [New]. It is safe
+// for concurrent use.
 type Server struct {
 	spec Spec
 	hash string
@@ -77,8 +78,8 @@ type Server struct {
 	http *http.Transport
 
 	kick    chan struct{} // try to connect now
-	refetch chan struct{} // the lists have changed
-	relist  chan struct{} // the listen stream ended
+	refetch chan struct{} // the lists may have changed
+	relist  chan struct{} // the subscription stream has ended
 	demand  demand        // for the lists
 
 	catalog    *catalog
@@ -111,14 +112,13 @@ func New(spec Spec, opts Options) *Server {
 	return s
 }
 
-// Name returns the server's key in the configuration.
+// Name returns the key of the server in the configuration.
 func (s *Server) Name() string { return s.spec.Key }
 
 // Spec returns the configuration of the server.
 func (s *Server) Spec() Spec { return s.spec }
 
-// Listing returns what the server offers, nil while nothing is known, and the
-// state that it is in.
+// Listing returns what the server lists, nil while nothing is known, and its status.
 func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
 	l, status := s.catalog.current()
 	if l == nil && s.opts.SignIn && status.State == mcp.NeedsLogin {
@@ -127,16 +127,16 @@ func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
 	return l, status
 }
 
-// Stderr returns the last lines that the server's process wrote to its stderr.
+// Stderr returns the last lines that the process wrote to its stderr.
 func (s *Server) Stderr() []string { return s.Tail().Lines }
 
-// Tail returns the end of what the server's process, or the last one that it had,
-// wrote to its stderr. It is safe to print.
+// Tail returns the last lines on stderr of the current or the last process. They are safe
+// to print.
 func (s *Server) Tail() transport.Tail { return s.pool.tail() }
 
-// Run connects to the server, keeps its listing fresh and its connection up
-// until the context ends. It returns nil then, when every process and
-// goroutine of the server has ended.
+// Run connects to the server and keeps the connection and the listing up to date until the
+// context ends. Then it returns nil, after every process and goroutine of the server has
+// ended.
 func (s *Server) Run(ctx context.Context) error {
 	s.pool.life = ctx
 	defer s.shutdown()
@@ -147,7 +147,7 @@ func (s *Server) Run(ctx context.Context) error {
 	wait := s.spec.retries()
 	renewals := 0
 	for ctx.Err() == nil {
-		s.pool.reapIdle() // serve does so while there is a connection
+		s.pool.reapIdle() // while there is a connection, serve does it
 		conn, err := s.open(ctx, connKey{})
 		if err != nil {
 			s.pool.dropOwn(nil, err)
@@ -162,7 +162,7 @@ func (s *Server) Run(ctx context.Context) error {
 		began := time.Now()
 		err = s.serve(ctx, conn)
 		for next := s.pool.successor(conn); next != nil; next = s.pool.successor(conn) {
-			s.pool.retire(conn) // it may still be answering
+			s.pool.retire(conn) // it may still answer calls
 			conn = next
 			err = s.serve(ctx, conn)
 		}
@@ -176,7 +176,7 @@ func (s *Server) Run(ctx context.Context) error {
 		case errors.As(err, &login):
 			s.await(ctx, loginRetry)
 		case errors.Is(err, transport.ErrSessionLost) && renewals < renewMax:
-			renewals++ // a new session cures it at once
+			renewals++ // a new session replaces it at once
 		default:
 			s.await(ctx, wait.Next())
 		}
@@ -184,13 +184,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// await waits before the next attempt; a call that needs the server ends the
-// wait early, unless the server is a process that just ended.
+// await waits before the next attempt. A call that needs the server ends the wait early,
+// unless the server is a process that has just ended.
 func (s *Server) await(ctx context.Context, pause time.Duration) {
 	var kick <-chan struct{}
 	if s.spec.Command == "" && pause < loginRetry {
 		kick = s.kick
-		select { // one attempt per 20 ms, however many calls ask for it
+		select { // at most one attempt per 20 ms
 		case <-time.After(min(pause, 20*time.Millisecond)):
 		case <-ctx.Done():
 			return
@@ -206,16 +206,16 @@ func (s *Server) await(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// serve publishes the connection and its listing and follows both until the
+// serve publishes the connection and its listing and keeps both up to date until the
 // connection is lost.
 func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	s.pool.setOwn(conn)
 	s.catalog.touch()
-	s.reinitialize() // of what clients have declared while it was opened
+	s.reinitialize() // clients may have declared more while it was opened
 	plan := schedule{retry: backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}}
 	gather := backoff.Backoff{Base: settle, Max: settleMax, Jitter: -1}
 	relisten := backoff.Backoff{Base: 250 * time.Millisecond, Max: processMax}
-	var changed, listened time.Time // when the last one of each was seen to
+	var changed, listened time.Time // when each was last handled
 	due := time.Now()
 	lists, stream, pool := time.NewTimer(0), time.NewTimer(time.Hour), time.NewTimer(0)
 	stream.Stop()
@@ -235,7 +235,7 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 			}
 		case <-s.refetch:
 			if pending {
-				continue // every connection tells of the same change
+				continue // every connection announces the same change
 			}
 			if time.Since(changed) > steady {
 				gather.Reset()
@@ -278,16 +278,15 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 				s.log.Debug("subscriptions not renewed", "err", err)
 				signal(s.relist)
 			}
-			signal(s.refetch) // what changed in between is not known, if it is the same server
+			signal(s.refetch) // changes in between are unknown
 		}
 	}
 }
 
-// fetchInto fetches the lists, publishes them and returns when to look again.
+// fetchInto reads the lists, publishes them and returns when to look again.
 func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time.Duration {
 	if conn.era == mcp.Modern {
-		// Listening begins before the lists are read, so that no change
-		// between the two is missed.
+		// Subscribe before the lists are read, so that no change in between is missed.
 		if err := conn.listen(ctx); err != nil && ctx.Err() == nil {
 			s.log.Debug("subscriptions not opened", "err", err)
 			signal(s.relist)
@@ -320,14 +319,14 @@ func (s *Server) fetchInto(ctx context.Context, conn *Conn, plan *schedule) time
 		plan.fresh = false
 		return plan.retry.Next()
 	}
-	poll := pollOften // so that the session is kept that hears of changes of the lists without capabilities
+	poll := pollOften // keeps the session alive that hears of changes of the lists without capabilities
 	if listing.Declares("tools", "listChanged") && !s.catalog.keepsSession() {
 		poll = pollRarely
 	}
 	return plan.succeeded(listing, poll, began)
 }
 
-// Drain waits until no call is in flight, as long as the context lasts.
+// Drain waits until no call is in flight, at most until the context ends.
 func (s *Server) Drain(ctx context.Context) {
 	for s.pool.inFlight() > 0 {
 		if backoff.Sleep(ctx, drainStep) != nil {
@@ -339,7 +338,7 @@ func (s *Server) Drain(ctx context.Context) {
 // shutdown ends every connection and waits for every goroutine.
 func (s *Server) shutdown() {
 	s.pool.stop()
-	s.catalog.touch() // nobody waits for it any more
+	s.catalog.touch() // wakes calls that wait for it
 	s.pool.close()
 	s.http.CloseIdleConnections()
 }

@@ -15,42 +15,42 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// ServerPoolOptions are what a [ServerPool] needs besides its spec. All fields are required.
+// ServerPoolOptions are what a [ServerPool] needs besides its spec. All fields except Max
+// are required.
 type ServerPoolOptions struct {
-	// Options are those of the server of every holder; Known is not used.
+	// Options are the options of each server. Known is not used.
 	Options
-	// Known returns the last good listing of a holder, nil when there is none.
+	// Known returns the last good listing of a holder, nil if there is none.
 	Known func(ctx context.Context, holder string) *mcp.Listing
-	// Relisted is told that what some principal is listed is another. It must not
-	// block.
+	// Relisted is called when the list of some principal has changed. It must not block.
 	Relisted func()
 	// Max bounds how many holders have a server at once; 1000 by default.
 	Max int
 }
 
 const (
-	// serverIdle is how long the server of a holder is kept that nobody asks for.
+	// serverIdle is how long the server of a holder is kept without use.
 	serverIdle = 30 * time.Minute
-	// idleCheck is how often that is looked at.
+	// idleCheck is how often idle servers are looked for.
 	idleCheck = time.Minute
 )
 
-// ServerPool is one configured server to which each principal authenticates by itself:
-// a [Server] of its own for each, with connections, state and lists of its own.
-// Where the server is shown another credential for each token of a principal, there
-// is one for each set of rights. [Spec.Holder] names the holder of a server.
-// Its listing is the union of theirs; [ServerPool.Lists] tells what is whose.
-// A server begins when its holder is first heard of, and ends when it was not for
-// half an hour. It is safe for concurrent use.
+// ServerPool is one configured server at which each principal signs in by itself. Each
+// principal gets a [Server] with its own connections, state and lists. If the credential
+// depends on the token of the principal, there is a Server for each set of rights.
+// [Spec.Holder] names the holder of a Server. The listing of the pool is the union of
+// theirs; [ServerPool.Lists] tells what a holder may see. A Server starts when its holder
+// is first seen and ends after half an hour without use. A ServerPool is safe for
+// concurrent use.
 type ServerPool struct {
 	spec Spec
 	opts ServerPoolOptions
 
 	mu       sync.Mutex
-	life     context.Context // of Run; nil before it
+	life     context.Context // of Run; nil before Run
 	servers  map[string]*pooledServer
 	byHolder sync.Map     // the same servers, for readers without mu
-	asked    atomic.Int64 // goes up when another server is asked for than the one before
+	asked    atomic.Int64 // goes up when a different server is used than before
 	union    *mcp.Listing
 	status   mcp.Status
 	running  sync.WaitGroup
@@ -62,15 +62,15 @@ type pooledServer struct {
 	holder    string
 	principal string
 	stop      context.CancelFunc
-	used      atomic.Int64 // what asked of the pool was when it was last asked for
-	listing   *mcp.Listing // as it was looked at last
+	used      atomic.Int64 // value of asked at the last use
+	listing   *mcp.Listing // when it was last looked at
 	changes   uint64
-	seen      int64     // what used was when it was looked at last,
-	since     time.Time // and since when it is that
+	seen      int64     // value of used at the last check
+	since     time.Time // since when used has that value
 }
 
-// touch notes that a server was asked for. It takes no clock and no lock: it is done
-// several times for each call.
+// touch notes a use of a server. It reads no clock and takes no lock, because every call
+// does it several times.
 func (p *ServerPool) touch(m *pooledServer) {
 	if m.used.Load() != p.asked.Load() {
 		m.used.Store(p.asked.Add(1))
@@ -84,7 +84,7 @@ func (p *ServerPool) stop(m *pooledServer) {
 	p.byHolder.Delete(m.holder)
 }
 
-// pooledSink takes what the server of a holder tells.
+// pooledSink receives what the server of a holder tells.
 type pooledSink struct {
 	of     *ServerPool
 	holder string
@@ -93,7 +93,7 @@ type pooledSink struct {
 // Changed implements [Sink].
 func (s pooledSink) Changed(string) { s.of.changed(s.holder) }
 
-// Happened implements [Sink]. Whatever the connection, it is the principal's.
+// Happened implements [Sink]. Every connection belongs to the principal.
 func (s pooledSink) Happened(ev mcp.Event) {
 	ev.Principal, ev.Rights = s.of.spec.Held(s.holder)
 	s.of.opts.Sink.Happened(ev)
@@ -101,7 +101,7 @@ func (s pooledSink) Happened(ev mcp.Event) {
 
 // NewServerPool returns a pool that does nothing until [ServerPool.Run].
 func NewServerPool(spec Spec, opts ServerPoolOptions) *ServerPool {
-	spec.Plain = PlainNever // one list for each is enough
+	spec.Plain = PlainNever // one list per holder is enough
 	p := &ServerPool{spec: spec.withDefaults(), opts: opts, servers: make(map[string]*pooledServer)}
 	p.opts.Max = cmp.Or(max(0, opts.Max), 1000)
 	p.union, p.status = signInListing, mcp.Status{State: mcp.NeedsLogin, Reason: "nobody has signed in", Since: time.Now()}
@@ -120,7 +120,7 @@ func (p *ServerPool) Name() string { return p.spec.Key }
 // Spec returns the configuration of the server.
 func (p *ServerPool) Spec() Spec { return p.spec }
 
-// Listing returns the union of what the servers list, and the best state of one.
+// Listing returns the union of the lists, and the best status of a server.
 func (p *ServerPool) Listing() (*mcp.Listing, mcp.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *ServerPool) Run(ctx context.Context) error {
 	}
 }
 
-// reapIdle ends servers that nobody asks for.
+// reapIdle ends unused servers.
 func (p *ServerPool) reapIdle(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,10 +157,11 @@ func (p *ServerPool) reapIdle(now time.Time) {
 			p.stop(m)
 		}
 	}
-	p.asked.Add(1) // who was asked for last is noted when it is again
+	p.asked.Add(1) // the next use is noted even if it is of the same server
 }
 
-// server returns the server of a holder, begun if need be; nil where there can be none.
+// server returns the server of a holder and starts it if necessary; nil if there can be
+// none.
 func (p *ServerPool) server(holder string) *pooledServer {
 	if m, ok := p.byHolder.Load(holder); ok {
 		p.touch(m.(*pooledServer))
@@ -180,13 +181,13 @@ func (p *ServerPool) server(holder string) *pooledServer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m := p.servers[holder]; m != nil {
-		return m // begun meanwhile
+		return m // started meanwhile
 	}
 	if len(p.servers) >= p.opts.Max {
 		return nil
 	}
 	spec, o := p.spec, p.opts.Options
-	spec.Local = principal // whom all its connections belong to
+	spec.Local = principal // who owns all its connections
 	o.Credential = bound{o.Credential, holder}
 	o.Sink, o.Known, o.SignIn = pooledSink{p, holder}, known, true
 	ctx, stop := context.WithCancel(life)
@@ -201,7 +202,7 @@ func (p *ServerPool) server(holder string) *pooledServer {
 	return m
 }
 
-// displace ends the server that was asked for least recently, if it is idle.
+// displace ends the least recently used server, if it is idle.
 func (p *ServerPool) displace() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +219,7 @@ func (p *ServerPool) displace() bool {
 	return true
 }
 
-// bound is a credential of one holder, whosever connection it is asked for.
+// bound is the credential of one holder on all connections.
 type bound struct {
 	transport.Credential
 	holder string
@@ -256,7 +257,7 @@ func (b bound) Answered(r *http.Request, nonce string, status int, answer http.H
 	return ""
 }
 
-// Call carries one request over a connection of its principal's.
+// Call sends one request over a connection of the principal.
 func (p *ServerPool) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	m := p.server(p.spec.Holder(call.Principal, call.Rights))
 	if m == nil {
@@ -273,8 +274,7 @@ func (p *ServerPool) none() error {
 	return &mcp.Failure{Kind: mcp.FailBusy, Server: p.spec.Key, Reason: "The server " + p.spec.Key + " is in use by as many callers as it may be; try again in a moment."}
 }
 
-// Probe asks whether the server is alive, through the one that was asked for
-// last.
+// Probe asks whether the server is alive, through the most recently used Server.
 func (p *ServerPool) Probe(ctx context.Context) error {
 	p.mu.Lock()
 	var last *pooledServer
@@ -285,12 +285,12 @@ func (p *ServerPool) Probe(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	if last == nil {
-		return nil // nothing is wrong that a probe could tell
+		return nil // there is nothing to probe
 	}
 	return last.Probe(ctx)
 }
 
-// EndSession closes the connections that belong to a session that has ended.
+// EndSession closes the connections of a session that has ended.
 func (p *ServerPool) EndSession(principal, session string) {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.servers))
@@ -302,7 +302,7 @@ func (p *ServerPool) EndSession(principal, session string) {
 	}
 }
 
-// Drain waits until no call is in flight, as long as the context lasts.
+// Drain waits until no call is in flight, at most until the context ends.
 func (p *ServerPool) Drain(ctx context.Context) {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.servers))
@@ -312,17 +312,17 @@ func (p *ServerPool) Drain(ctx context.Context) {
 	}
 }
 
-// Tail returns nothing: the server is no process.
+// Tail returns nothing: the server is not a process.
 func (*ServerPool) Tail() transport.Tail { return transport.Tail{} }
 
-// Renewed takes the news that the credential of a holder is another one.
+// Renewed is told that the credential of a holder has changed.
 func (p *ServerPool) Renewed(holder string) {
 	if m := p.server(holder); m != nil {
 		m.Renewed()
 	}
 }
 
-// Wake takes the news that credentials may be other ones.
+// Wake is told that credentials may have changed.
 func (p *ServerPool) Wake() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.servers))
@@ -332,14 +332,14 @@ func (p *ServerPool) Wake() {
 	}
 }
 
-// Asked notes that a holder is shown its lists.
+// Asked notes that a holder looks at its lists.
 func (p *ServerPool) Asked(holder string) {
 	if m, ok := p.byHolder.Load(holder); ok {
 		m.(*pooledServer).Asked()
 	}
 }
 
-// LookAgain has the lists of all servers read again. It does not block.
+// LookAgain makes all servers read their lists again. It does not block.
 func (p *ServerPool) LookAgain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -348,7 +348,7 @@ func (p *ServerPool) LookAgain() {
 	}
 }
 
-// Listings returns the last listing of every holder that has one of its own.
+// Listings returns the last listing of every holder that has its own.
 func (p *ServerPool) Listings() map[string]*mcp.Listing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,9 +361,9 @@ func (p *ServerPool) Listings() map[string]*mcp.Listing {
 	return out
 }
 
-// Lists tells whether a holder is listed something by its kind and its name at
-// the server. The server of an unknown holder is started in the background; until it
-// has answered, the holder is listed the tool to sign in.
+// Lists tells whether the list of a holder has something, by kind and by its name at the
+// server. The server of an unknown holder starts in the background; until it has answered,
+// the holder sees the tool to sign in.
 func (p *ServerPool) Lists(holder string, kind mcp.Kind, key string) bool {
 	m := p.server(holder)
 	signIn := kind == mcp.Tool && key == SignInTool
@@ -378,14 +378,13 @@ func (p *ServerPool) Lists(holder string, kind mcp.Kind, key string) bool {
 		return true
 	case kind == mcp.Resource && l.Declares("resources"):
 		all, _ := p.Listing()
-		return !lists(all, kind, key) // it comes out of a template, and is nobody else's
+		return !lists(all, kind, key) // it matches a template, and belongs to nobody else
 	}
 	return false
 }
 
-// Await waits until it is known what the server lists to a holder, whose server
-// is begun if need be: as [Server.Await], and while the server starts, because it is
-// the call that started it.
+// Await is [Server.Await] for a holder. It starts the server of the holder if necessary,
+// and waits while the server starts.
 func (p *ServerPool) Await(ctx context.Context, holder string, kind mcp.Kind, key string) error {
 	m := p.server(holder)
 	if m == nil {
@@ -396,21 +395,21 @@ func (p *ServerPool) Await(ctx context.Context, holder string, kind mcp.Kind, ke
 	l, _ := m.Listing()
 	news := m.listing != l
 	p.mu.Unlock()
-	if news { // of which it was not told yet
+	if news { // the pool has not heard of it yet
 		p.changed(holder)
 	}
 	return err
 }
 
-// Listed tells whether the server lists something to a holder, for which
-// [ServerPool.Await] does not wait.
+// Listed tells whether the server lists something to a holder. [ServerPool.Await] does not
+// wait for it then.
 func (p *ServerPool) Listed(holder string, kind mcp.Kind, key string) bool {
 	m := p.server(holder)
 	return m != nil && m.Server.Listed(kind, key)
 }
 
-// Logins returns the principals that have been heard of lately: those who are signed
-// in as far as it is known, and those who have to.
+// Logins returns the principals that were seen lately: those that are signed in as far as
+// is known, and those that have to sign in.
 func (p *ServerPool) Logins() (signedIn, needed []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -426,7 +425,7 @@ func (p *ServerPool) Logins() (signedIn, needed []string) {
 	return slices.Compact(signedIn), slices.Compact(needed)
 }
 
-// Version tells apart what a holder is listed now from what it was before.
+// Version changes whenever the list of a holder changes.
 func (p *ServerPool) Version(holder string) string {
 	m := p.server(holder)
 	p.mu.Lock()
@@ -437,7 +436,7 @@ func (p *ServerPool) Version(holder string) string {
 	return fmt.Sprint(m.changes)
 }
 
-// changed looks at what the server of a holder lists.
+// changed takes the new listing of the server of a holder.
 func (p *ServerPool) changed(holder string) {
 	p.mu.Lock()
 	m := p.servers[holder]
@@ -457,7 +456,7 @@ func (p *ServerPool) changed(holder string) {
 	}
 }
 
-// better tells whether a state says more of the server than another.
+// better tells whether a state says more about the server than another.
 func better(a, b mcp.State) bool {
 	rank := [...]mcp.State{mcp.Ready, mcp.Degraded, mcp.Reconnecting, mcp.Stale, mcp.Failed, mcp.NeedsLogin}
 	i, j := slices.Index(rank[:], a), slices.Index(rank[:], b)

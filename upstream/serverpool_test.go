@@ -46,10 +46,10 @@ func newServerPool(t testing.TB, most int) *ServerPool {
 }
 
 // whose returns for whom the pool has servers.
-func (f *ServerPool) whose() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Sorted(maps.Keys(f.servers))
+func (p *ServerPool) whose() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.servers))
 }
 
 // Where there is no room for one more, who was asked for least recently makes it.

@@ -6,15 +6,15 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// SignInTool is the name of the tool that stands for a server of which nothing is
-// known before somebody has signed in to it.
+// SignInTool is the name of the tool that a server lists while nothing is known of it
+// because somebody has to sign in first.
 const SignInTool = "toolgate_sign_in"
 
-// SignInDefinition is that tool as it is listed.
+// SignInDefinition is the definition of that tool.
 func SignInDefinition() []byte { return signInListing.Items[mcp.Tool][0].Raw }
 
-// signInListing is what such a server lists. It is stale, so that it is neither
-// kept nor taken for what the server offers.
+// signInListing is the listing with that tool alone. It is stale, so that it is neither
+// saved nor taken for the list of the server.
 var signInListing = newSignInListing()
 
 func newSignInListing() *mcp.Listing {
@@ -25,9 +25,8 @@ func newSignInListing() *mcp.Listing {
 	}
 }
 
-// signIn answers a call of the tool that stands for the server, once it is known
-// whether there is a connection. own is false where the server has a tool of that
-// name itself.
+// signIn answers a call of that tool, once it is known whether there is a connection. own
+// is false if the server has a tool of that name itself.
 func (s *Server) signIn(ctx context.Context, call *mcp.Call) (_ mcp.Answer, own bool, _ error) {
 	if l, _ := s.Listing(); l != signInListing && l.Find(mcp.Tool, SignInTool) != nil {
 		return mcp.Answer{}, false, nil

@@ -31,8 +31,8 @@ const (
 // Isolation is who shares a connection (DESIGN 5).
 type Isolation string
 
-// The isolations. IsolateAuto shares modern servers and gives every principal
-// its own connection to legacy ones.
+// The isolations. IsolateAuto shares connections to modern servers and gives every
+// principal its own connection to legacy ones.
 const (
 	IsolateAuto      Isolation = "auto"
 	IsolateShared    Isolation = "shared"
@@ -40,8 +40,7 @@ const (
 	IsolateSession   Isolation = "session"
 )
 
-// Spec is one server as configured. A Spec is not changed once it is given to
-// a [Server].
+// Spec is one server as configured. It must not change after it was given to a [Server].
 type Spec struct {
 	Key       string // its name in the configuration
 	Transport Transport
@@ -53,32 +52,31 @@ type Spec struct {
 
 	URL     string
 	Headers map[string]string // sent with every request; values are secrets
-	// Credential names what else is shown to the server, and how it is had; empty
-	// where that is nothing.
+	// Credential names the further credential that the server gets and its source; empty
+	// if there is none.
 	Credential string
 
 	Era       mcp.Era // EraUnknown probes
 	Isolation Isolation
-	// Local is the principal key that shares the gateway's own connection,
-	// empty when every principal is told apart.
+	// Local is the key of the principal that shares the own connection of the gateway;
+	// empty if every principal is separate.
 	Local string
 
-	// PerRights tells that the credential of a principal is another one for each
-	// token that it presents: what was begun with one serves no request with other
-	// rights.
+	// PerRights tells that each token of a principal leads to a different credential. What
+	// was begun with one credential serves no request with other rights.
 	PerRights bool
 
-	// Questions is what a legacy server is told that it may ask. Roots that are
-	// asked for belong to the session of the call, so a server that keeps them
-	// for others needs a connection per session.
+	// Questions are the questions that a legacy server may ask. Roots belong to the
+	// session of a call, so a server that keeps them for others needs a connection per
+	// session.
 	Questions Questions
 
-	// Plain says where it is found out what the server lists to clients that can
-	// be asked nothing.
+	// Plain says how the gateway finds out what the server lists to clients without
+	// capabilities.
 	Plain PlainList
 
-	// Refused tells why the server cannot be used as configured; Off that it
-	// is switched off.
+	// Refused tells why the server cannot be used as configured. Off tells that it is
+	// switched off.
 	Refused string
 	Off     bool
 
@@ -86,12 +84,12 @@ type Spec struct {
 	Limits   Limits
 }
 
-// Questions is what a server may ask of clients. The zero value is nothing.
+// Questions is what a server may ask clients. The zero value is nothing.
 type Questions struct {
 	Sampling, Elicitation, Roots bool
 }
 
-// capabilities are what a client declares that answers them.
+// capabilities returns the client capabilities that allow these questions, raw.
 func (q Questions) capabilities() []byte {
 	out := []byte("{")
 	for _, c := range []struct {
@@ -113,7 +111,7 @@ func (q Questions) capabilities() []byte {
 	return append(out, '}')
 }
 
-// without returns those of q that client capabilities do not have.
+// without returns the questions that client capabilities lack.
 func (q Questions) without(capabilities []byte) Questions {
 	lacks := func(name string) bool { return !mcp.IsObject(mcp.Lookup(capabilities, name)) }
 	return Questions{
@@ -123,26 +121,24 @@ func (q Questions) without(capabilities []byte) Questions {
 	}
 }
 
-// less returns q without others.
+// less returns the questions of q that are not among others.
 func (q Questions) less(others Questions) Questions {
 	return Questions{q.Sampling && !others.Sampling, q.Elicitation && !others.Elicitation, q.Roots && !others.Roots}
 }
 
-// Timeouts bound the waits on one server. Zero values are replaced by the
-// defaults.
+// Timeouts bound the waits for one server. Defaults replace zero values.
 type Timeouts struct {
 	Start time.Duration // from start to the end of the handshake; 30 s
 	List  time.Duration // for one complete catalog; 10 s
 	Call  time.Duration // for one call, extended by progress; 120 s
-	Idle  time.Duration // for one silence of a call that has reported progress; as Call
-	Hard  time.Duration // for one call, whatever happens; 30 min
-	// Think is for how long a question to a client keeps the connection of its call
-	// from calls that find none; a minute divided by Limits.Conns, at least 10 s.
+	Idle  time.Duration // between two signs of progress of a call; as Call
+	Hard  time.Duration // for one call in any case; 30 min
+	// Think is how long a suspended call keeps its connection from calls that find none; a
+	// minute divided by Limits.Conns, at least 10 s.
 	Think time.Duration
 }
 
-// Limits bound what one server may send and hold. Zero values are replaced by
-// the defaults.
+// Limits bound what one server may send and hold. Defaults replace zero values.
 type Limits struct {
 	Result      int // bytes of one answer; 32 MiB
 	Line        int // bytes of one line of a process; 32 MiB
@@ -150,12 +146,12 @@ type Limits struct {
 	Pages       int // pages of one list; 1000
 	Items       int // items of one list; 5000
 	Catalog     int // bytes of all lists; 64 MiB
-	Concurrency int // calls that are expected at once, for which connections are kept; 32
-	Conns       int // connections or processes, the gateway's own among them; 8
+	Concurrency int // expected calls at once, for which connections are kept; 32
+	Conns       int // connections or processes, including the own one of the gateway; 8
 	Events      int // notifications waiting for one call, of at most Result bytes in sum; 256
 }
 
-// ofLink returns those of a link.
+// ofLink returns the limits of a link.
 func (l *Limits) ofLink() transport.Limits {
 	return transport.Limits{Result: l.Result, Line: l.Line, Depth: l.Depth, Events: l.Events}
 }
@@ -216,7 +212,7 @@ func (s *Spec) Hash() string {
 }
 
 // Holder names who shares what the server keeps for a caller: all requests of the
-// principal, or those alone with the same rights.
+// principal, or only those with the same rights.
 func (s *Spec) Holder(principal, rights string) string {
 	if !s.PerRights {
 		return principal
@@ -224,8 +220,7 @@ func (s *Spec) Holder(principal, rights string) string {
 	return principal + "\x00" + rights
 }
 
-// Held takes the name apart that [Spec.Holder] made. rights is empty where it says
-// nothing of them.
+// Held splits a name that [Spec.Holder] made. rights is empty if the name has none.
 func (s *Spec) Held(holder string) (principal, rights string) {
 	if i := strings.LastIndexByte(holder, 0); s.PerRights && i >= 0 {
 		return holder[:i], holder[i+1:]
@@ -253,13 +248,12 @@ func Environment(configured map[string]string, inherit []string, lookup func(str
 	return child.Environment(configured, inherit, lookup)
 }
 
-// Executable returns the program that starts a stdio server: the path of its
-// command, looked up where the server would have it looked up. The error says
-// what was looked for and where, and is os.ErrNotExist or os.ErrPermission, wrapped,
-// where that is the reason.
+// Executable returns the path of the program of a stdio server, looked up in the same way
+// as at the start of the server. The error says what was looked for and where. It wraps
+// os.ErrNotExist or os.ErrPermission if that is the reason.
 func (s *Spec) Executable() (string, error) { return child.Look(s.Command, s.Dir, s.Env) }
 
-// maxPooled is how many connections there may be beside the gateway's own.
+// maxPooled is how many connections there may be besides the own one.
 func (s *Spec) maxPooled() int { return s.Limits.Conns - 1 }
 
 // transports returns the ways to reach the server, best first.
@@ -273,7 +267,7 @@ func (s *Spec) transports() []string {
 	return []string{string(s.Transport)}
 }
 
-// retries is the backoff of attempts to reach the server.
+// retries returns the backoff of attempts to reach the server.
 func (s *Spec) retries() backoff.Backoff {
 	wait := backoff.Backoff{Base: 50 * time.Millisecond, Max: retryMax}
 	if s.Command != "" {

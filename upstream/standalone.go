@@ -6,15 +6,15 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// standalone attributes what a legacy server asks on the standalone stream of a
-// streamable HTTP session: to the only call in flight on it, and to none while
-// there are several (DESIGN 5, Attribution). The zero value has no calls.
+// standalone attributes the questions on the standalone stream of a streamable HTTP
+// session to a call: to the only call in flight, and to none if there are several (DESIGN
+// 5, Attribution). The zero value has no calls.
 type standalone struct {
 	mu    sync.Mutex
 	calls map[*inFlight]bool
 }
 
-// enter adds a call; leave takes it out, and nothing reaches it afterwards.
+// enter adds a call. leave removes it; nothing reaches it afterwards.
 func (s *standalone) enter(call *inFlight) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,17 +29,17 @@ func (s *standalone) enter(call *inFlight) (leave func()) {
 	}
 }
 
-// ask hands a question to the only call; false when there is no such.
+// ask passes a question to the only call; false if there is not exactly one.
 func (s *standalone) ask(msg mcp.Message) bool {
 	return s.only(func(call *inFlight) { call.ask(msg) })
 }
 
-// takeBack ends a question of the only call; false when there is no such.
+// takeBack ends a question of the only call; false if there is not exactly one.
 func (s *standalone) takeBack(id []byte) bool {
 	return s.only(func(call *inFlight) { call.takeBack(id) })
 }
 
-// only does something with the only call, which stays in flight meanwhile.
+// only runs do with the only call, which stays in flight meanwhile.
 func (s *standalone) only(do func(*inFlight)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

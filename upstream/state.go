@@ -11,9 +11,9 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// unlisted records that the lists cannot be read. Where the reason is the
-// connection, it is given up for a new one: the credential or the session is
-// not good any more, or behind the URL is another server than before.
+// unlisted records that the lists cannot be read. If the connection is the reason, it is
+// given up for a new one: the credential or the session is no longer good, or a different
+// server answers at the URL.
 func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 	if ctx.Err() != nil || conn.link.Cause() != nil {
 		return
@@ -34,33 +34,33 @@ func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 	s.catalog.publish(nil, mcp.Degraded, "connected, but its lists cannot be read: "+describe(err))
 }
 
-// Renewed takes the news that the credential is another one. A server that waits
-// for that is tried at once; of one that is connected the lists are read again, which
-// may be others now. It does not block.
+// Renewed is told that the credential has changed. A server that waits for it is tried at
+// once; a connected server is asked for its lists again, which may differ now. It does not
+// block.
 func (s *Server) Renewed() { s.catalog.expect() }
 
-// Wake takes the news that the credential may be another one, for a server that
-// waits for that. It does not block.
+// Wake is told that the credential may have changed, and tries again if the server waits
+// for one. It does not block.
 func (s *Server) Wake() {
 	if _, status := s.Listing(); status.State == mcp.NeedsLogin {
 		s.catalog.expect()
 	}
 }
 
-// dropMain ends the gateway's own connection.
+// dropMain ends the own connection.
 func (s *Server) dropMain(conn *Conn, err error) {
 	if s.pool.dropOwn(conn, err) {
 		s.catalog.disconnected(err)
 	}
 	s.opts.Sink.Changed(s.spec.Key)
 	if conn.shared {
-		closeConn(conn) // one process ends before the next starts
+		closeConn(conn) // a process ends before the next one starts
 		return
 	}
-	s.pool.retire(conn) // it is no process
+	s.pool.retire(conn) // it is not a process
 }
 
-// heard takes a notification that belongs to no call.
+// heard handles a notification that belongs to no call.
 func (s *Server) heard(conn *Conn, msg mcp.Message) {
 	switch msg.Method {
 	case mcp.NotifyToolsChanged, mcp.NotifyPromptsChanged, mcp.NotifyResourcesChanged:
@@ -71,7 +71,7 @@ func (s *Server) heard(conn *Conn, msg mcp.Message) {
 	}
 }
 
-// event hands a notification to the sink with whom the connection belongs to.
+// event passes a notification to the sink, with the owner of the connection.
 func (s *Server) event(conn *Conn, method string, params []byte) {
 	principal := conn.key.principal
 	if principal == "" && s.spec.Isolation != IsolateShared && conn.era == mcp.Legacy {
@@ -85,8 +85,8 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 // maxReason is how many bytes of an error a person is shown.
 const maxReason = 600
 
-// describe renders an error as a sentence for a person: one line, safe to print
-// and not long, whatever the server has put into it.
+// describe renders an error as a sentence for a person: one line, printable and not long,
+// whatever the server has put into it.
 func describe(err error) string {
 	if err == nil {
 		return ""

@@ -11,29 +11,28 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// subscription is a resource on the connection of somebody.
+// subscription is a resource on a connection.
 type subscription struct {
 	key connKey
 	uri string
 }
 
-// subscriptions are the resources that callers of a server have subscribed to, by the
-// connection that they are on. The zero value has none. It is safe for concurrent use,
-// and calls nobody with its lock held.
+// subscriptions count the subscribers of resources, by connection. The zero value has
+// none. It is safe for concurrent use, and calls nobody with its lock held.
 type subscriptions struct {
 	mu    sync.Mutex
 	count map[connKey]map[string]int // subscribers of each URI; never zero
-	turns map[subscription]*turn     // of those that the server is asked about
+	turns map[subscription]*turn     // of subscriptions that the server is asked about
 }
 
-// turn is who may ask the server about a subscription.
+// turn serializes requests about a subscription.
 type turn struct {
 	taken chan struct{} // capacity 1
-	users int           // who has it or waits for it; mu of the subscriptions
+	users int           // callers that have it or wait for it; mu of the subscriptions
 }
 
-// turn waits until nobody else asks the server about a subscription, as long as
-// the context and the timeout last. The caller gives the turn back by end.
+// turn waits until nobody else asks the server about a subscription, at most for the
+// timeout. The caller ends its turn with end.
 func (s *subscriptions) turn(ctx context.Context, sub subscription, timeout time.Duration) (end func(), err error) {
 	s.mu.Lock()
 	t := s.turns[sub]
@@ -67,7 +66,7 @@ func (s *subscriptions) turn(ctx context.Context, sub subscription, timeout time
 	return nil, transport.Undelivered(err)
 }
 
-// add adds to the number of subscribers of a resource and returns it.
+// add changes the number of subscribers of a resource and returns it.
 func (s *subscriptions) add(sub subscription, more int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,39 +89,38 @@ func (s *subscriptions) add(sub subscription, more int) int {
 	return n
 }
 
-// any tells whether something is subscribed to on a connection.
+// any tells whether a connection has subscriptions.
 func (s *subscriptions) any(key connKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.count[key]) > 0
 }
 
-// uris returns what is subscribed to on a connection, sorted.
+// uris returns the resources that are subscribed to on a connection, sorted.
 func (s *subscriptions) uris(key connKey) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.count[key]))
 }
 
-// keys returns the connections on which something is subscribed to.
+// keys returns the connections with subscriptions.
 func (s *subscriptions) keys() []connKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.count))
 }
 
-// drop forgets the subscriptions on the connections that its tells.
+// drop forgets the subscriptions of matching connections.
 func (s *subscriptions) drop(its func(connKey) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.count, func(key connKey, _ map[string]int) bool { return its(key) })
 }
 
-// subscribe adds or takes off one subscriber of a resource on a connection.
-// Several principals may share it, so that only the first and the last one
-// concern the server; what is asked about one resource is asked one after the
-// other, so that the server and the count agree. What is subscribed is kept for
-// the connection's successor.
+// subscribe adds or removes one subscriber of a resource on a connection. Several
+// principals may share the connection, so only the first and the last subscriber concern
+// the server. Requests about one resource go one after the other, so that the server and
+// the count agree. The successor of a connection takes over its subscriptions.
 func (s *Server) subscribe(ctx context.Context, conn *Conn, uri string, on bool) (mcp.Answer, error) {
 	sub := subscription{conn.owner(), uri}
 	end, err := s.subs.turn(ctx, sub, s.spec.Timeouts.Call)

@@ -10,10 +10,10 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// A call whose client is asked something is suspended: its server waits for a
-// person, who may never answer. It keeps its connection as long as no other call
-// needs it. Once it was suspended for [Timeouts.Think] it is given up for a call
-// that finds no connection, so that abandoned questions do not stop a server.
+// A call is suspended while its client is asked something: the server waits for a person,
+// who may never answer. It keeps its connection as long as no other call needs it. After
+// [Timeouts.Think] it is given up for a call that finds no connection, so that abandoned
+// questions do not block a server.
 
 // errGivenUp ends a suspended call whose connection another call needed.
 var errGivenUp = errors.New("its question was open for long and another call needed its connection")
@@ -26,8 +26,8 @@ type suspensions struct {
 
 // suspension is one suspended call.
 type suspension struct {
-	since time.Time // of the oldest open question
-	open  int       // questions
+	since time.Time // since the oldest open question
+	open  int       // number of open questions
 }
 
 // begin notes a question to the client of a call.
@@ -43,7 +43,7 @@ func (s *suspensions) begin(f *inFlight) {
 	s.calls[f].open++
 }
 
-// end notes that one of its questions is open no longer.
+// end notes that a question is no longer open.
 func (s *suspensions) end(f *inFlight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *suspensions) end(f *inFlight) {
 	}
 }
 
-// oldest returns how many calls are suspended, and since when the first is.
+// oldest returns the number of suspended calls, and since when the first one is suspended.
 func (s *suspensions) oldest() (n int, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,8 +73,8 @@ func (s *suspensions) giveUp() {
 	}
 }
 
-// suspendedSince returns since when all calls on a connection are suspended,
-// the zero time while one of them is not, or there is none.
+// suspendedSince returns since when all calls on a connection are suspended; the zero time
+// if one is not, or there is none.
 func (c *Conn) suspendedSince() time.Time {
 	if n, since := c.suspended.oldest(); n > 0 && int64(n) == c.calls.Load() {
 		return since
@@ -108,25 +108,25 @@ func (b *bell) ring() {
 	}
 }
 
-// poolWait is the wait of one call for a connection, over all its attempts. The
-// zero value has not begun.
+// poolWait is the wait of one call for a connection, over all its attempts. The zero value
+// has not begun.
 type poolWait struct {
 	until  time.Time
-	gaveUp *Conn     // of whose suspended calls the end is awaited
-	ended  time.Time // when it was seen that they have ended; zero before
+	gaveUp *Conn     // whose suspended calls were given up and are ending
+	ended  time.Time // when they were seen to have ended; zero before
 }
 
-// giveUpPause is how long a call waits for the place of a suspended call that has
-// ended for it, before another one is given up: a process may have to end first.
+// giveUpPause is how long a call waits for the connection of a suspended call that was
+// given up for it, before another one is given up: a process may have to end first.
 const giveUpPause = 2 * time.Second
 
-// extraWait is how long a call waits for a connection beyond the time after
-// which suspended calls are given up.
+// extraWait is how long a call waits for a connection after the time at which suspended
+// calls are given up.
 const extraWait = 5 * time.Second
 
-// awaitFree gives up a suspended call for one that found no connection, if one
-// was suspended for long enough, and waits until something has changed. The error
-// is errPoolFull when the call has waited for as long as it may.
+// awaitFree waits until a call that found no connection may try again. If a call has been
+// suspended for long enough, it is given up for it. The error is errPoolFull after the
+// longest wait.
 func (p *connPool) awaitFree(ctx context.Context, w *poolWait, key connKey, main *Conn, longest time.Duration, changed <-chan struct{}) error {
 	now := time.Now()
 	if w.until.IsZero() {
@@ -169,25 +169,25 @@ func (p *connPool) awaitFree(ctx context.Context, w *poolWait, key connKey, main
 	return nil
 }
 
-// shared returns the key of the owner's first connection.
+// shared returns the key of the first connection of the owner.
 func (k connKey) shared() connKey {
 	k.spare = 0
 	return k
 }
 
-// yielding returns the connection whose suspended calls are given up first for a
-// call that found none, and since when they are suspended; nil when there is none.
+// yielding returns the connection whose suspended calls end first for a call that found
+// none, and since when they are suspended; nil if there is none.
 func (p *connPool) yielding(key connKey, main *Conn) (*Conn, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var conn *Conn
 	var since time.Time
 	held, keys := p.held()
-	if i := yields(held, key.principal, p.spec.maxPooled()); i >= 0 {
+	if i := givesUp(held, key.principal, p.spec.maxPooled()); i >= 0 {
 		conn, since = p.slots[keys[i]].conn, held[i].suspended
 	}
 	if key.shared() != (connKey{}) {
-		return conn, since // the gateway's own is not for it
+		return conn, since // it cannot use the own connection
 	}
 	if own := main.suspendedSince(); !own.IsZero() && (conn == nil || own.Before(since)) {
 		return main, own
@@ -195,9 +195,9 @@ func (p *connPool) yielding(key connKey, main *Conn) (*Conn, time.Time) {
 	return conn, since
 }
 
-// thinkTime is how long a call is suspended before it is given up for others, by
-// how many connections there may be: a minute shared by them, so that the only one
-// is not taken from a person who is about to answer.
+// thinkTime is how long a call is suspended before it is given up for others. The
+// connections share one minute, so that the only one is not taken from a person who is
+// about to answer.
 func thinkTime(set time.Duration, conns int) time.Duration {
 	return cmp.Or(set, max(10*time.Second, time.Minute/time.Duration(conns)))
 }

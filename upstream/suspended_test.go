@@ -248,7 +248,7 @@ func TestYields(t *testing.T) {
 			}
 			held = append(held, p)
 		}
-		if got := yields(held, tt.wants, len(held)); got != tt.victim {
+		if got := givesUp(held, tt.wants, len(held)); got != tt.victim {
 			t.Errorf("yields(%s, %s) = %d, want %d", tt.held, tt.wants, got, tt.victim)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// merge makes the union of what the servers list; mu is held.
+// merge computes the union of the lists of all servers; mu is held.
 func (p *ServerPool) merge() {
 	var signed []*mcp.Listing
 	state, reason := mcp.NeedsLogin, "nobody has signed in"
@@ -34,9 +34,9 @@ func (p *ServerPool) merge() {
 	}
 }
 
-// unionOf returns what some of the listings have, and the tool by which one signs
-// in; before is the union that there was, nil for none. It speaks both eras where one
-// of them does, and then says of each what is listed there.
+// unionOf returns the union of listings, with the tool to sign in. before is the last
+// union, nil for none. It speaks both eras if one of the listings does, and then it has a
+// listing for each era.
 func unionOf(all []*mcp.Listing, before *mcp.Listing) *mcp.Listing {
 	era, eras, other := mcp.EraUnknown, 0, false
 	if l := foremost(all, era); l != nil {
@@ -66,9 +66,9 @@ func unionOf(all []*mcp.Listing, before *mcp.Listing) *mcp.Listing {
 	return union
 }
 
-// foremost returns the listing that says what the server is like in an era, whichever
-// for [mcp.EraUnknown]: the first of it that is not stale, else the first of it, else
-// the first; nil where there is none.
+// foremost returns the listing that describes the server in an era; [mcp.EraUnknown] is
+// any era. It is the first one of the era that is not stale, else the first of the era,
+// else the first; nil if there is none.
 func foremost(all []*mcp.Listing, era mcp.Era) *mcp.Listing {
 	var best *mcp.Listing
 	rank := func(l *mcp.Listing) int {
@@ -93,9 +93,9 @@ type capabilityKey struct {
 	key  string
 }
 
-// joined returns what some of the listings of one era have. Where several have a
-// capability its definition is the one that it had before, as long as somebody is
-// listed that one: what was looked at and accepted is shown to all.
+// joined returns the union of listings of one era. If several list the same name, the
+// definition of the last union stays as long as somebody lists it: everybody sees the
+// definition that was reviewed.
 func joined(all []*mcp.Listing, era mcp.Era, before *mcp.Listing) *mcp.Listing {
 	next := *signInListing
 	next.Items = map[mcp.Kind][]mcp.Item{mcp.Tool: slices.Clone(signInListing.Items[mcp.Tool])}
@@ -123,7 +123,7 @@ func joined(all []*mcp.Listing, era mcp.Era, before *mcp.Listing) *mcp.Listing {
 	return &next
 }
 
-// sameUnion tells whether nothing has changed from one union to the next.
+// sameUnion tells whether two unions are equal.
 func sameUnion(before, next *mcp.Listing) bool {
 	if before == nil || next == nil {
 		return before == next
@@ -132,8 +132,8 @@ func sameUnion(before, next *mcp.Listing) bool {
 		before.Era == next.Era && before.Eras == next.Eras && before.Offers(next) && sameUnion(before.Other, next.Other)
 }
 
-// offersSame tells whether two listings say the same to clients of both eras; nil
-// says nothing.
+// offersSame tells whether two listings offer the same to clients of both eras; nil offers
+// nothing.
 func offersSame(a, b *mcp.Listing) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -141,7 +141,7 @@ func offersSame(a, b *mcp.Listing) bool {
 	return a.Offers(b) && offersSame(a.Other, b.Other)
 }
 
-// lists tells whether a server lists something, in whichever era.
+// lists tells whether a server lists something, in any era.
 func lists(l *mcp.Listing, kind mcp.Kind, key string) bool {
 	return l.Find(kind, key) != nil || l != nil && l.Other.Find(kind, key) != nil
 }

@@ -17,41 +17,40 @@ import (
 const (
 	// ackTime bounds the wait for the acknowledgement of a subscription.
 	ackTime = 10 * time.Second
-	// lastTime bounds the wait for the last word of a subscription that is
-	// ended on a shared channel.
+	// lastTime bounds the wait for the last message of a subscription that is ended on a
+	// shared channel.
 	lastTime = 100 * time.Millisecond
-	// lingerTime is how long a stream is still read that has a successor.
+	// lingerTime is how long a replaced stream is still read.
 	lingerTime = 500 * time.Millisecond
 )
 
-// watch is the one subscriptions/listen stream of a modern connection
-// (2026-07-28 basic/patterns/subscriptions). Its filter cannot be edited: a
-// new stream is opened and acknowledged before the old one is closed. On a
-// shared channel it is the other way round, because servers are about that
-// keep one subscription per channel and lose the new one when the old one
-// ends; in between nobody is told of anything, so the lists are then looked up
-// and every resource that is still subscribed to counts as updated.
+// watch is the subscriptions/listen stream of a modern connection (2026-07-28
+// basic/patterns/subscriptions). Its filter cannot be changed, so a new stream is opened
+// and acknowledged before the old one is closed. On a shared channel the old one is closed
+// first: some servers keep one subscription per channel and lose the new one when the old
+// one ends. Changes in between are unknown there, so the lists are read again and every
+// resource that is still subscribed to counts as updated.
 type watch struct {
-	opening sync.Mutex // held while a stream is opened
+	opening sync.Mutex // held while a stream opens
 
 	mu      sync.Mutex
 	uris    map[string]bool
 	current *watchStream
 	unable  bool   // the server has no subscriptions
 	broken  func() // called when the server ended the stream; must not block
-	// missed is called with the resources of which news may have been missed;
-	// it must not block.
+	// missed is called with the resources whose updates may have been missed; it must not
+	// block.
 	missed func(uris []string)
 }
 
-// watchStream is one stream; over is closed when it has ended.
+// watchStream is one stream. over is closed when it has ended.
 type watchStream struct {
 	id      mcp.ID
 	filter  string
-	uris    []string // that it is told of
+	uris    []string // of its filter
 	cancel  context.CancelFunc
 	over    chan struct{}
-	retired atomic.Bool // a successor takes its place
+	retired atomic.Bool // it has a successor
 }
 
 func (s *watchStream) open() bool {
@@ -66,9 +65,9 @@ func (s *watchStream) open() bool {
 	}
 }
 
-// replace makes a stream the current one and ends its predecessor, a moment
-// later if it has a successor: what the server said on it before it knew of the
-// other may still be on its way.
+// replace makes a stream the current one and ends its predecessor. A predecessor with a
+// successor ends a moment later: messages that the server sent on it before may still be
+// on their way.
 func (w *watch) replace(s *watchStream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +95,7 @@ func (w *watch) add(uris []string) {
 	}
 }
 
-// skipped tells what may have been missed between two streams.
+// skipped reports what may have been missed between two streams.
 func (w *watch) skipped(before, after *watchStream) {
 	if w.broken != nil {
 		w.broken()
@@ -113,7 +112,7 @@ func (w *watch) skipped(before, after *watchStream) {
 	}
 }
 
-// follow takes up the subscription of a resource again.
+// follow subscribes to a resource again.
 func (c *Conn) follow(ctx context.Context, uri string) error {
 	if c.era == mcp.Modern {
 		return c.listen(ctx)
@@ -125,7 +124,7 @@ func (c *Conn) follow(ctx context.Context, uri string) error {
 	return err
 }
 
-// Subscribe asks for updates of a resource, or no longer.
+// Subscribe asks for updates of a resource, or ends that.
 func (c *Conn) Subscribe(ctx context.Context, uri string, on bool) (mcp.Answer, error) {
 	if c.era == mcp.Legacy {
 		method := mcp.MethodSubscribe
@@ -148,7 +147,7 @@ func (c *Conn) Subscribe(ctx context.Context, uri string, on bool) (mcp.Answer, 
 	c.watch.mu.Unlock()
 	if changed {
 		if err := c.listen(ctx); err != nil {
-			if on { // another attempt must ask again
+			if on { // so that another attempt asks again
 				c.watch.mu.Lock()
 				delete(c.watch.uris, uri)
 				c.watch.mu.Unlock()
@@ -159,8 +158,8 @@ func (c *Conn) Subscribe(ctx context.Context, uri string, on bool) (mcp.Answer, 
 	return mcp.Answer{Result: []byte("{}"), Era: c.era}, nil
 }
 
-// listen makes sure that a stream with the filter of the moment is open, and
-// waits for its acknowledgement. A server without subscriptions is no error.
+// listen makes sure that a stream with the current filter is open, and waits for its
+// acknowledgement. A server without subscriptions is no error.
 func (c *Conn) listen(ctx context.Context) error {
 	w := &c.watch
 	w.opening.Lock()
@@ -209,8 +208,7 @@ func (c *Conn) listen(ctx context.Context) error {
 	}
 }
 
-// retireStream ends a stream and waits a moment for the server's last word on
-// it.
+// retireStream ends a stream and waits a moment for the last message of the server on it.
 func (c *Conn) retireStream(ctx context.Context, s *watchStream) {
 	s.retired.Store(true)
 	params := append(append([]byte(`{"requestId":`), s.id...), '}')
@@ -227,8 +225,8 @@ func (c *Conn) retireStream(ctx context.Context, s *watchStream) {
 	s.cancel()
 }
 
-// openStream asks for a stream. acknowledged is closed when the server agrees;
-// a stream that ends before gives the reason on ended.
+// openStream opens a stream. acknowledged is closed when the server agrees. If the stream
+// ends before, ended has the reason.
 func (c *Conn) openStream(filter []byte) (next *watchStream, acknowledged chan struct{}, ended chan error) {
 	life, cancel := context.WithCancel(c.life)
 	id := mcp.NumberID(c.ids.Add(1))
@@ -269,7 +267,7 @@ func (c *Conn) openStream(filter []byte) (next *watchStream, acknowledged chan s
 		}
 		ended <- err
 		if agreed && c.watch.broken != nil {
-			c.watch.broken() // the link may be sound all the same
+			c.watch.broken() // the link may still be good
 		}
 	})
 	if !started {
@@ -280,7 +278,7 @@ func (c *Conn) openStream(filter []byte) (next *watchStream, acknowledged chan s
 	return next, acknowledged, ended
 }
 
-// filter is what to listen for; nil when there is nothing.
+// filter returns what to listen for; nil if there is nothing.
 func (c *Conn) filter() []byte {
 	l := mcp.Listing{Capabilities: c.capabilities}
 	out := []byte(`{"notifications":{`)

@@ -63,7 +63,7 @@ func TestNoConnectionIsNoDelivery(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := c.Send(r)
+			resp, err := c.send(r)
 			if err == nil {
 				resp.Body.Close()
 				t.Fatalf("answered with %s", resp.Status)

@@ -20,7 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// httpClient is what both HTTP transports share: an own connection pool, the
+// httpClient is shared by both HTTP transports: a connection pool for one server, the
 // credential on every request, no redirects, bounded answers.
 type httpClient struct {
 	url        *url.URL
@@ -30,7 +30,7 @@ type httpClient struct {
 	limits     Limits
 }
 
-// newHTTPClient returns the client for a server with an address of HTTP.
+// newHTTPClient returns the client for a server with an http or https URL.
 func newHTTPClient(o *Options) (httpClient, error) {
 	to, err := url.Parse(o.URL)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
@@ -40,8 +40,8 @@ func newHTTPClient(o *Options) (httpClient, error) {
 	return httpClient{url: to, pool: o.Pool, credential: o.Credential, principal: o.Principal, limits: o.Limits}, nil
 }
 
-// NewPool returns the connection pool of one server, for as many calls at
-// once. Nothing of it is shared with another server.
+// NewPool returns the HTTP connection pool for one server and that many concurrent calls.
+// Servers share nothing.
 func NewPool(calls int) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -55,8 +55,8 @@ func NewPool(calls int) *http.Transport {
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true,
-		// A connection on which a call waits holds both for as long; what is
-		// larger than they are passes them by.
+		// A connection holds both buffers as long as a call waits on it. Larger messages
+		// bypass them.
 		ReadBufferSize:  1 << 10,
 		WriteBufferSize: 2 << 10,
 	}
@@ -94,7 +94,7 @@ var (
 	errNoContentType = invalid("an answer without a content type")
 )
 
-// missing returns the error of a credential as one of the connection.
+// missing turns the error of a credential into one of the connection.
 func missing(err error) error {
 	if gone, ok := errors.AsType[MissingError](err); ok {
 		return &undelivered{&LoginError{http.StatusUnauthorized, gone}}
@@ -102,21 +102,21 @@ func missing(err error) error {
 	return &undelivered{fmt.Errorf("credential: %w", err)}
 }
 
-// ForbiddenError is the error of a request that the server refuses for want of rights
-// (HTTP 403). It says nothing of other requests: what carries them is as good as before.
+// ForbiddenError is the error of a request that the server refuses because of missing
+// rights (HTTP 403). Other requests and the connection are not affected.
 type ForbiddenError struct{ err error }
 
 // Error implements error.
 func (e *ForbiddenError) Error() string { return e.err.Error() }
 
-// Unwrap returns why there are no more rights.
+// Unwrap returns why there are no further rights.
 func (e *ForbiddenError) Unwrap() error { return e.err }
 
-// do sends a request, and sends it again where the server refuses its credential
-// and there is another one by now: what was refused was not run.
+// do sends a request. If the server refuses the credential and there is another one by
+// now, it repeats the request, which was not run.
 func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 	p := prover{client: c}
-	r, resp, err := p.Send(r)
+	r, resp, err := p.send(r)
 	own, renewing := c.credential.(Renewing)
 	for attempt := 0; renewing && err == nil && attempt < renewals; attempt++ {
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -144,12 +144,12 @@ func (c *httpClient) do(r *http.Request) (*http.Response, error) {
 		}
 		maps.Copy(next.Header, header)
 		resp.Body.Close()
-		r, resp, err = p.Send(next)
+		r, resp, err = p.send(next)
 	}
 	return resp, err
 }
 
-// repeated returns a request to be sent after another one that was not run.
+// repeated returns a copy of a request that was not run.
 func repeated(r *http.Request) (*http.Request, error) {
 	next := r.Clone(r.Context())
 	if r.GetBody == nil {
@@ -160,15 +160,15 @@ func repeated(r *http.Request) (*http.Request, error) {
 	return next, err
 }
 
-// Send sends a request over the pool itself, which follows no redirect: one would
-// carry the body and every header but Authorization to another host. An error
-// of it tells by [Delivered] whether the server can have seen the request.
-func (c *httpClient) Send(r *http.Request) (*http.Response, error) {
-	// With one of these net/http sends a request a second time behind our back
-	// when a connection breaks: the server would run a call twice.
+// send sends a request through the pool. It follows no redirect: that would send the body
+// and every header except Authorization to another host. [Delivered] tells of an error
+// whether the server may have seen the request.
+func (c *httpClient) send(r *http.Request) (*http.Response, error) {
+	// With one of these headers net/http repeats a request when a connection breaks, and
+	// the server would run a call twice.
 	delete(r.Header, "Idempotency-Key")
 	delete(r.Header, "X-Idempotency-Key")
-	var body *watchedBody // nil for a request without one: nothing runs for it
+	var body *watchedBody // nil without a body: such a request runs nothing
 	if r.Body != nil && r.Body != http.NoBody {
 		body = &watchedBody{ReadCloser: r.Body}
 		r.Body = body
@@ -180,14 +180,14 @@ func (c *httpClient) Send(r *http.Request) (*http.Response, error) {
 	if cause := context.Cause(r.Context()); cause != nil {
 		return nil, cause
 	}
-	if body == nil || !body.begun.Load() { // no address, nobody there, no TLS: the server has nothing that it could run
+	if body == nil || !body.begun.Load() { // no address, no listener, no TLS: nothing has reached the server
 		return nil, &undelivered{fmt.Errorf("connect: %w", unechoed(err, r.Header))}
 	}
 	return nil, fmt.Errorf("request: %w", unechoed(err, r.Header))
 }
 
-// watchedBody is the body of a request that tells whether a connection has begun to
-// take it.
+// watchedBody is the body of a request. It records whether a connection has begun to read
+// it.
 type watchedBody struct {
 	io.ReadCloser
 	begun atomic.Bool
@@ -199,7 +199,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// WriteTo implements [io.WriterTo], so that the bytes are not copied once more.
+// WriteTo implements [io.WriterTo]; it avoids a copy.
 func (b *watchedBody) WriteTo(w io.Writer) (int64, error) {
 	b.begun.Store(true)
 	return io.Copy(w, b.ReadCloser)
@@ -218,8 +218,8 @@ func mediaType(resp *http.Response) string {
 	return kind
 }
 
-// refusal turns a status that is not 2xx into an error. The body is read in
-// part, for its JSON-RPC error if it has one.
+// refusal turns a status that is not 2xx into an error, or into the JSON-RPC error in the
+// body. It reads a bounded part of the body.
 func (c *httpClient) refusal(resp *http.Response, id mcp.ID) (mcp.Message, error) {
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		return mcp.Message{}, &undelivered{&LoginError{status: resp.StatusCode}}
@@ -265,19 +265,17 @@ func redactURL(raw string) string {
 	return u.String()
 }
 
-// blocks are pieces of large answers whose size is not known beforehand.
+// blocks are buffers for large answers of unknown size.
 var blocks = sync.Pool{New: func() any { b := make([]byte, blockSize); return &b }}
 
 const blockSize = 256 << 10
 
-// announcedMost is up to what announced size a body is read into memory taken
-// at once. Beyond it memory is taken as the body comes: an announcement costs
-// its sender nothing.
+// announcedMost is the largest announced size for which memory is allocated at once.
+// Beyond it, memory grows with the data: an announcement costs its sender nothing.
 const announcedMost = 1 << 20
 
-// readBody reads an answer of at most limit bytes into memory of exactly its
-// size. known is its size where it was announced, else -1. A body that ends
-// early is io.ErrUnexpectedEOF.
+// readBody reads an answer of at most limit bytes into memory of exactly its size. known
+// is the announced size, or -1. A body that ends early is io.ErrUnexpectedEOF.
 func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 	if known > int64(limit) {
 		return nil, ErrTooLarge
@@ -327,8 +325,8 @@ func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// readFull reads until buf is full or r ends, which is no error here: fewer
-// bytes than buf has room for are the end.
+// readFull reads until buf is full or r ends. Fewer bytes than buf has room for mean the
+// end, which is no error.
 func readFull(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var read int

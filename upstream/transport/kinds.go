@@ -8,42 +8,35 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// The names of the transports in the configuration.
-const (
-	nameStdio      = "stdio"
-	nameStreamable = "http"
-	nameSSE        = "sse"
-)
-
-// kinds are the transports, by the names that the configuration has for them. A
-// transport is a file of this package and a line here.
+// kinds are the transports by their names in the configuration. A transport is a file of
+// this package and a line here.
 var kinds = map[string]Kind{
-	nameStdio:      {Dial: dialStdio},
-	nameStreamable: {Dial: dialStreamable, Separate: true},
-	nameSSE:        {Dial: dialSSE, LegacyOnly: true},
+	"stdio": {Dial: dialStdio},
+	"http":  {Dial: dialStreamable, Separate: true},
+	"sse":   {Dial: dialSSE, LegacyOnly: true},
 }
 
-// Kind is a transport. Without a function to dial it is none.
+// Kind is a transport.
 type Kind struct {
-	// Dial opens a link as long as the context lasts; the link itself lasts until it
-	// is closed. inbound receives every message that belongs to no request, one after
-	// the other, and may be called before dial returns.
+	// Dial opens a link; the context bounds the attempt, not the life of the link. inbound
+	// receives every message that belongs to no request, one after the other. It may be
+	// called before Dial returns.
 	Dial func(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, error)
-	// Separate tells that each request has a channel of its own. Otherwise all
-	// requests share one, and what the server says there may be of any of them.
+	// Separate tells that each request has its own channel. Otherwise all requests share
+	// one, and a message of the server may belong to any of them.
 	Separate bool
-	// LegacyOnly tells that the transport has no revision from 2026-07-28 on.
+	// LegacyOnly tells that the transport exists only in revisions before 2026-07-28.
 	LegacyOnly bool
 }
 
-// KindOf returns the transport with a name of the configuration; ok is false where there
-// is none.
+// KindOf returns the transport with a name of the configuration; ok is false if there is
+// none.
 func KindOf(name string) (kind Kind, ok bool) {
 	kind, ok = kinds[name]
 	return kind, ok
 }
 
-// Options are what a transport is told about a server. It reads what it needs.
+// Options describe a server to a transport. Each transport reads the fields that it needs.
 type Options struct {
 	Command string   // of the process
 	Args    []string // of the command
@@ -55,14 +48,14 @@ type Options struct {
 	Credential Credential
 	Principal  string // whose credential is sent
 
-	// Several tells that principals share the link: then nothing is attributed to a
-	// call because it is the only one in flight.
+	// Several tells that several principals share the link. Then no message is attributed
+	// to a call because it is the only one in flight.
 	Several bool
 	Limits  Limits
 	Log     *slog.Logger
 }
 
-// Limits bound what a server may send, and what is held of it. All are needed.
+// Limits bound what a server may send and what is held of it. All fields are required.
 type Limits struct {
 	Result int // bytes of one answer, and of the notifications that wait for one call
 	Line   int // bytes of one line of a process

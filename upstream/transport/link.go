@@ -10,37 +10,38 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// A Link carries messages to one server and back. It knows framing and
-// correlation, not the protocol's methods. All methods are safe for concurrent
-// use.
+// A Link carries messages to one server and back. It knows framing and which answer
+// belongs to which request, but not the methods of the protocol. All methods are safe for
+// concurrent use.
 type Link interface {
-	// RoundTrip sends a request and returns its answer. The error is the cause of
-	// the context where that ended first. [Delivered] tells of an error whether the
-	// server may have run the request.
+	// RoundTrip sends a request and returns its answer. If the context ends first, the
+	// error is its cause. [Delivered] tells of an error whether the server may have run
+	// the request.
 	RoundTrip(ctx context.Context, req *Request) (mcp.Message, error)
 	// Send sends a notification or an answer; header is nil where there is none.
 	Send(ctx context.Context, raw []byte, header http.Header) error
-	// Negotiated tells the link the revision, before a legacy server is told that the
-	// handshake is over; ready follows after that.
+	// Negotiated tells the link the revision, before notifications/initialized is sent to
+	// a legacy server. Ready follows after it.
 	Negotiated(version mcp.Version)
 	Ready()
-	// Done is closed when the link is lost; cause then tells why.
+	// Done is closed when the link is lost. Cause then returns the reason.
 	Done() <-chan struct{}
 	Cause() error
-	// Fail gives the link up: done is closed, and what is in flight ends where
-	// its answer cannot come any more. The first cause is kept.
+	// Fail gives the link up: Done is closed, and requests end whose answer cannot come
+	// any more. The first cause is kept.
 	Fail(err error)
-	// Close ends the link and everything it started, within the context.
+	// Close ends the link and everything that it has started. The context bounds how long
+	// it waits for the server.
 	Close(ctx context.Context)
 }
 
-// Session is implemented by links of a kind with a channel for each request whose
-// legacy revisions may have a session.
+// Session is implemented by links of a [Kind] that is Separate and has sessions in legacy
+// revisions.
 type Session interface {
-	// HasSession tells whether the server has opened one.
+	// HasSession tells whether the server has opened a session.
 	HasSession() bool
-	// HasStream tells whether the server has a stream that belongs to no request, on
-	// which it may ask.
+	// HasStream tells whether the server has a stream that belongs to no request. It may
+	// ask questions there.
 	HasStream() bool
 }
 
@@ -48,18 +49,19 @@ type Session interface {
 type Request struct {
 	ID     mcp.ID
 	Raw    []byte      // the whole message
-	Header http.Header // transport headers of this request; nil when none
-	// Arrived receives the messages that come on the request's own stream, or
-	// that carry its progress token, before the answer, in order. They may
-	// come from another goroutine, but one at a time. Nil drops them.
+	Header http.Header // transport headers of this request; nil if there are none
+	// Arrived receives the messages before the answer that come on the stream of the
+	// request or carry its progress token, in order. It is called by one goroutine at a
+	// time, which may be another one. Nil drops them.
 	Arrived func(mcp.Message)
 	// Askable tells that the server may ask questions about this request.
 	Askable bool
-	// Suspended tells that the request waits for the answer of its client; nil is never.
+	// Suspended tells that the request waits for the answer of its client; nil means
+	// never.
 	Suspended *atomic.Bool
 	// Stream marks a subscription, which stays open until either side ends it.
 	Stream bool
-	// Handshake marks initialize, whose answer may open a session.
+	// Handshake marks initialize. Its answer may open a session.
 	Handshake bool
 }
 
@@ -71,7 +73,7 @@ var (
 	ErrNoAnswer    = invalid("the stream ended without an answer")
 )
 
-// StatusError is an HTTP status that is no answer of the protocol.
+// StatusError is an HTTP status that is not an answer of the protocol.
 type StatusError struct {
 	Status int
 	body   string // the first bytes, for a person
@@ -88,16 +90,15 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// LoginError is a 401 or 403, or a credential that is missing before anything is
-// sent.
+// LoginError is a 401 or 403, or a credential that was missing before anything was sent.
 type LoginError struct {
 	status int
-	why    MissingError // nil where nothing is known but the status
+	why    MissingError // nil if only the status is known
 }
 
 func (e *LoginError) Unwrap() error {
 	if e.why == nil {
-		return nil // no interface around a nil
+		return nil // not an interface with a nil in it
 	}
 	return e.why
 }
@@ -112,7 +113,7 @@ func (e *LoginError) Error() string {
 	return "the server wants a credential that it was not given (HTTP 401)"
 }
 
-// ProtocolError is an answer that is none of the protocol.
+// ProtocolError is an answer that violates the protocol.
 type ProtocolError struct{ err error }
 
 func (e *ProtocolError) Error() string { return e.err.Error() }
@@ -129,18 +130,18 @@ type undelivered struct{ err error }
 func (e *undelivered) Error() string { return e.err.Error() }
 func (e *undelivered) Unwrap() error { return e.err }
 
-// Undelivered marks an error of a request that the server cannot have run.
+// Undelivered marks an error of a request that the server cannot have run. See
+// [Delivered].
 func Undelivered(err error) error { return &undelivered{err} }
 
-// Delivered tells whether the server may have run the request that ended with an
-// error.
+// Delivered tells whether the server may have run the request that ended with an error.
 func Delivered(err error) bool {
 	var u *undelivered
 	return !errors.As(err, &u)
 }
 
-// IsRejection tells whether a status is how a legacy server turns an unknown
-// request down. A nil status is an empty acceptance, which is one too.
+// IsRejection tells whether a legacy server answers an unknown request with a status. A
+// nil status stands for an empty acceptance, which counts too.
 func IsRejection(status *StatusError) bool {
 	return status == nil || status.Status/100 == 4 && status.Status != 429
 }

@@ -12,19 +12,20 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Mux correlates the messages of a channel that all requests share: the
-// stdout of a process or the stream of an HTTP+SSE server.
+// Mux matches the messages of a channel that all requests share, such as the stdout of a
+// process or the stream of an HTTP+SSE server, with the requests. It is safe for
+// concurrent use.
 //
-// Attribution is never guessed: a notification belongs to the request whose
-// progress token it carries, any other notification or request of the server
-// to the only askable request in flight, or to none.
+// Attribution is never guessed. A notification belongs to the request whose progress token
+// it carries. Any other notification or request of the server belongs to the only askable
+// request in flight, or to none.
 type Mux struct {
 	Log     *slog.Logger
 	limits  Limits
-	inbound func(mcp.Message) // what belongs to no request
-	// Several principals share the channel: then nothing is attributed by
-	// being the only call in flight, because the server may still talk about
-	// an earlier one.
+	inbound func(mcp.Message) // receives what belongs to no request
+	// Several tells that several principals share the channel. Then nothing is attributed
+	// to a call because it is the only one in flight: the server may still talk about an
+	// earlier call. It is set before the first request.
 	Several bool
 
 	mu      sync.Mutex
@@ -32,13 +33,12 @@ type Mux struct {
 	err     error
 	lost    chan struct{}
 
-	lossy bool // a notification was dropped, and the log says so
+	lossy bool // a notification was dropped, and the log has a warning
 }
 
-// pending is one request in flight. Its queue is filled by the reader and
-// drained by the goroutine of the request. It is bounded in messages
-// (Limits.Events) and in bytes (Limits.Result), but that an empty one takes any
-// message.
+// pending is one request in flight. The reader fills its queue, the goroutine of the
+// request empties it. The queue is bounded in messages (Limits.Events) and in bytes
+// (Limits.Result). An empty queue takes any message.
 type pending struct {
 	askable   bool
 	stream    bool // of a subscription
@@ -59,7 +59,7 @@ func NewMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *Mux {
 	}
 }
 
-// RoundTrip registers a request, lets write send it and waits for the answer.
+// RoundTrip registers a request, sends it with write and waits for the answer.
 func (m *Mux) RoundTrip(ctx context.Context, req *Request, write func([]byte) error) (mcp.Message, error) {
 	p := &pending{askable: req.Askable, stream: req.Stream, suspended: req.Suspended, wake: make(chan struct{}, 1)}
 	key := req.ID.Key()
@@ -85,7 +85,7 @@ func (m *Mux) RoundTrip(ctx context.Context, req *Request, write func([]byte) er
 		case what == arrivedAnswer:
 			return msg, err
 		case what == arrivedMessage && ctx.Err() != nil:
-			return mcp.Message{}, context.Cause(ctx) // a flood does not outlast it
+			return mcp.Message{}, context.Cause(ctx) // a flood of messages does not outlast it
 		case what == arrivedMessage:
 			if req.Arrived != nil {
 				req.Arrived(msg)
@@ -104,7 +104,8 @@ func (m *Mux) RoundTrip(ctx context.Context, req *Request, write func([]byte) er
 	}
 }
 
-// Deliver hands one message to whom it belongs. It never blocks on a request.
+// Deliver passes a message to the request that it belongs to. It never blocks on a
+// request.
 func (m *Mux) Deliver(msg mcp.Message) {
 	switch msg.Kind {
 	case mcp.KindInvalid:
@@ -113,7 +114,7 @@ func (m *Mux) Deliver(msg mcp.Message) {
 		m.mu.Lock()
 		p := m.pending[msg.ID.Key()]
 		m.mu.Unlock()
-		if p != nil { // else unknown, answered already, or cancelled
+		if p != nil { // else unknown, already answered, or cancelled
 			p.finish(msg)
 		}
 		return
@@ -133,8 +134,8 @@ func (m *Mux) Deliver(msg mcp.Message) {
 	m.inbound(msg)
 }
 
-// drop leaves a notification out, because its call has too many waiting. The
-// operator hears of it once per connection.
+// drop drops a notification because too many wait for its call. The operator is told once
+// per connection.
 func (m *Mux) drop(msg *mcp.Message) {
 	m.mu.Lock()
 	level := slog.LevelWarn
@@ -147,27 +148,28 @@ func (m *Mux) drop(msg *mcp.Message) {
 		"method", Excerpt([]byte(msg.Method)))
 }
 
-// Spoil ends the request that an invalid answer names, so that its caller does
-// not wait for the deadline. It tells whether the message is an answer at all.
-func (m *Mux) Spoil(msg mcp.Message, why error) bool {
+// DeliverInvalid takes a message that could not be parsed. If it is an answer, it ends its
+// request, so that the caller does not wait for the deadline. It tells whether the message
+// is an answer.
+func (m *Mux) DeliverInvalid(msg mcp.Message, why error) bool {
 	id := invalidAnswer(&msg)
 	if !id.Absent() {
-		m.spoilID(id, invalid("an invalid answer: %w", why))
+		m.failRequest(id, invalid("an invalid answer: %w", why))
 	}
 	return !id.Absent()
 }
 
-// answerID finds the id in the beginning of an answer that cannot be read. The
-// ids of requests are integers of the gateway's own.
+// answerID finds the id in the beginning of an answer that cannot be parsed. The ids of
+// requests are integers that the gateway has chosen.
 var answerID = regexp.MustCompile(`^\s*\{[^{}\[\]]*?"id"\s*:\s*(\d{1,18})\s*[,}]`)
 
 // answerHead is how much of an answer is searched for its id.
 const answerHead = 200
 
-// invalidAnswer returns the id that a message which is no valid one answers,
-// absent when that cannot be told. Servers log to the same channel, some in JSON with
-// the id of the request: what has neither result nor error, or has one that is no
-// object and does not call itself JSON-RPC, is no answer.
+// invalidAnswer returns the id of an invalid answer, absent if the message is none.
+// Servers write logs to the same channel, some as JSON with the id of the request. So a
+// message without result and error is no answer, nor is one whose result is no object and
+// that has no jsonrpc member.
 func invalidAnswer(msg *mcp.Message) mcp.ID {
 	outcome := cmp.Or(string(msg.Result()), string(msg.Fault()))
 	switch {
@@ -191,18 +193,17 @@ func answerIn(head []byte) mcp.ID {
 	return mcp.ID(found[1])
 }
 
-// spoilID ends the request with an id, if there is one.
-func (m *Mux) spoilID(id mcp.ID, why error) {
+// failRequest ends the request with an id, if there is one.
+func (m *Mux) failRequest(id mcp.ID, why error) {
 	m.mu.Lock()
 	p := m.pending[id.Key()]
 	m.mu.Unlock()
 	if p != nil {
-		p.Spoil(why)
+		p.fail(why)
 	}
 }
 
-// owner returns the request that a message belongs to, nil when that cannot be
-// told.
+// owner returns the request that a message belongs to, nil if that is unknown.
 func (m *Mux) owner(msg *mcp.Message) *pending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,8 +217,8 @@ func (m *Mux) owner(msg *mcp.Message) *pending {
 		}
 		return nil
 	case mcp.NotifyCancelled:
-		// Of a subscription (2026-07-28 basic/patterns/cancellation), else of
-		// a question, which carries the server's own id.
+		// It ends a subscription (2026-07-28 basic/patterns/cancellation), or a question,
+		// which has an id of the server.
 		if id, ok := mcp.ParseID(msg.Param("requestId")); ok {
 			if p := m.pending[id.Key()]; p != nil && p.stream {
 				return p
@@ -230,8 +231,9 @@ func (m *Mux) owner(msg *mcp.Message) *pending {
 	return nil
 }
 
-// only returns the request that the server may ask about, if there is exactly
-// one, or the one that waits for an answer, if it takes a question back; mu is held.
+// only returns the request that the server may be asking about if there is exactly one. To
+// cancel a question (takesBack), it may also be the only one that waits for its client. mu
+// is held.
 func (m *Mux) only(takesBack bool) *pending {
 	if m.Several {
 		return nil
@@ -268,7 +270,7 @@ func (m *Mux) Fail(err error) {
 	}
 }
 
-// Done is closed by fail.
+// Done is closed by Fail.
 func (m *Mux) Done() <-chan struct{} { return m.lost }
 
 // Cause returns why the channel was lost, nil while it is not.
@@ -294,7 +296,7 @@ func (p *pending) push(msg mcp.Message, limits *Limits) bool {
 	return true
 }
 
-// arrival is what a request finds when it looks at what came for it.
+// arrival is what a request finds when it looks for messages.
 type arrival uint8
 
 const (
@@ -303,15 +305,15 @@ const (
 	arrivedAnswer                 // the answer, or the error in its place
 )
 
-// next takes the oldest message off the queue; those behind it still count.
-// When there is none it returns the answer or the error.
+// next takes the oldest message from the queue. If there is none, it returns the answer or
+// the error.
 func (p *pending) next() (mcp.Message, arrival, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case len(p.queue) > 0:
 		msg := p.queue[0]
-		p.queue[0] = mcp.Message{} // not to be held by the array
+		p.queue[0] = mcp.Message{} // so that the array does not hold it
 		p.queue = p.queue[1:]
 		p.bytes -= len(msg.Raw)
 		return msg, arrivedMessage, nil
@@ -338,7 +340,7 @@ func (p *pending) finish(msg mcp.Message) {
 	p.signal()
 }
 
-func (p *pending) Spoil(err error) {
+func (p *pending) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.answer == nil && p.err == nil {

@@ -81,7 +81,7 @@ func FuzzMux(f *testing.F) {
 				if b%8 == 7 && !invalidAnswer(&msg).Absent() {
 					continue // the script happens to name an id
 				}
-				m.Spoil(msg, err)
+				m.DeliverInvalid(msg, err)
 				continue
 			}
 			m.Deliver(msg)

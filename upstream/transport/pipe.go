@@ -10,16 +10,17 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// pipe is a link over one stream of lines in each direction, a message on each
-// (2026-07-28 transports/stdio; the framing is the same in all revisions). It has a
-// reader and a writer, which end when their stream does; close waits for both.
+// pipe is a link over a stream of lines in each direction, one message per line
+// (2026-07-28 transports/stdio; all revisions have this framing). A reader and a writer
+// run until their streams end; Close waits for both.
 type pipe struct {
 	*Mux
 	limits Limits
 	log    *slog.Logger
 	in     io.Reader
 	to     io.Writer
-	// lastWords returns what the failure of either stream is told as. It may wait.
+	// lastWords returns the cause to report when a stream fails. It may wait. By default
+	// it is the error itself.
 	lastWords func(writing bool, err error) error
 	// hangUp ends both streams, within the context.
 	hangUp func(ctx context.Context)
@@ -30,8 +31,8 @@ type pipe struct {
 	wg   sync.WaitGroup
 }
 
-// newPipe returns a link that reads from in and writes to the other stream. Its field
-// hangUp is set before it starts, and lastWords where the error alone says too little.
+// newPipe returns a link that reads from in and writes to the other stream. The caller
+// sets hangUp, and lastWords if necessary, before start.
 func newPipe(o *Options, in io.Reader, to io.Writer, inbound func(mcp.Message)) *pipe {
 	p := &pipe{
 		Mux: NewMux(o.Log, o.Limits, inbound), limits: o.Limits, log: o.Log, in: in, to: to,
@@ -42,7 +43,7 @@ func newPipe(o *Options, in io.Reader, to io.Writer, inbound func(mcp.Message)) 
 	return p
 }
 
-// start begins to read and to write.
+// start starts the reader and the writer.
 func (p *pipe) start() {
 	p.wg.Go(p.read)
 	p.wg.Go(p.write)
@@ -56,7 +57,7 @@ func (p *pipe) read() {
 	lines.onTooLong = func(head []byte) {
 		p.log.Warn("the server wrote a line beyond the limit", "limit", p.limits.Line)
 		if id := answerIn(head); !id.Absent() {
-			p.Mux.spoilID(id, ErrTooLarge)
+			p.Mux.failRequest(id, ErrTooLarge)
 		}
 	}
 	parse := mcp.Limits{Depth: p.limits.Depth, LoneSurrogates: true}
@@ -69,7 +70,7 @@ func (p *pipe) read() {
 		msg, err := mcp.Parse(line, parse)
 		if err != nil {
 			p.log.Debug("the server sent an invalid message", "err", err)
-			if !p.Mux.Spoil(msg, err) {
+			if !p.Mux.DeliverInvalid(msg, err) {
 				lines.noise.Add(1)
 			}
 			continue
@@ -95,8 +96,8 @@ func (p *pipe) write() {
 	}
 }
 
-// queue hands a message to the writer, which takes it once the server has read
-// what was written before. It waits for that as long as the context lasts.
+// queue passes a message to the writer, which takes it when the server has read the
+// earlier ones. It waits as long as the context lasts.
 func (p *pipe) queue(ctx context.Context, raw []byte) error {
 	line := append(mcp.AppendLine(make([]byte, 0, len(raw)+1), raw), '\n')
 	select {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BusyError is a refusal of a server that has not looked at the request and says
-// when to come again.
+// BusyError is the refusal of a server that has not looked at the request and says when to
+// try again.
 type BusyError struct {
 	err   error
 	After time.Duration
@@ -18,10 +18,10 @@ type BusyError struct {
 func (e *BusyError) Error() string { return e.err.Error() }
 func (e *BusyError) Unwrap() error { return e.err }
 
-// turnedAway marks the error of a request that a server refused before it looked
-// at it, which it tells by saying when to come again: 429 or 503 with a
-// Retry-After that can be read (RFC 9110 section 10.2.3, RFC 6585 section 4).
-func turnedAway(resp *http.Response, err error) error {
+// busyOr returns a [BusyError], undelivered, if the server refused a request before it
+// looked at it. It says so with 429 or 503 and a valid Retry-After (RFC 9110 section
+// 10.2.3, RFC 6585 section 4). Otherwise it returns err.
+func busyOr(resp *http.Response, err error) error {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return err
 	}
@@ -32,15 +32,14 @@ func turnedAway(resp *http.Response, err error) error {
 	return &undelivered{&BusyError{err, after}}
 }
 
-// longestRetryAfter is what a longer one counts as: what a server writes there is
-// its own choice.
+// longestRetryAfter is the longest wait that is believed.
 const longestRetryAfter = 24 * time.Hour
 
-// retryAfter reads when a server wants to be called again: in whole seconds or, as
-// some servers write, in parts of them; as a date in any of the three forms of RFC
-// 9110 section 5.6.7, which is held against the server's own Date where it sends
-// one, because the clocks may differ; or in the milliseconds of retry-after-ms. A
-// time that is over is zero. ok is false where there is none that can be read.
+// retryAfter reads when a server wants to be called again. The value may be seconds, with
+// a fraction as some servers send; a date in one of the three forms of RFC 9110 section
+// 5.6.7, which is compared with the Date of the server if it sends one, because clocks
+// differ; or milliseconds in retry-after-ms. A time in the past is zero. ok is false if
+// there is no valid value.
 func retryAfter(h http.Header, now time.Time) (after time.Duration, ok bool) {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && !math.IsNaN(ms) {
 		return bounded(ms / 1000), true

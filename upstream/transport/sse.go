@@ -17,7 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// sseLink is one stream of events with the endpoint that takes the messages.
+// sseLink is a stream of events and the endpoint that takes messages.
 type sseLink struct {
 	httpClient
 	Mux      *Mux
@@ -27,7 +27,7 @@ type sseLink struct {
 	life     context.Context
 	cancel   context.CancelFunc
 	once     sync.Once
-	spawning sync.Mutex // against the end of life
+	spawning sync.Mutex // orders spawn before the end of life
 	wg       sync.WaitGroup
 
 	agreed atomic.Bool // the handshake is done
@@ -78,8 +78,8 @@ func dialSSE(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, 
 	return l, nil
 }
 
-// readEndpoint waits for the endpoint event, which must come before any
-// message and name a URL on the same origin.
+// readEndpoint waits for the endpoint event. It must come before any message and name a
+// URL on the same origin.
 func (l *sseLink) readEndpoint(events *eventReader) (*url.URL, error) {
 	for {
 		ev, err := events.next()
@@ -108,7 +108,7 @@ func (l *sseLink) read(events *eventReader) {
 		if errors.Is(err, errEventTooLarge) {
 			l.log.Warn("the server sent an event beyond the limit", "limit", l.limits.Result)
 			if id := answerIn(ev.Data); !id.Absent() {
-				l.Mux.spoilID(id, ErrTooLarge)
+				l.Mux.failRequest(id, ErrTooLarge)
 			}
 			continue
 		}
@@ -125,15 +125,15 @@ func (l *sseLink) read(events *eventReader) {
 		msg, err := mcp.Parse(ev.Data, mcp.Limits{Depth: l.limits.Depth, LoneSurrogates: true})
 		if err != nil {
 			l.log.Debug("the server sent an invalid message", "err", err)
-			l.Mux.Spoil(msg, err)
+			l.Mux.DeliverInvalid(msg, err)
 			continue
 		}
 		l.Mux.Deliver(msg)
 	}
 }
 
-// RoundTrip does not wait for the POST: some servers accept it only once they
-// have run the request, and until then report progress and ask.
+// RoundTrip does not wait for the POST: some servers accept it only after they have run
+// the request, and meanwhile report progress and ask questions.
 func (l *sseLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
 	post, stop := context.WithCancelCause(l.life)
 	sent := make(chan struct{})
@@ -141,7 +141,7 @@ func (l *sseLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, err
 		if !l.spawn(func() {
 			defer close(sent)
 			if err := l.Send(post, raw, nil); err != nil {
-				l.Mux.spoilID(req.ID, err)
+				l.Mux.failRequest(req.ID, err)
 			}
 		}) {
 			return &undelivered{ErrClosed}
@@ -161,7 +161,7 @@ func (l *sseLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, err
 	return msg, err
 }
 
-// spawn starts a goroutine that close waits for, unless the link is closing.
+// spawn starts a goroutine that Close waits for, unless the link is closing.
 func (l *sseLink) spawn(f func()) bool {
 	l.spawning.Lock()
 	defer l.spawning.Unlock()
@@ -198,9 +198,9 @@ func (l *sseLink) Send(ctx context.Context, raw []byte, _ http.Header) error {
 	if resp.StatusCode == http.StatusBadRequest && l.agreed.Load() && forgotten(ctx, l.post, l.refusal) {
 		return &undelivered{ErrSessionLost}
 	}
-	err = turnedAway(resp, cmp.Or[error](err, &StatusError{Status: resp.StatusCode}))
+	err = busyOr(resp, cmp.Or[error](err, &StatusError{Status: resp.StatusCode}))
 	if resp.StatusCode/100 == 5 && Delivered(err) {
-		return err // the request may have been run all the same
+		return err // the request may have been run
 	}
 	return &undelivered{err}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// stopGrace is how long a process gets after its stdin was closed, and again
-// after it was told to terminate.
+// stopGrace is how long a process may take to end after its stdin was closed, and again
+// after it was asked to terminate.
 const stopGrace = 2 * time.Second
 
-// exitWait bounds the wait for the exit of a process whose stdout has ended or
-// whose stdin is closed: it may live on. lastWordsWait bounds what follows its
-// exit, until its group is dead and its stderr was read.
+// exitWait bounds the wait for the exit of a process whose stdout has ended or whose stdin
+// is closed: it may go on. lastWordsWait bounds the time from its exit until its group is
+// dead and its stderr was read.
 const (
 	exitWait      = 2 * time.Second
 	lastWordsWait = child.EndWait
@@ -26,21 +26,20 @@ const (
 
 // Process is implemented by links to a process.
 type Process interface {
-	// Tail returns the end of what the process has written to its stderr.
+	// Tail returns the last lines that the process has written to its stderr.
 	Tail() Tail
 }
 
-// Tail is the end of what a process wrote to its standard error.
+// Tail is the end of the stderr of a process.
 type Tail struct {
-	// Process tells one process of a server from the next; 0 is none.
+	// Process identifies the process among those of a server; 0 is none.
 	Process int64
-	// Ended is how many lines the process has written; the last of them are in
-	// Lines.
+	// Ended is how many lines the process has written. Lines has the last of them.
 	Ended int
 	Lines []string
 }
 
-// process is a link over the standard streams of a process that it has started.
+// processLink is a link to a process that it has started.
 type processLink struct {
 	*pipe
 	proc *child.Process
@@ -49,7 +48,7 @@ type processLink struct {
 
 // dialStdio starts the process of a server.
 func dialStdio(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, error) {
-	// The process lives until the link is closed, not as long as its start.
+	// The process lives until the link is closed, not only until the context ends.
 	proc, err := child.Start(context.WithoutCancel(ctx), child.Spec{
 		Command: o.Command, Args: o.Args, Dir: o.Dir, Env: o.Env,
 	})
@@ -68,12 +67,12 @@ func (p *processLink) Tail() Tail {
 	return Tail{Process: p.proc.Began().UnixNano(), Ended: ended, Lines: lines}
 }
 
-// errStdoutEnded is the cause where a process closes its stdout and lives on.
+// errStdoutEnded is the cause if a process closes its stdout and goes on.
 var errStdoutEnded = errors.New("the process closed its stdout")
 
-// ending returns why the link to the process is lost, one of whose pipes has
-// failed with err. An exit shows at several pipes, in any order: what is told
-// is the exit with the last words on stderr, whichever came first.
+// ending returns the cause of the loss of a process, one of whose pipes has failed with
+// err. The exit of a process shows at several pipes in any order. So the exit is reported
+// with the last words on stderr, whichever pipe was first.
 func (p *processLink) ending(writing bool, err error) error {
 	switch {
 	case writing:
@@ -90,7 +89,7 @@ func (p *processLink) ending(writing bool, err error) error {
 	return fmt.Errorf("the process ended: %w", p.proc.Err())
 }
 
-// endsWithin waits for c, but no longer than d.
+// endsWithin waits for c, at most for d.
 func endsWithin(c <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

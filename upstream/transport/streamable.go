@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// drainTime is how long a stream may linger after its answer before its
-	// connection is given up.
+	// drainTime is how long a stream may go on after its answer until its connection is
+	// given up.
 	drainTime = time.Second
-	// endTime bounds the farewell to a session.
+	// endTime bounds the request that ends a session.
 	endTime = 5 * time.Second
-	// resumes is how often in a row a broken stream is resumed without
-	// anything new on it (2025-11-25 transports, Resumability).
+	// resumes is how often in a row a broken stream is resumed without a new event
+	// (2025-11-25 transports, Resumability).
 	resumes = 5
 )
 
-// streamableLink is streamable HTTP to one server: 2026-07-28 without any
-// state, the legacy revisions with a session and its standalone stream.
+// streamableLink is streamable HTTP to one server: stateless in 2026-07-28, with a session
+// and its standalone stream in legacy revisions.
 type streamableLink struct {
 	httpClient
 	log     *slog.Logger
@@ -43,7 +43,7 @@ type streamableLink struct {
 	agreed  mcp.Version
 	legacy  bool
 
-	aside atomic.Bool // a standalone stream was opened
+	streamOpened atomic.Bool // a standalone stream was opened
 
 	ctx    context.Context // of the link; ends its background streams
 	cancel context.CancelCauseFunc
@@ -79,17 +79,17 @@ func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Messa
 // opened takes the session that the answer to a handshake opens.
 func (l *streamableLink) opened(resp *http.Response, req *Request) {
 	if id := resp.Header[mcp.HeaderSession]; req.Handshake && len(id) == 1 {
-		l.session = id // nothing else runs yet
+		l.session = id // no other request runs yet
 	}
 }
 
-// single reads an answer that is no stream.
+// single reads an answer that is not a stream.
 func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *Request) (mcp.Message, error) {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		msg, err := l.refused(ctx, resp, req.ID)
 		if err == nil && req.Handshake && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed) {
-			// Whatever it says, it takes no handshake here; another transport may.
+			// It takes no handshake here; another transport may work.
 			err = &StatusError{resp.StatusCode, mcp.ParseError(msg.Fault()).Message}
 		}
 		return msg, err
@@ -132,8 +132,8 @@ func (l *streamableLink) ping(ctx context.Context, raw []byte) (*http.Response, 
 	return l.post(ctx, raw, nil)
 }
 
-// identify adds what a legacy session needs on every request after the
-// handshake.
+// identify adds the headers of a legacy session that every request after the handshake
+// needs.
 func (l *streamableLink) identify(r *http.Request) {
 	if l.session != nil {
 		r.Header[mcp.HeaderSession] = l.session
@@ -143,9 +143,9 @@ func (l *streamableLink) identify(r *http.Request) {
 	}
 }
 
-// refused turns a status that is not 2xx into an answer or an error. A server
-// that forgot the session answers 404 (2025-11-25 basic/transports, Session
-// Management); it has not run the request.
+// refused turns a status that is not 2xx into an answer or an error. A server that has
+// forgotten the session answers 404 (2025-11-25 basic/transports, Session Management); it
+// has not run the request.
 func (l *streamableLink) refused(ctx context.Context, resp *http.Response, id mcp.ID) (mcp.Message, error) {
 	if l.session != nil && resp.StatusCode == http.StatusNotFound {
 		return mcp.Message{}, &undelivered{ErrSessionLost}
@@ -155,7 +155,7 @@ func (l *streamableLink) refused(ctx context.Context, resp *http.Response, id mc
 		return mcp.Message{}, &undelivered{ErrSessionLost}
 	}
 	if err != nil {
-		err = turnedAway(resp, err)
+		err = busyOr(resp, err)
 	}
 	return msg, err
 }
@@ -171,8 +171,8 @@ func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error
 	return msg, nil
 }
 
-// stream reads the events of a request until its answer. A broken stream of a
-// legacy session is resumed where the server gave its events ids.
+// stream reads the events of a request until its answer. A broken stream of a legacy
+// session is resumed if its events had ids.
 func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *Request) (mcp.Message, error) {
 	s := &answerStream{l: l, req: req, retry: time.Second}
 	for ; ; s.idle++ {
@@ -197,20 +197,19 @@ func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *Re
 	}
 }
 
-// answerStream is the events that a server answers one request with, over one
-// or more streams.
+// answerStream is the events that answer one request, over one or more streams.
 type answerStream struct {
 	l      *streamableLink
 	req    *Request
 	answer mcp.Message
 
-	last  string        // id to resume behind; empty when the stream cannot be resumed
-	retry time.Duration // pause before that
-	idle  int           // streams in a row that brought nothing
+	last  string        // id to resume after; empty if the stream cannot be resumed
+	retry time.Duration // pause before resuming
+	idle  int           // streams in a row without a message
 }
 
-// read reads one stream until the answer. It closes the body, or leaves that to
-// the drain once the answer is there.
+// read reads one stream until the answer. It closes the body, or lets drain do it after
+// the answer.
 func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 	events := newEventReader(body, s.l.limits.Result)
 	for {
@@ -233,8 +232,8 @@ func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 	}
 }
 
-// take takes one event and tells whether it is the answer, or stands for it. An
-// event that is too large does unless it is surely something else.
+// take handles one event and tells whether it is the answer. An event that is too large
+// counts as the answer unless it is surely something else.
 func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err error) {
 	if ev.HasID {
 		s.last = resumable(ev.ID)
@@ -271,9 +270,8 @@ func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err err
 // maxEventID is the longest event id that is sent back.
 const maxEventID = 4 << 10
 
-// resumable returns an event id as far as it can be sent in a header to resume
-// behind it: one that cannot is as none, and resuming with the one before it
-// would repeat what is known.
+// resumable returns an event id if it can be sent in a header, else nothing. An invalid id
+// counts as none, because resuming after the one before would repeat events.
 func resumable(id string) string {
 	control := func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7F }
 	if len(id) > maxEventID || strings.ContainsFunc(id, control) {
@@ -282,8 +280,8 @@ func resumable(id string) string {
 	return id
 }
 
-// elsewhere tells whether what begins with head is surely not the answer with
-// an id.
+// elsewhere tells whether a message that begins with head is surely not the answer with an
+// id.
 func elsewhere(head []byte, id mcp.ID) bool {
 	answers := answerIn(head)
 	return methodMember.Match(head) || !answers.Absent() && answers.Key() != id.Key()
@@ -292,7 +290,7 @@ func elsewhere(head []byte, id mcp.ID) bool {
 // methodMember finds the member that only requests and notifications have.
 var methodMember = regexp.MustCompile(`^\s*\{[^{}\[\]]*?"method"\s*:`)
 
-// drain reads a stream to its end, so that its connection can be used again.
+// drain reads a stream to its end, so that its connection can be reused.
 func (l *streamableLink) drain(body io.ReadCloser) {
 	l.wg.Go(func() {
 		timer := time.AfterFunc(drainTime, func() { body.Close() })
@@ -302,8 +300,7 @@ func (l *streamableLink) drain(body io.ReadCloser) {
 	})
 }
 
-// get opens the standalone stream of a session, or resumes a stream behind the
-// event last.
+// get opens the standalone stream of a session, or resumes a stream after the event last.
 func (l *streamableLink) get(ctx context.Context, last string) (*http.Response, error) {
 	r, err := l.request(ctx, http.MethodGet, l.url, nil, nil)
 	if err != nil {
@@ -328,7 +325,7 @@ func (l *streamableLink) get(ctx context.Context, last string) (*http.Response, 
 	return nil, &StatusError{Status: resp.StatusCode}
 }
 
-// Negotiated sets the header of a legacy revision that has one.
+// Negotiated sets the version header of the legacy revisions that have one.
 func (l *streamableLink) Negotiated(version mcp.Version) {
 	l.agreed = version
 	if version.Era() == mcp.Legacy && version >= mcp.V20250618 {
@@ -343,8 +340,8 @@ func (l *streamableLink) Ready() {
 		l.session = nil
 		return
 	}
-	// Before it is open, what the server says outside of requests is lost, and
-	// some servers put answers there.
+	// Until it is open, messages outside of requests are lost, and some servers send
+	// answers there.
 	opened := make(chan struct{})
 	l.wg.Go(func() { l.standalone(opened) })
 	timer := time.NewTimer(openTime)
@@ -360,16 +357,16 @@ func (l *streamableLink) Ready() {
 func (l *streamableLink) HasSession() bool { return l.session != nil }
 
 // HasStream implements [Session].
-func (l *streamableLink) HasStream() bool { return l.aside.Load() }
+func (l *streamableLink) HasStream() bool { return l.streamOpened.Load() }
 
-// openTime is how long the first standalone stream is waited for.
+// openTime bounds the wait for the first standalone stream.
 const openTime = 250 * time.Millisecond
 
-// standalone keeps the GET stream of a session open and delivers what comes on
-// it. A server without one answers 405, or some other 4xx, which ends it for
-// good. One that had opened it before and turns it down now has lost the
-// session, but for 409, which says that it has not noticed the end of the last
-// stream yet. opened is closed when it is known whether the first one opens.
+// standalone keeps the GET stream of a session open and delivers its messages. A server
+// without one answers 405 or another 4xx, which is final. A server that had opened it
+// before and refuses now has lost the session. The exception is 409: it has not noticed
+// the end of the last stream yet. opened is closed when it is known whether the first
+// stream opens.
 func (l *streamableLink) standalone(opened chan struct{}) {
 	var once sync.Once
 	known := func() { once.Do(func() { close(opened) }) }
@@ -400,13 +397,13 @@ func (l *streamableLink) standalone(opened chan struct{}) {
 		case err == nil:
 			opened := time.Now()
 			had = true
-			l.aside.Store(true)
+			l.streamOpened.Store(true)
 			l.listen(resp, &last)
 			if time.Since(opened) > 5*time.Second {
 				wait.Reset()
 			}
 		default:
-			had = true // or might have had, had the connection been better
+			had = true // or might have had over a better connection
 		}
 		if backoff.Sleep(l.ctx, wait.Next()) != nil {
 			return
@@ -469,7 +466,7 @@ func (l *streamableLink) Fail(err error) {
 func (l *streamableLink) Done() <-chan struct{} { return l.lost }
 func (l *streamableLink) Cause() error          { return context.Cause(l.ctx) }
 
-// Close ends the session at the server and waits for the link's streams.
+// Close ends the session at the server and waits for the streams of the link.
 func (l *streamableLink) Close(ctx context.Context) {
 	if l.closed.Swap(true) {
 		return
