@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/internal/audit"
 )
 
 // checkToolgate reports what only several values together can have wrong, and
@@ -45,46 +45,20 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 		p.Unique(n, path, "id", k.ID, ids)
 	}
 	checkAuth(p, section, t)
-	checkSpiceDB(p, section, t)
+	t.SpiceDB.Check(p, section.Get("spicedb"), "spicedb")
 	t.OPA.Check(p, section.Get("opa"), "opa")
-	checkGovernance(p, section, t)
+	t.Governance.Check(p, section.Get("governance"), "governance")
 	checkRates(p, section, t)
-	checkResults(p, section.Get("results"), "results", &t.Results, true)
-	checkApprovals(p, section.Get("approvals"), &t.Approvals)
+	t.Results.CheckLevel(p, section.Get("results"), "results", true)
+	t.Approvals.Check(p, section.Get("approvals"), "approvals")
 	checkBudgets(p, section, t)
-	for glob, pointers := range t.Audit.Fields {
-		for i, pointer := range pointers {
-			if !strings.HasPrefix(pointer, "/") || pointer == "/" {
-				p.At(section.Get("audit").Get("fields").Get(glob).Item(i), fmt.Sprintf("audit.fields.%s[%d]", glob, i), `write it as in "/owner"`, "%q is no JSON pointer to an argument", pointer)
-			}
-		}
-	}
-	checkFeedback(p, section.Get("feedback"), &t.Feedback)
+	t.Audit.Check(p, section.Get("audit"), "audit")
+	t.Feedback.Check(p, section.Get("feedback"), "feedback")
 	if t.Audit.Mode == "" {
-		t.Audit.Mode = "best_effort"
+		t.Audit.Mode = audit.BestEffort
 		if t.Authenticates() {
-			t.Audit.Mode = "required"
+			t.Audit.Mode = audit.Required
 		}
-	}
-}
-
-// minSecret is how long a secret must be that signs messages, in bytes.
-const minSecret = 32
-
-func checkApprovals(p *tree.Problems, n *tree.Node, a *Approvals) {
-	for i, by := range a.By {
-		if strings.TrimSpace(by) == "" {
-			p.At(n.Get("by").Item(i), fmt.Sprintf("approvals.by[%d]", i), "write a group, requester or operator", "the name is empty")
-		}
-	}
-	hook := n.Get("webhook")
-	switch asked := slices.Contains(a.Ask, "webhook"); {
-	case asked && a.Webhook.URL == "":
-		p.At(n.Get("ask"), "approvals.ask", "add webhook: { url, secret }", "the webhook has no url")
-	case a.Webhook.URL != "" && !asked:
-		p.At(hook, "approvals.webhook", "add webhook to ask", "nothing is posted there")
-	case asked && len(a.Webhook.Secret) < minSecret:
-		p.At(hook, "approvals.webhook.secret", fmt.Sprintf("write at least %d characters", minSecret), "the secret is too short to sign with")
 	}
 }
 
@@ -93,7 +67,7 @@ func checkServer(p *tree.Problems, n *tree.Node, path string, s ServerSettings, 
 		p.At(n.Get("timeouts").Get("call"), path+".timeouts.call", "write at most hard", "%s is longer than hard, %s", t.Call, t.Hard)
 	}
 	sized = sized || s.Results.MaxBytes != 0
-	checkResults(p, n.Get("results"), path+".results", &s.Results, sized || len(s.Tools) > 0)
+	s.Results.CheckLevel(p, n.Get("results"), path+".results", sized || len(s.Tools) > 0)
 	names, tools := map[string]int{}, n.Get("tools").ByKey()
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool, at, toolPath := s.Tools[name], tools[name].Value, path+".tools."+name
@@ -101,7 +75,7 @@ func checkServer(p *tree.Problems, n *tree.Node, path string, s ServerSettings, 
 		if tool.Hard != 0 && tool.Timeout > tool.Hard {
 			p.At(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
 		}
-		checkResults(p, at.Get("results"), toolPath+".results", &tool.Results, sized)
+		tool.Results.CheckLevel(p, at.Get("results"), toolPath+".results", sized)
 		args := at.Get("args").ByKey()
 		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {
 			if a := tool.Args[arg]; a.Fixed != nil && a.Default != nil {

@@ -46,7 +46,7 @@ func TestAuthenticates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := parsed(t, tt.section).Toolgate
-		got := []any{c.Authenticates(), c.TakesTokens(), c.Audit.Mode, c.PublicURL()}
+		got := []any{c.Authenticates(), c.TakesTokens(), string(c.Audit.Mode), c.PublicURL()}
 		if diff := cmp.Diff([]any{tt.authenticates, tt.tokens, tt.audit, tt.address}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.section, diff)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // Config is one configuration, read and checked. It is plain data: nothing in
@@ -176,7 +177,7 @@ type Server struct {
 	// RenamedFrom is the key that the server had before; empty for none.
 	RenamedFrom string
 	// Results say what is done with what it answers, as far as that is said for it.
-	Results Results `json:",omitzero"`
+	Results result.Settings `json:",omitzero"`
 	// Offer is set for a server that is not started, and that agents may add.
 	Offer *Offer
 	// Native is what is set for a group of the gateway's own tools, a
@@ -267,7 +268,7 @@ type Tool struct {
 	// Absent: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`
 	// Results say what is done with what this tool answers. Absent: as for its server.
-	Results Results `config:"results" json:",omitzero"`
+	Results result.Settings `config:"results" json:",omitzero"`
 }
 
 // Arg shapes one argument of a tool.

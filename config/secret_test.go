@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/gate/spicedb"
 )
 
 func TestSecretsNeverLeak(t *testing.T) {
@@ -20,7 +21,7 @@ func TestSecretsNeverLeak(t *testing.T) {
 		Args:    []string{"--token", text},
 		Command: text, URL: "https://x/?k=" + text,
 	}
-	settings := Toolgate{SpiceDB: SpiceDB{Token: hidden}}
+	settings := Toolgate{SpiceDB: spicedb.Settings{Token: hidden}}
 	check := func(how, got string) {
 		t.Helper()
 		if strings.Contains(got, text) {
@@ -78,5 +79,17 @@ mcpServers:
 		if strings.Contains(s.Refused.Error(), text) {
 			t.Errorf("the reason repeats the secret: %v", s.Refused)
 		}
+	}
+}
+
+// TestResultsAreShownWithoutSecrets: what is to be taken out is not printed.
+func TestResultsAreShownWithoutSecrets(t *testing.T) {
+	c := parse(t, "x.yaml", `toolgate: { results: { redact: { values: ["${DATABASE_URL}"] } } }`, testOptions())
+	if got := c.Toolgate.Results.Redact.Values; len(got) != 1 || got[0].Reveal() != "postgres://db" {
+		t.Errorf("got %q", got)
+	}
+	raw, err := c.Toolgate.Results.Redact.Values[0].MarshalJSON()
+	if err != nil || strings.Contains(string(raw), "postgres") {
+		t.Errorf("shown as %s, %v", raw, err)
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/proxy/result"
+)
 
 // ServerSettings are what toolgate adds to one server of the file. What is
 // absent here comes from the client's own entry, else from the default.
@@ -38,7 +42,7 @@ type ServerSettings struct {
 	// Tools shapes single tools, by their original names. Absent: all as they are.
 	Tools map[string]Tool `config:"tools"`
 	// Results say what is done with what the server answers. Absent: as for all servers.
-	Results Results `config:"results" json:",omitzero"`
+	Results result.Settings `config:"results" json:",omitzero"`
 	// Offer makes the server one that agents may add (tool.enable) instead of one that is started. Absent: it is started.
 	Offer *Offer `config:"offer"`
 }

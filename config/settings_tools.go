@@ -107,15 +107,3 @@ type ToolURL struct {
 	// Refresh is how often it is asked for. Absent: at a start and at a reload.
 	Refresh time.Duration `config:"refresh" min:"1s" max:"30d"`
 }
-
-// Queue bounds the calls that run as tasks.
-type Queue struct {
-	// Workers is how many of them run at once. Absent: 4.
-	Workers int `config:"workers" default:"4" min:"1" max:"1000"`
-	// Waiting is how many may wait for a worker; what comes beyond that is refused. Absent: 64.
-	Waiting int `config:"waiting" default:"64" min:"0" max:"100000"`
-	// WaitingPerPrincipal is how many of them may be of one caller. Absent: 16.
-	WaitingPerPrincipal int `config:"waiting_per_principal" default:"16" min:"0" max:"100000"`
-	// Keep is for how long a result is kept for its client. Absent: 10m.
-	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
-}

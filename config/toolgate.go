@@ -1,9 +1,17 @@
 package config
 
 import (
+	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/feedback"
+	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // Toolgate is everything under the "toolgate" key of a file. Each field says
@@ -45,16 +53,16 @@ type Toolgate struct {
 	// Capsules are named sets of capabilities. Absent: the phase abstains.
 	Capsules map[string]capsule.Settings `config:"capsules"`
 	// SpiceDB asks a relationship database. Absent: the phase abstains.
-	SpiceDB SpiceDB `config:"spicedb"`
+	SpiceDB spicedb.Settings `config:"spicedb"`
 	// OPA evaluates a Rego policy. Absent: the phase abstains.
 	OPA opa.Settings `config:"opa"`
 	// Governance is rules about calls and their arguments, and the operating mode. Absent: no rules but that paths
 	// do not lead to the gateway's own files, where something else decides who may call what.
 	Governance Governance `config:"governance"`
 	// Approvals says who answers questions about calls, and how long. Absent: nobody is asked.
-	Approvals Approvals `config:"approvals"`
+	Approvals approval.Settings `config:"approvals"`
 	// Results say what is done with what servers answer, for all of them. Absent: it is passed on as it is.
-	Results Results `config:"results" json:",omitzero"`
+	Results result.Settings `config:"results" json:",omitzero"`
 	// Plans are limits by plan name; a number is calls of tools a month. A plan counts for the tenants that have it,
 	// and, of a credential that names one, for its caller as well. Absent: no limits.
 	Plans map[string]Plan `config:"plans"`
@@ -73,15 +81,15 @@ type Toolgate struct {
 	// ToolURLs are addresses of documents of further declared tools, each like a file of tool_files without variables. Absent: none.
 	ToolURLs []ToolURL `config:"tool_urls"`
 	// Queue bounds the calls of tools that run as tasks. Absent: the defaults of each.
-	Queue Queue `config:"queue"`
+	Queue queue.Settings `config:"queue"`
 	// Audit is the record of calls. Absent: audit.jsonl in the state folder.
-	Audit Audit `config:"audit"`
+	Audit audit.Settings `config:"audit"`
 	// Log is what is written to stderr. Absent: the defaults of each.
-	Log Log `config:"log"`
+	Log logs.Settings `config:"log"`
 	// Telemetry is where traces go. Absent: nowhere.
-	Telemetry Telemetry `config:"telemetry"`
+	Telemetry telemetry.Settings `config:"telemetry"`
 	// Feedback is who is told about executions. Absent: nobody.
-	Feedback Feedback `config:"feedback"`
+	Feedback feedback.Settings `config:"feedback"`
 	// Limits bound what one message, session or server may take. Absent: the defaults of each.
 	Limits Limits `config:"limits"`
 	// Retention is how long records are kept. Absent: the defaults of each.

@@ -43,9 +43,9 @@ func (c *counter) deny() {
 
 // newCounter serves the tool s__t of an era, for which an approval of somebody
 // is demanded.
-func newCounter(t *testing.T, era mcp.Era, change func(*approval.Settings)) *counter {
+func newCounter(t *testing.T, era mcp.Era, change func(*approval.Options)) *counter {
 	t.Helper()
-	o := approval.Settings{By: []string{gate.ByRequester}, Wait: time.Millisecond}
+	o := approval.Options{Settings: approval.Settings{By: []string{gate.ByRequester}, Wait: time.Millisecond}}
 	if change != nil {
 		change(&o)
 	}
@@ -193,7 +193,7 @@ func TestRequesterIsAskedOnTheStream(t *testing.T) {
 
 // Who cannot be asked, and who may not answer, waits for others.
 func TestOthersAreAsked(t *testing.T) {
-	c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By = []string{gate.ByOperator} })
+	c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By = []string{gate.ByOperator} })
 	w := c.call("")
 	requireKind(t, w, "approval_pending")
 	item := c.pending()
@@ -221,7 +221,7 @@ func TestOthersAreAsked(t *testing.T) {
 // A call that was denied is refused with the reason when it is made again, and
 // nobody is asked.
 func TestDenialIsRemembered(t *testing.T) {
-	c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By = []string{gate.ByOperator} })
+	c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By = []string{gate.ByOperator} })
 	requireKind(t, c.call(""), "approval_pending")
 	root := approval.Answerer{Name: "root", Operator: true}
 	denied := c.pending()
@@ -280,7 +280,7 @@ func TestRevokedWhileWaiting(t *testing.T) {
 		"another approval": func(c *counter) { c.demand(gate.Demand{By: []string{"board"}}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCounter(t, mcp.Legacy, func(o *approval.Settings) { o.By, o.Wait = []string{gate.ByOperator}, time.Minute })
+			c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By, o.Wait = []string{gate.ByOperator}, time.Minute })
 			w, _ := c.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__t"`, "")))
 			testwait.Until(t, patience, "the question is there", func() bool {
 				items, err := c.desk.List(t.Context(), "pending", 1)

@@ -69,6 +69,26 @@ func (d *Decoder) Decode(n *tree.Node, v any, pattern string) {
 // theirs when they are read.
 func Defaults(v any) { setDefaults(reflect.ValueOf(v).Elem()) }
 
+// Fill gives the fields that are zero their default, as [Defaults] does, in settings
+// that were written in Go.
+func Fill(v any) {
+	s := reflect.ValueOf(v).Elem()
+	all := reflect.New(s.Type())
+	Defaults(all.Interface())
+	fill(s, all.Elem())
+}
+
+func fill(v, defaults reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case f.Kind() == reflect.Struct:
+			fill(f, defaults.Field(i))
+		case f.IsZero():
+			f.Set(defaults.Field(i))
+		}
+	}
+}
+
 // fields keeps what [Fields] found, by type.
 var fields sync.Map
 

@@ -10,6 +10,9 @@ import (
 // Redacted is what a secret looks like everywhere but in [Text.Reveal].
 const Redacted = "[redacted]"
 
+// MinSigning is how long a secret must be that signs messages, in bytes.
+const MinSigning = 32
+
 // Text is a text that may be a credential: the value of an environment
 // variable or of a header. It prints as "[redacted]" in JSON, YAML and TOML, in
 // logs, and with every verb of fmt but %w, which takes errors only and which

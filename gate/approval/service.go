@@ -11,14 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/store"
-)
-
-// Defaults of [Settings].
-const (
-	DefaultWait  = 30 * time.Second
-	DefaultValid = 10 * time.Minute
 )
 
 // storeTime bounds one exchange with the store.
@@ -34,16 +29,13 @@ const (
 // in bytes.
 const maxArguments = 16 << 10
 
-// Settings are what a configuration says of approvals.
-type Settings struct {
-	// By are groups, [gate.ByRequester] or [gate.ByOperator]: whose answer
-	// counts where a demand does not say so itself. Empty is nobody.
-	By []string
-	// Wait is how long a call waits for an answer; 0 is 30 s.
-	Wait time.Duration
-	// Valid is how long a question can be answered, and from the answer on how
-	// long a grant can be used and a denial counts; 0 is 10 min.
-	Valid time.Duration
+// Options are what a [Service] goes by.
+type Options struct {
+	// Settings are an operator's; By are groups, [gate.ByRequester] or
+	// [gate.ByOperator], and count where a demand does not say so itself. Times that
+	// are 0 are the defaults.
+	Settings
+
 	// Asked is told of every new question, and does not block; nil is nobody.
 	Asked func(Item)
 }
@@ -53,7 +45,7 @@ type Settings struct {
 type Service struct {
 	store    *store.Approvals
 	log      *slog.Logger
-	settings atomic.Pointer[Settings]
+	settings atomic.Pointer[Options]
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of any approval
@@ -67,20 +59,15 @@ func New(s *store.Approvals, log *slog.Logger) *Service {
 		log = slog.New(slog.DiscardHandler)
 	}
 	d := &Service{store: s, log: log, changed: make(chan struct{})}
-	d.Set(Settings{})
+	d.Set(Options{})
 	return d
 }
 
-// Set puts settings in force. What was asked when other answers counted is asked
+// Set puts options in force. What was asked when other answers counted is asked
 // anew by the next call of its kind.
-func (d *Service) Set(s Settings) {
-	if s.Wait <= 0 {
-		s.Wait = DefaultWait
-	}
-	if s.Valid <= 0 {
-		s.Valid = DefaultValid
-	}
-	d.settings.Store(&s)
+func (d *Service) Set(o Options) {
+	decode.Fill(&o.Settings)
+	d.settings.Store(&o)
 }
 
 var errNoDesk = errors.New("nothing keeps approvals")

@@ -15,9 +15,9 @@ import (
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
-func newDesk(t *testing.T, s *store.Store, change func(*approval.Settings)) *approval.Service {
+func newDesk(t *testing.T, s *store.Store, change func(*approval.Options)) *approval.Service {
 	t.Helper()
-	o := approval.Settings{By: []string{"security"}, Wait: time.Hour, Valid: time.Hour}
+	o := approval.Options{Settings: approval.Settings{By: []string{"security"}, Wait: time.Hour, Valid: time.Hour}}
 	if change != nil {
 		change(&o)
 	}
@@ -100,7 +100,7 @@ func TestWhoMayAnswer(t *testing.T) {
 
 // The requester answers where that is said, and for its own call only.
 func TestRequesterAnswers(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), func(o *approval.Settings) { o.By = []string{gate.ByRequester} })
+	d := newDesk(t, storetest.Running(t), func(o *approval.Options) { o.By = []string{gate.ByRequester} })
 	q := question("1")
 	a := ask(t, d, q)
 	other := *q
@@ -182,7 +182,7 @@ func TestGrantIsUsedOnce(t *testing.T) {
 // may takes it back.
 func TestDenialStands(t *testing.T) {
 	asked := 0
-	d := newDesk(t, storetest.Running(t), func(o *approval.Settings) { o.Asked = func(approval.Item) { asked++ } })
+	d := newDesk(t, storetest.Running(t), func(o *approval.Options) { o.Asked = func(approval.Item) { asked++ } })
 	bobs := approval.Answerer{Name: "bob", Identity: bob}
 	q := question("1")
 	first := ask(t, d, q)
@@ -301,8 +301,8 @@ func TestConditionsChange(t *testing.T) {
 // What was asked of some is neither answered nor used where others are to
 // answer by then, whether the call says so or the configuration.
 func TestOthersAreToAnswerNow(t *testing.T) {
-	requester := func(o *approval.Settings) { o.By = []string{gate.ByRequester} }
-	security := approval.Settings{By: []string{"security"}}
+	requester := func(o *approval.Options) { o.By = []string{gate.ByRequester} }
+	security := approval.Options{Settings: approval.Settings{By: []string{"security"}}}
 	for name, tc := range map[string]struct {
 		change func(d *approval.Service, now *gate.Question)
 		want   gate.ApprovalState
@@ -378,12 +378,12 @@ func TestAwait(t *testing.T) {
 		t.Error(err)
 	}
 
-	short := newDesk(t, s, func(o *approval.Settings) { o.Wait = time.Millisecond })
+	short := newDesk(t, s, func(o *approval.Options) { o.Wait = time.Millisecond })
 	b := ask(t, short, question("2"))
 	if one, err := short.Await(t.Context(), b.ID); err != nil || one.State != gate.ApprovalPending {
 		t.Errorf("after the wait: %+v, %v", one, err)
 	}
-	over := newDesk(t, s, func(o *approval.Settings) { o.Valid = 20 * time.Millisecond })
+	over := newDesk(t, s, func(o *approval.Options) { o.Valid = 20 * time.Millisecond })
 	c := ask(t, over, question("3"))
 	if one, err := over.Await(t.Context(), c.ID); err != nil || one.State != gate.ApprovalExpired {
 		t.Errorf("after the deadline: %+v, %v", one, err)
@@ -400,7 +400,7 @@ func TestAwait(t *testing.T) {
 
 func TestAskedTellsOfTheCall(t *testing.T) {
 	var told []approval.Item
-	d := newDesk(t, storetest.Running(t), func(o *approval.Settings) { o.Asked = func(i approval.Item) { told = append(told, i) } })
+	d := newDesk(t, storetest.Running(t), func(o *approval.Options) { o.Asked = func(i approval.Item) { told = append(told, i) } })
 	q := question("1")
 	q.Name = strings.Repeat("n", 5000)
 	q.Args = []byte(`"` + strings.Repeat("a", 20<<10) + `"`)

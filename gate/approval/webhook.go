@@ -21,12 +21,6 @@ const (
 	postPause = time.Second
 )
 
-// Target is the receiver of a webhook.
-type Target struct {
-	URL    string
-	Secret string // both sides sign with it
-}
-
 // Webhook tells a receiver of every question, signed (see [SignatureHeader]):
 // the [Item] as JSON. One that cannot be told in three tries, or while 256 others
 // wait, is logged; it can be answered all the same.
@@ -37,7 +31,7 @@ type Webhook struct {
 }
 
 type letter struct {
-	to   Target
+	to   Receiver
 	item Item
 }
 
@@ -56,7 +50,7 @@ func NewWebhook(log *slog.Logger) *Webhook {
 }
 
 // Post has a question delivered. It does not block.
-func (w *Webhook) Post(to Target, item Item) {
+func (w *Webhook) Post(to Receiver, item Item) {
 	select {
 	case w.queue <- letter{to, item}:
 	default:
@@ -101,13 +95,13 @@ func (w *Webhook) deliver(ctx context.Context, l letter) error {
 	}
 }
 
-func (w *Webhook) post(ctx context.Context, to Target, body []byte) error {
+func (w *Webhook) post(ctx context.Context, to Receiver, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(SignatureHeader, sign(to.Secret, time.Now(), body))
+	r.Header.Set(SignatureHeader, sign(to.Secret.Reveal(), time.Now(), body))
 	resp, err := w.client.Do(r)
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)

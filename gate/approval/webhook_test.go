@@ -52,8 +52,8 @@ func TestWebhookAndBack(t *testing.T) {
 	}))
 	defer receiver.Close()
 	hook := approval.NewWebhook(slog.New(slog.DiscardHandler))
-	d := newDesk(t, storetest.Running(t), func(s *approval.Settings) {
-		s.Asked = func(i approval.Item) { hook.Post(approval.Target{URL: receiver.URL, Secret: secret}, i) }
+	d := newDesk(t, storetest.Running(t), func(s *approval.Options) {
+		s.Asked = func(i approval.Item) { hook.Post(approval.Receiver{URL: receiver.URL, Secret: secret}, i) }
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	running := make(chan error, 1)

@@ -20,9 +20,12 @@ import (
 // is that of a program in any folder, whatever is quoted; that a command is not found in a text
 // does not mean that a shell would not run it, so prefer Allow.
 type Commands struct {
-	In    []string // JSON Pointers as in [Rule.PathsIn]
-	Allow []string // nil allows everything; an empty list nothing
-	Deny  []string
+	// In are the JSON Pointers of the arguments. Required.
+	In []string `config:"in" required:"true"`
+	// Allow are what a command has to begin with; [] allows none. Absent: anything.
+	Allow []string `config:"allow"`
+	// Deny are what no command may hold. Absent: nothing.
+	Deny []string `config:"deny"`
 }
 
 type commandRule struct {

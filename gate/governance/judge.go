@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -101,16 +102,16 @@ func (r *Rules) Judge(call Call) Verdict {
 
 // judge holds a call against one rule.
 func (r *Rules) judge(own *rule, call Call, args any) Verdict {
-	if i := during(own.ForbiddenIn, call.Mode); i >= 0 {
+	if i := during(own.ForbiddenInModes, call.Mode); i >= 0 {
 		return own.deny(
-			fmt.Sprintf("forbidden_in_modes: %s", own.ForbiddenIn[i]), fmt.Sprintf("%s is not called in mode %s", call.Name, call.Mode),
+			fmt.Sprintf("forbidden_in_modes: %s", own.ForbiddenInModes[i]), fmt.Sprintf("%s is not called in mode %s", call.Name, call.Mode),
 			change("take the mode off the list", own.entry("forbidden_in_modes", i), ""),
 		)
 	}
-	if n := int64(call.Arguments.Size()); own.MaxBytes > 0 && n > own.MaxBytes {
+	if n := units.Size(call.Arguments.Size()); own.MaxBytes > 0 && n > own.MaxBytes {
 		return own.deny(
 			fmt.Sprintf("max_bytes: %d", own.MaxBytes), fmt.Sprintf("the arguments have %d bytes and may have %d; send less at a time", n, own.MaxBytes),
-			change("raise the limit", own.where("max_bytes"), strconv.FormatInt(n, 10)),
+			change("raise the limit", own.where("max_bytes"), strconv.FormatInt(int64(n), 10)),
 		)
 	}
 	if v := r.judgePaths(own, call, args); v.Outcome != Pass {
@@ -122,11 +123,11 @@ func (r *Rules) judge(own *rule, call Call, args any) Verdict {
 	if v := own.judgePatterns(args); v.Outcome != Pass {
 		return v
 	}
-	if i := during(own.AskIn, call.Mode); i >= 0 {
+	if i := during(own.RequiresApprovalInModes, call.Mode); i >= 0 {
 		return Verdict{
 			Outcome: Ask,
 			Reason:  fmt.Sprintf("%s needs an approval in mode %s", call.Name, call.Mode),
-			Rule:    own.place(fmt.Sprintf("requires_approval_in_modes: %s", own.AskIn[i])),
+			Rule:    own.place(fmt.Sprintf("requires_approval_in_modes: %s", own.RequiresApprovalInModes[i])),
 		}
 	}
 	return Verdict{Outcome: Pass}
@@ -238,7 +239,7 @@ func (r *Rules) Cancels(running Running, to Mode) bool {
 	}
 	for _, own := range r.of(running.Name) {
 		running.Class.Risk = running.Class.Risk.atLeast(own.Risk)
-		if slices.Contains(own.ForbiddenIn, to) {
+		if slices.Contains(own.ForbiddenInModes, to) {
 			return true
 		}
 	}

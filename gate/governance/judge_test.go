@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
@@ -76,9 +77,9 @@ func apply(t *testing.T, all []governance.Rule, c *governance.Call, change *gate
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.MaxBytes = n
+		r.MaxBytes = units.Size(n)
 	case "forbidden_in_modes":
-		r.ForbiddenIn = slices.Delete(slices.Clone(r.ForbiddenIn), 0, 1)
+		r.ForbiddenInModes = slices.Delete(slices.Clone(r.ForbiddenInModes), 0, 1)
 	case "patterns":
 		n, _ := strconv.Atoi(indexPattern.FindString(m[3]))
 		r.Patterns = slices.Delete(slices.Clone(r.Patterns), n, n+1)
@@ -117,11 +118,9 @@ func without(t *testing.T, arguments *schema.Arguments, where string) *schema.Ar
 func TestEveryChangeLiftsItsDeny(t *testing.T) {
 	all := []governance.Rule{
 		{
-			Match: "files", At: gate.Rule{File: "toolgate.yaml", Line: 7}, ForbiddenPaths: []string{"/etc/**", "**/.env"}, AllowedPaths: []string{"/srv/**"}, MaxBytes: 60,
-			ForbiddenIn: []governance.Mode{governance.Lockdown}, Commands: []governance.Commands{{In: []string{"/cmd"}, Allow: []string{"git"}}, {In: []string{"/cmd"}, Deny: []string{"rm", "git push"}}},
-			Patterns: []governance.Pattern{{In: []string{"/q"}, Match: "^[a-z]+$"}, {In: []string{"/q", "/n"}, Deny: "drop|7"}},
+			Match: "files", At: gate.Rule{File: "toolgate.yaml", Line: 7}, Tool: governance.Tool{ForbiddenPaths: []string{"/etc/**", "**/.env"}, AllowedPaths: []string{"/srv/**"}, MaxBytes: 60, ForbiddenInModes: []governance.Mode{governance.Lockdown}, Commands: []governance.Commands{{In: []string{"/cmd"}, Allow: []string{"git"}}, {In: []string{"/cmd"}, Deny: []string{"rm", "git push"}}}, Patterns: []governance.Pattern{{In: []string{"/q"}, Match: "^[a-z]+$"}, {In: []string{"/q", "/n"}, Deny: "drop|7"}}},
 		},
-		{Match: "none", AllowedPaths: []string{}},
+		{Match: "none", Tool: governance.Tool{AllowedPaths: []string{}}},
 	}
 	tests := []struct {
 		tool, arguments string
@@ -184,9 +183,9 @@ func TestEveryChangeLiftsItsDeny(t *testing.T) {
 
 func TestAllRulesOfATool(t *testing.T) {
 	r := rules(t,
-		governance.Rule{Match: "gh__*", AskIn: []governance.Mode{governance.Alert}},
-		governance.Rule{Match: "gh__delete", ForbiddenIn: []governance.Mode{governance.Alert}},
-		governance.Rule{Match: "gh__read", Risk: governance.High},
+		governance.Rule{Match: "gh__*", Tool: governance.Tool{RequiresApprovalInModes: []governance.Mode{governance.Alert}}},
+		governance.Rule{Match: "gh__delete", Tool: governance.Tool{ForbiddenInModes: []governance.Mode{governance.Alert}}},
+		governance.Rule{Match: "gh__read", Tool: governance.Tool{Risk: governance.High}},
 	)
 	class := governance.Class{OperatorClassed: true, ReadOnly: true, Risk: governance.Low}
 	for name, want := range map[string]governance.Outcome{"gh__list": governance.Ask, "gh__delete": governance.Deny, "gh__read": governance.Ask, "gl__x": governance.Pass, "xgh__list": governance.Pass} {
@@ -199,9 +198,9 @@ func TestAllRulesOfATool(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	r := rules(t,
-		governance.Rule{Match: "deny", Commands: []governance.Commands{{In: []string{"/c"}, Deny: []string{"rm", "curl*", "git push"}}}},
-		governance.Rule{Match: "allow", Commands: []governance.Commands{{In: []string{"/c"}, Allow: []string{"git status", "go", "/usr/bin/make"}}}},
-		governance.Rule{Match: "nothing", Commands: []governance.Commands{{In: []string{"/c"}, Allow: []string{}}}},
+		governance.Rule{Match: "deny", Tool: governance.Tool{Commands: []governance.Commands{{In: []string{"/c"}, Deny: []string{"rm", "curl*", "git push"}}}}},
+		governance.Rule{Match: "allow", Tool: governance.Tool{Commands: []governance.Commands{{In: []string{"/c"}, Allow: []string{"git status", "go", "/usr/bin/make"}}}}},
+		governance.Rule{Match: "nothing", Tool: governance.Tool{Commands: []governance.Commands{{In: []string{"/c"}, Allow: []string{}}}}},
 	)
 	for _, text := range []string{
 		`"rm x"`, `"/bin/rm x"`, `"RM x"`, `"rm.exe x"`, `"ls; rm x"`, `"ls&&rm x"`, `"r''m x"`, `"\\rm x"`, `"r\"\"m x"`, `"$(rm x)"`, "\"`rm x`\"", `"sh -c 'rm x'"`, `["sh","-c","rm x"]`,
@@ -236,27 +235,27 @@ func TestCommands(t *testing.T) {
 func TestRulesThatCannotBeMeant(t *testing.T) {
 	bad := map[string]governance.Rule{
 		"needs the name":         {},
-		"not a risk":             {Match: "x", Risk: "huge"},
-		"not a way":              {Match: "x", Case: "upper"},
-		"must not be negative":   {Match: "x", MaxBytes: -1},
-		"not a mode":             {Match: "x", AskIn: []governance.Mode{"alert"}, ForbiddenIn: []governance.Mode{"PANIC"}},
-		"write \"/path\"":        {Match: "x", PathsIn: []string{"path"}},
-		"write ~ as ~0":          {Match: "x", PathsIn: []string{"/a~b"}},
-		"no .. in it":            {Match: "x", AllowedPaths: []string{"/a/../b"}},
-		"stands alone":           {Match: "x", ForbiddenPaths: []string{"/a/b**"}},
-		"bracket":                {Match: "x", ForbiddenPaths: []string{"/a/[b"}},
-		"names something":        {Match: "x", ForbiddenPaths: []string{"./"}},
-		"1 to 4096":              {Match: "x", ForbiddenPaths: []string{""}},
-		"64 parts":               {Match: "x", ForbiddenPaths: []string{strings.Repeat("/a", 65)}},
-		"variable":               {Match: "x", ForbiddenPaths: []string{"$DATA/x"}},
-		"looks like":             {Match: "x", ForbiddenPaths: []string{"/a\uff0fb"}},
-		"globs of URLs":          {Match: "x", ForbiddenPaths: []string{"ftp://a/b"}},
-		"need the pointers":      {Match: "x", Commands: []governance.Commands{{Allow: []string{"a"}}}},
-		"entry names a program":  {Match: "x", Commands: []governance.Commands{{In: []string{"/a"}, Deny: []string{" "}}}},
-		"needs pointers":         {Match: "x", Patterns: []governance.Pattern{{Match: "a"}}},
-		"missing closing":        {Match: "x", Patterns: []governance.Pattern{{In: []string{"/a"}, Match: "["}}},
-		"home directory, which":  {Match: "nohome", ForbiddenPaths: []string{"~/x"}},
-		"governance.tools.where": {Match: "where", Risk: "?"},
+		"not a risk":             {Match: "x", Tool: governance.Tool{Risk: "huge"}},
+		"not a way":              {Match: "x", Tool: governance.Tool{Case: "upper"}},
+		"must not be negative":   {Match: "x", Tool: governance.Tool{MaxBytes: -1}},
+		"not a mode":             {Match: "x", Tool: governance.Tool{RequiresApprovalInModes: []governance.Mode{"alert"}, ForbiddenInModes: []governance.Mode{"PANIC"}}},
+		"write \"/path\"":        {Match: "x", Tool: governance.Tool{PathsIn: []string{"path"}}},
+		"write ~ as ~0":          {Match: "x", Tool: governance.Tool{PathsIn: []string{"/a~b"}}},
+		"no .. in it":            {Match: "x", Tool: governance.Tool{AllowedPaths: []string{"/a/../b"}}},
+		"stands alone":           {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{"/a/b**"}}},
+		"bracket":                {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{"/a/[b"}}},
+		"names something":        {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{"./"}}},
+		"1 to 4096":              {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{""}}},
+		"64 parts":               {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{strings.Repeat("/a", 65)}}},
+		"variable":               {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{"$DATA/x"}}},
+		"looks like":             {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{"/a\uff0fb"}}},
+		"globs of URLs":          {Match: "x", Tool: governance.Tool{ForbiddenPaths: []string{"ftp://a/b"}}},
+		"need the pointers":      {Match: "x", Tool: governance.Tool{Commands: []governance.Commands{{Allow: []string{"a"}}}}},
+		"entry names a program":  {Match: "x", Tool: governance.Tool{Commands: []governance.Commands{{In: []string{"/a"}, Deny: []string{" "}}}}},
+		"needs pointers":         {Match: "x", Tool: governance.Tool{Patterns: []governance.Pattern{{Match: "a"}}}},
+		"missing closing":        {Match: "x", Tool: governance.Tool{Patterns: []governance.Pattern{{In: []string{"/a"}, Match: "["}}}},
+		"home directory, which":  {Match: "nohome", Tool: governance.Tool{ForbiddenPaths: []string{"~/x"}}},
+		"governance.tools.where": {Match: "where", Tool: governance.Tool{Risk: "?"}},
 	}
 	var all []governance.Rule
 	for want, rule := range bad {
@@ -306,9 +305,9 @@ func TestZeroValuesDeny(t *testing.T) {
 }
 
 func TestRulesAreNotTheCallersMemory(t *testing.T) {
-	own := governance.Rule{Match: "*", ForbiddenPaths: []string{"/etc/**"}, ForbiddenIn: []governance.Mode{governance.Alert}}
+	own := governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/etc/**"}, ForbiddenInModes: []governance.Mode{governance.Alert}}}
 	r := rules(t, own)
-	own.ForbiddenPaths[0], own.ForbiddenIn[0] = "/x", governance.Normal
+	own.ForbiddenPaths[0], own.ForbiddenInModes[0] = "/x", governance.Normal
 	if v := r.Judge(pathCall("/etc/x")); v.Outcome != governance.Deny || !strings.Contains(v.Reason, "/etc/**") {
 		t.Errorf("%+v", v)
 	}
@@ -316,13 +315,13 @@ func TestRulesAreNotTheCallersMemory(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	r := rules(t,
-		governance.Rule{Match: "files__*", PathsIn: []string{"/path", "/nowhere"}},
-		governance.Rule{Match: "files__wirte", Risk: governance.High},
+		governance.Rule{Match: "files__*", Tool: governance.Tool{PathsIn: []string{"/path", "/nowhere"}}},
+		governance.Rule{Match: "files__wirte", Tool: governance.Tool{Risk: governance.High}},
 		governance.Rule{Match: "gh__*"},
-		governance.Rule{Match: "shell", Commands: []governance.Commands{{In: []string{"/command"}, Deny: []string{"rm"}}}, Patterns: []governance.Pattern{{In: []string{"/args/*"}, Deny: "x"}, {In: []string{"/agrs"}, Deny: "x"}}},
-		governance.Rule{Match: "broken", PathsIn: []string{"/a"}},
-		governance.Rule{Match: "open", PathsIn: []string{"/anything"}},
-		governance.Rule{Match: "files__read", ForbiddenPaths: []string{"/etc/**"}},
+		governance.Rule{Match: "shell", Tool: governance.Tool{Commands: []governance.Commands{{In: []string{"/command"}, Deny: []string{"rm"}}}, Patterns: []governance.Pattern{{In: []string{"/args/*"}, Deny: "x"}, {In: []string{"/agrs"}, Deny: "x"}}}},
+		governance.Rule{Match: "broken", Tool: governance.Tool{PathsIn: []string{"/a"}}},
+		governance.Rule{Match: "open", Tool: governance.Tool{PathsIn: []string{"/anything"}}},
+		governance.Rule{Match: "files__read", Tool: governance.Tool{ForbiddenPaths: []string{"/etc/**"}}},
 	)
 	got := governance.Check(r, map[string][]byte{
 		"files__read":  []byte(`{"properties":{"path":{"type":"string"}}}`),
@@ -365,7 +364,7 @@ func TestPathName(t *testing.T) {
 }
 
 func BenchmarkJudge(b *testing.B) {
-	r := rules(b, governance.Rule{Match: "files__*", ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env", "**/*.pem"}, AllowedPaths: []string{"$HOME/work/**"}, MaxBytes: 1 << 20})
+	r := rules(b, governance.Rule{Match: "files__*", Tool: governance.Tool{ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env", "**/*.pem"}, AllowedPaths: []string{"$HOME/work/**"}, MaxBytes: 1 << 20}})
 	c := pathCall("/home/u/work/project/internal/file.go")
 	c.Schema = prepared(`{"properties":{"path":{"type":"string"}}}`)
 	b.ReportAllocs()

@@ -56,9 +56,9 @@ func TestStricterModesAllowNoMore(t *testing.T) {
 // A gateway that runs short goes into Degraded by itself, which lifts no rule.
 func TestDegradedLiftsNoRuleOfNormal(t *testing.T) {
 	r := rules(
-		t, governance.Rule{Match: "asked", AskIn: []governance.Mode{governance.Normal}},
-		governance.Rule{Match: "banned", ForbiddenIn: []governance.Mode{governance.Alert, governance.Normal}},
-		governance.Rule{Match: "short", ForbiddenIn: []governance.Mode{governance.Degraded}},
+		t, governance.Rule{Match: "asked", Tool: governance.Tool{RequiresApprovalInModes: []governance.Mode{governance.Normal}}},
+		governance.Rule{Match: "banned", Tool: governance.Tool{ForbiddenInModes: []governance.Mode{governance.Alert, governance.Normal}}},
+		governance.Rule{Match: "short", Tool: governance.Tool{ForbiddenInModes: []governance.Mode{governance.Degraded}}},
 	)
 	for name, want := range map[string]map[governance.Mode]governance.Outcome{
 		"asked":  {governance.Normal: governance.Ask, governance.Degraded: governance.Ask},
@@ -117,7 +117,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestAModeChangeCancelsWhatItWouldNotLetStart(t *testing.T) {
-	r := rules(t, governance.Rule{Match: "banned", ForbiddenIn: []governance.Mode{governance.Lockdown, governance.Alert}}, governance.Rule{Match: "risky", Risk: governance.High})
+	r := rules(t, governance.Rule{Match: "banned", Tool: governance.Tool{ForbiddenInModes: []governance.Mode{governance.Lockdown, governance.Alert}}}, governance.Rule{Match: "risky", Tool: governance.Tool{Risk: governance.High}})
 	for _, name := range []string{"x", "banned", "risky"} {
 		calls(governance.Lockdown, func(c governance.Call) {
 			c.Name, c.Queued = name, false
@@ -193,9 +193,9 @@ func TestHintsCanOnlyRaiseAClass(t *testing.T) {
 
 func TestClassOfRules(t *testing.T) {
 	r := rules(t,
-		governance.Rule{Match: "a*", Risk: governance.Low, ReadOnly: new(true), Category: "reading"},
-		governance.Rule{Match: "ab", Risk: governance.High, HighCost: true, Category: "other"},
-		governance.Rule{Match: "ac", ReadOnly: new(false)},
+		governance.Rule{Match: "a*", Tool: governance.Tool{Class: "read_only", Risk: governance.Low, Category: "reading"}},
+		governance.Rule{Match: "ab", Tool: governance.Tool{Risk: governance.High, HighCost: true, Category: "other"}},
+		governance.Rule{Match: "ac", Tool: governance.Tool{Class: "destructive"}},
 	)
 	for name, want := range map[string]governance.Class{
 		"a":  {ReadOnly: true, OperatorClassed: true, Risk: governance.Low},
@@ -211,7 +211,7 @@ func TestClassOfRules(t *testing.T) {
 	if h.ReadOnly == nil || *h.ReadOnly || h.Destructive != nil {
 		t.Errorf("hints %+v", h)
 	}
-	if got := r.Class(gate.Names{Exposed: "a"}, governance.Operator{}, h); got.ReadOnly || !got.Destructive {
+	if got := r.Class(gate.Names{Exposed: "b"}, governance.Operator{ReadOnly: new(true)}, h); got.ReadOnly || !got.Destructive {
 		t.Errorf("with a hint that it writes: %+v", got)
 	}
 	if r.Category("ab") != "reading" || r.Category("zz") != "" {

@@ -48,7 +48,7 @@ func call(name, arguments string) governance.Call {
 
 func TestForbiddenPathsInEveryDress(t *testing.T) {
 	r := rules(t, governance.Rule{
-		Match: "files__*", ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env", "*.pem", `C:\Secret\**`, "https://internal.example/**"},
+		Match: "files__*", Tool: governance.Tool{ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env", "*.pem", `C:\Secret\**`, "https://internal.example/**"}},
 	})
 	forbidden := []string{
 		"/home/u/.ssh/id_rsa", "/home/u/.ssh", "/home/u/.ssh/", "~/.ssh/id_rsa", "$HOME/.ssh/id_rsa", "${HOME}/.ssh/id_rsa", "%USERPROFILE%/.ssh/id_rsa",
@@ -95,8 +95,8 @@ var unreadable = []string{
 
 func TestWhatCannotBeReadIsDenied(t *testing.T) {
 	for name, rule := range map[string]governance.Rule{
-		"forbidden": {Match: "*", ForbiddenPaths: []string{"/nowhere/**"}},
-		"allowed":   {Match: "*", AllowedPaths: []string{"/**", "**", "https://*/**"}},
+		"forbidden": {Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/nowhere/**"}}},
+		"allowed":   {Match: "*", Tool: governance.Tool{AllowedPaths: []string{"/**", "**", "https://*/**"}}},
 	} {
 		r := rules(t, rule)
 		for _, path := range unreadable {
@@ -105,10 +105,10 @@ func TestWhatCannotBeReadIsDenied(t *testing.T) {
 			}
 		}
 	}
-	if v := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"/x"}}).Judge(call("t", `{"path":"\ud800"}`)); v.Outcome != governance.Deny {
+	if v := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/x"}}}).Judge(call("t", `{"path":"\ud800"}`)); v.Outcome != governance.Deny {
 		t.Error("half of a character passes")
 	}
-	unknown, err := governance.New([]governance.Rule{{Match: "*", ForbiddenPaths: []string{"/x/**"}}}, governance.Options{})
+	unknown, err := governance.New([]governance.Rule{{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/x/**"}}}}, governance.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestWhatCannotBeReadIsDenied(t *testing.T) {
 }
 
 func TestAllowedPathsInEveryReading(t *testing.T) {
-	r := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{"$HOME/work/**", "docs/*.md", `D:\data\**`, "https://docs.example/v1/**"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{AllowedPaths: []string{"$HOME/work/**", "docs/*.md", `D:\data\**`, "https://docs.example/v1/**"}}})
 	for path, want := range map[string]governance.Outcome{
 		"/home/u/work": governance.Pass, "/home/u/work/a/b": governance.Pass, "~/work/a": governance.Pass, "file:///home/u/work/a%20b": governance.Pass, "/home/u/work/x/../y": governance.Pass,
 		"docs/a.md": governance.Pass, "./docs/a.md": governance.Pass, `D:\data\x`: governance.Pass, "d:/data/x": governance.Pass, "file:///D:/data/x": governance.Pass,
@@ -138,11 +138,11 @@ func TestAllowedPathsInEveryReading(t *testing.T) {
 			t.Errorf("%q passes", path)
 		}
 	}
-	anywhere := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{"**"}})
+	anywhere := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{AllowedPaths: []string{"**"}}})
 	if in, out := anywhere.Judge(pathCall("a/../b")), anywhere.Judge(pathCall("a/../../b")); in.Outcome != governance.Pass || out.Outcome != governance.Deny {
 		t.Errorf("a relative glob allows %s below and %s above", in.Outcome, out.Outcome)
 	}
-	none := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{}})
+	none := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{AllowedPaths: []string{}}})
 	if v := none.Judge(pathCall("/x")); v.Outcome != governance.Deny {
 		t.Error("an empty list allows a path")
 	}
@@ -161,8 +161,8 @@ func TestCase(t *testing.T) {
 		{governance.CaseFold, governance.Deny, governance.Pass},
 	}
 	for _, tt := range tests {
-		forbid := rules(t, governance.Rule{Match: "*", Case: tt.how, ForbiddenPaths: []string{"/srv/Key/**"}})
-		allow := rules(t, governance.Rule{Match: "*", Case: tt.how, AllowedPaths: []string{"/srv/Key/**"}})
+		forbid := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{Case: tt.how, ForbiddenPaths: []string{"/srv/Key/**"}}})
+		allow := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{Case: tt.how, AllowedPaths: []string{"/srv/Key/**"}}})
 		if got := forbid.Judge(pathCall("/SRV/key/x")).Outcome; got != tt.forbidden {
 			t.Errorf("%q forbids: %s", tt.how, got)
 		}
@@ -177,7 +177,7 @@ func TestCase(t *testing.T) {
 
 func TestPathsAreFoundAnywhere(t *testing.T) {
 	const text = `{"properties":{"where":{"type":"string","format":"file-path"},"link":{"anyOf":[{"type":"string","format":"uri"}]},"list":{"items":{"$ref":"#/$defs/p"}}},"$defs":{"p":{"properties":{"at":{"format":"uri-reference"}}}}}`
-	r := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"/etc/**"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/etc/**"}}})
 	for arguments, want := range map[string]governance.Outcome{
 		`{"where":"/etc/x"}`:                           governance.Deny,
 		`{"link":"file:///etc/x"}`:                     governance.Deny,
@@ -209,7 +209,7 @@ func TestPathsAreFoundAnywhere(t *testing.T) {
 // A program may take any text for a path, fill in variables wherever they stand,
 // and follow the links of its kernel.
 func TestForbiddenPathsByDetours(t *testing.T) {
-	r := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", "**/.env"}}})
 	for _, path := range []string{
 		"http://x/../../../../home/u/.ssh/id_rsa", "https://h/%2e%2e/../../../etc/passwd", "ws://x/../../etc/passwd", "http://../../etc/passwd",
 		`HTTP://x/../../../home/u/app/.env`, "http://x/../../.env",
@@ -231,7 +231,7 @@ func TestForbiddenPathsByDetours(t *testing.T) {
 			t.Errorf("%q: %s", path, v.Reason)
 		}
 	}
-	allowed := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{"/srv/**", "/proc/**", "https://h/**"}})
+	allowed := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{AllowedPaths: []string{"/srv/**", "/proc/**", "https://h/**"}}})
 	for path, want := range map[string]governance.Outcome{
 		"/srv/$id.tsx": governance.Pass, "/proc/self/status": governance.Pass, "https://h/a/../b": governance.Pass,
 		"/proc/self/root/srv/x": governance.Pass, "/proc/self/root/../usr": governance.Deny, "/proc/self/cwd/../usr": governance.Deny,
@@ -243,7 +243,7 @@ func TestForbiddenPathsByDetours(t *testing.T) {
 }
 
 func TestNamedPathsAreTheOnlyOnes(t *testing.T) {
-	r := rules(t, governance.Rule{Match: "*", PathsIn: []string{"/a", "/list/*/p", "/x~1y", "/deep"}, ForbiddenPaths: []string{"/etc/**"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{PathsIn: []string{"/a", "/list/*/p", "/x~1y", "/deep"}, ForbiddenPaths: []string{"/etc/**"}}})
 	for arguments, want := range map[string]governance.Outcome{
 		`{"a":"/etc/x"}`:                             governance.Deny,
 		`{"list":[{"p":"/x"},{"p":"/etc/x"}]}`:       governance.Deny,
@@ -324,7 +324,7 @@ func FuzzForbiddenPathsStayForbidden(f *testing.F) {
 		f.Add("keys/a b", []byte{step, 0, step + 7})
 		f.Add("x", []byte{step, 8, 1, step * 3, 0})
 	}
-	r := rules(f, governance.Rule{Match: "*", ForbiddenPaths: []string{"$HOME/.ssh/**"}})
+	r := rules(f, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"$HOME/.ssh/**"}}})
 	f.Fuzz(func(t *testing.T, name string, recipe []byte) {
 		if len(recipe) > 6 || len(name) > 100 || strings.Contains(name, "..") {
 			return

@@ -10,52 +10,26 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 )
 
-// Rule is what an operator wrote about the calls of some tools. Several rules
-// may match one tool: all of them have to let a call pass, and the highest of
-// their risks is the tool's.
+// Rule is what an operator wrote about the calls of some tools, with the tools and the
+// place. Several rules may match one tool: all of them have to let a call pass, and the
+// highest of their risks is the tool's.
+//
+// Pointers are JSON Pointers (RFC 6901); a token * stands for any element or member,
+// and what is not a string stands for all strings in it, and for the names of members
+// that are paths. Without PathsIn, paths are every string whose property name or format
+// says that it is one, see [PathName], and every name of a member that can hardly be
+// anything else.
 type Rule struct {
 	// Match is the exposed name of a tool, or a glob in which * is any text
 	// and ? any character.
 	Match string
 	// At is where the rule stands; its Text is not used.
 	At gate.Rule
-
-	// Risk and Category describe the tool; empty is nothing said.
-	Risk     Risk
-	Category string
-	// ReadOnly and Destructive class the tool; nil is nothing said.
-	ReadOnly, Destructive *bool
-	// HighCost tools are not called in mode [Degraded].
-	HighCost bool
-
-	// PathsIn are JSON Pointers (RFC 6901) to the arguments that are paths; a
-	// token * stands for any element or member, and what is not a string
-	// stands for all strings in it, and for the names of members that are paths.
-	// Nil means every string whose property name or format says that it is one,
-	// see [PathName], and every name of a member that can hardly be anything
-	// else. An empty list is an error.
-	PathsIn []string
 	// ByName finds paths by the names of arguments alone where the schema of a tool
 	// cannot be used. Without it such a call is denied.
 	ByName bool
-	// AllowedPaths are globs of which every path has to match one. Nil allows
-	// all paths; an empty list allows none.
-	AllowedPaths []string
-	// ForbiddenPaths are globs that no path may match or be below of.
-	ForbiddenPaths []string
-	// Case says how paths are compared, the zero value being the safe way.
-	Case Case
 
-	// MaxBytes is the largest arguments, in bytes of JSON; zero means any.
-	MaxBytes int64
-	// Commands limit the arguments that are command lines.
-	Commands []Commands
-	// Patterns limit the text of arguments.
-	Patterns []Pattern
-
-	// AskIn are modes in which a call needs an approval, ForbiddenIn those in
-	// which there is none.
-	AskIn, ForbiddenIn []Mode
+	Tool
 }
 
 // Case is how upper and lower case of paths are compared.
@@ -74,9 +48,12 @@ const (
 // Pattern limits the text of some arguments by regular expressions (RE2). A
 // string is matched as it is, a number or boolean as JSON writes it.
 type Pattern struct {
-	In    []string // JSON Pointers as in [Rule.PathsIn]
-	Match string   // what each has to match, somewhere; empty for anything
-	Deny  string   // what none may match; empty for nothing
+	// In are the JSON Pointers of the arguments. Required.
+	In []string `config:"in" required:"true"`
+	// Match is what each has to match, somewhere. Absent: anything.
+	Match string `config:"match"`
+	// Deny is what none may match. Absent: nothing.
+	Deny string `config:"deny"`
 }
 
 // Options of [New].
@@ -100,7 +77,10 @@ type Rules struct {
 // rule is a Rule in the form that judges.
 type rule struct {
 	Rule
-	name      gate.Glob
+	name gate.Glob
+
+	readOnly, destructive *bool // by the class; nil is nothing said
+
 	paths     []pointer // nil where they are found by their names
 	allowed   []*pathGlob
 	forbidden []*pathGlob
@@ -137,6 +117,7 @@ func New(rules []Rule, o Options) (*Rules, error) {
 func (r *Rules) compile(own Rule) (*rule, []error) {
 	own = own.clone()
 	made := &rule{Rule: own, name: gate.Glob(own.Match)}
+	made.readOnly, made.destructive = ClassWord(own.Class)
 	var errs []error
 	add := func(err error) {
 		if err != nil {
@@ -157,7 +138,7 @@ func (r *Rules) compile(own Rule) (*rule, []error) {
 	if own.MaxBytes < 0 {
 		add(fmt.Errorf("max_bytes is %d and must not be negative", own.MaxBytes))
 	}
-	for _, m := range slices.Concat(own.AskIn, own.ForbiddenIn) {
+	for _, m := range slices.Concat(own.RequiresApprovalInModes, own.ForbiddenInModes) {
 		if !m.Known() {
 			_, err := ParseMode(string(m))
 			add(err)
@@ -225,7 +206,7 @@ func (p Pattern) compile() (made patternRule, err error) {
 func (r Rule) clone() Rule {
 	r.PathsIn = slices.Clone(r.PathsIn)
 	r.AllowedPaths, r.ForbiddenPaths = slices.Clone(r.AllowedPaths), slices.Clone(r.ForbiddenPaths)
-	r.AskIn, r.ForbiddenIn = slices.Clone(r.AskIn), slices.Clone(r.ForbiddenIn)
+	r.RequiresApprovalInModes, r.ForbiddenInModes = slices.Clone(r.RequiresApprovalInModes), slices.Clone(r.ForbiddenInModes)
 	r.Commands, r.Patterns = slices.Clone(r.Commands), slices.Clone(r.Patterns)
 	return r
 }
@@ -270,11 +251,11 @@ func (r *Rules) Class(names gate.Names, said Operator, h Hints) Class {
 		said.Risk = said.Risk.atLeast(own.Risk)
 		said.HighCost = said.HighCost || own.HighCost
 		granted := names.Granted(own.name)
-		if own.ReadOnly != nil && (granted || !*own.ReadOnly) {
-			said.ReadOnly = stricter(said.ReadOnly, own.ReadOnly, false)
+		if own.readOnly != nil && (granted || !*own.readOnly) {
+			said.ReadOnly = stricter(said.ReadOnly, own.readOnly, false)
 		}
-		if own.Destructive != nil && (granted || *own.Destructive) {
-			said.Destructive = stricter(said.Destructive, own.Destructive, true)
+		if own.destructive != nil && (granted || *own.destructive) {
+			said.Destructive = stricter(said.Destructive, own.destructive, true)
 		}
 	}
 	return Classify(said, h)
@@ -302,4 +283,18 @@ func (r *Rules) Category(name string) string {
 		}
 	}
 	return ""
+}
+
+// ClassWord is what the class of a rule says; nil is nothing said.
+func ClassWord(word string) (readOnly, destructive *bool) {
+	switch word {
+	case "read_only":
+		return new(true), new(false)
+	case "write":
+		return new(false), new(false)
+	case "destructive":
+		return new(false), new(true)
+	default:
+		return nil, nil
+	}
 }

@@ -12,7 +12,7 @@ import (
 // stands for several names.
 func TestForbiddenPathsInWrappings(t *testing.T) {
 	t.Parallel()
-	r := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", ".env", "*.pem"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"$HOME/.ssh/**", "/etc/**", ".env", "*.pem"}}})
 	for _, path := range []string{
 		"@/etc/passwd", "@~/.ssh/id_rsa", "@@/etc/passwd", " @/etc/passwd", "</etc/passwd", "@file:///etc/passwd",
 		`"/etc/passwd"`, `'/etc/passwd'`, "`/etc/passwd`", `/etc/"passwd"`, `"@/etc/passwd"`, `@"/etc/passwd"`, `/"etc"/x`, `'~/.ssh/x'`,
@@ -42,7 +42,7 @@ func TestForbiddenPathsInWrappings(t *testing.T) {
 // long as it stays where it is.
 func TestAllowedPathsInWrappings(t *testing.T) {
 	t.Parallel()
-	r := rules(t, governance.Rule{Match: "*", AllowedPaths: []string{"/srv/**"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{AllowedPaths: []string{"/srv/**"}}})
 	for path, want := range map[string]governance.Outcome{
 		"/srv/*": governance.Pass, "/srv/**/*.go": governance.Pass, "/srv/{a,b}/c": governance.Pass, "/srv/[id].tsx": governance.Pass, "/srv/.e*": governance.Pass,
 		"/srv/{a,../etc}/x": governance.Deny, "/srv/{..,a}/etc": governance.Deny, "{/srv,/etc}/x": governance.Deny, "/srv/.*/x": governance.Deny, "/srv/.?/etc": governance.Deny,
@@ -58,7 +58,7 @@ func TestAllowedPathsInWrappings(t *testing.T) {
 // caller may hold a processor with one argument.
 func TestPathsAreReadInTheTimeOfTheirLength(t *testing.T) {
 	t.Parallel()
-	r := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"/etc/**", ".env", "*.k?y", "/a/**/b/**/c/**/*.d"}})
+	r := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/etc/**", ".env", "*.k?y", "/a/**/b/**/c/**/*.d"}}})
 	for name, path := range map[string]string{
 		"closed braces": strings.Repeat("{", 2700) + strings.Repeat("a,b}", 1300), "open braces": strings.Repeat("{", 8000), "open commas": strings.Repeat("{,", 4000),
 		"braces of one": strings.Repeat("{", 4000) + strings.Repeat("}", 4000), "many braces": strings.Repeat("{a,b}", 1600), "ranges": strings.Repeat("{a..b}", 1300),
@@ -77,7 +77,7 @@ func TestPathsAreReadInTheTimeOfTheirLength(t *testing.T) {
 // Names of members are paths where files are given by them.
 func TestPathsThatAreNames(t *testing.T) {
 	t.Parallel()
-	byName := rules(t, governance.Rule{Match: "*", ForbiddenPaths: []string{"/etc/**", ".env", "$HOME/.ssh/**"}})
+	byName := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{ForbiddenPaths: []string{"/etc/**", ".env", "$HOME/.ssh/**"}}})
 	for arguments, want := range map[string]governance.Outcome{
 		`{"files":{"/etc/passwd":"x"}}`:                  governance.Deny,
 		`{"files":{"app/.env":"x"}}`:                     governance.Deny,
@@ -97,7 +97,7 @@ func TestPathsThatAreNames(t *testing.T) {
 			t.Errorf("%s: %s %s, want %s", arguments, v.Outcome, v.Reason, want)
 		}
 	}
-	named := rules(t, governance.Rule{Match: "*", PathsIn: []string{"/changes"}, AllowedPaths: []string{"/srv/**"}})
+	named := rules(t, governance.Rule{Match: "*", Tool: governance.Tool{PathsIn: []string{"/changes"}, AllowedPaths: []string{"/srv/**"}}})
 	for arguments, want := range map[string]governance.Outcome{
 		`{"changes":{"/srv/a":"/srv/b"}}`:                  governance.Pass,
 		`{"changes":{"/etc/a":"/srv/b"}}`:                  governance.Deny,
@@ -114,7 +114,7 @@ func TestPathsThatAreNames(t *testing.T) {
 func TestNoPathsAreAnError(t *testing.T) {
 	t.Parallel()
 	for _, own := range []governance.Rule{
-		{Match: "x", PathsIn: []string{}, AllowedPaths: []string{"/srv/**"}}, {Match: "x", PathsIn: []string{}},
+		{Match: "x", Tool: governance.Tool{PathsIn: []string{}, AllowedPaths: []string{"/srv/**"}}}, {Match: "x", Tool: governance.Tool{PathsIn: []string{}}},
 	} {
 		if _, err := governance.New([]governance.Rule{own}, governance.Options{Home: home}); err == nil || !strings.Contains(err.Error(), "paths_in: an empty list") {
 			t.Errorf("%+v: %v", own, err)

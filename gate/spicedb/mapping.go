@@ -12,36 +12,47 @@ import (
 )
 
 // Mapping says what the schema calls what the gate asks about. Every empty
-// field has the default that stands beside it.
+// field has the default that its comment names; templates and resources count as
+// resources, and an explanation looks whether a ban is there.
 //
 // An id is a template of parts, "{tenant}/{exposed}" or shorter
 // "tenant/exposed". Each part is encoded as [EncodeID] does, and the characters
 // that separate parts are escaped inside them too, so that no two things are
 // ever the same object.
 type Mapping struct {
-	Object         string // type of tools: "tool"
-	Permission     string // on tools and prompts, to call: "execute"
-	ViewPermission string // on tools, prompts and resources, to view: as to call
-	ObjectID       string // of tools and prompts: "exposed"; parts {tenant} {server} {original} {exposed} {capability}
-
-	Prompt             string // type of prompts: "prompt"
-	Resource           string // type of resources and templates: "resource"
-	ResourcePermission string // on resources, to read: "read"
-	ResourceID         string // of resources and templates: "server", one object for all of a server
-
-	Subject   string // type of callers: "user"
-	SubjectID string // of callers: "{subject}"; parts {tenant} {issuer} {subject} {persona}
-
-	Server         string // type of servers, for [Phase.Sync]: "server"
-	ServerID       string // of servers: "server"; parts as for tools
-	ServerRelation string // from a tool, prompt or resource to its server: "server"
-
-	// Grant is the relation on tools and prompts that an explanation proposes
-	// to write: "executor". ResourceGrant is that on resources: "reader".
-	Grant, ResourceGrant string
-	// Ban is the relation that takes a permission away again, "banned"; an
-	// explanation looks whether it is there.
-	Ban string
+	// Object is the type of tools. Absent: tool.
+	Object string `config:"object"`
+	// Permission is asked for on tools and prompts, to call. Absent: execute.
+	Permission string `config:"permission"`
+	// ViewPermission is asked for on tools, prompts and resources, to see them. Absent: as to call.
+	ViewPermission string `config:"view_permission"`
+	// ObjectID is the template of the ids of tools and prompts, of {tenant}, {server}, {original}, {exposed} and
+	// {capability}. Absent: {exposed}.
+	ObjectID string `config:"object_id"`
+	// Prompt is the type of prompts. Absent: prompt.
+	Prompt string `config:"prompt"`
+	// Resource is the type of resources. Absent: resource.
+	Resource string `config:"resource"`
+	// ResourcePermission is asked for on resources, to read. Absent: read.
+	ResourcePermission string `config:"resource_permission"`
+	// ResourceID is the template of the ids of resources. Absent: {server}, one object for all of a server.
+	ResourceID string `config:"resource_id"`
+	// Subject is the type of callers. Absent: user.
+	Subject string `config:"subject"`
+	// SubjectID is the template of the ids of callers, of {tenant}, {issuer}, {subject} and {persona}. Absent: {subject}.
+	SubjectID string `config:"subject_id"`
+	// Server is the type of servers. Absent: server.
+	Server string `config:"server"`
+	// ServerID is the template of the ids of servers. Absent: {server}.
+	ServerID string `config:"server_id"`
+	// ServerRelation leads from a tool, prompt or resource to its server. Absent: server.
+	ServerRelation string `config:"server_relation"`
+	// Grant is the relation on tools and prompts that an explanation proposes. Absent: executor.
+	Grant string `config:"grant"`
+	// ResourceGrant is the relation on resources that an explanation proposes. Absent: reader.
+	ResourceGrant string `config:"resource_grant"`
+	// Ban is the relation that takes a permission away. Absent: banned.
+	Ban string `config:"ban"`
 }
 
 // names is a Mapping with its defaults and its templates parsed. The zero

@@ -42,7 +42,7 @@ func TestWhatIsReliedOnIsWrittenAtOnce(t *testing.T) {
 					synced = 1
 				}
 				if lines, _, syncs := d.counts(); lines != want || syncs != synced {
-					t.Errorf("%s, mode %d, fsync %d: %d lines and %d syncs when it was added, want %d and %d", name, mode, fsync, lines, syncs, want, synced)
+					t.Errorf("%s, mode %s, fsync %s: %d lines and %d syncs when it was added, want %d and %d", name, mode, fsync, lines, syncs, want, synced)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,28 +16,29 @@ import (
 	"github.com/toolgate/toolgate/internal/filelock"
 )
 
-// Mode is what a log does about a failed write.
-type Mode int
+// Mode is what a log does about a failed write. The zero Mode is [Required].
+type Mode string
 
 const (
 	// Required makes the error sticky: every entry and Healthy return it, and entries
 	// are kept in memory, up to a limit, until Reopen.
-	Required Mode = iota
+	Required Mode = "required"
 	// BestEffort counts lost entries and goes on.
-	BestEffort
+	BestEffort Mode = "best_effort"
 )
 
-// Fsync is when written lines are synced, to survive a loss of power.
-type Fsync int
+// Fsync is when written lines are synced, to survive a loss of power. The zero Fsync is
+// [FsyncInterval].
+type Fsync string
 
 const (
 	// FsyncInterval syncs at most once a second.
-	FsyncInterval Fsync = iota
+	FsyncInterval Fsync = "interval"
 	// FsyncNone leaves it to the operating system.
-	FsyncNone
+	FsyncNone Fsync = "never"
 	// FsyncAlways syncs before Begin, Append and End return; concurrent callers share
 	// one sync.
-	FsyncAlways
+	FsyncAlways Fsync = "always"
 )
 
 const (
@@ -208,6 +210,7 @@ func Discard() *Log {
 }
 
 func newLog(path string, o Options) *Log {
+	o.Mode, o.Fsync = cmp.Or(o.Mode, Required), cmp.Or(o.Fsync, FsyncInterval)
 	l := &Log{path: path, opts: o, log: o.Logger, open: true, synced: true}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)

@@ -274,7 +274,7 @@ func TestFullBufferIsWrittenWithoutRun(t *testing.T) {
 			t.Error(err)
 		}
 		if got := l.Stats(); got.Written != uint64(n) || got.Lost != 0 {
-			t.Errorf("mode %d: %d written and %d lost of %d", mode, got.Written, got.Lost, n)
+			t.Errorf("mode %s: %d written and %d lost of %d", mode, got.Written, got.Lost, n)
 		}
 	}
 }

@@ -69,7 +69,7 @@ var sinks = map[string]struct {
 func TestSinksThatBreak(t *testing.T) {
 	for name, sink := range sinks {
 		for _, mode := range []audit.Mode{audit.Required, audit.BestEffort} {
-			t.Run(fmt.Sprintf("%s/%d", name, mode), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", name, mode), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "log", "audit.jsonl")
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 					t.Fatal(err)

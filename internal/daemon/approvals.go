@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
@@ -29,19 +28,17 @@ func newApprovals(s *store.Store, r *records.Records, log *slog.Logger) approval
 // use has questions asked as a configuration says. Without authentication whoever makes a
 // call may answer, because there is nobody else.
 func (a *approvals) use(c *config.Config, authenticated bool) {
-	of := c.Toolgate.Approvals
-	s := approval.Settings{By: of.By, Wait: of.Wait, Valid: of.Valid}
-	if s.By == nil {
-		s.By = []string{gate.ByOperator}
+	o := approval.Options{Settings: c.Toolgate.Approvals}
+	if o.By == nil {
+		o.By = []string{gate.ByOperator}
 		if !authenticated {
-			s.By = []string{gate.ByRequester, gate.ByOperator}
+			o.By = []string{gate.ByRequester, gate.ByOperator}
 		}
 	}
-	if slices.Contains(of.Ask, "webhook") {
-		to := approval.Target{URL: of.Webhook.URL, Secret: of.Webhook.Secret.Reveal()}
-		s.Asked = func(item approval.Item) { a.webhook.Post(to, item) }
+	if o.Posts() {
+		o.Asked = func(item approval.Item) { a.webhook.Post(o.Webhook, item) }
 	}
-	a.service.Set(s)
+	a.service.Set(o)
 }
 
 // answer gives somebody's answer, and writes it into the audit log.

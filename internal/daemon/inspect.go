@@ -10,7 +10,7 @@ import (
 // What tests of other packages look at.
 
 func (d *Daemon) ListAgain(keys []string)             { d.servers.ListAgain(keys) }
-func (d *Daemon) SetApprovals(s approval.Settings)    { d.Approvals.service.Set(s) }
+func (d *Daemon) SetApprovals(o approval.Options)     { d.Approvals.service.Set(o) }
 func (d *Daemon) NativePID(key string) int            { return d.servers.NativePID(key) }
 func (d *Daemon) NativeListing(k string) *mcp.Listing { return d.servers.NativeListing(k) }
 func (d *Daemon) NativeRates() []rate.Rule            { return d.servers.NativeRates(d.Current()) }

@@ -10,7 +10,6 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/spicedb"
-	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -45,13 +44,13 @@ type orphanedRelations struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
-	settings config.SpiceDB // in force
+	settings spicedb.Settings // in force
 	texts    []string
 	more     int
 }
 
 // use takes over settings.
-func (l *orphanedRelations) use(s *config.SpiceDB) {
+func (l *orphanedRelations) use(s *spicedb.Settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settings = *s
@@ -76,13 +75,13 @@ func (l *orphanedRelations) problems() []string {
 }
 
 // server notes that a server has another key.
-func (l *orphanedRelations) server(s *config.SpiceDB, from, to string) {
+func (l *orphanedRelations) server(s *spicedb.Settings, from, to string) {
 	if s.Endpoint == "" && s.Builtin == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := build.Mapping(s)
+	m := s.Mapping
 	for key, id := range map[string]string{"object_id": m.ObjectID, "resource_id": m.ResourceID, "server_id": m.ServerID} {
 		if strings.Contains(id, "server") || id == "" && key != "object_id" {
 			l.add(fmt.Sprintf("spicedb.%s: ids have the server's name in them, which is %s and was %s: write its relations anew, %s", key, to, from, keepAll))
@@ -111,11 +110,11 @@ func (l *orphanedRelations) renamed(all []registry.Rename) {
 		}
 		was = append(was, one)
 	}
-	before, err := spicedb.ObjectIDs(build.Mapping(s), was)
+	before, err := spicedb.ObjectIDs(s.Mapping, was)
 	if err != nil {
 		return // such a mapping is not in force
 	}
-	after, err := spicedb.ObjectIDs(build.Mapping(s), is)
+	after, err := spicedb.ObjectIDs(s.Mapping, is)
 	if err != nil {
 		return
 	}

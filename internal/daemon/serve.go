@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ const sideConnections = 256
 func (d *Daemon) Handler() http.Handler {
 	secret := func() string {
 		a := d.Current().Toolgate.Approvals
-		if !slices.Contains(a.Ask, "webhook") {
+		if !a.Posts() {
 			return ""
 		}
 		return a.Webhook.Secret.Reveal()

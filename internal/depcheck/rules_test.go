@@ -53,7 +53,7 @@ var rules = map[string]rule{
 		why:  "a name that clients see depends on its own server alone, and never on who else is there or who asks",
 	},
 	"proxy/result": {
-		ours: []string{"internal/mcp", "proxy/redact", "proxy/refusal"},
+		ours: []string{"config/tree", "config/units", "internal/mcp", "proxy/redact", "proxy/refusal"},
 		why:  "what is done with a result follows from its tool and the rules; whose it is, is handed in",
 	},
 	"proxy/revision": {
@@ -62,7 +62,7 @@ var rules = map[string]rule{
 	},
 	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},
 	"proxy/redact": {
-		ours: []string{"internal/mcp"},
+		ours: []string{"config/secret", "config/tree", "internal/mcp"},
 		why:  "what a secret looks like depends on nobody who calls or is called",
 	},
 
@@ -164,7 +164,7 @@ var rules = map[string]rule{
 	},
 	"gate/capsule": {ours: []string{"gate", "internal/mcp"}, why: "sets of capabilities are configuration only"},
 	"gate/governance": {
-		ours: []string{"gate", "gate/schema", "internal/mcp"},
+		ours: []string{"config/tree", "config/units", "gate", "gate/schema", "internal/mcp"},
 		why:  "rules about arguments are configuration only; which of them are paths is in the tool's schema",
 	},
 	"gate/schema": {
@@ -173,11 +173,11 @@ var rules = map[string]rule{
 		why:    "whether arguments fit a schema depends on nothing but the two; the library sees vetted schemas only",
 	},
 	"gate/approval": {
-		ours: []string{"gate", "internal/mcp", "internal/store"},
+		ours: []string{"config/decode", "config/secret", "config/tree", "gate", "internal/mcp", "internal/store"},
 		why:  "a grant is used once, across restarts",
 	},
 	"gate/spicedb": {
-		ours:   []string{"gate", "internal/backoff", "internal/mcp"},
+		ours:   []string{"config/secret", "config/tree", "gate", "internal/backoff", "internal/mcp"},
 		others: []string{"github.com/authzed/authzed-go", "github.com/sony/gobreaker/v2", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the driver stays in the one phase that asks it, and so does the breaker for what it asks",
 	},
@@ -212,7 +212,9 @@ var rules = map[string]rule{
 	"config": {
 		ours: []string{
 			"config/decode", "config/format", "config/secret", "config/tree", "config/units",
-			"gate/capsule", "gate/opa", "gate/registry", "native/group", "native/plugins/...",
+			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
+			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/group", "native/plugins/...",
+			"native/queue", "proxy/redact", "proxy/result",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",
@@ -252,7 +254,7 @@ var rules = map[string]rule{
 		why:    "the suite that every database passes, and the server it needs",
 	},
 	"internal/audit": {
-		ours: []string{"internal/filelock"},
+		ours: []string{"config/tree", "config/units", "internal/filelock"},
 		why:  "must work when everything else does not",
 	},
 	"internal/egress": {
@@ -356,15 +358,17 @@ var rules = map[string]rule{
 	},
 	"internal/batch": {why: "what is gathered is handed in"},
 	"internal/headroom": {
+		ours:   []string{"config/units"},
 		others: []string{"golang.org/x/sys"},
 		why:    "reads what the machine has left; what follows from that is decided elsewhere; x/sys knows the disk",
 	},
 	"internal/telemetry": {
+		ours:   []string{"config/secret"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
 		why:    "metrics and traces are recorded by everyone and depend on nobody",
 	},
 	"internal/feedback": {
-		ours:   []string{"internal/backoff"},
+		ours:   []string{"config/secret", "config/tree", "internal/backoff"},
 		others: []string{"github.com/twmb/franz-go"},
 		why:    "tells others of executions; the driver stays here, and nobody waits for it",
 	},

@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,16 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// KafkaOptions are what [Kafka] is made of.
-type KafkaOptions struct {
-	Brokers []string
-	Topic   string
-	TLS     *tls.Config // nil speaks in the clear
-	// Mechanism is plain, scram-sha-256 or scram-sha-512; empty authenticates
-	// nobody.
-	Mechanism, User, Password string
-}
-
 // Kafka writes each event to a topic, as JSON under the tenant as its key, so that
 // the events of a tenant keep their order.
 type Kafka struct {
@@ -30,10 +19,11 @@ type Kafka struct {
 	client  *kgo.Client // made at the first batch
 }
 
-// NewKafka returns a receiver that dials at the first batch.
-func NewKafka(o KafkaOptions) (*Kafka, error) {
+// NewKafka returns a receiver that dials at the first batch. It reads the file of
+// authorities.
+func NewKafka(o KafkaSettings) (*Kafka, error) {
 	if len(o.Brokers) == 0 || o.Topic == "" {
-		return nil, errors.New("brokers and a topic are required")
+		return nil, errors.New("kafka: brokers and a topic are required")
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...), kgo.DefaultProduceTopic(o.Topic), kgo.ClientID("toolgate"),
@@ -41,22 +31,26 @@ func NewKafka(o KafkaOptions) (*Kafka, error) {
 		kgo.MaxBufferedRecords(maxBatch), kgo.DialTimeout(sendTime / 2),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()),
 	}
-	if o.TLS != nil {
-		options = append(options, kgo.DialTLSConfig(o.TLS))
+	if o.TLS {
+		verify, err := o.authorities()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(verify))
 	}
-	switch o.Mechanism {
+	switch o.SASL.Mechanism {
 	case "":
 	case "plain":
-		options = append(options, kgo.SASL(plain.Auth{User: o.User, Pass: o.Password}.AsMechanism()))
+		options = append(options, kgo.SASL(plain.Auth{User: o.SASL.User, Pass: o.SASL.Password.Reveal()}.AsMechanism()))
 	case "scram-sha-256":
-		options = append(options, kgo.SASL(scram.Auth{User: o.User, Pass: o.Password}.AsSha256Mechanism()))
+		options = append(options, kgo.SASL(scram.Auth{User: o.SASL.User, Pass: o.SASL.Password.Reveal()}.AsSha256Mechanism()))
 	case "scram-sha-512":
-		options = append(options, kgo.SASL(scram.Auth{User: o.User, Pass: o.Password}.AsSha512Mechanism()))
+		options = append(options, kgo.SASL(scram.Auth{User: o.SASL.User, Pass: o.SASL.Password.Reveal()}.AsSha512Mechanism()))
 	default:
-		return nil, fmt.Errorf("%q is no mechanism; write plain, scram-sha-256 or scram-sha-512", o.Mechanism)
+		return nil, fmt.Errorf("kafka: %q is no mechanism; write plain, scram-sha-256 or scram-sha-512", o.SASL.Mechanism)
 	}
 	if err := kgo.ValidateOpts(options...); err != nil {
-		return nil, fmt.Errorf("the settings of Kafka: %w", err)
+		return nil, fmt.Errorf("kafka: the settings of Kafka: %w", err)
 	}
 	return &Kafka{options: options}, nil
 }

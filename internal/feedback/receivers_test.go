@@ -106,7 +106,7 @@ func TestKafka(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := feedback.KafkaOptions{Brokers: cluster.ListenAddrs(), Topic: "tool.executions", Mechanism: mechanism, User: "toolgate", Password: "password"}
+		o := feedback.KafkaSettings{Brokers: cluster.ListenAddrs(), Topic: "tool.executions", SASL: feedback.SASL{Mechanism: mechanism, User: "toolgate", Password: "password"}}
 		kafka, err := feedback.NewKafka(o)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestKafka(t *testing.T) {
 		}
 		kafka.Close()
 		if mechanism != "" {
-			o.Password = "wrong"
+			o.SASL.Password = "wrong"
 			wrong, err := feedback.NewKafka(o)
 			if err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestKafka(t *testing.T) {
 		reader.Close()
 		cluster.Close()
 	}
-	for _, bad := range []feedback.KafkaOptions{{}, {Brokers: []string{"h:1"}}, {Topic: "t"}, {Brokers: []string{"h:1"}, Topic: "t", Mechanism: "gssapi"}} {
+	for _, bad := range []feedback.KafkaSettings{{}, {Brokers: []string{"h:1"}}, {Topic: "t"}, {Brokers: []string{"h:1"}, Topic: "t", SASL: feedback.SASL{Mechanism: "gssapi"}}} {
 		if _, err := feedback.NewKafka(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/telemetry"
 )
 
@@ -19,7 +20,7 @@ func TestCollectorThatRedirects(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	collector := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(collector.Close)
-	all, end := traces(t, telemetry.TraceOptions{Endpoint: collector.URL, Headers: map[string]string{"X-Key": "secret"}, Sample: 1})
+	all, end := traces(t, telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: collector.URL, Headers: map[string]secret.Text{"X-Key": "secret"}, Sample: 1}})
 	all.Begin("", "", time.Now()).End("call", "")
 	end()
 	if asked.Load() || all.Dropped() != 1 {

@@ -17,18 +17,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 // TraceOptions are what [Traces] are made of.
 type TraceOptions struct {
-	// Endpoint is the URL of a collector that takes OTLP over HTTP, such as
-	// http://127.0.0.1:4318. Without a path it is /v1/traces.
-	Endpoint string
-	// Headers are sent with each batch.
-	Headers map[string]string
-	// Sample is the share of calls traced whose caller does not say whether they
-	// are, from 0 to 1.
-	Sample float64
+	Settings
+
 	// Version and Instance are of this gateway.
 	Version, Instance string
 	Logger            *slog.Logger // nil discards
@@ -44,14 +40,14 @@ type Traces struct {
 
 // NewTraces returns traces that nothing is sent of before [Traces.Run].
 func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
-	endpoint, err := tracesURL(o.Endpoint)
+	endpoint, err := tracesURL(o.OTLP)
 	if err != nil {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
 	exporter := otlptrace.NewUnstarted(otlptracehttp.NewClient(
-		otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHeaders(o.Headers), otlptracehttp.WithTimeout(exportTime),
+		otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHeaders(secret.Reveal(o.Headers)), otlptracehttp.WithTimeout(exportTime),
 		// The headers hold credentials, which no other place is to be told.
 		otlptracehttp.WithHTTPClient(&http.Client{Timeout: exportTime, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}),
 		// What cannot be sent is not kept for long: the next batch is waiting.

@@ -18,6 +18,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/telemetry"
 )
 
@@ -99,7 +100,7 @@ func line(s *tracepb.Span) string {
 // the server is told that one.
 func TestTraceOfACall(t *testing.T) {
 	r := newReceiver(t)
-	all, end := traces(t, telemetry.TraceOptions{Endpoint: r.URL, Headers: map[string]string{"Authorization": "Bearer t"}, Version: "v1", Instance: "i"})
+	all, end := traces(t, telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: r.URL, Headers: map[string]secret.Text{"Authorization": "Bearer t"}}, Version: "v1", Instance: "i"})
 	defer end()
 	began := time.Now().Add(-time.Second)
 	s := all.Begin(sampled, "vendor=1", began)
@@ -170,14 +171,14 @@ func TestWhoIsTraced(t *testing.T) {
 		{strings.ToUpper(sampled), 1, true, false},
 		{sampled + "\r\nx", 0, false, false},
 	} {
-		all, end := traces(t, telemetry.TraceOptions{Endpoint: r.URL, Sample: tt.sample})
+		all, end := traces(t, telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: r.URL, Sample: tt.sample}})
 		s := all.Begin(tt.parent, "", time.Now())
 		if (s != nil) != tt.want || s != nil && (s.TraceID() == parentTrace) != tt.joins {
 			t.Errorf("%q at %v: %v, want %v", tt.parent, tt.sample, s, tt.want)
 		}
 		end()
 	}
-	all, end := traces(t, telemetry.TraceOptions{Endpoint: r.URL, Sample: 0.1})
+	all, end := traces(t, telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: r.URL, Sample: 0.1}})
 	defer end()
 	count := 0
 	for range 10_000 {
@@ -194,7 +195,7 @@ func TestWhoIsTraced(t *testing.T) {
 // and counted, and said once.
 func TestCollectorAway(t *testing.T) {
 	var log strings.Builder
-	all, end := traces(t, telemetry.TraceOptions{Endpoint: "http://127.0.0.1:1/v1/traces", Sample: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	all, end := traces(t, telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: "http://127.0.0.1:1/v1/traces", Sample: 1}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	const calls = 20_000
 	for range calls {
 		all.Begin("", "", time.Now()).End("x", "")
@@ -211,7 +212,7 @@ func TestCollectorAway(t *testing.T) {
 // A call that is not traced costs no memory.
 func TestNotTracedAllocatesNothing(t *testing.T) {
 	r := newReceiver(t)
-	all, end := traces(t, telemetry.TraceOptions{Endpoint: r.URL})
+	all, end := traces(t, telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: r.URL}})
 	defer end()
 	now := time.Now()
 	if n := testing.AllocsPerRun(100, func() { all.Begin("", "", now) }); n != 0 {
@@ -221,7 +222,7 @@ func TestNotTracedAllocatesNothing(t *testing.T) {
 
 func TestBadCollector(t *testing.T) {
 	for _, endpoint := range []string{"", "127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://a b/"} {
-		if _, err := telemetry.NewTraces(t.Context(), telemetry.TraceOptions{Endpoint: endpoint}); err == nil {
+		if _, err := telemetry.NewTraces(t.Context(), telemetry.TraceOptions{Settings: telemetry.Settings{OTLP: endpoint}}); err == nil {
 			t.Errorf("%q is taken", endpoint)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // does not wait for all that the first has asked for.
 func TestFairWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, s := on(queue.Limits{Workers: 4, Waiting: 100, PerPrincipal: 50})
+		_, b, s := on(queue.Limits{Settings: queue.Settings{Workers: 4, Waiting: 100, WaitingPerPrincipal: 50}})
 		for range 20 {
 			if _, err := made(b, "greedy", ""); err != nil {
 				t.Fatal(err)
@@ -47,7 +47,7 @@ func TestFairWorkers(t *testing.T) {
 // One worker serves everybody, in turn.
 func TestFairWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, _ := on(queue.Limits{Workers: 1, Waiting: 100, PerPrincipal: 50})
+		_, b, _ := on(queue.Limits{Settings: queue.Settings{Workers: 1, Waiting: 100, WaitingPerPrincipal: 50}})
 		for range 5 {
 			if _, err := made(b, "greedy", ""); err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestFairWorker(t *testing.T) {
 func TestFairResults(t *testing.T) {
 	for _, limits := range []queue.Limits{{Kept: 6}, {KeptBytes: 3500}} {
 		synctest.Test(t, func(t *testing.T) {
-			limits.Workers, limits.Waiting, limits.PerPrincipal = 4, 100, 50
+			limits.Workers, limits.Waiting, limits.WaitingPerPrincipal = 4, 100, 50
 			_, b, _ := on(limits)
 			modest, err := made(b, "modest", "")
 			if err != nil {

@@ -36,7 +36,7 @@ func oldTask(t *testing.T, b *queue.Backend, principal, what string) string {
 // A call that asks for a task in the way of 2025-11-25 becomes one of that kind.
 func TestLegacyTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, _ := on(queue.Limits{Workers: 4, Each: 4, Waiting: 10, PerPrincipal: 10, Keep: time.Minute})
+		_, b, _ := on(queue.Limits{Settings: queue.Settings{Workers: 4, Waiting: 10, WaitingPerPrincipal: 10, Keep: time.Minute}, Each: 4})
 		done, fault, failed := oldTask(t, b, "me", ""), oldTask(t, b, "me", "fault"), oldTask(t, b, "me", "says no")
 		status := func(id string) string {
 			got := old(b, "me", mcp.MethodTaskGet, `{"taskId":"`+id+`"}`)

@@ -16,17 +16,27 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
+// Settings are what an operator says of a pool.
+type Settings struct {
+	// Workers is how many of them run at once. Absent: 4.
+	Workers int `config:"workers" default:"4" min:"1" max:"1000"`
+	// Waiting is how many may wait for a worker; what comes beyond that is refused. Absent: 64.
+	Waiting int `config:"waiting" default:"64" min:"0" max:"100000"`
+	// WaitingPerPrincipal is how many of them may be of one caller. Absent: 16.
+	WaitingPerPrincipal int `config:"waiting_per_principal" default:"16" min:"0" max:"100000"`
+	// Keep is for how long a result is kept for its client. Absent: 10m.
+	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
+}
+
 // Limits bound a pool. Zero values are replaced by the defaults, but for Waiting
-// and PerPrincipal, of which zero lets nothing wait.
+// and WaitingPerPrincipal, of which zero lets nothing wait.
 type Limits struct {
-	Workers      int           // calls that run at once; 4
-	Each         int           // of them, of one caller; three quarters of Workers, rounded down, and at least one
-	Waiting      int           // calls that wait for a worker
-	PerPrincipal int           // of them, of one caller
-	Keep         time.Duration // for how long a result is kept; 10 min
-	Kept         int           // results at most; 1000
-	KeptBytes    int           // of them; 64 MiB
-	Hard         time.Duration // of one call with its waiting; 24 h
+	Settings
+
+	Each      int           // calls of one caller that run at once; three quarters of Workers, rounded down, and at least one
+	Kept      int           // results at most; 1000
+	KeptBytes int           // of them; 64 MiB
+	Hard      time.Duration // of one call with its waiting; 24 h
 }
 
 func (l Limits) withDefaults() Limits {
@@ -129,7 +139,7 @@ func (p *Pool) enter(server, principal string) (*ticket, error) {
 		return t, nil
 	case p.waiting.Len() >= p.limits.Waiting:
 		return nil, busy(server, fmt.Sprintf("%d calls wait for a worker already", p.waiting.Len()))
-	case p.waits[principal] >= p.limits.PerPrincipal:
+	case p.waits[principal] >= p.limits.WaitingPerPrincipal:
 		return nil, busy(server, fmt.Sprintf("%d of your calls wait for a worker already", p.waits[principal]))
 	}
 	t.at = p.waiting.PushBack(t)

@@ -113,7 +113,7 @@ func on(l queue.Limits) (*queue.Pool, *queue.Backend, *server) {
 
 func TestTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b, _ := on(queue.Limits{Workers: 1, Waiting: 10, PerPrincipal: 10, Keep: time.Minute})
+		p, b, _ := on(queue.Limits{Settings: queue.Settings{Workers: 1, Waiting: 10, WaitingPerPrincipal: 10, Keep: time.Minute}})
 		ids := map[string]string{}
 		for _, what := range []string{"", "fault", "fail"} {
 			id, err := made(b, "me", what)
@@ -155,7 +155,7 @@ func TestTasks(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, s := on(queue.Limits{Workers: 1, Waiting: 10, PerPrincipal: 10})
+		_, b, s := on(queue.Limits{Settings: queue.Settings{Workers: 1, Waiting: 10, WaitingPerPrincipal: 10}})
 		runs, err := made(b, "me", "")
 		waits, err2 := made(b, "me", "")
 		if err != nil || err2 != nil {
@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 // workers, and never more wait than may.
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, s := on(queue.Limits{Workers: 2, Waiting: 5, PerPrincipal: 3})
+		_, b, s := on(queue.Limits{Settings: queue.Settings{Workers: 2, Waiting: 5, WaitingPerPrincipal: 3}})
 		refused := 0
 		for i := range 20 {
 			if _, err := made(b, fmt.Sprint("p", i%2), ""); isBusy(err) {
@@ -220,7 +220,7 @@ func TestBounds(t *testing.T) {
 
 func TestHeldOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, s := on(queue.Limits{Workers: 1, Waiting: 3, PerPrincipal: 3})
+		_, b, s := on(queue.Limits{Settings: queue.Settings{Workers: 1, Waiting: 3, WaitingPerPrincipal: 3}})
 		held := *call("me", "")
 		held.Capabilities = nil
 		var all sync.WaitGroup
@@ -255,7 +255,7 @@ func TestHeldOpen(t *testing.T) {
 
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b, _ := on(queue.Limits{Workers: 10, Each: 10, Waiting: 10, PerPrincipal: 10, Kept: 5, KeptBytes: 3500})
+		p, b, _ := on(queue.Limits{Settings: queue.Settings{Workers: 10, Waiting: 10, WaitingPerPrincipal: 10}, Each: 10, Kept: 5, KeptBytes: 3500})
 		known := func(what string) (n int) {
 			var ids []string
 			for range 10 {
@@ -279,7 +279,7 @@ func TestKeptResults(t *testing.T) {
 		if n := known("large"); n != 3 {
 			t.Errorf("%d large results are kept", n)
 		}
-		p.Configure(queue.Limits{Workers: 1, Kept: 1})
+		p.Configure(queue.Limits{Settings: queue.Settings{Workers: 1}, Kept: 1})
 		if n := p.Drain(t.Context()); n != 0 {
 			t.Error(n)
 		}
@@ -288,7 +288,7 @@ func TestKeptResults(t *testing.T) {
 
 func TestDrainCuts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b, s := on(queue.Limits{Workers: 1, Waiting: 10, PerPrincipal: 10})
+		p, b, s := on(queue.Limits{Settings: queue.Settings{Workers: 1, Waiting: 10, WaitingPerPrincipal: 10}})
 		var ids []string
 		for range 3 {
 			id, err := made(b, "me", "")

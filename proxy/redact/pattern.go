@@ -22,8 +22,10 @@ const (
 
 // Pattern is one regular expression of an operator (RE2 syntax).
 type Pattern struct {
-	Name  string // shown in the mark
-	Match string
+	// Name is shown in the place of what was taken out. Required.
+	Name string `config:"name" required:"true" format:"id"`
+	// Match is the expression (RE2). Required.
+	Match string `config:"match" required:"true" format:"regexp"`
 }
 
 // Check returns why an expression cannot be used, nil when it can.

@@ -21,23 +21,23 @@ type Rules struct {
 }
 
 // OutputMode is what a failed check of structured content leads to.
-type OutputMode uint8
+type OutputMode string
 
 // The modes.
 const (
-	OutputUnchecked OutputMode = iota
-	OutputWarn                 // passed on, marked, logged and counted
-	OutputEnforce              // refused
+	OutputUnchecked OutputMode = ""
+	OutputWarn      OutputMode = "warn"    // passed on, marked, logged and counted
+	OutputEnforce   OutputMode = "enforce" // refused
 )
 
 // LargerMode is what happens to a result that is too large.
-type LargerMode uint8
+type LargerMode string
 
 // The modes.
 const (
-	TruncateLarger LargerMode = iota // passed on as far as it fits
-	KeepLarger                       // truncated, and kept as a resource for the caller
-	RefuseLarger                     // refused
+	TruncateLarger LargerMode = ""       // passed on as far as it fits
+	KeepLarger     LargerMode = "keep"   // truncated, and kept as a resource for the caller
+	RefuseLarger   LargerMode = "refuse" // refused
 )
 
 // OutputChecker checks structured content against the schema that a server lists. It is

@@ -57,7 +57,7 @@ func TestCutsAreValid(t *testing.T) {
 			}[random.IntN(4)])
 		}
 		in := `{"content":[` + strings.Join(blocks, ",") + `],"structuredContent":["` + word(random.IntN(2000)) + `"],"z":"` + word(random.IntN(2000)) + `"}`
-		rules := &Rules{MaxBytes: 2048 + random.IntN(8000), Larger: LargerMode(random.IntN(2))}
+		rules := &Rules{MaxBytes: 2048 + random.IntN(8000), Larger: []LargerMode{TruncateLarger, KeepLarger}[random.IntN(2)]}
 		if len(in) <= rules.MaxBytes {
 			continue
 		}

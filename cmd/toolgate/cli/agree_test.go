@@ -406,7 +406,7 @@ func (a *agreement) enter(t *testing.T, w *world) {
 		a.change(t, do)
 		a.undone = append(a.undone, undo)
 	}
-	a.r.SetApprovals(approval.Settings{By: []string{gate.ByOperator}, Wait: time.Millisecond, Valid: time.Hour})
+	a.r.SetApprovals(approval.Options{Settings: approval.Settings{By: []string{gate.ByOperator}, Wait: time.Millisecond, Valid: time.Hour}})
 	if _, err := a.r.SetMode(t.Context(), string(w.mode), "a world"); err != nil {
 		t.Fatal(err)
 	}

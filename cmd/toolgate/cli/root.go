@@ -116,7 +116,7 @@ func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
 	if r, err := redact.New(redact.Options{Tokens: true}); err == nil { // without patterns there is no error
 		w.Redact(r)
 	}
-	var settings config.Log
+	var settings logs.Settings
 	if c != nil {
 		settings = c.Toolgate.Log
 	}

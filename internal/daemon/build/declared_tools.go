@@ -58,7 +58,7 @@ func declaredSchemas(checker *schema.Checker, t *config.DeclaredTool) error {
 }
 
 func declaredTool(c *config.Config, t *config.DeclaredTool, off *KeptOff) (declared.Tool, error) {
-	readOnly, destructive := toolClass(t.Class)
+	readOnly, destructive := governance.ClassWord(t.Class)
 	out := declared.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema,
 		ReadOnly: readOnly, Destructive: destructive, Timeout: t.Timeout, MaxBytes: int64(t.MaxBytes), Answer: t.Answer,
@@ -186,12 +186,14 @@ func declaredRules(c *config.Config) []governance.Rule {
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		r := governance.Rule{
-			Match: NameOf(t.Namespace) + t.Name, At: RuleAt(c, fmt.Sprintf("tools[%d].", i)), Risk: governance.Risk(t.Risk), Category: t.Category,
-			HighCost: t.Queue, // which mode DEGRADED has none of
+			Match: NameOf(t.Namespace) + t.Name, At: RuleAt(c, fmt.Sprintf("tools[%d].", i)),
+			Tool: governance.Tool{
+				Risk: governance.Risk(t.Risk), Class: t.Class, Category: t.Category,
+				HighCost: t.Queue, // which mode DEGRADED has none of
+			},
 		}
-		r.ReadOnly, r.Destructive = toolClass(t.Class)
 		if t.Approval {
-			r.AskIn = governance.Modes()
+			r.RequiresApprovalInModes = governance.Modes()
 		}
 		rules = append(rules, r)
 	}

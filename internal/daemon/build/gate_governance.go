@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +19,14 @@ import (
 
 // governed are the rules of a configuration, sorted by what they are about.
 func governed(c *config.Config) []governance.Rule {
-	g := &c.Toolgate.Governance
-	var rules []governance.Rule
-	for _, match := range slices.Sorted(maps.Keys(g.Tools)) {
-		rules = append(rules, governedTool(c, match, g.Tools[match]))
+	dir := ""
+	if c.Path != "" {
+		dir = filepath.Dir(c.Path)
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
 	}
+	rules := c.Toolgate.Governance.Rules(dir, func(path string) gate.Rule { return RuleAt(c, "governance."+path+".") })
 	return append(rules, declaredRules(c)...)
 }
 
@@ -33,55 +35,9 @@ func governed(c *config.Config) []governance.Rule {
 func OwnFilesRule(own []string) governance.Rule {
 	r := governance.Rule{Match: "*", ByName: true}
 	for _, path := range own {
-		r.ForbiddenPaths = append(r.ForbiddenPaths, globbed(path))
+		r.ForbiddenPaths = append(r.ForbiddenPaths, governance.Literal(path))
 	}
 	return r
-}
-
-func governedTool(c *config.Config, match string, t config.GovernedTool) governance.Rule {
-	dir := ""
-	if c.Path != "" {
-		dir = filepath.Dir(c.Path)
-		if abs, err := filepath.Abs(dir); err == nil {
-			dir = abs
-		}
-	}
-	r := governance.Rule{
-		Match: match, At: RuleAt(c, "governance.tools."+match+"."), Risk: governance.Risk(t.Risk), Category: t.Category,
-		HighCost: t.HighCost, PathsIn: t.PathsIn, AllowedPaths: inFolder(dir, t.AllowedPaths, false),
-		ForbiddenPaths: inFolder(dir, t.ForbiddenPaths, true), Case: governance.Case(t.Case), MaxBytes: int64(t.MaxBytes),
-		AskIn: modes(t.RequiresApprovalInModes), ForbiddenIn: modes(t.ForbiddenInModes),
-	}
-	r.ReadOnly, r.Destructive = toolClass(t.Class)
-	for _, cmd := range t.Commands {
-		r.Commands = append(r.Commands, governance.Commands{In: cmd.In, Allow: cmd.Allow, Deny: cmd.Deny})
-	}
-	for _, p := range t.Patterns {
-		r.Patterns = append(r.Patterns, governance.Pattern{In: p.In, Match: p.Match, Deny: p.Deny})
-	}
-	return r
-}
-
-// toolClass is what the word of a rule says; nil is nothing said.
-func toolClass(word string) (readOnly, destructive *bool) {
-	switch word {
-	case "read_only":
-		return new(true), new(false)
-	case "write":
-		return new(false), new(false)
-	case "destructive":
-		return new(false), new(true)
-	default:
-		return nil, nil
-	}
-}
-
-func modes(words []string) []governance.Mode {
-	out := make([]governance.Mode, len(words))
-	for i, w := range words {
-		out[i] = governance.Mode(w)
-	}
-	return out
 }
 
 // RuleAt is where a rule is written: its first line.
@@ -93,60 +49,6 @@ func RuleAt(c *config.Config, prefix string) gate.Rule {
 		}
 	}
 	return at
-}
-
-// inFolder makes relative globs those of a folder, nil staying nil. One that
-// forbids and does not begin with a dot holds anywhere, as does one that begins
-// with **.
-func inFolder(dir string, globs []string, forbid bool) []string {
-	if globs == nil || dir == "" {
-		return globs
-	}
-	out := make([]string, len(globs))
-	for i, glob := range globs {
-		slashed := strings.ReplaceAll(glob, `\`, "/")
-		relative := strings.HasPrefix(slashed, "./") || strings.HasPrefix(slashed, "../") || slashed == "." || slashed == ".."
-		relative = relative || !forbid && !anchored(slashed)
-		out[i] = glob
-		if relative {
-			out[i] = filepath.ToSlash(globbed(resolved(dir, &slashed)))
-			if slashed != "" {
-				out[i] += "/" + slashed
-			}
-		}
-	}
-	return out
-}
-
-// resolved returns the folder that a relative glob is in and leaves the glob
-// below it.
-func resolved(dir string, glob *string) string {
-	for {
-		switch first, rest, _ := strings.Cut(*glob, "/"); first {
-		case ".":
-			*glob = rest
-		case "..":
-			dir, *glob = filepath.Dir(dir), rest
-		default:
-			return dir
-		}
-	}
-}
-
-// anchored tells whether a glob says itself where it begins: at a root, in the
-// home directory, at a host, or anywhere.
-func anchored(glob string) bool {
-	for _, prefix := range []string{"/", "~", "$HOME", "${HOME}", "**"} {
-		if strings.HasPrefix(glob, prefix) {
-			return true
-		}
-	}
-	return strings.Contains(glob, "://") || len(glob) > 1 && glob[1] == ':'
-}
-
-// globbed writes a path so that a glob matches just it.
-func globbed(path string) string {
-	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(path)
 }
 
 func homeDir() string {

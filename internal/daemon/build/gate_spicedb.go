@@ -34,7 +34,7 @@ func (g *Gates) addRelations(_ context.Context, c *config.Config, around Surroun
 		g.phases = append(g.phases, g.Relations.Phase)
 	case s.Builtin != nil:
 		var err error
-		if g.Builtin, err = spicedb.NewBuiltin(Mapping(s), builtin(c)); err != nil {
+		if g.Builtin, err = spicedb.NewBuiltin(s.Mapping, s.Builtin.Config(Places(c, "spicedb.builtin."))); err != nil {
 			return err
 		}
 		g.phases = append(g.phases, g.Builtin)
@@ -48,7 +48,7 @@ func (g *Gates) addRelations(_ context.Context, c *config.Config, around Surroun
 // relations are a phase that asks a SpiceDB, and what it was made of.
 type relations struct {
 	Phase    *spicedb.Phase
-	settings config.SpiceDB
+	settings spicedb.Settings
 	ca       string        // hash of the file of authorities, which may change alone
 	stop     func()        // ends Run; nil until it has begun
 	ended    chan struct{} // closed when Run has
@@ -60,7 +60,7 @@ func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
 	s := &c.Toolgate.SpiceDB
 	r := &relations{settings: *s}
 	o := spicedb.Options{
-		Endpoint: s.Endpoint, Token: s.Token.Reveal(), Mapping: Mapping(s), Strict: s.Strict, StrictFor: strictFor(s.StrictFor),
+		Endpoint: s.Endpoint, Token: s.Token.Reveal(), Mapping: s.Mapping, Strict: s.Strict, StrictFor: strictFor(s.StrictFor),
 		CallTimeout: s.Timeouts.Call, ListTimeout: s.Timeouts.List, CacheEntries: s.Cache,
 		OnChange: around.Decided, Logger: around.Log,
 	}
@@ -106,59 +106,6 @@ func strictFor(globs []string) func(*gate.Request) bool {
 	return func(r *gate.Request) bool {
 		return slices.ContainsFunc(globs, func(g string) bool { return r.Names().Restricted(gate.Glob(g)) })
 	}
-}
-
-// Mapping is what a configuration says the schema calls things.
-func Mapping(s *config.SpiceDB) spicedb.Mapping {
-	return spicedb.Mapping{
-		Object: s.Object, Permission: s.Permission, ViewPermission: s.ViewPermission, ObjectID: s.ObjectID,
-		Prompt: s.Prompt, Resource: s.Resource, ResourcePermission: s.ResourcePermission, ResourceID: s.ResourceID,
-		Subject: s.Subject, SubjectID: s.SubjectID, Server: s.Server, ServerID: s.ServerID, ServerRelation: s.ServerRelation,
-		Grant: s.Grant, ResourceGrant: s.ResourceGrant, Ban: s.Ban,
-	}
-}
-
-// builtin is who may do what by a configuration, each with its line.
-func builtin(c *config.Config) spicedb.Config {
-	b := c.Toolgate.SpiceDB.Builtin
-	const at = "spicedb.builtin."
-	out := spicedb.Config{
-		Teams: make(map[string]spicedb.Team), Tenants: make(map[string]spicedb.Tenant), Servers: make(map[string]spicedb.Server),
-		Tools: objects(c, at+"tools", b.Tools), Prompts: objects(c, at+"prompts", b.Prompts), Resources: objects(c, at+"resources", b.Resources),
-		Relations: entries(c, at+"relations", b.Relations),
-	}
-	for name, t := range b.Teams {
-		out.Teams[name] = spicedb.Team{Members: entries(c, at+"teams."+name+".members", t.Members)}
-	}
-	for name, t := range b.Tenants {
-		path := at + "tenants." + name
-		out.Tenants[name] = spicedb.Tenant{Admins: entries(c, path+".admins", t.Admins), Members: entries(c, path+".members", t.Members)}
-	}
-	for name, s := range b.Servers {
-		out.Servers[name] = spicedb.Server{Tenant: s.Tenant, Executors: entries(c, at+"servers."+name+".executors", s.Executors)}
-	}
-	return out
-}
-
-func objects(c *config.Config, at string, all map[string]config.ObjectRelations) map[string]spicedb.Object {
-	out := make(map[string]spicedb.Object, len(all))
-	for id, o := range all {
-		path := at + "." + id
-		out[id] = spicedb.Object{
-			Owners: entries(c, path+".owners", o.Owners), Executors: entries(c, path+".executors", o.Executors),
-			Banned: entries(c, path+".banned", o.Banned),
-		}
-	}
-	return out
-}
-
-func entries(c *config.Config, path string, texts []string) []spicedb.Entry {
-	out := make([]spicedb.Entry, len(texts))
-	for i, text := range texts {
-		at := c.Origin(fmt.Sprintf("%s[%d]", path, i))
-		out[i] = spicedb.Entry{Text: text, File: at.File, Line: at.Line}
-	}
-	return out
 }
 
 // RelationsKeeper keeps the phase in force, with its connection and what it has

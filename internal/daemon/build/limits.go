@@ -38,8 +38,7 @@ func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 
 // QueueLimits are those of the configuration.
 func QueueLimits(c *config.Config) queue.Limits {
-	q := c.Toolgate.Queue
-	return queue.Limits{Workers: q.Workers, Waiting: q.Waiting, PerPrincipal: q.WaitingPerPrincipal, Keep: q.Keep, Hard: DeclaredHard}
+	return queue.Limits{Settings: c.Toolgate.Queue, Hard: DeclaredHard}
 }
 
 // DeclaredHard bounds a call of a declared tool whatever its timeout.

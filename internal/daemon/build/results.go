@@ -15,7 +15,6 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/redact"
-	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // resultRules makes what is done with the results of a server: of everything in
@@ -55,15 +54,16 @@ func (m MountOf) On(b proxy.Backend) proxy.Mount {
 // apply puts the rules of a server into its mount.
 func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 	own := s.Results.Over(r.settings.Results)
+	search := redact.Messages{MaxBytes: int(r.settings.Limits.Redact), Time: r.settings.Limits.RedactTime}
 	var err error
-	if m.Results, err = r.rules(own); err != nil {
+	if m.Results, err = own.Rules(r.secrets, search); err != nil {
 		return fmt.Errorf("results of the server %s: %w", s.Key, err)
 	}
 	for name, t := range s.Tools {
 		if !t.Results.Written() {
 			continue
 		}
-		rules, err := r.rules(t.Results.Over(own))
+		rules, err := t.Results.Over(own).Rules(r.secrets, search)
 		if err != nil {
 			return fmt.Errorf("results of the tool %s of the server %s: %w", name, s.Key, err)
 		}
@@ -72,41 +72,6 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 		m.Tools[name] = shape
 	}
 	return nil
-}
-
-// rules are the settings of one level as the gateway takes them.
-func (r *resultRules) rules(c config.Results) (result.Rules, error) {
-	out := result.Rules{MaxBytes: int(c.MaxBytes), Redact: redact.Messages{MaxBytes: int(r.settings.Limits.Redact), Time: r.settings.Limits.RedactTime}}
-	switch c.ValidateOutput {
-	case "warn":
-		out.Output = result.OutputWarn
-	case "enforce":
-		out.Output = result.OutputEnforce
-	}
-	switch c.Larger {
-	case "keep":
-		out.Larger = result.KeepLarger
-	case "refuse":
-		out.Larger = result.RefuseLarger
-	}
-	o := redact.Options{Tokens: c.Redact.Tokens != nil && *c.Redact.Tokens}
-	for _, value := range c.Redact.Values {
-		o.Secrets = append(o.Secrets, value.Reveal())
-	}
-	if c.Redact.Secrets != nil && *c.Redact.Secrets {
-		o.Secrets = append(o.Secrets, r.secrets...)
-	}
-	for _, p := range c.Redact.Patterns {
-		o.Patterns = append(o.Patterns, redact.Pattern{Name: p.Name, Match: p.Match})
-	}
-	found, err := redact.New(o)
-	if err != nil {
-		return out, err
-	}
-	if found != nil { // a nil pointer would be no nil interface
-		out.Redact.Filter = found
-	}
-	return out, nil
 }
 
 // harmless are headers of servers whose values are no secrets.
@@ -160,7 +125,7 @@ func secretsIn(v reflect.Value, add func(string)) {
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			switch value := v.Field(i); {
-			case !field.IsExported() || value.Type() == reflect.TypeFor[config.Redact]():
+			case !field.IsExported() || value.Type() == reflect.TypeFor[redact.Settings]():
 			case value.Type() == reflect.TypeFor[map[string]secret.Text]():
 				for name, text := range value.Interface().(map[string]secret.Text) {
 					switch {

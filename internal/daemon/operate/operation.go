@@ -51,7 +51,7 @@ type Options struct {
 	State *statedir.Dir
 	Calls Calls
 	// First is the mode of the very first start; empty is NORMAL.
-	First string
+	First governance.Mode
 	// There is the inventory of the gateway; nil while a server is not heard of.
 	There func(ctx context.Context) *references.Inventory
 	// Scopes are the rules for scopes in force; nil is none.
@@ -114,7 +114,7 @@ func (o *Operation) begin(ctx context.Context) error {
 	}
 	if wanted := o.First; !kept && wanted != "" {
 		by := store.Change{Actor: "configuration", Reason: "the mode of the first start"}
-		if _, err := o.modes.SetIf(ctx, "", wanted, by); err != nil {
+		if _, err := o.modes.SetIf(ctx, "", string(wanted), by); err != nil {
 			return err
 		}
 		if record, kept, err = o.modes.Current(ctx); err != nil {

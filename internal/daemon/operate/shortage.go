@@ -98,23 +98,7 @@ func (o *Operation) overruled() string {
 
 // Room is what a configuration says is to be watched.
 func Room(c *config.Config, state *statedir.Dir) headroom.Options {
-	d := &c.Toolgate.Governance.Degraded
-	o := headroom.Options{After: d.After, Back: d.Back}
-	if d.Auto != nil && !*d.Auto {
-		return o
-	}
-	if m, ok := headroom.Memory(uint64(max(0, d.MemoryLimit)), d.Memory); ok {
-		o.Meters = append(o.Meters, m)
-	}
-	if m, ok := headroom.Cgroup(d.Memory); ok {
-		o.Meters = append(o.Meters, m)
-	}
-	if d.Disk > 0 || d.DiskPercent > 0 {
-		for _, dir := range writtenDirs(c, state) {
-			o.Meters = append(o.Meters, headroom.Disk(dir, uint64(max(0, d.Disk)), float64(d.DiskPercent)))
-		}
-	}
-	return o
+	return c.Toolgate.Governance.Degraded.Options(writtenDirs(c, state))
 }
 
 // writtenDirs are the folders that a gateway writes to while it serves.

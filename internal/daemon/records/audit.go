@@ -43,21 +43,16 @@ func (r *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, e
 	if err != nil {
 		return nil, err
 	}
+	set := &c.Toolgate.Audit
 	o := audit.Options{
-		Logger: r.log, Mode: audit.BestEffort, Key: keys[0], Earlier: keys[1:], Replica: replica,
-		RotateSize: int64(c.Toolgate.Audit.RotateSize), RotateAge: c.Toolgate.Audit.RotateAge, Keep: c.Toolgate.Retention.Audit,
+		Logger: r.log, Mode: set.Mode, Fsync: set.Fsync, Key: keys[0], Earlier: keys[1:], Replica: replica,
+		RotateSize: int64(set.RotateSize), RotateAge: set.RotateAge, Keep: c.Toolgate.Retention.Audit,
 		Anchor: func(ctx context.Context, h audit.Head) error {
 			return r.store.Anchors().Put(ctx, store.Anchor{Replica: h.Replica, Run: h.Run, Chain: h.Chain, Seq: h.Seq, MAC: h.MAC, At: h.Time})
 		},
 	}
-	if c.Toolgate.Audit.Mode == "required" || c.Toolgate.Audit.Mode == "" && authenticated {
-		o.Mode = audit.Required
-	}
-	switch c.Toolgate.Audit.Fsync {
-	case "always":
-		o.Fsync = audit.FsyncAlways
-	case "never":
-		o.Fsync = audit.FsyncNone
+	if set.Mode == "" && !authenticated {
+		o.Mode = audit.BestEffort
 	}
 	l, err := audit.Open(Path(c, r.state), o)
 	if _, held := errors.AsType[*audit.InUseError](err); held {
@@ -67,7 +62,7 @@ func (r *Records) openAudit(c *config.Config, authenticated bool) (*audit.Log, e
 }
 
 // Recording is what is to be kept of calls, as it was said at the start.
-func Recording(kept config.Audit, secrets redact.Filter) proxy.Recording {
+func Recording(kept audit.Settings, secrets redact.Filter) proxy.Recording {
 	r := proxy.Recording{Redact: secrets, Inputs: kept.DecisionInputs}
 	fields := kept.Fields
 	globs := slices.Sorted(maps.Keys(fields))

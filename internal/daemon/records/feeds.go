@@ -2,10 +2,7 @@ package records
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,34 +18,9 @@ type feeds []*feedback.Feed
 
 // newFeeds makes those of a configuration.
 func (r *Records) newFeeds(c *config.Config) (feeds, error) {
-	f := &c.Toolgate.Feedback
-	var out feeds
-	if f.Webhook != "" {
-		hook, err := feedback.NewWebhook(f.Webhook, f.Secret.Reveal())
-		if err != nil {
-			return nil, failure.Newf(failure.Config, "%s: feedback: %w", c.Path, err)
-		}
-		out = append(out, feedback.NewFeed("webhook", hook, r.log))
-	}
-	if k := &f.Kafka; len(k.Brokers) > 0 {
-		o := feedback.KafkaOptions{Brokers: k.Brokers, Topic: k.Topic, Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.Password.Reveal()}
-		if k.TLS {
-			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
-		if k.CA != "" {
-			text, err := os.ReadFile(k.CA)
-			if err != nil {
-				return nil, failure.Newf(failure.Config, "%s: feedback.kafka.ca: %w", c.Path, err)
-			}
-			if o.TLS.RootCAs = x509.NewCertPool(); !o.TLS.RootCAs.AppendCertsFromPEM(text) {
-				return nil, failure.Newf(failure.Config, "%s: feedback.kafka.ca: %s holds no certificate in PEM", c.Path, k.CA)
-			}
-		}
-		kafka, err := feedback.NewKafka(o)
-		if err != nil {
-			return nil, failure.Newf(failure.Config, "%s: feedback.kafka: %w", c.Path, err)
-		}
-		out = append(out, feedback.NewFeed("kafka", kafka, r.log))
+	out, err := c.Toolgate.Feedback.Feeds(r.log)
+	if err != nil {
+		return nil, failure.Newf(failure.Config, "%s: %w", c.Path, err)
 	}
 	for _, feed := range out {
 		r.metrics.WatchFeedback(feed.Name(), func() (sent, dropped uint64) {

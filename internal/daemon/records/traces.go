@@ -26,14 +26,10 @@ func (r *Records) tracing(ctx context.Context, c *config.Config) (*telemetry.Tra
 	if t.OTLP == "" {
 		return nil, nil
 	}
-	headers := make(map[string]string, len(t.Headers))
-	for name, value := range t.Headers {
-		headers[name] = value.Reveal()
-	}
 	// What the library has to say goes where everything else is said.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { r.log.Warn("traces", "err", err) }))
 	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
-		Endpoint: t.OTLP, Headers: headers, Sample: t.Sample, Version: version.Version, Instance: rand.Text(), Logger: r.log,
+		Settings: *t, Version: version.Version, Instance: rand.Text(), Logger: r.log,
 	})
 	if err != nil {
 		return nil, failure.Newf(failure.Config, "%s: telemetry.otlp: %w", c.Path, err)

@@ -8,9 +8,9 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/upstream"
-	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
 	"github.com/toolgate/toolgate/upstream/oauth"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // Credential makes the credential of a server: the headers of the file, or what is

@@ -1,0 +1,114 @@
+package feedback
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/config/tree"
+)
+
+// Settings are what an operator says of who is told about executions of tools.
+type Settings struct {
+	// Webhook is a URL that batches of them are posted to. Absent: none.
+	Webhook string `config:"webhook" format:"url"`
+	// Secret signs them (Standard Webhooks), at least 32 characters. Required with webhook.
+	Secret secret.Text `config:"secret"`
+	// Kafka is a topic each is written to. Absent: none.
+	Kafka KafkaSettings `config:"kafka"`
+}
+
+// KafkaSettings are a topic.
+type KafkaSettings struct {
+	// Brokers of the cluster, as host:port. Absent: off.
+	Brokers []string `config:"brokers"`
+	// Topic written to. Absent: tool.executions.
+	Topic string `config:"topic" default:"tool.executions"`
+	// TLS speaks to the brokers with TLS. Absent: false.
+	TLS bool `config:"tls"`
+	// CA is a PEM file of the authorities of their certificates. Absent: those of the system.
+	CA string `config:"ca" format:"path"`
+	// SASL is how toolgate authenticates. Absent: not at all.
+	SASL SASL `config:"sasl"`
+}
+
+// SASL is a user of a cluster.
+type SASL struct {
+	// Mechanism; plain needs tls. Absent: off.
+	Mechanism string `config:"mechanism" enum:"plain|scram-sha-256|scram-sha-512"`
+	// User is its name. Required with mechanism.
+	User string `config:"user"`
+	// Password is its password. Required with mechanism.
+	Password secret.Text `config:"password"`
+}
+
+// Feeds are the feeds to those who are told. Errors begin with the key that they are
+// about.
+func (s *Settings) Feeds(log *slog.Logger) ([]*Feed, error) {
+	var feeds []*Feed
+	if s.Webhook != "" {
+		hook, err := NewWebhook(s.Webhook, s.Secret.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("feedback: %w", err)
+		}
+		feeds = append(feeds, NewFeed("webhook", hook, log))
+	}
+	if len(s.Kafka.Brokers) > 0 {
+		kafka, err := NewKafka(s.Kafka)
+		if err != nil {
+			return nil, fmt.Errorf("feedback.%w", err)
+		}
+		feeds = append(feeds, NewFeed("kafka", kafka, log))
+	}
+	return feeds, nil
+}
+
+// authorities is how the brokers are verified.
+func (k *KafkaSettings) authorities() (*tls.Config, error) {
+	verify := &tls.Config{MinVersion: tls.VersionTLS12}
+	if k.CA == "" {
+		return verify, nil
+	}
+	text, err := os.ReadFile(k.CA)
+	if err != nil {
+		return nil, fmt.Errorf("kafka.ca: %w", err)
+	}
+	if verify.RootCAs = x509.NewCertPool(); !verify.RootCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("kafka.ca: %s holds no certificate in PEM", k.CA)
+	}
+	return verify, nil
+}
+
+// Check implements [decode.Checker]: what is told can be trusted, and Kafka reached as
+// it is written.
+func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
+	switch {
+	case s.Webhook != "" && len(s.Secret) < secret.MinSigning:
+		p.At(n, path+".secret", fmt.Sprintf("write at least %d characters", secret.MinSigning), "the secret is too short to sign with")
+	case s.Webhook == "" && s.Secret != "":
+		p.At(n.Get("secret"), path+".secret", "add webhook: URL", "nothing is signed with it")
+	}
+	kafka, k := n.Get("kafka"), &s.Kafka
+	for i, broker := range k.Brokers {
+		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
+			p.At(kafka.Get("brokers").Item(i), fmt.Sprintf("%s.kafka.brokers[%d]", path, i), "write it as host:port", "%.80q is no address", broker)
+		}
+	}
+	sasl := kafka.Get("sasl")
+	switch {
+	case len(k.Brokers) > 0 && k.Topic == "":
+		p.At(kafka.Get("topic"), path+".kafka.topic", "write a name, or leave it out", "the topic has no name")
+	case k.CA != "" && !k.TLS:
+		p.At(kafka.Get("ca"), path+".kafka.ca", "add tls: true", "no certificate is looked at")
+	case k.SASL.Mechanism != "" && (k.SASL.User == "" || k.SASL.Password == ""):
+		p.At(sasl, path+".kafka.sasl", "add user and password", "there is nobody to authenticate as")
+	case k.SASL.Mechanism == "" && k.SASL.User != "":
+		p.At(sasl, path+".kafka.sasl.mechanism", "write scram-sha-512, scram-sha-256 or plain", "is missing")
+	case k.SASL.Mechanism == "plain" && !k.TLS:
+		p.At(sasl, path+".kafka.sasl.mechanism", "add tls: true, or write scram-sha-512", "the password would be sent in the clear")
+	}
+}
