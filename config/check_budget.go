@@ -6,27 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
 // maxBudgets is how many named budgets there may be: a call is charged for each
 // that counts it.
 const maxBudgets = 50
-
-// Long implements [decode.Shorthand]: the map that a number, or unlimited, stands
-// for.
-func (*Plan) Long(n *tree.Node) (long *tree.Node, hint string, err error) {
-	long = &tree.Node{Kind: tree.KindMap, Line: n.Line, Column: n.Column, Origin: n.Origin}
-	switch {
-	case n.Kind == tree.KindString && n.Value == "unlimited":
-	case n.Kind == tree.KindNumber:
-		long.Fields = []tree.Field{{Key: "tool_calls", Line: n.Line, Column: n.Column, Value: n}}
-	default:
-		return nil, "write a number of calls a month, unlimited, or a map such as { tool_calls: 1000, window: day }",
-			fmt.Errorf("expected a plan, found %s", n.Describe())
-	}
-	return long, "", nil
-}
 
 // checkBudgets reports what plans, tenants and budgets have wrong together.
 func checkBudgets(p *tree.Problems, section *tree.Node, t *Toolgate) {
@@ -67,7 +53,7 @@ func checkBudgets(p *tree.Problems, section *tree.Node, t *Toolgate) {
 // bounded tells that the store may lose what was written last.
 func bounded(t *Toolgate) bool { return t.Durability == "normal" && t.BudgetsIn != "redis" }
 
-func checkBudget(p *tree.Problems, n *tree.Node, path string, b *Budget, seen map[string]int) {
+func checkBudget(p *tree.Problems, n *tree.Node, path string, b *budget.RuleSettings, seen map[string]int) {
 	p.Unique(n, path, "name", b.Name, seen)
 	if b.Name == "plan" {
 		p.At(n.Get("name"), path+".name", "write another one", "the name is that of what plans count")
@@ -100,7 +86,7 @@ func checkRates(p *tree.Problems, section *tree.Node, t *Toolgate) {
 			r.Match = "*"
 		}
 		if r.Name == "" { // a second one of the same name would count twice
-			r.Name = strings.Join(r.Per, "+") + " " + r.Match + " " + r.Window.String()
+			r.Name = r.Dimensions() + " " + r.Match + " " + r.Window.String()
 			if first, dup := names[r.Name]; dup {
 				p.At(n, path, "remove one, or give it a name", "another limit of the same calls in the same window is on line %d", first)
 			}

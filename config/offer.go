@@ -2,9 +2,12 @@ package config
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
@@ -76,56 +79,30 @@ func (s Server) Enabled(key, namespace string, arguments map[string]string) (Ser
 	return s, true
 }
 
-// availability says which settings this version uses; a setting that is not
-// listed is as its nearest listed parent. In a path "*" stands for a name chosen
-// in the file. Writing an unavailable one is an error, because ignoring what
-// someone wrote to protect something would be worse than refusing it.
-var availability = map[string]bool{
-	"listen":                 true,
-	"listen.trusted_proxies": false,
-	"store":                  true,
-	"durability":             true,
-	"redis":                  true,
-	"budgets_in":             true,
-	"keys":                   true,
-	"servers":                true,
-	"auth":                   true,
-	"tenants":                true,
-	"gate":                   true,
-	"registry":               true,
-	"capsules":               true,
-	"spicedb":                true,
-	"opa":                    true,
-	"governance":             true,
-	"approvals":              true,
-	"results":                true,
-	"plans":                  true,
-	"bounded_plans":          true,
-	"budgets":                true,
-	"rates":                  true,
-	"native":                 true,
-	"tools":                  true,
-	"tool_files":             true,
-	"tool_urls":              true,
-	"queue":                  true,
-	"audit":                  true,
-	"log":                    true,
-	"telemetry":              true,
-	"feedback":               true,
-	"limits":                 true,
-	"retention":              true,
-}
+// unavailable are settings that this version does not use, with all below them. In a
+// path "*" stands for a name chosen in the file. Writing one is an error, because
+// ignoring what someone wrote to protect something would be worse than refusing it.
+var unavailable = map[string]bool{"listen.trusted_proxies": true}
+
+// sections are the keys under toolgate.
+var sections = sync.OnceValue(func() map[string]bool {
+	keys := map[string]bool{}
+	for _, f := range decode.Fields(reflect.TypeFor[Toolgate]()) {
+		keys[f.Tag.Get("config")] = true
+	}
+	return keys
+})
 
 // Available reports whether this version uses the setting of a path such as
 // "auth.jwt", with "*" where a path has a name chosen in the file. Paths of
-// unknown settings are not available.
+// unknown sections are not available.
 func Available(path string) bool {
-	for path != "" {
-		if ok, listed := availability[path]; listed {
-			return ok
-		}
-		i := strings.LastIndexByte(path, '.')
-		path = path[:max(i, 0)]
+	section, _, _ := strings.Cut(path, ".")
+	if !sections()[section] {
+		return false
 	}
-	return false
+	for path != "" && !unavailable[path] {
+		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
+	}
+	return path == ""
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
@@ -137,7 +138,7 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 	case reflect.Pointer:
 		return m.value(t.Elem(), tag, pattern)
 	case reflect.Struct:
-		if t == reflect.TypeFor[Plan]() {
+		if t == reflect.TypeFor[budget.PlanSettings]() {
 			return obj{"anyOf": []obj{m.object(t, pattern), {"type": "integer", "minimum": 0}, {"const": "unlimited"}}}
 		}
 		return m.object(t, pattern)
@@ -351,19 +352,22 @@ func settings(typ reflect.Type, path string, visit func(f reflect.StructField, p
 	}
 }
 
-// TestAvailabilityNamesSettings keeps the table from naming settings that do
-// not exist, and checks that every section is in it.
-func TestAvailabilityNamesSettings(t *testing.T) {
+// TestAvailable keeps the list of settings that are not used from naming such that do
+// not exist; every other setting is available.
+func TestAvailable(t *testing.T) {
 	known := map[string]bool{}
 	settings(reflect.TypeFor[Toolgate](), "", func(_ reflect.StructField, path string) { known[path] = true })
-	for path := range availability {
+	for path := range unavailable {
 		if !known[path] {
-			t.Errorf("availability names %s, which is no setting", path)
+			t.Errorf("unavailable names %s, which is no setting", path)
+		}
+		if Available(path) || Available(path+".x") {
+			t.Errorf("%s is available", path)
 		}
 	}
 	for path := range known {
-		if _, ok := availability[path]; !ok && !strings.Contains(path, ".") {
-			t.Errorf("availability does not name the section %s", path)
+		if !unavailable[path] && !Available(path) {
+			t.Errorf("%s is not available", path)
 		}
 	}
 	if Available("nonsense") || Available("") {

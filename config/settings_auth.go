@@ -157,11 +157,3 @@ type ScopeRule struct {
 	// Scopes are all needed. Required.
 	Scopes []string `config:"scopes" required:"true" format:"scope" list:"one"`
 }
-
-// Tenant is one tenant's settings.
-type Tenant struct {
-	// Plan limits the tenant. Absent: none.
-	Plan string `config:"plan"`
-	// Zone is the time zone in which the windows of its plan are counted. Absent: UTC.
-	Zone string `config:"zone" default:"UTC" format:"zone"`
-}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/capsule"
 	"github.com/toolgate/toolgate/gate/opa"
@@ -44,7 +46,7 @@ type Toolgate struct {
 	// Auth says who callers are. Absent: loopback callers only, all "local".
 	Auth Auth `config:"auth"`
 	// Tenants are settings per tenant; those of "*" are of every tenant that has none of its own. Absent: no tenant has any.
-	Tenants map[string]Tenant `config:"tenants"`
+	Tenants map[string]budget.TenantSettings `config:"tenants"`
 	// Gate is the authorization chain. Absent: closed where
 	// authentication is configured and nothing decides.
 	Gate Gate `config:"gate"`
@@ -65,13 +67,13 @@ type Toolgate struct {
 	Results result.Settings `config:"results" json:",omitzero"`
 	// Plans are limits by plan name; a number is calls of tools a month. A plan counts for the tenants that have it,
 	// and, of a credential that names one, for its caller as well. Absent: no limits.
-	Plans map[string]Plan `config:"plans"`
+	Plans map[string]budget.PlanSettings `config:"plans"`
 	// BoundedPlans allows plans in a store that may lose the last charges with the power (durability: normal). Absent: false.
 	BoundedPlans bool `config:"bounded_plans"`
 	// Budgets are named limits. Absent: none.
-	Budgets []Budget `config:"budgets"`
+	Budgets []budget.RuleSettings `config:"budgets"`
 	// Rates are limits of calls in a time. Absent: none.
-	Rates []Rate `config:"rates"`
+	Rates []rate.Settings `config:"rates"`
 	// Native is the built-in and plug-in tools. Absent: none.
 	Native Native `config:"native"`
 	// Tools are tools declared in the file. Absent: none.

@@ -8,8 +8,10 @@ import (
 // Rate is how often something may happen: Limit times at once, and then once more every
 // Window/Limit. The zero Rate allows nothing.
 type Rate struct {
-	Limit  int64         // 1 to MaxLimit
-	Window time.Duration // MinWindow to MaxWindow
+	// Limit of calls. Required.
+	Limit int64 `config:"limit" required:"true" min:"1" max:"1000000"`
+	// Window is the time. Required.
+	Window time.Duration `config:"window" required:"true" min:"1s" max:"31d"`
 }
 
 // The range of rates. Within it the arithmetic in whole microseconds is exact, here and

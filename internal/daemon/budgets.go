@@ -49,19 +49,19 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 	}
 	var err error
 	for i := range t.Budgets {
-		rule, bad := budgetRule(&t.Budgets[i])
+		rule, bad := t.Budgets[i].Rule(func(pattern string) func(string) bool { return gate.Glob(pattern).Match })
 		err = errors.Join(err, bad)
 		s.Rules = append(s.Rules, rule)
 	}
 	for name, p := range t.Plans {
-		plan, bad := budgetPlan(name, p)
+		plan, bad := p.Plan(name)
 		err = errors.Join(err, bad)
 		s.Plans[name] = plan
 	}
 	for name, own := range t.Tenants {
-		zone, bad := time.LoadLocation(own.Zone)
+		tenant, bad := own.Tenant()
 		err = errors.Join(err, bad)
-		s.Tenants[name] = budget.Tenant{Plan: own.Plan, Zone: zone}
+		s.Tenants[name] = tenant
 	}
 	if err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
@@ -71,37 +71,6 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return l, nil
-}
-
-func budgetRule(b *config.Budget) (budget.Rule, error) {
-	window, err := budget.ParseWindow(b.Window)
-	if err != nil {
-		return budget.Rule{}, err
-	}
-	zone, err := time.LoadLocation(b.Zone)
-	if err != nil {
-		return budget.Rule{}, err
-	}
-	rule := budget.Rule{
-		Name: b.Name, Per: budget.Per(b.Per), Unit: budget.Unit(b.Unit), Limit: b.Limit, Window: window, Zone: zone,
-	}
-	if b.Match != "" {
-		rule.Match = gate.Glob(b.Match).Match
-	}
-	return rule, nil
-}
-
-func budgetPlan(name string, p config.Plan) (budget.Plan, error) {
-	window, err := budget.ParseWindow(p.Window)
-	plan := budget.Plan{Name: name, Window: window, Limits: make(map[budget.Unit]int64)}
-	for unit, limit := range map[budget.Unit]*int64{
-		budget.Calls: p.ToolCalls, budget.Cost: p.Cost, budget.Bytes: (*int64)(p.Bytes), budget.Seconds: p.Seconds,
-	} {
-		if limit != nil {
-			plan.Limits[unit] = *limit
-		}
-	}
-	return plan, err
 }
 
 // classOf tells budgets the effective class of a tool, in one word.

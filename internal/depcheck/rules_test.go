@@ -193,7 +193,8 @@ var rules = map[string]rule{
 	},
 
 	"budget": {
-		why: "a new store needs nothing but this package to be written",
+		ours: []string{"config/tree", "config/units"},
+		why:  "a new store needs nothing but this package to be written",
 	},
 	"budget/rate": {why: "how often is a matter of arithmetic and a clock; shared buckets are handed in"},
 	"budget/budgettest": {
@@ -211,7 +212,7 @@ var rules = map[string]rule{
 
 	"config": {
 		ours: []string{
-			"config/decode", "config/format", "config/secret", "config/tree", "config/units",
+			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/group", "native/plugins/...",
 			"native/queue", "proxy/redact", "proxy/result",

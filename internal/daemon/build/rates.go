@@ -110,10 +110,7 @@ func (r *Rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.L
 func RateRules(c *config.Config) []rate.Rule {
 	var rules []rate.Rule
 	for _, r := range c.Toolgate.Rates {
-		rule := rate.Rule{Name: r.Name, Rate: rate.Rate{Limit: r.Limit, Window: r.Window}}
-		for _, per := range r.Per {
-			rule.Per = append(rule.Per, rate.Dimension(per))
-		}
+		rule := rate.Rule{Name: r.Name, Per: r.Per, Rate: r.Rate}
 		if glob := gate.Glob(r.Match); glob != "*" {
 			rule.Match = func(call *rate.Call) bool {
 				return gate.Names{Exposed: call.Exposed, Plain: call.Plain}.Restricted(glob)

@@ -1,0 +1,98 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/config/units"
+)
+
+// PlanSettings are how much whoever has it may use, each unit by itself. A plan may be
+// written as a number, which is its tool_calls, or as unlimited, which limits
+// nothing.
+type PlanSettings struct {
+	// ToolCalls is how many calls of tools a window has. Absent: no limit.
+	ToolCalls *int64 `config:"tool_calls" min:"0" max:"1000000000000"`
+	// Cost is how many cost units a window has. Absent: no limit.
+	Cost *int64 `config:"cost" min:"0" max:"1000000000000"`
+	// Bytes is how many bytes of results a window has. Absent: no limit.
+	Bytes *units.Size `config:"bytes" min:"0" max:"1000000GiB"`
+	// Seconds is how long servers may work in a window. Absent: no limit.
+	Seconds *int64 `config:"seconds" min:"0" max:"1000000000000"`
+	// Window is the time they are counted over: hour, day, month, or sliding: with a duration, as in sliding:7d.
+	// Calendar windows are those of the tenant's zone. Absent: month.
+	Window string `config:"window" default:"month" format:"window"`
+}
+
+// Long implements decode.Shorthand: the map that a number, or unlimited, stands
+// for.
+func (*PlanSettings) Long(n *tree.Node) (long *tree.Node, hint string, err error) {
+	long = &tree.Node{Kind: tree.KindMap, Line: n.Line, Column: n.Column, Origin: n.Origin}
+	switch {
+	case n.Kind == tree.KindString && n.Value == "unlimited":
+	case n.Kind == tree.KindNumber:
+		long.Fields = []tree.Field{{Key: "tool_calls", Line: n.Line, Column: n.Column, Value: n}}
+	default:
+		return nil, "write a number of calls a month, unlimited, or a map such as { tool_calls: 1000, window: day }",
+			fmt.Errorf("expected a plan, found %s", n.Describe())
+	}
+	return long, "", nil
+}
+
+// Plan is the plan of a name.
+func (s *PlanSettings) Plan(name string) (Plan, error) {
+	window, err := ParseWindow(s.Window)
+	plan := Plan{Name: name, Window: window, Limits: make(map[Unit]int64)}
+	for unit, limit := range map[Unit]*int64{Calls: s.ToolCalls, Cost: s.Cost, Bytes: (*int64)(s.Bytes), Seconds: s.Seconds} {
+		if limit != nil {
+			plan.Limits[unit] = *limit
+		}
+	}
+	return plan, err
+}
+
+// RuleSettings are one named limit as an operator writes it.
+type RuleSettings struct {
+	// Name of the budget. Required.
+	Name string `config:"name" required:"true" format:"id"`
+	// Per is whose use is counted together: that of a subject of an issuer and tenant, of a persona of a tenant, of
+	// a tenant, or that of everyone together of a server, of a tool, or of all tools of a class. Required.
+	Per Per `config:"per" required:"true" enum:"subject|persona|tenant|server|tool|class"`
+	// Match is a glob of exposed names it counts. Absent: all.
+	Match string `config:"match"`
+	// Unit is what is counted: calls of tools, their cost, bytes of results, or seconds that servers work. Absent: calls.
+	Unit Unit `config:"unit" default:"calls" enum:"calls|cost|bytes|seconds"`
+	// Limit in that unit. Required.
+	Limit int64 `config:"limit" required:"true" min:"0" max:"1000000000000"`
+	// Window is the time it is counted over: hour, day, month, or sliding: with a duration, as in sliding:90m. Required.
+	Window string `config:"window" required:"true" format:"window"`
+	// Zone is the time zone of calendar windows. Absent: UTC.
+	Zone string `config:"zone" default:"UTC" format:"zone"`
+}
+
+// Rule is the budget of the settings; glob makes the matcher of a pattern of names.
+func (s *RuleSettings) Rule(glob func(pattern string) func(name string) bool) (Rule, error) {
+	window, bad := ParseWindow(s.Window)
+	zone, err := time.LoadLocation(s.Zone)
+	rule := Rule{Name: s.Name, Per: s.Per, Unit: s.Unit, Limit: s.Limit, Window: window, Zone: zone}
+	if s.Match != "" {
+		rule.Match = glob(s.Match)
+	}
+	return rule, errors.Join(bad, err)
+}
+
+// TenantSettings are one tenant's.
+type TenantSettings struct {
+	// Plan limits the tenant. Absent: none.
+	Plan string `config:"plan"`
+	// Zone is the time zone in which the windows of its plan are counted. Absent: UTC.
+	Zone string `config:"zone" default:"UTC" format:"zone"`
+}
+
+// Tenant is the tenant of the settings.
+func (s *TenantSettings) Tenant() (Tenant, error) {
+	zone, err := time.LoadLocation(s.Zone)
+	return Tenant{Plan: s.Plan, Zone: zone}, err
+}
