@@ -126,7 +126,7 @@ func TestExtending(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	write("toolgate:\n  native: { dice: {}, util: {} }\n  gate: { deny_names: [\"util__*\"] }\n")
+	write("toolgate:\n  native: { dice: {}, util: {} }\n  denied: { names: [\"util__*\"] }\n")
 	if out, err := run("whereami", config); err != nil || strings.TrimSpace(out) != config {
 		t.Errorf("the command: %v, %q, want %s", err, out, config)
 	}
@@ -140,8 +140,8 @@ func TestExtending(t *testing.T) {
 	if out, err := run("call", "lines__greet", "-c", config); err != nil || !strings.Contains(out, "hello over a line") {
 		t.Errorf("the transport: %v, %s", err, out)
 	}
-	write("toolgate:\n  gate: { deny_name: [] }\n")
-	if out, err := run("validate", config); err == nil || !strings.Contains(out, "deny_names") {
+	write("toolgate:\n  denied: { nams: [] }\n")
+	if out, err := run("validate", config); err == nil || !strings.Contains(out, "write names instead") {
 		t.Errorf("the setting, misspelled: %v, %s, want the right name", err, out)
 	}
 }
