@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // Authenticates tells whether callers are asked who they are.
@@ -64,7 +65,7 @@ func checkAuth(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	checkSubjectTemplate(p, section.Get("spicedb"), t)
 }
 
-func checkKeys(p *tree.Problems, list *tree.Node, keys []APIKey) {
+func checkKeys(p *tree.Problems, list *tree.Node, keys []auth.Key) {
 	ids, hashes := map[string]int{}, map[string]int{}
 	for i, k := range keys {
 		n, path := list.Item(i), fmt.Sprintf("auth.keys[%d]", i)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // checkAdmins reports roles of nobody, and of callers that are never let in.
@@ -16,7 +17,7 @@ func checkAdmins(p *tree.Problems, list *tree.Node, t *Toolgate) {
 			p.At(n, path, "write subject or group", "must name a subject or a group, and not both")
 		case a.Issuer == "" && len(t.Auth.Keys) == 0:
 			p.At(n, path, "write issuer, or an API key under auth.keys", "is of the owners of API keys, and there are none")
-		case a.Issuer != "" && !slices.ContainsFunc(t.Auth.JWT, func(j JWT) bool { return j.Issuer == a.Issuer }) && t.Auth.Introspection.Issuer != a.Issuer:
+		case a.Issuer != "" && !slices.ContainsFunc(t.Auth.JWT, func(j auth.Issuer) bool { return j.Issuer == a.Issuer }) && t.Auth.Introspection.Issuer != a.Issuer:
 			p.At(n.Get("issuer"), path+".issuer", "write one of auth.jwt, or that of auth.introspection", "no tokens of this issuer are taken")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // Changes is what differs between two configurations, split by what a reload
@@ -324,14 +326,14 @@ func lastWays(a *Auth) []string {
 }
 
 // mergeIssuers keeps the issuers that are in both, as they run.
-func mergeIssuers(o, n []JWT) ([]JWT, Parts) {
+func mergeIssuers(o, n []auth.Issuer) ([]auth.Issuer, Parts) {
 	var parts Parts
-	next := map[string]*JWT{}
+	next := map[string]*auth.Issuer{}
 	for i := range n {
 		next[n[i].Issuer] = &n[i]
 	}
 	running := map[string]bool{}
-	var merged []JWT
+	var merged []auth.Issuer
 	for i := range o {
 		running[o[i].Issuer] = true
 		path := "auth.jwt." + o[i].Issuer
@@ -353,14 +355,14 @@ func mergeIssuers(o, n []JWT) ([]JWT, Parts) {
 }
 
 // mergeKeys is mergeIssuers for API keys.
-func mergeKeys(o, n []APIKey) ([]APIKey, Parts) {
+func mergeKeys(o, n []auth.Key) ([]auth.Key, Parts) {
 	var parts Parts
-	byID := map[string]APIKey{}
+	byID := map[string]auth.Key{}
 	for _, k := range n {
 		byID[k.ID] = k
 	}
 	oldIDs := map[string]bool{}
-	var keys []APIKey
+	var keys []auth.Key
 	for _, k := range o {
 		oldIDs[k.ID] = true
 		now, ok := byID[k.ID]

@@ -27,7 +27,7 @@ var rules = map[string]rule{
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
-		ours:   []string{"gate"},
+		ours:   []string{"config/secret", "gate"},
 		others: []string{"github.com/modelcontextprotocol/go-sdk/auth", "github.com/golang-jwt/jwt/v5", "golang.org/x/sync/singleflight"},
 		why:    "finds out who calls; what they may do is the gate's; x/sync asks an issuer once for all who wait",
 	},
@@ -215,7 +215,7 @@ var rules = map[string]rule{
 			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/group", "native/plugins/...",
-			"native/queue", "proxy/redact", "proxy/result",
+			"native/queue", "proxy/auth", "proxy/redact", "proxy/result",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

@@ -234,7 +234,7 @@ func (a *authority) token(t *testing.T, s signer, changes ...any) string {
 // newJWT returns an authenticator of the authority's tokens.
 func newJWT(t *testing.T, a *authority, change ...func(*auth.JWTOptions)) *auth.JWT {
 	t.Helper()
-	o := auth.JWTOptions{Issuers: []auth.Issuer{{Issuer: a.issuer, JWKS: a.issuer + "/keys", Audiences: []string{audience}}}}
+	o := auth.JWTOptions{Issuers: []auth.Issuer{{Issuer: a.issuer, JWKS: a.issuer + "/keys", Audience: []string{audience}}}}
 	for _, c := range change {
 		c(&o)
 	}

@@ -65,16 +65,12 @@ func (f Field) known() bool {
 // CertificateOptions map client certificates to identities. An empty field reads
 // nothing.
 type CertificateOptions struct {
-	// Issuer of the principals; [CertificateIssuer] when empty. All authorities that
-	// the listener trusts count as this one issuer.
+	// CertificateSettings are the operator's. Subject is required.
+	CertificateSettings
+
+	// Issuer of the principals; [CertificateIssuer] when empty. All the
+	// authorities that the listener trusts count as this one issuer.
 	Issuer string
-	// Subject is required: one of uri, dns, email and cn. A certificate must have
-	// exactly one value there, and at most one for Tenant, Persona and Plan.
-	Subject, Tenant, Persona, Plan Field
-	// Groups takes all values of a field.
-	Groups Field
-	// Scopes are given to everyone with a certificate.
-	Scopes []string
 }
 
 // Certificates authenticates clients by the certificate of their connection. The

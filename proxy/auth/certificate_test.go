@@ -58,7 +58,7 @@ func mustURL(t *testing.T, raw string) *url.URL {
 func TestCertificatesOverTLS(t *testing.T) {
 	t.Parallel()
 	trusted, other := authtest.NewCA(t), authtest.NewCA(t)
-	c, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldURI, Tenant: auth.FieldO})
+	c, err := auth.NewCertificates(auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldURI, Tenant: auth.FieldO}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,22 +112,22 @@ func TestCertificateFields(t *testing.T) {
 		options auth.CertificateOptions
 		want    *gate.Identity // nil: refused
 	}{
-		{"uri", full, auth.CertificateOptions{Subject: auth.FieldURI}, &gate.Identity{Principal: gate.Principal{Issuer: auth.CertificateIssuer, Tenant: "default", Subject: "spiffe://example.org/ci"}}},
-		{"dns", full, auth.CertificateOptions{Subject: auth.FieldDNS}, &gate.Identity{Principal: gate.Principal{Issuer: auth.CertificateIssuer, Tenant: "default", Subject: "ci.example.org"}}},
+		{"uri", full, auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldURI}}, &gate.Identity{Principal: gate.Principal{Issuer: auth.CertificateIssuer, Tenant: "default", Subject: "spiffe://example.org/ci"}}},
+		{"dns", full, auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldDNS}}, &gate.Identity{Principal: gate.Principal{Issuer: auth.CertificateIssuer, Tenant: "default", Subject: "ci.example.org"}}},
 		{
 			"all", full,
 			auth.CertificateOptions{
-				Issuer: "ca", Subject: auth.FieldEmail, Tenant: auth.FieldO, Persona: auth.FieldCN, Groups: auth.FieldOU, Plan: auth.FieldO, Scopes: []string{"read"},
+				Issuer: "ca", CertificateSettings: auth.CertificateSettings{Subject: auth.FieldEmail, Tenant: auth.FieldO, Persona: auth.FieldCN, Groups: auth.FieldOU, Plan: auth.FieldO, Scopes: []string{"read"}},
 			},
 			&gate.Identity{
 				Principal: gate.Principal{Issuer: "ca", Tenant: "acme", Subject: "ci@example.org"},
 				Persona:   "ci", Groups: []string{"dev", "ops"}, Plan: "acme", Scopes: []string{"read"},
 			},
 		},
-		{"no such name", x509.Certificate{}, auth.CertificateOptions{Subject: auth.FieldCN}, nil},
-		{"two names", more, auth.CertificateOptions{Subject: auth.FieldDNS}, nil},
-		{"two tenants", full, auth.CertificateOptions{Subject: auth.FieldCN, Tenant: auth.FieldOU}, nil},
-		{"break in the name", broken, auth.CertificateOptions{Subject: auth.FieldCN}, nil},
+		{"no such name", x509.Certificate{}, auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN}}, nil},
+		{"two names", more, auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldDNS}}, nil},
+		{"two tenants", full, auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN, Tenant: auth.FieldOU}}, nil},
+		{"break in the name", broken, auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestCertificateEndsWithinItsConnection(t *testing.T) {
 	t.Parallel()
 	issuer := authtest.NewCA(t)
 	leaf := issuer.Client(t, x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: time.Now().Add(-time.Second)}).Leaf
-	c, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldCN})
+	c, err := auth.NewCertificates(auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +178,11 @@ func TestNewCertificatesRefuses(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]auth.CertificateOptions{
 		"no subject":      {},
-		"o as subject":    {Subject: auth.FieldO},
-		"unknown field":   {Subject: auth.FieldCN, Tenant: "serial"},
-		"issuer of keys":  {Subject: auth.FieldCN, Issuer: auth.KeyIssuer},
-		"issuer of local": {Subject: auth.FieldCN, Issuer: gate.Local.Issuer},
-		"bad scope":       {Subject: auth.FieldCN, Scopes: []string{"a b"}},
+		"o as subject":    {CertificateSettings: auth.CertificateSettings{Subject: auth.FieldO}},
+		"unknown field":   {CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN, Tenant: "serial"}},
+		"issuer of keys":  {CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN}, Issuer: auth.KeyIssuer},
+		"issuer of local": {CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN}, Issuer: gate.Local.Issuer},
+		"bad scope":       {CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN, Scopes: []string{"a b"}}},
 	} {
 		if _, err := auth.NewCertificates(o); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -94,7 +94,7 @@ func TestChainHeaderAndCertificate(t *testing.T) {
 	s := newSigner(t, "k1", "EdDSA")
 	a := newAuthority(t, s)
 	trusted := authtest.NewCA(t)
-	certs, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldCN, Tenant: auth.FieldO})
+	certs, err := auth.NewCertificates(auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN, Tenant: auth.FieldO}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestChainKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certs, err := auth.NewCertificates(auth.CertificateOptions{Subject: auth.FieldCN})
+	certs, err := auth.NewCertificates(auth.CertificateOptions{CertificateSettings: auth.CertificateSettings{Subject: auth.FieldCN}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,12 +21,18 @@ import (
 //
 // A claim of another type than described here makes the token invalid.
 type Claims struct {
-	Subject string // a non-empty string; "sub"
-	Tenant  string // a string
-	Persona string // a string
-	Groups  string // strings, or one string for one group
-	Scopes  string // one string with spaces in between, or strings; "scope", else "scp"
-	Plan    string // a string
+	// Subject is the claim with who calls. Absent: sub.
+	Subject string `config:"subject" default:"sub"`
+	// Tenant is the claim with the tenant. Absent: none; everyone is of the tenant default.
+	Tenant string `config:"tenant"`
+	// Persona is the claim with the role the caller acts in. Absent: none.
+	Persona string `config:"persona"`
+	// Groups is the claim with the groups, a list or one text. Absent: none.
+	Groups string `config:"groups"`
+	// Scopes is the claim with the scopes, a list or one text with spaces. Absent: scope, else scp.
+	Scopes string `config:"scopes"`
+	// Plan is the claim with the plan. Absent: none.
+	Plan string `config:"plan"`
 }
 
 // Limits of claims; the size of the token bounds the rest.

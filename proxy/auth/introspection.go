@@ -24,23 +24,12 @@ const (
 
 // IntrospectionOptions configure an [Introspection].
 type IntrospectionOptions struct {
-	// Endpoint is the introspection endpoint: https, or http on this machine.
-	Endpoint string
-	// ClientID and ClientSecret authenticate the gateway there (RFC 6749 section 2.3.1,
-	// HTTP Basic). The secret is only ever sent to the endpoint.
-	ClientID, ClientSecret string
-	// Issuer is the Issuer of the principals, and must equal the iss of a response that
-	// has one. Required.
-	Issuer string
-	// Audiences and Resource are as in [Issuer] and [JWTOptions]. One of them is
-	// required. A token without an audience is refused.
-	Audiences []string
-	Resource  *Resource
-	// Clients are the client_ids whose tokens are accepted; nil for any. An empty list
-	// is an error.
-	Clients []string
-	// Claims map the members of the response to the identity.
-	Claims Claims
+	// IntrospectionSettings are the operator's. Endpoint and Issuer are required, and
+	// Audience or Resource; an answer without an audience refuses the token.
+	IntrospectionSettings
+
+	// Resource is as in [JWTOptions].
+	Resource *Resource
 	// Cache is how many accepted tokens are cached, each until its end and 60 s at
 	// most; 10000. The last 1000 refused ones are cached for 5 s.
 	Cache int
@@ -65,7 +54,7 @@ func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 		return nil, fmt.Errorf("introspection endpoint: %w", err)
 	}
 	switch {
-	case o.ClientID == "" || o.ClientSecret == "":
+	case o.ClientID == "" || o.ClientSecret.Reveal() == "":
 		return nil, errors.New("introspection needs a client id and a client secret: an endpoint that answers anyone tells everyone about tokens")
 	case o.Issuer == "":
 		return nil, errors.New("introspection needs the issuer of the tokens: it is a part of who their subjects are")
@@ -74,7 +63,7 @@ func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 	case o.Clients != nil && len(o.Clients) == 0:
 		return nil, errors.New("an empty list of clients lets nobody's token count; give none for all of them")
 	}
-	rule, err := newAudienceRule(o.Issuer, o.Audiences, o.Resource)
+	rule, err := newAudienceRule(o.Issuer, o.Audience, o.Resource)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +155,7 @@ func (x *Introspection) introspect(ctx context.Context, key tokenKey, token stri
 func (x *Introspection) request(ctx context.Context, token string) (map[string]any, error) {
 	o := &x.options
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
-	secret := url.QueryEscape(o.ClientID) + ":" + url.QueryEscape(o.ClientSecret)
+	secret := url.QueryEscape(o.ClientID) + ":" + url.QueryEscape(o.ClientSecret.Reveal())
 	data, err := x.fetch.send(ctx, http.MethodPost, o.Endpoint, strings.NewReader(form.Encode()), http.Header{
 		"Content-Type":  {"application/x-www-form-urlencoded"},
 		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(secret))},

@@ -18,8 +18,7 @@ import (
 func newIntrospection(t *testing.T, a *authority, change ...func(*auth.IntrospectionOptions)) *auth.Introspection {
 	t.Helper()
 	o := auth.IntrospectionOptions{
-		Endpoint: a.issuer + "/introspect", ClientID: "gw", ClientSecret: "s:cret",
-		Issuer: a.issuer, Audiences: []string{audience},
+		IntrospectionSettings: auth.IntrospectionSettings{Endpoint: a.issuer + "/introspect", ClientID: "gw", ClientSecret: "s:cret", Issuer: a.issuer, Audience: []string{audience}},
 	}
 	for _, c := range change {
 		c(&o)
@@ -214,7 +213,7 @@ func TestIntrospectionIsBounded(t *testing.T) {
 
 func TestNewIntrospectionRefuses(t *testing.T) {
 	t.Parallel()
-	good := auth.IntrospectionOptions{Endpoint: "https://as.example/i", ClientID: "a", ClientSecret: "b", Issuer: "https://as.example", Audiences: []string{"x"}}
+	good := auth.IntrospectionOptions{IntrospectionSettings: auth.IntrospectionSettings{Endpoint: "https://as.example/i", ClientID: "a", ClientSecret: "b", Issuer: "https://as.example", Audience: []string{"x"}}}
 	for name, change := range map[string]func(*auth.IntrospectionOptions){
 		"no endpoint":    func(o *auth.IntrospectionOptions) { o.Endpoint = "" },
 		"http":           func(o *auth.IntrospectionOptions) { o.Endpoint = "http://as.example/i" },
@@ -222,8 +221,8 @@ func TestNewIntrospectionRefuses(t *testing.T) {
 		"no secret":      func(o *auth.IntrospectionOptions) { o.ClientSecret = "" },
 		"no issuer":      func(o *auth.IntrospectionOptions) { o.Issuer = "" },
 		"own issuer":     func(o *auth.IntrospectionOptions) { o.Issuer = auth.KeyIssuer },
-		"no audience":    func(o *auth.IntrospectionOptions) { o.Audiences = nil },
-		"empty audience": func(o *auth.IntrospectionOptions) { o.Audiences = []string{""} },
+		"no audience":    func(o *auth.IntrospectionOptions) { o.Audience = nil },
+		"empty audience": func(o *auth.IntrospectionOptions) { o.Audience = []string{""} },
 	} {
 		o := good
 		change(&o)
@@ -242,7 +241,7 @@ func TestNewIntrospectionRefuses(t *testing.T) {
 func TestIntrospectionOfNobodysClients(t *testing.T) {
 	t.Parallel()
 	o := auth.IntrospectionOptions{
-		Endpoint: "https://issuer.example/introspect", ClientID: "gate", ClientSecret: "secret", Issuer: "https://issuer.example", Audiences: []string{"a"},
+		IntrospectionSettings: auth.IntrospectionSettings{Endpoint: "https://issuer.example/introspect", ClientID: "gate", ClientSecret: "secret", Issuer: "https://issuer.example", Audience: []string{"a"}},
 	}
 	x, err := auth.NewIntrospection(o)
 	if err != nil {

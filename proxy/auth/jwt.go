@@ -19,30 +19,6 @@ const tokenBytes = 16 << 10
 // defaultCache is how many decisions are cached.
 const defaultCache = 10000
 
-// Issuer is an authorization server whose signed tokens are accepted.
-type Issuer struct {
-	// Issuer is the iss of its tokens, compared byte for byte. It is an https URL, or
-	// http on this machine. It is also the Issuer of the principals, so that a subject
-	// of two issuers is two principals.
-	Issuer string
-	// JWKS is the address of its keys; empty to find them through the issuer's metadata
-	// (RFC 8414, OpenID Connect Discovery).
-	JWKS string
-	// Audiences are accepted at every endpoint; see [JWTOptions.Resource] for one
-	// audience per endpoint.
-	Audiences []string
-	// Algorithms are the accepted signature algorithms; empty for all of RS256, RS384,
-	// RS512, PS256, PS384, PS512, ES256, ES384, ES512 and EdDSA (also named Ed25519).
-	Algorithms []string
-	// Claims map the claims to the identity.
-	Claims Claims
-	// Leeway is how far the issuer's clock may differ from ours, in both directions;
-	// [Leeway] when zero.
-	Leeway time.Duration
-	// Cooldown overrides [JWTOptions.Cooldown] unless it is zero.
-	Cooldown time.Duration
-}
-
 // JWTOptions configure a [JWT]. Zero times and sizes stand for the defaults.
 type JWTOptions struct {
 	// Issuers must be at least one, without duplicates.
@@ -123,7 +99,7 @@ func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
 		given.Algorithms = slices.Collect(maps.Keys(methods))
 	}
 	given.Leeway = cmp.Or(max(given.Leeway, 0), Leeway)
-	rule, err := newAudienceRule(given.Issuer, given.Audiences, o.Resource)
+	rule, err := newAudienceRule(given.Issuer, given.Audience, o.Resource)
 	if err != nil {
 		return nil, err
 	}

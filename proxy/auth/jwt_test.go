@@ -194,7 +194,7 @@ func TestJWTAudience(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := newJWT(t, a, func(o *auth.JWTOptions) {
-		o.Resource, o.Issuers[0].Audiences = x, []string{"toolgate", "https://gw.example/api"}
+		o.Resource, o.Issuers[0].Audience = x, []string{"toolgate", "https://gw.example/api"}
 	})
 	tests := []struct {
 		name, path string
@@ -321,7 +321,7 @@ func TestJWTIssuersAreApart(t *testing.T) {
 	s1, s2 := newSigner(t, "k", "ES256"), newSigner(t, "k", "ES256")
 	a1, a2 := newAuthority(t, s1), newAuthority(t, s2)
 	j := newJWT(t, a1, func(o *auth.JWTOptions) {
-		o.Issuers = append(o.Issuers, auth.Issuer{Issuer: a2.issuer, JWKS: a2.issuer + "/keys", Audiences: []string{"two"}, Algorithms: []string{"ES256"}})
+		o.Issuers = append(o.Issuers, auth.Issuer{Issuer: a2.issuer, JWKS: a2.issuer + "/keys", Audience: []string{"two"}, Algorithms: []string{"ES256"}})
 	})
 	one, err := try(t, j, "/mcp", a1.token(t, s1))
 	if err != nil {
@@ -455,19 +455,19 @@ func TestNewJWTRefuses(t *testing.T) {
 	for name, issuers := range map[string][]auth.Issuer{
 		"none":              nil,
 		"no audience":       {{Issuer: "https://as.example"}},
-		"empty audience":    {{Issuer: "https://as.example", Audiences: []string{""}}},
-		"no issuer":         {{Audiences: aud}},
-		"http":              {{Issuer: "http://as.example", Audiences: aud}},
-		"http, like local":  {{Issuer: "http://localhost.evil.example", Audiences: aud}},
-		"file":              {{Issuer: "file:///etc/passwd", Audiences: aud}},
-		"toolgate's own":    {{Issuer: auth.KeyIssuer, Audiences: aud}},
-		"user":              {{Issuer: "https://u:p@as.example", Audiences: aud}},
-		"query":             {{Issuer: "https://as.example?x", Audiences: aud}},
-		"fragment":          {{Issuer: "https://as.example#x", Audiences: aud}},
-		"twice":             {{Issuer: "https://as.example", Audiences: aud}, {Issuer: "https://as.example", Audiences: aud}},
-		"keys over http":    {{Issuer: "https://as.example", JWKS: "http://as.example/keys", Audiences: aud}},
-		"none as algorithm": {{Issuer: "https://as.example", Algorithms: []string{"none"}, Audiences: aud}},
-		"HMAC":              {{Issuer: "https://as.example", Algorithms: []string{"HS256"}, Audiences: aud}},
+		"empty audience":    {{Issuer: "https://as.example", Audience: []string{""}}},
+		"no issuer":         {{Audience: aud}},
+		"http":              {{Issuer: "http://as.example", Audience: aud}},
+		"http, like local":  {{Issuer: "http://localhost.evil.example", Audience: aud}},
+		"file":              {{Issuer: "file:///etc/passwd", Audience: aud}},
+		"toolgate's own":    {{Issuer: auth.KeyIssuer, Audience: aud}},
+		"user":              {{Issuer: "https://u:p@as.example", Audience: aud}},
+		"query":             {{Issuer: "https://as.example?x", Audience: aud}},
+		"fragment":          {{Issuer: "https://as.example#x", Audience: aud}},
+		"twice":             {{Issuer: "https://as.example", Audience: aud}, {Issuer: "https://as.example", Audience: aud}},
+		"keys over http":    {{Issuer: "https://as.example", JWKS: "http://as.example/keys", Audience: aud}},
+		"none as algorithm": {{Issuer: "https://as.example", Algorithms: []string{"none"}, Audience: aud}},
+		"HMAC":              {{Issuer: "https://as.example", Algorithms: []string{"HS256"}, Audience: aud}},
 	} {
 		if _, err := auth.NewJWT(auth.JWTOptions{Issuers: issuers}); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -20,18 +20,6 @@ const KeyIssuer = "toolgate:keys"
 // keyPrefix marks toolgate's keys, so that secret scanners find them.
 const keyPrefix = "tgk_"
 
-// Key is an API key as configured: its owner and the SHA-256 of its text.
-type Key struct {
-	ID      string
-	SHA256  string // hexadecimal
-	Subject string
-	Tenant  string
-	Persona string
-	Groups  []string
-	Scopes  []string // granted where capabilities need scopes
-	Plan    string
-}
-
 // Keys authenticates API keys. The zero Keys refuses everyone. It is safe for
 // concurrent use.
 type Keys struct {

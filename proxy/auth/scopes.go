@@ -13,23 +13,6 @@ import (
 // authorization, Refresh Tokens).
 const offlineAccess = "offline_access"
 
-// ScopeRule requires scopes for the names that it matches.
-type ScopeRule struct {
-	// Match is a [gate.Glob] of exposed names and URIs.
-	Match string
-	// Scopes are all required.
-	Scopes []string
-}
-
-// ScopeOptions configure [Scopes].
-type ScopeOptions struct {
-	// Rules add up: a capability requires the scopes of all rules that match it.
-	Rules []ScopeRule
-	// Hierarchy lists the scopes that a scope implies, transitively: {admin: [write,
-	// read]}.
-	Hierarchy map[string][]string
-}
-
 // Scopes knows which scopes a capability requires. They only narrow what the gate
 // allows. It is safe for concurrent use. The zero Scopes, and nil, refuse everyone; use
 // one without rules where no scopes are required.
@@ -40,9 +23,9 @@ type Scopes struct {
 }
 
 // NewScopes returns the rules.
-func NewScopes(o ScopeOptions) (*Scopes, error) {
+func NewScopes(o ScopeSettings) (*Scopes, error) {
 	s := &Scopes{made: true, implied: make(map[string][]string, len(o.Hierarchy))}
-	for _, rule := range o.Rules {
+	for _, rule := range o.Required {
 		if rule.Match == "" || len(rule.Scopes) == 0 {
 			return nil, errors.New("a rule for scopes needs a name to match and at least one scope")
 		}

@@ -13,8 +13,8 @@ import (
 
 func newScopes(t *testing.T) *auth.Scopes {
 	t.Helper()
-	s, err := auth.NewScopes(auth.ScopeOptions{
-		Rules: []auth.ScopeRule{
+	s, err := auth.NewScopes(auth.ScopeSettings{
+		Required: []auth.ScopeRule{
 			{Match: "gh__*", Scopes: []string{"gh"}},
 			{Match: "*__delete_*", Scopes: []string{"write", "danger"}},
 			{Match: "fs__write", Scopes: []string{"write"}},
@@ -84,7 +84,7 @@ func TestZeroScopesRefuse(t *testing.T) {
 			t.Error("the zero Scopes let a call pass")
 		}
 	}
-	none, err := auth.NewScopes(auth.ScopeOptions{})
+	none, err := auth.NewScopes(auth.ScopeSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +98,11 @@ func TestZeroScopesRefuse(t *testing.T) {
 
 func TestNewScopesRefuses(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]auth.ScopeOptions{
-		"no name":        {Rules: []auth.ScopeRule{{Scopes: []string{"a"}}}},
-		"no scope":       {Rules: []auth.ScopeRule{{Match: "*"}}},
-		"bad scope":      {Rules: []auth.ScopeRule{{Match: "*", Scopes: []string{"a b"}}}},
-		"offline":        {Rules: []auth.ScopeRule{{Match: "*", Scopes: []string{"offline_access"}}}},
+	for name, o := range map[string]auth.ScopeSettings{
+		"no name":        {Required: []auth.ScopeRule{{Scopes: []string{"a"}}}},
+		"no scope":       {Required: []auth.ScopeRule{{Match: "*"}}},
+		"bad scope":      {Required: []auth.ScopeRule{{Match: "*", Scopes: []string{"a b"}}}},
+		"offline":        {Required: []auth.ScopeRule{{Match: "*", Scopes: []string{"offline_access"}}}},
 		"circle":         {Hierarchy: map[string][]string{"a": {"b"}, "b": {"a"}}},
 		"itself":         {Hierarchy: map[string][]string{"a": {"a"}}},
 		"bad in the end": {Hierarchy: map[string][]string{"a": {`"`}}},

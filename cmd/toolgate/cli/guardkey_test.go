@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 func TestGuardKey(t *testing.T) {
@@ -53,7 +54,7 @@ func TestGuardKey(t *testing.T) {
 			t.Errorf("damaged to %q: served with %q", damaged, sum)
 		}
 	}
-	c.Toolgate.Auth.Keys = []config.APIKey{{ID: "a"}}
+	c.Toolgate.Auth.Keys = []auth.Key{{ID: "a"}}
 	if sum, _, err := guardKey(c, s); sum != "" || err != nil {
 		t.Errorf("with configured keys: %q, %v", sum, err)
 	}

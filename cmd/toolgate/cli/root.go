@@ -16,8 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
 )

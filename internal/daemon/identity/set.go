@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -54,7 +55,7 @@ func NewSet(t *config.Toolgate, generated string) (*Set, error) {
 	if o.Introspection, err = newIntrospection(t, i.resource); err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("auth.introspection: %w", err))
 	}
-	if i.Scopes, err = newScopes(&t.Auth.Scopes); err != nil {
+	if i.Scopes, err = newScopes(t.Auth.Scopes); err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("auth.scopes: %w", err))
 	}
 	i.tokens = o.JWT
@@ -75,12 +76,7 @@ func (i *Set) Next(t *config.Toolgate, generated string) (*Set, error) {
 
 // NewKeys returns the API keys of a configuration, nil when it has none.
 func NewKeys(t *config.Toolgate, generated string) (*auth.Keys, error) {
-	var keys []auth.Key
-	for _, k := range t.Auth.Keys {
-		keys = append(keys, auth.Key{
-			ID: k.ID, SHA256: k.SHA256, Subject: k.Subject, Tenant: k.Tenant, Persona: k.Persona, Groups: k.Groups, Scopes: k.Scopes, Plan: k.Plan,
-		})
-	}
+	keys := slices.Clone(t.Auth.Keys)
 	if generated != "" && !t.Authenticates() {
 		keys = append(keys, auth.Key{ID: "generated", SHA256: generated, Subject: "generated"})
 	}
@@ -122,53 +118,31 @@ func newTokens(t *config.Toolgate, resource *auth.Resource) (*auth.JWT, error) {
 	if len(t.Auth.JWT) == 0 {
 		return nil, nil
 	}
-	o := auth.JWTOptions{Resource: audiences(t, resource)}
-	for i := range t.Auth.JWT {
-		own := &t.Auth.JWT[i]
-		o.Issuers = append(o.Issuers, auth.Issuer{
-			Issuer: own.Issuer, JWKS: own.JWKS, Audiences: own.Audience, Algorithms: own.Algorithms,
-			Claims: auth.Claims(own.Claims), Leeway: own.Leeway, Cooldown: own.Cooldown,
-		})
-	}
-	return auth.NewJWT(o)
+	return auth.NewJWT(auth.JWTOptions{Issuers: t.Auth.JWT, Resource: audiences(t, resource)})
 }
 
 func newIntrospection(t *config.Toolgate, resource *auth.Resource) (*auth.Introspection, error) {
-	own := &t.Auth.Introspection
-	if own.Endpoint == "" {
+	if t.Auth.Introspection.Endpoint == "" {
 		return nil, nil
 	}
-	return auth.NewIntrospection(auth.IntrospectionOptions{
-		Endpoint: own.Endpoint, ClientID: own.ClientID, ClientSecret: own.ClientSecret.Reveal(), Issuer: own.Issuer,
-		Audiences: own.Audience, Resource: audiences(t, resource), Clients: own.Clients, Claims: auth.Claims(own.Claims),
-	})
+	return auth.NewIntrospection(auth.IntrospectionOptions{IntrospectionSettings: t.Auth.Introspection, Resource: audiences(t, resource)})
 }
 
 func newCertificates(t *config.Toolgate) (*auth.Certificates, error) {
 	if t.Listen.TLS.ClientCA == "" {
 		return nil, nil
 	}
-	own := &t.Auth.MTLS
-	o := auth.CertificateOptions{
-		Subject: auth.Field(own.Subject), Tenant: auth.Field(own.Tenant), Persona: auth.Field(own.Persona),
-		Groups: auth.Field(own.Groups), Plan: auth.Field(own.Plan), Scopes: own.Scopes,
-	}
-	if o.Subject == "" {
-		o.Subject = auth.FieldCN
-	}
+	o := auth.CertificateOptions{CertificateSettings: t.Auth.MTLS}
+	o.Subject = cmp.Or(o.Subject, auth.FieldCN)
 	return auth.NewCertificates(o)
 }
 
 // newScopes are the rules for scopes, nil when there are none.
-func newScopes(s *config.Scopes) (*auth.Scopes, error) {
+func newScopes(s auth.ScopeSettings) (*auth.Scopes, error) {
 	if len(s.Required) == 0 {
 		return nil, nil
 	}
-	o := auth.ScopeOptions{Hierarchy: s.Hierarchy}
-	for _, rule := range s.Required {
-		o.Rules = append(o.Rules, auth.ScopeRule{Match: rule.Match, Scopes: rule.Scopes})
-	}
-	return auth.NewScopes(o)
+	return auth.NewScopes(s)
 }
 
 // Checker is the rules as the gateway takes them: no interface around a nil.

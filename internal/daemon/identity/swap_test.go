@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/testwait"
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // Nobody is known by new identities before the gate that was made with them is
@@ -23,7 +24,7 @@ func TestIdentitiesComeWithTheirGate(t *testing.T) {
 	t.Parallel()
 	set := func(name string) *Set {
 		var settings config.Toolgate
-		settings.Auth.Keys = []config.APIKey{{ID: name, SHA256: sum(name), Subject: name}}
+		settings.Auth.Keys = []auth.Key{{ID: name, SHA256: sum(name), Subject: name}}
 		s, err := NewSet(&settings, "")
 		if err != nil {
 			t.Fatal(err)

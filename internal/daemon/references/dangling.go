@@ -53,7 +53,7 @@ func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	}
 	names := inv.names()
 	for _, match := range m.scopes.Unmatched(names) {
-		i := slices.IndexFunc(m.c.Toolgate.Auth.Scopes.Required, func(r config.ScopeRule) bool { return r.Match == match })
+		i := slices.IndexFunc(m.c.Toolgate.Auth.Scopes.Required, func(r auth.ScopeRule) bool { return r.Match == match })
 		glob("auth.scopes.required", match, m.at("auth.scopes.required[%d].match", i))
 	}
 	if m.capsules != nil {
