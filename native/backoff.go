@@ -6,27 +6,27 @@ import (
 	"github.com/toolgate/toolgate/internal/backoff"
 )
 
-// How often a plugin that ends is started again.
+// How often a plugin is restarted.
 const (
-	firstPause  = 500 * time.Millisecond // doubling with each start that fails
+	firstPause  = 500 * time.Millisecond // doubled after each failed start
 	lastPause   = 30 * time.Second
-	mostEnds    = 5 // within endsTime, before it is given up
+	mostEnds    = 5 // within endsTime; one more and the plugin has failed
 	endsTime    = 5 * time.Minute
-	steadyAfter = time.Minute // of running, the pauses begin anew
+	steadyAfter = time.Minute // a process that ran this long resets the pauses
 )
 
-// ends counts how often a plugin has ended of late. It is for one goroutine.
-type ends struct {
+// restarts counts how often a plugin has ended recently. It is for one goroutine.
+type restarts struct {
 	at   []time.Time
 	wait backoff.Backoff
 }
 
-// newEnds returns an account without an end.
-func newEnds() ends { return ends{wait: backoff.Backoff{Base: firstPause, Max: lastPause}} }
+// newRestarts returns a count of zero.
+func newRestarts() restarts { return restarts{wait: backoff.Backoff{Base: firstPause, Max: lastPause}} }
 
-// add counts an end of a process that ran for a while. It returns how long to
-// wait before the next start, and ok false when there have been too many.
-func (e *ends) add(now time.Time, ran time.Duration) (pause time.Duration, ok bool) {
+// next counts the end of a process that ran for a time. It returns how long to wait
+// before the next start, and ok false when the plugin has ended too often.
+func (e *restarts) next(now time.Time, ran time.Duration) (pause time.Duration, ok bool) {
 	for len(e.at) > 0 && now.Sub(e.at[0]) > endsTime {
 		e.at = e.at[1:]
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/toolgate/toolgate/native/proto"
 )
 
-// errSilent ends a call that its tool has left without a sign for too long.
+// errSilent cancels a call whose tool has sent nothing for too long.
 var errSilent = errors.New("no answer within the deadline")
 
-// Call runs a tool. It is made at most once: a process that ends during a call
-// leaves it unknown what was done.
+// Call runs a tool. It never retries: when a process ends during a call, nobody knows
+// what it has done.
 func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Method != mcp.MethodToolsCall {
 		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", call.Method)}, nil
@@ -40,8 +40,8 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	// Without the caller's deadline, which the library reports by the clock before
-	// the context ends: it would pass for a process that has ended.
+	// Without the caller's deadline: gRPC reports it before the context ends, which
+	// would look like the end of the process.
 	cctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -68,7 +68,7 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	}
 }
 
-// clock bounds a call. It is for one goroutine.
+// clock limits the duration of a call. It is for one goroutine.
 type clock struct {
 	timer *time.Timer
 	idle  time.Duration
@@ -97,10 +97,10 @@ func (p *Plugin) clock(call *mcp.Call, facts *Facts, expired func()) *clock {
 	return &clock{timer: time.AfterFunc(min(first, hard), expired), idle: idle, hard: time.Now().Add(hard)}
 }
 
-// heard begins the wait anew, as far as it may last at all.
+// heard restarts the idle timer, within the hard limit.
 func (c *clock) heard() { c.timer.Reset(max(0, min(c.idle, time.Until(c.hard)))) }
 
-// broken is the end of a call without a result.
+// broken returns the answer or error of a call that ended without a result.
 func (p *Plugin) broken(ctx context.Context, tool string, err error) (mcp.Answer, error) {
 	switch status.Code(err) {
 	case codes.Internal, codes.Unknown, codes.FailedPrecondition, codes.DataLoss, codes.Unimplemented:
@@ -114,7 +114,7 @@ func (p *Plugin) broken(ctx context.Context, tool string, err error) (mcp.Answer
 	return mcp.Answer{}, p.failure(ctx, err)
 }
 
-// failure is why a call has no answer.
+// failure returns why a call has no answer.
 func (p *Plugin) failure(ctx context.Context, err error) error {
 	f := &mcp.Failure{Origin: mcp.OriginServer, Server: p.spec.Key, Delivered: true, Err: err}
 	code := status.Code(err)
@@ -136,7 +136,7 @@ func (p *Plugin) failure(ctx context.Context, err error) error {
 	return f
 }
 
-// answer is a result as MCP has it, with the plugin's own bytes in it.
+// answer returns a result in the form of MCP. The plugin's JSON is copied as it is.
 func (p *Plugin) answer(tool string, r *proto.Result) (mcp.Answer, error) {
 	content, structured := r.GetContentJson(), r.GetStructuredJson()
 	out := make([]byte, 0, len(content)+len(structured)+len(r.GetText())+128)

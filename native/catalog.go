@@ -18,21 +18,21 @@ import (
 const (
 	mostTools    = 1000
 	mostPages    = 100
-	listedTime   = time.Hour // a list changes with the process only
+	listedTime   = time.Hour // a list changes only with the process
 	mostFactText = 64
 )
 
-// Facts are what a plugin says of a tool beside its definition.
+// Facts are what a plugin declares about a tool beyond its definition.
 type Facts struct {
 	ReadOnly, Destructive bool
 	Category              string
 	Risk                  toolapi.Risk
-	Timeout               time.Duration // 0 where it says none
+	Timeout               time.Duration // 0 if it declares none
 	RatePerHour           int
 	Queue                 bool
 }
 
-// catalog is what a process lists. It is not changed.
+// catalog is the list of tools of one process. It is immutable.
 type catalog struct {
 	listing *mcp.Listing
 	facts   map[string]Facts
@@ -40,8 +40,8 @@ type catalog struct {
 
 func (c *catalog) names() []string { return slices.Sorted(maps.Keys(c.facts)) }
 
-// listTools asks a process for its tools. A tool that cannot be served is left out
-// and said in the log.
+// listTools lists the tools of a process. A tool that cannot be served is left out
+// and logged.
 func listTools(ctx context.Context, client proto.ToolPluginClient, key string, hello *proto.InitResponse, log *slog.Logger) (*catalog, error) {
 	c := &catalog{facts: make(map[string]Facts)}
 	c.listing = &mcp.Listing{
@@ -107,7 +107,7 @@ func (c *catalog) add(t *proto.Tool) error {
 	return nil
 }
 
-// definition is a tool as MCP lists it.
+// definition returns a tool as MCP lists it.
 func definition(t *proto.Tool) ([]byte, error) {
 	out := mcp.AppendQuote([]byte(`{"name":`), t.GetName())
 	text := func(key, value string) {

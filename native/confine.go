@@ -28,9 +28,9 @@ func (c *confined) Close() error {
 	return err
 }
 
-// confine prepares a verified program to be run under the policy of its plugin,
-// with the folder of its socket. It returns nil where nothing is to confine it, or,
-// where that is allowed, nothing can.
+// confine prepares a verified program to be run under the policy of its plugin. folder
+// is the folder of its socket. It returns nil if the policy is off, or if the policy is
+// auto and this machine can enforce nothing.
 func confine(s *Spec, program *os.File, folder string) (*confined, error) {
 	policy := s.Policy
 	if policy.Mode == sandbox.Off {
@@ -48,7 +48,7 @@ func confine(s *Spec, program *os.File, folder string) (*confined, error) {
 	}
 	run := sandbox.Program{Path: s.Path, File: program, Args: s.Args, Env: s.Env}
 	if policy.Temp {
-		// Of this folder nothing is left, however the gateway ends.
+		// In the folder of the socket, which the next gateway empties if this one is killed.
 		policy.Temp = false
 		run.Dir = filepath.Join(folder, "tmp")
 		if err := os.Mkdir(run.Dir, 0o700); err != nil {
@@ -59,7 +59,7 @@ func confine(s *Spec, program *os.File, folder string) (*confined, error) {
 		})
 		run.Env = append(run.Env, "HOME="+run.Dir, "TMPDIR="+run.Dir)
 	}
-	// The runner ends it, and nothing else does.
+	// Only the runner kills it, so no context does.
 	process, err := sandbox.Command(context.Background(), policy, run)
 	if errors.Is(err, sandbox.ErrMissing) {
 		return nil, fmt.Errorf("%w: %w", err, errPermanent)
@@ -70,8 +70,8 @@ func confine(s *Spec, program *os.File, folder string) (*confined, error) {
 	return &confined{process, run.Dir}, nil
 }
 
-// served checks where a confined plugin says that it serves. The gateway reaches
-// more than the plugin does, and would connect to whatever it names.
+// served checks the address on which a confined plugin says it serves. The gateway
+// could otherwise be made to connect to addresses that the plugin cannot reach.
 func served(network, address, folder string, policy *sandbox.Policy) error {
 	switch {
 	case network == "unix":

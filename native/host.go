@@ -13,20 +13,20 @@ import (
 
 // Options are what a [Host] is made of. Folder and Logger are required.
 type Options struct {
-	// Folder is where the sockets of plugins are. It is the host's alone: it is
-	// made, or emptied of what was left, with nobody else let in.
+	// Folder is the folder for the sockets of plugins. Nobody else uses it: the host
+	// creates it for this user alone, and removes what an earlier host left in it.
 	Folder string
-	// NoSockets is why there can be no sockets in it, which programs outside of the
-	// gateway need: these do not start then, and say it. Nil is no reason.
+	// NoSockets is why sockets cannot be created in Folder. Plugins that are separate
+	// programs need them; they fail with this reason. Nil means that they can.
 	NoSockets error
-	// Version of the gateway, which plugins are told.
+	// Version is the version of the gateway, which plugins learn.
 	Version string
 	Logger  *slog.Logger
-	// Changed is told the key of a plugin whose listing or state is another. It
-	// must not block. Nil is nobody.
+	// Changed is called with the key of a plugin whose listing or state has changed.
+	// It must not block. Nil calls nobody.
 	Changed func(key string)
 
-	health time.Duration // between two questions whether a plugin is alive; healthEvery when zero
+	health time.Duration // interval of health checks; healthEvery if zero
 }
 
 // Host makes plugins. It is safe for concurrent use.
@@ -48,7 +48,7 @@ func NewHost(o Options) (*Host, error) {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	// What a gateway left that was killed is of no use to anybody.
+	// A gateway that was killed may have left sockets.
 	if err := sandbox.RemoveAll(folder); err != nil {
 		return nil, fmt.Errorf("remove the sockets that were left in %s: %w", folder, err)
 	}
@@ -65,7 +65,7 @@ func NewHost(o Options) (*Host, error) {
 	return &Host{opts: o, self: self}, nil
 }
 
-// Plugin returns the plugin of a spec. It runs while [Plugin.Run] does.
+// Plugin returns a plugin for a spec. Its process runs while [Plugin.Run] does.
 func (h *Host) Plugin(s Spec) *Plugin {
 	return newPlugin(h, s.withDefaults())
 }

@@ -14,23 +14,22 @@ import (
 	"github.com/toolgate/toolgate/internal/child"
 )
 
-// logsPerSecond is how many lines of a plugin pass into the log in a second; the
-// others are counted.
+// logsPerSecond is how many lines of a plugin are logged in a second; the others are
+// counted.
 const logsPerSecond = 100
 
-// logger is the hclog logger that go-plugin wants: what a plugin writes to its
-// standard error goes to the gateway's log by its level, and what go-plugin says
-// itself is for debugging.
+// logger returns the hclog logger for go-plugin. Lines of a plugin's standard error go
+// to the gateway's log with their level, those of go-plugin itself with debug.
 func (p *Plugin) logger() hclog.Logger {
 	il := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: p.spec.Key, Output: io.Discard, Level: hclog.Trace})
 	il.RegisterSink(&logSink{log: p.log, own: p.spec.Key})
 	return il
 }
 
-// logSink passes lines on. It is safe for concurrent use.
+// logSink writes lines to the log. It is safe for concurrent use.
 type logSink struct {
 	log *slog.Logger
-	own string // the name under which go-plugin speaks itself
+	own string // the logger name of go-plugin itself
 
 	mu     sync.Mutex
 	second time.Time
@@ -63,7 +62,7 @@ func (s *logSink) Accept(name string, level hclog.Level, msg string, args ...any
 	s.log.Log(context.Background(), at, "plugin output", attrs...)
 }
 
-// pass tells whether one line more may pass in this second.
+// pass reports whether another line may be logged in this second.
 func (s *logSink) pass(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,32 +17,30 @@ import (
 )
 
 const (
-	// healthEvery is how often a plugin is asked whether it is alive, and how long
-	// it has to answer; healthMisses is how many answers in a row may be missing
-	// before it is ended.
+	// healthEvery is the interval of health checks and how long each may take.
+	// After healthMisses failed checks in a row the process is killed.
 	healthEvery = 5 * time.Second
 
 	healthMisses = 3
 
-	// keptLines and keptBytes are how much is kept of what a plugin prints.
+	// keptLines and keptBytes limit what is kept of a plugin's standard error.
 	keptLines, keptBytes = 40, 40 << 10
 )
 
-// errPermanent is of a start that would fail again.
+// errPermanent marks a start that would fail again without a new configuration.
 var errPermanent = errors.New("this does not change by itself")
 
-// Plugin is one plugin with the process that serves it. It is safe for
-// concurrent use.
+// Plugin supervises the process of one plugin. It is safe for concurrent use.
 type Plugin struct {
 	host  *Host
 	spec  Spec
 	log   *slog.Logger
-	lines *child.Lines // the last of its standard error
+	lines *child.Lines // the end of its standard error
 	calls atomic.Int64
 
 	mu      sync.Mutex
 	status  mcp.Status
-	news    chan struct{} // closed when the status is another
+	changed chan struct{} // closed when the status changes
 	running *process      // nil while none serves
 	catalog *catalog      // of the last process that served; nil before
 }
@@ -50,14 +48,14 @@ type Plugin struct {
 func newPlugin(h *Host, s Spec) *Plugin {
 	return &Plugin{
 		host: h, spec: s, log: h.opts.Logger.With("server", s.Key), lines: child.NewLines(keptLines, keptBytes),
-		status: mcp.Status{State: mcp.Starting, Since: time.Now()}, news: make(chan struct{}),
+		status: mcp.Status{State: mcp.Starting, Since: time.Now()}, changed: make(chan struct{}),
 	}
 }
 
 // Name returns the plugin's key.
 func (p *Plugin) Name() string { return p.spec.Key }
 
-// Kind is what sort of server it is, for people.
+// Kind returns "native", the kind of server, for people.
 func (p *Plugin) Kind() string { return "native" }
 
 // Spec returns what the plugin was made with.
@@ -73,8 +71,8 @@ func (p *Plugin) Listing() (*mcp.Listing, mcp.Status) {
 	return p.catalog.listing, p.status
 }
 
-// Facts returns what the plugin says of a tool beside its definition; ok is false
-// for a tool that is not known.
+// Facts returns what the plugin declares about a tool beyond its definition; ok is
+// false for an unknown tool.
 func (p *Plugin) Facts(tool string) (f Facts, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +93,7 @@ func (p *Plugin) Tools() []string {
 	return p.catalog.names()
 }
 
-// Layers returns what confines the process, nil while none runs.
+// Layers returns the layers that confine the process, nil while none runs.
 func (p *Plugin) Layers() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,13 +113,13 @@ func (p *Plugin) PID() int {
 	return p.running.runner.pid()
 }
 
-// Stderr returns the last lines that the plugin wrote to its standard error,
-// and how many there have been, of all its processes.
+// Stderr returns the last lines that the plugin wrote to its standard error, and how
+// many lines its processes have written in total.
 func (p *Plugin) Stderr() (lines []string, ended int) {
 	return p.lines.Tail()
 }
 
-// Drain waits until no call runs, or the context ends.
+// Drain waits until no call runs or ctx ends.
 func (p *Plugin) Drain(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -134,7 +132,7 @@ func (p *Plugin) Drain(ctx context.Context) {
 	}
 }
 
-// set makes a status that of the plugin.
+// set changes the status of the plugin and tells the host.
 func (p *Plugin) set(state mcp.State, reason string, running *process) {
 	p.mu.Lock()
 	p.status = mcp.Status{State: state, Reason: reason, Since: time.Now()}
@@ -142,23 +140,23 @@ func (p *Plugin) set(state mcp.State, reason string, running *process) {
 	if running != nil && (p.catalog == nil || !p.catalog.listing.Offers(running.catalog.listing)) {
 		p.catalog = running.catalog
 	}
-	close(p.news)
-	p.news = make(chan struct{})
+	close(p.changed)
+	p.changed = make(chan struct{})
 	p.mu.Unlock()
 	p.host.opts.Changed(p.spec.Key)
 }
 
-// Run starts the plugin, and again when it ends, until the context has ended or
-// it ends too often. It always returns after the process has gone.
+// Run starts the plugin, and restarts it when it ends, until ctx ends. A plugin that
+// ends too often is not restarted. Run returns when the process has gone.
 func (p *Plugin) Run(ctx context.Context) error {
-	ended := newEnds()
+	restarts := newRestarts()
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := p.serve(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		wait, more := ended.add(time.Now(), time.Since(began))
+		wait, more := restarts.next(time.Now(), time.Since(began))
 		reason := p.reason(err)
 		if !more || errors.Is(err, errPermanent) {
 			p.log.Error("plugin failed, and is not started again before `toolgate reload`", "err", err, "stderr", p.lines.Last())
@@ -175,7 +173,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// reason says for a person why the plugin does not run.
+// reason returns for a person why the plugin does not run.
 func (p *Plugin) reason(err error) string {
 	text := strings.TrimSuffix(err.Error(), ": "+errPermanent.Error())
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
@@ -193,7 +191,7 @@ func (p *Plugin) reason(err error) string {
 	return text
 }
 
-// serve starts a process and returns when it has ended, with the reason.
+// serve starts a process, waits for its end and returns the reason.
 func (p *Plugin) serve(ctx context.Context) error {
 	running, err := p.start(ctx)
 	if err != nil {
@@ -215,7 +213,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 			return fmt.Errorf("the process ended: %w", running.runner.ended())
 		case <-tick.C:
 			err = running.ping(ctx, p.host.opts.health)
-			// An answer may have to wait behind a large result that is on its way.
+			// The answer may be queued behind a large result.
 			now := running.runner.heard.Load()
 			if err == nil || now != heard {
 				missed, heard = 0, now
@@ -230,34 +228,33 @@ func (p *Plugin) serve(ctx context.Context) error {
 	}
 }
 
-// serving returns the process that serves, and waits for it while the plugin
-// starts.
+// serving returns the running process. It waits while the plugin starts.
 func (p *Plugin) serving(ctx context.Context) (*process, error) {
 	wait, cancel := context.WithTimeout(ctx, p.spec.Timeouts.Start)
 	defer cancel()
 	for {
 		p.mu.Lock()
-		running, status, news := p.running, p.status, p.news
+		running, status, changed := p.running, p.status, p.changed
 		p.mu.Unlock()
 		if running != nil {
 			return running, nil
 		}
 		if status.State != mcp.Starting {
-			return nil, p.away(status)
+			return nil, p.unavailable(status)
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-wait.Done():
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, p.away(status)
+			return nil, p.unavailable(status)
 		}
 	}
 }
 
-// away is why nothing can be called now.
-func (p *Plugin) away(s mcp.Status) *mcp.Failure {
+// unavailable returns why no tool can be called now.
+func (p *Plugin) unavailable(s mcp.Status) *mcp.Failure {
 	f := &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: p.spec.Key, Err: errors.New(s.Reason)}
 	if s.State == mcp.Failed {
 		f.Reason = "The tools of " + p.spec.Key + " do not run; the operator sees why with `toolgate ls`."
@@ -267,13 +264,13 @@ func (p *Plugin) away(s mcp.Status) *mcp.Failure {
 	return f
 }
 
-// Probe asks the process whether it is alive.
+// Probe checks the health of the process.
 func (p *Plugin) Probe(ctx context.Context) error {
 	p.mu.Lock()
 	running, status := p.running, p.status
 	p.mu.Unlock()
 	if running == nil {
-		return p.away(status)
+		return p.unavailable(status)
 	}
 	return running.ping(ctx, p.host.opts.health)
 }

@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// stopTime is how long a process may take to end by itself.
+	// stopTime is how long a process may take to shut down.
 	stopTime = 2 * time.Second
-	// window is how much may be on its way before a reader has taken it.
+	// window is how many bytes may be in flight on a stream.
 	window = 1 << 20
-	// slack is what a message needs beside what is limited in it.
+	// slack is the size of a message without the part that is limited, in bytes.
 	slack = 64 << 10
 )
 
@@ -43,14 +43,14 @@ type process struct {
 	layers  []string
 }
 
-// start starts a process and makes it ready to be called.
+// start starts a process, initialises it and lists its tools.
 func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
-	made, err := p.launch()
+	ready, err := p.prepare()
 	if err != nil {
 		return nil, err
 	}
-	running := &process{client: made.client, runner: made.runner}
-	// Whatever is waited for, ends with the process.
+	running := &process{client: ready.client, runner: ready.runner}
+	// All waits below end when the process does.
 	watchdog := time.AfterFunc(p.spec.Timeouts.Start, running.kill)
 	defer watchdog.Stop()
 	defer context.AfterFunc(ctx, running.kill)()
@@ -79,7 +79,7 @@ func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("initialize it: %w", err)
 	}
-	if running.layers = made.layers; p.spec.Shipped {
+	if running.layers = ready.layers; p.spec.Shipped {
 		running.layers = hello.GetLayers()
 	}
 	if running.catalog, err = listTools(sctx, running.tools, p.spec.Key, hello, p.log); err != nil {
@@ -88,15 +88,15 @@ func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
 	return running, nil
 }
 
-// made is a process that has not been started.
-type made struct {
+// prepared is a process that has not been started.
+type prepared struct {
 	client *goplugin.Client
 	runner *runner
 	layers []string
 }
 
-// launch prepares a process.
-func (p *Plugin) launch() (*made, error) {
+// prepare prepares a process.
+func (p *Plugin) prepare() (*prepared, error) {
 	if p.spec.Refused != nil {
 		return nil, fmt.Errorf("%w: %w", p.spec.Refused, errPermanent)
 	}
@@ -116,7 +116,7 @@ func (p *Plugin) launch() (*made, error) {
 			return nil, err
 		}
 	}
-	out := &made{runner: newRunner(p.spec.Key, open, hello, p.spec.Shipped)}
+	out := &prepared{runner: newRunner(p.spec.Key, open, hello, p.spec.Shipped)}
 	limit := p.spec.Result + slack
 	options := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit)),
@@ -133,7 +133,7 @@ func (p *Plugin) launch() (*made, error) {
 		StartTimeout:     p.spec.Timeouts.Start,
 		Logger:           p.logger(),
 		Stderr:           p.lines,
-		SyncStdout:       p.lines.Stream(), // once it serves, what it prints comes over the connection
+		SyncStdout:       p.lines.Stream(), // while it serves, its output comes over the connection
 		SyncStderr:       p.lines.Stream(),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: p.host.opts.Folder},
 	}
@@ -155,8 +155,8 @@ func (p *Plugin) launch() (*made, error) {
 	return out, nil
 }
 
-// command sets what a process runs. The folder is the one of its socket.
-func (p *Plugin) command(m *made, folder string) (err error) {
+// command sets the command of a process. folder is the folder of its socket.
+func (p *Plugin) command(m *prepared, folder string) (err error) {
 	r := m.runner
 	if p.spec.Shipped {
 		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, handshake.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
@@ -180,7 +180,7 @@ func (p *Plugin) command(m *made, folder string) (err error) {
 	return nil
 }
 
-// explained is an error of go-plugin for a person.
+// explained rewrites an error of go-plugin for a person.
 func explained(err error) error {
 	text := err.Error()
 	switch {
@@ -193,7 +193,7 @@ func explained(err error) error {
 	return err
 }
 
-// ping asks the process whether it is alive, and waits as long for the answer.
+// ping checks the health of the process. wait is how long that may take.
 func (r *process) ping(ctx context.Context, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -214,15 +214,15 @@ func (r *process) kill() {
 	}
 }
 
-// stop lets the process end by itself, and ends it where it does not. It returns
-// when nothing is left of it.
+// stop asks the process to shut down and kills it after stopTime. It returns when
+// nothing is left of it.
 func (r *process) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if _, err := r.tools.Shutdown(ctx, &proto.ShutdownRequest{}); err != nil {
 		r.kill()
 	}
-	// go-plugin's own way to end a process waits for an answer for ever.
+	// client.Kill waits for an answer without a limit.
 	defer time.AfterFunc(stopTime, r.kill).Stop()
 	r.client.Kill()
 }

@@ -12,9 +12,9 @@ import (
 	"slices"
 )
 
-// program opens a plugin's program and verifies its checksum. What it returns are
-// the very bytes that were verified, whatever is done to the file meanwhile, where
-// the system makes such copies.
+// program opens a plugin's program and verifies its checksum. Where the system has
+// sealed copies, it returns one with the verified bytes, so that later changes of the
+// file do not matter.
 func program(s *Spec) (_ *os.File, err error) {
 	f, err := os.Open(s.Path)
 	if err != nil {
@@ -51,8 +51,8 @@ func program(s *Spec) (_ *os.File, err error) {
 	return f, nil
 }
 
-// unconfined is a command that runs a verified program, or, where the system cannot
-// run an open file, its path. The file must be open until it has been started.
+// unconfined returns a command that runs a verified program, or its path where the
+// system cannot run an open file. The file must stay open until the start.
 func unconfined(s *Spec, program *os.File) *exec.Cmd {
 	cmd := &exec.Cmd{Path: s.Path, Args: append([]string{filepath.Base(s.Path)}, s.Args...), Env: slices.Clone(s.Env), Dir: "/"}
 	runOpen(cmd, program)

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep a copy as it is.
+// seals make a copy immutable.
 const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// copyProgram reads a program to its end and returns a copy that nobody can
-// change, or the program itself where the system makes no such copies.
+// copyProgram reads a program to its end and returns an immutable copy, or the program
+// itself if the system has no such copies.
 func copyProgram(f *os.File, from io.Reader) (*os.File, error) {
 	fd, err := unix.MemfdCreate("plugin", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -32,7 +32,7 @@ func copyProgram(f *os.File, from io.Reader) (*os.File, error) {
 	return own, nil
 }
 
-// runOpen has a command run an open file. The file stays open in the process, as
+// runOpen makes a command run an open file. The file stays open in the process, because
 // the interpreter of a script reads it again.
 func runOpen(cmd *exec.Cmd, f *os.File) {
 	cmd.ExtraFiles = []*os.File{f}

@@ -17,53 +17,53 @@ import (
 )
 
 const (
-	// drainTime is how long the output of a process is waited for once it has
-	// ended: something that it started may hold it open for ever.
+	// drainTime is how long to wait for the output of a process that has ended: a
+	// process that it started may hold it open for ever.
 	drainTime = 200 * time.Millisecond
-	// handshakeBytes is how long the first line of a shipped plugin may be.
+	// handshakeBytes limits the first line of a shipped plugin.
 	handshakeBytes = 4 << 10
 )
 
-// runner is one process: the part of go-plugin that starts, watches and ends it.
-// It leads a process group of its own and has nothing of ours but three pipes. It is
-// killed with the gateway, however that ends (package child).
+// runner is one process, for go-plugin: it starts the process, watches it and kills it.
+// The process leads its own group and inherits three pipes and nothing else. It ends with
+// the gateway, however that ends (package child).
 type runner struct {
 	name string
-	// What is run is set before it is started.
+	// Set before the start.
 	tree tree
 	cmd  *exec.Cmd // of the tree
-	// check refuses addresses that the process names; nil is none.
+	// check refuses addresses on which the process says it serves; nil refuses none.
 	check func(network, address string) error
-	// open is kept until the process has been started from it.
+	// open is the program, which is closed after the start; nil without a verified copy.
 	open *os.File
-	// hello is the first that is written to the process; nil is nothing.
+	// hello is written to the process first; nil writes nothing.
 	hello []byte
-	// wire tells that the process serves on its own standard input and output,
-	// behind its first line.
+	// wire is true if the process serves on its standard input and output, after its
+	// first line.
 	wire bool
 
-	pipes  *child.Pipes   // our ends of stdin are open until the process has ended
-	line   *io.PipeReader // the first line of stdout, where wire is set
+	pipes  *child.Pipes   // stdin is open until the process has ended
+	line   *io.PipeReader // the first line of stdout, if wire is set
 	lineIn *io.PipeWriter
-	behind *bufio.Reader // what of stdout is behind that line
-	heard  atomic.Uint64 // bytes from a process that serves there
+	behind *bufio.Reader // stdout after that line
+	heard  atomic.Uint64 // bytes received on the wire
 
 	started sync.Once
-	number  atomic.Int64  // of the process; 0 before it has been started
+	number  atomic.Int64  // of the process; 0 before the start
 	done    chan struct{} // closed when the process has ended
 	err     error         // set before
 }
 
-// tree is a process with all that it starts. Only Kill may be called by others
-// than the one that has started it.
+// tree is a process with everything that it starts. Kill may be called concurrently;
+// the other methods belong to the goroutine that starts it.
 type tree interface {
 	Start() error
-	Wait() error // when it returns, nothing that it has started runs any more
-	Kill()       // once it has been started
+	Wait() error // kills what the process has started
+	Kill()       // after the start
 	Close() error
 }
 
-// group is a tree that nothing confines. Its standard files are files.
+// group is an unconfined tree. Its standard files must be *os.File.
 type group struct {
 	child.Group
 
@@ -73,14 +73,14 @@ type group struct {
 
 // Start implements tree.
 func (g *group) Start() error {
-	g.cmd.Env = g.cmd.Environ() // with PWD, as os/exec would add it
+	g.cmd.Env = g.cmd.Environ() // adds PWD, as os/exec does
 	return g.Group.Start(g.cmd, g.guard)
 }
 
 // Wait implements tree.
 func (g *group) Wait() error {
 	watched := g.AwaitExit()
-	g.End() // whatever it has left
+	g.End() // kills what the process left
 	state, err := g.cmd.Process.Wait()
 	if err == nil && !state.Success() {
 		err = &exec.ExitError{ProcessState: state}
@@ -121,7 +121,7 @@ func (r *runner) start() (err error) {
 	}
 	r.number.Store(int64(r.cmd.Process.Pid))
 	go r.watch()        // ends with the process
-	if r.hello != nil { // a pipe may be full before it is read
+	if r.hello != nil { // the pipe may be full before the process reads
 		go func() { _, _ = r.pipes.Stdin.Write(r.hello) }() // ends with the process at the latest
 	}
 	if r.wire {
@@ -145,7 +145,7 @@ func (r *runner) watch() {
 	_ = r.lineIn.CloseWithError(io.EOF)
 }
 
-// firstLine gives go-plugin the line of the handshake; what follows is not for it.
+// firstLine passes the line of the handshake to go-plugin. The rest is the wire.
 func (r *runner) firstLine() {
 	line := make([]byte, 0, 128)
 	for len(line) < handshakeBytes {
@@ -158,10 +158,10 @@ func (r *runner) firstLine() {
 			break
 		}
 	}
-	_, _ = r.lineIn.Write(line) // nobody reads it any more where it fails
+	_, _ = r.lineIn.Write(line) // fails if nobody reads it any more
 }
 
-// ended is why the process has ended.
+// ended returns why the process has ended.
 func (r *runner) ended() error {
 	<-r.done
 	return r.err
@@ -174,7 +174,7 @@ func (r *runner) Wait(context.Context) error {
 	<-r.done
 	r.pipes.Stdout.Close()
 	r.pipes.Stderr.Close()
-	return nil // the supervisor says why it ended
+	return nil // the supervisor reports why it ended
 }
 
 // Kill implements runner.Runner.

@@ -9,13 +9,13 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// Spec says which process serves the tools of a plugin, and how. It is not
-// changed once it is given to a [Host].
+// Spec describes the process that serves the tools of a plugin. It must not be changed
+// after it was given to a [Host].
 type Spec struct {
 	// Key is the plugin's name in the configuration.
 	Key string
-	// Shipped tells that the tools are in the program of the gateway itself, under
-	// the key; nothing of Path to AutoMTLS counts then.
+	// Shipped is true if the tools are part of the gateway's own program, under the
+	// key. Path to AutoMTLS are ignored then.
 	Shipped bool
 
 	// Path is the program, SHA256 the checksum of its bytes in hex.
@@ -23,14 +23,14 @@ type Spec struct {
 	Args         []string
 	// Env is the whole environment as NAME=value, beside what the handshake needs.
 	Env []string
-	// AutoMTLS has both sides show certificates that were made for this start.
+	// AutoMTLS makes both sides authenticate with certificates made for this start.
 	AutoMTLS bool
 
-	// Config is handed to the plugin, a JSON object; nil is {}.
+	// Config is the configuration of the plugin, a JSON object; nil is {}.
 	Config []byte
 	// Policy is what the process may do.
 	Policy sandbox.Policy
-	// Refused is why it is not started, until there is another spec; nil where it is.
+	// Refused is why the plugin is not started; nil starts it.
 	Refused error
 
 	Timeouts Timeouts
@@ -38,7 +38,7 @@ type Spec struct {
 	Result int
 }
 
-// Timeouts bound what is waited for. Zero values are replaced by the defaults.
+// Timeouts limit how long the host waits. Zero is the default of each.
 type Timeouts struct {
 	Start time.Duration // until the plugin has listed its tools; 10 s
 	// Call bounds a call that reports no progress, of a tool that has no timeout of
@@ -72,8 +72,7 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// Hash tells two specs apart that need different processes. It holds nothing that
-// is secret.
+// Hash differs for specs that need different processes. It reveals no secret.
 func (s *Spec) Hash() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %t %q %q %q %q %t %q %+v %+v %d",
 		s.Key, s.Shipped, s.Path, s.SHA256, s.Args, s.Env, s.AutoMTLS, s.Config, s.Policy, s.Timeouts, s.Result))

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// wire is the connection to a shipped plugin: its standard input and output. No
-// other process of the machine can have a part in it.
+// wire is the connection to a shipped plugin: its standard input and output. No other
+// process of the machine can take part in it.
 type wire struct {
 	in  *bufio.Reader
 	out *os.File // read side of its standard output, for deadlines
 	to  *os.File
-	// heard counts what came from the process, which is a sign of life.
+	// heard counts the bytes received from the process; they show that it is alive.
 	heard *atomic.Uint64
 }
 
-// dialer returns what connects to the process of a runner, which it does once.
+// dialer returns a function that connects to the process of a runner, once.
 func (r *runner) dialer() func(context.Context, string) (net.Conn, error) {
 	var used atomic.Bool
 	return func(context.Context, string) (net.Conn, error) {

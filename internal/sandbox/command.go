@@ -17,61 +17,61 @@ import (
 	"github.com/toolgate/toolgate/internal/child"
 )
 
-// Program is what is run under a policy.
+// Program is a program to run under a policy.
 type Program struct {
-	Path string // absolute; what the program finds as its own name
-	// File is the program itself, such as a copy of it that nobody can change. It
-	// stays the caller's. Nil is the file at Path.
+	Path string // absolute; the program finds it as its own name
+	// File is the open program, such as a sealed copy of it. The caller closes it. Nil
+	// is the file at Path.
 	File *os.File
-	Args []string // without its own name
-	// Env is its whole environment, but for HOME and TMPDIR where the policy gives
-	// it a private folder, and a PATH where Env has none.
+	Args []string // without the name of the program
+	// Env is the whole environment. HOME and TMPDIR are added if the policy gives a
+	// private folder, and a PATH if Env has none.
 	Env []string
-	// Dir is the folder that it starts in, which the policy must grant. Empty is its
-	// private folder, or the root.
+	// Dir is the working directory, which the policy must grant. Empty is the private
+	// folder, or the root without one.
 	Dir   string
-	Files []*os.File // become its descriptors 3 and following; they stay the caller's
-	// SHA256 is the checksum of the program, checked on the very file that runs: no
-	// other can come in between, but who may write that file can still change it.
-	// Nil is not checked.
+	Files []*os.File // become its descriptors from 3 on; the caller closes them
+	// SHA256 is the checksum of the program. It is compared with the open file that is
+	// run, so the file cannot be replaced in between. Somebody with write access can
+	// still change its content. Nil compares nothing.
 	SHA256 []byte
 }
 
-// ErrChecksum is in the error of a program that is not the one that was meant.
+// ErrChecksum is wrapped in the error of a program with another checksum.
 var ErrChecksum = errors.New("the program has another checksum")
 
-// maxProgram is how much of a program is read for its checksum, in bytes; one that
-// is longer has another.
+// maxProgram is how many bytes of a program are read for its checksum. The checksum of
+// a longer program never matches.
 const maxProgram = 1 << 32
 
-// killWait is how long the descriptors of a killed process may be held open by
-// something that was not killed.
+// killWait is how long to wait for the output of a killed process: a process that was
+// not killed may hold it open.
 const killWait = 2 * time.Second
 
-// reportWait is how long a program may take until it is entered.
+// reportWait is how long the shim may take to become the program.
 const reportWait = 10 * time.Second
 
-// Process is a program that is about to run, runs, or ran under a policy.
+// Process is a program under a policy: before its start, running, or ended.
 type Process struct {
-	// Cmd may be given Stdin, Stdout and Stderr, and its Env may be added to, before
-	// it is started; its other fields stay as they are. How much of the output is
-	// kept is up to whoever takes it.
+	// Cmd is the command. Before the start, the caller may set its Stdin, Stdout and
+	// Stderr and append to its Env, and must not change other fields. The caller limits
+	// how much output is kept.
 	Cmd    *exec.Cmd
-	Layers Layers // what enforces the policy
-	Temp   string // the private folder; "" where the policy gives none
+	Layers Layers // the layers that enforce the policy
+	Temp   string // the private folder; "" if the policy gives none
 
 	program string
 	group   child.Group
 	guard   child.Guard
-	report  *os.File   // says why the program was not entered
-	gate    *os.File   // what is written to it lets the program be entered; nil is no gate
-	ours    []*os.File // what is the child's from its start on
+	report  *os.File   // from which Start reads why the program was not entered
+	gate    *os.File   // a byte written to it lets the shim become the program; nil without a gate
+	ours    []*os.File // files of the child, which are closed after its start
 	closing sync.Once
-	err     error // of removing the private folder
+	err     error // from removing the private folder
 }
 
-// Command prepares a program to be run under a policy. The process is killed, with
-// everything that it started, when ctx ends. Whoever gets a Process closes it.
+// Command prepares a program to be run under a policy. When ctx ends, the process and
+// everything that it started are killed. The caller closes the Process.
 func Command(ctx context.Context, p Policy, program Program) (*Process, error) {
 	p, err := p.checked()
 	if err != nil {
@@ -98,7 +98,7 @@ func Command(ctx context.Context, p Policy, program Program) (*Process, error) {
 	return process, nil
 }
 
-// prepare makes everything that the process needs before it starts.
+// prepare creates what the process needs before it starts.
 func (pr *Process) prepare(ctx context.Context, p Policy, program Program) error {
 	if p.Temp {
 		made, err := os.MkdirTemp("", "toolgate-sandbox-")
@@ -119,7 +119,7 @@ func (pr *Process) prepare(ctx context.Context, p Policy, program Program) error
 	return pr.command(ctx, p, program, file)
 }
 
-// openProgram opens a program once, and compares its checksum.
+// openProgram opens a program and compares its checksum.
 func openProgram(program Program) (*os.File, error) {
 	file := program.File
 	var err error
@@ -144,7 +144,7 @@ func openProgram(program Program) (*os.File, error) {
 	return file, nil
 }
 
-// environment returns the variables of a program.
+// environment returns the environment of a program.
 func (pr *Process) environment(program Program) []string {
 	env := make([]string, 0, len(program.Env)+3)
 	path := false
@@ -165,14 +165,14 @@ func (pr *Process) environment(program Program) []string {
 	return env
 }
 
-// Start starts the program and returns when it was entered, or why it was not. A
-// program that has a gate is guarded before it is entered.
+// Start starts the shim and returns when it has become the program, or why it has not.
+// If there is a gate, the guardian knows the process before the program runs.
 func (pr *Process) Start() error {
 	err := pr.group.Start(pr.Cmd, pr.guard)
 	pr.release()
 	if pr.gate != nil {
 		if err == nil {
-			_, _ = pr.gate.Write([]byte{1}) // it fails where the process has ended, which is noticed
+			_, _ = pr.gate.Write([]byte{1}) // fails if the process has ended, which entered notices
 		}
 		_ = pr.gate.Close()
 	}
@@ -182,8 +182,8 @@ func (pr *Process) Start() error {
 	return pr.entered()
 }
 
-// entered waits for the word of the process itself. One that is not entered is gone
-// when it returns.
+// entered waits until the shim has become the program. If it returns an error, the
+// process has ended.
 func (pr *Process) entered() error {
 	if pr.report == nil {
 		return nil
@@ -201,35 +201,35 @@ func (pr *Process) entered() error {
 	return fmt.Errorf("sandbox: %s was not entered: %w", pr.program, err)
 }
 
-// Wait waits until the program has ended and its output is read, as [exec.Cmd.Wait]
-// does. Nothing that it started runs any more when it returns.
+// Wait waits for the end of the program and of its output, like [exec.Cmd.Wait], and
+// kills what the program has started.
 func (pr *Process) Wait() error {
 	if pr.Cmd.Process == nil {
 		return errors.New("sandbox: it was not started")
 	}
-	_ = pr.group.AwaitExit() // where that cannot be watched, End kills it
+	_ = pr.group.AwaitExit() // if the exit cannot be observed, End kills the process
 	pr.group.End()
 	return pr.Cmd.Wait()
 }
 
-// Kill kills the program and everything that it started. It does nothing to one
-// that does not run.
+// Kill kills the program and everything that it started. It does nothing if the program
+// does not run.
 func (pr *Process) Kill() { pr.group.Kill() }
 
-// Close kills what still runs, waits for it, and removes the private folder. It may
-// be called more than once, and after a start that failed.
+// Close kills the program if it runs, waits for it, and removes the private folder. It
+// may be called several times, and after a failed start.
 func (pr *Process) Close() error {
 	pr.closing.Do(func() {
 		if pr.Cmd != nil && pr.Cmd.Process != nil && pr.Cmd.ProcessState == nil {
 			pr.group.Kill()
-			_ = pr.Wait() // or somebody else has waited, or does
+			_ = pr.Wait() // an error if somebody else waits
 		}
 		pr.release()
 		if pr.report != nil {
 			_ = pr.report.Close()
 		}
 		if pr.gate != nil {
-			_ = pr.gate.Close() // of a process that was never started
+			_ = pr.gate.Close() // open only if the process was never started
 		}
 		if pr.Temp != "" {
 			pr.err = RemoveAll(pr.Temp)
@@ -238,7 +238,7 @@ func (pr *Process) Close() error {
 	return pr.err
 }
 
-// release closes what only the child needs.
+// release closes the files of the child.
 func (pr *Process) release() {
 	for _, f := range pr.ours {
 		_ = f.Close()
@@ -246,8 +246,8 @@ func (pr *Process) release() {
 	pr.ours = nil
 }
 
-// RemoveAll removes a folder that a confined process wrote, whose modes may be in
-// the way. The process has ended.
+// RemoveAll removes a folder that a confined process wrote, even if its modes forbid
+// that. The process must have ended.
 func RemoveAll(folder string) error {
 	err := os.RemoveAll(folder)
 	if err == nil {

@@ -20,16 +20,15 @@ import (
 
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// itself is this program, as it was when it was started.
+// itself is the program of this process, even if its file was replaced.
 const itself = "/proc/self/exe"
 
-// addressRoom is how much more there may be of addresses than of data: many programs
-// reserve them long before they use memory. It bounds what the limit of data does
-// not count, such as memory that is shared, and such that was made read-only after
-// it was written.
+// addressRoom is how many bytes the limit of address space is above that of data. Many
+// programs reserve addresses long before they use them. The limit covers what that of
+// data does not count, such as shared memory.
 const addressRoom = 4 << 30
 
-// command makes the command of the shim that becomes the program.
+// command creates the command of the shim that becomes the program.
 func (pr *Process) command(ctx context.Context, p Policy, program Program, file *os.File) error {
 	m := theMachine()
 	path := program.Path
@@ -71,17 +70,17 @@ func (pr *Process) command(ctx context.Context, p Policy, program Program, file 
 		if _, granted := allowed.access["/proc"]; granted {
 			plan.Proc = 0
 		}
-		// Interpreters find their scripts by it, and shells what they substitute.
+		// Interpreters find their scripts through it, and shells use it for process substitution.
 		plan.Links = append(plan.Links, shim.Link{Path: "/dev/fd", Target: "/proc/self/fd"})
 	}
 
 	return pr.shimOf(ctx, p, plan, file, program.Files)
 }
 
-// shimOf makes the command of a shim with a plan. The files become those of the
-// process, from descriptor 3 on.
+// shimOf creates the command of a shim with a plan. The files become the descriptors of
+// the process from 3 on.
 func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, program *os.File, files []*os.File) error {
-	if program == nil { // of a probe; no descriptor is left out
+	if program == nil { // for a probe: the descriptors keep their order
 		null, err := os.Open(os.DevNull)
 		if err != nil {
 			return err
@@ -90,7 +89,7 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 		pr.ours = append(pr.ours, null)
 	}
 	// A namespace ends with its first process, which the system kills with the gateway.
-	// Without one the program is entered when there is a guardian for what it starts.
+	// Without a namespace, the shim waits until the guardian knows the process.
 	pr.guard = child.Alone
 	if plan.Alone == 0 && plan.Probe == 0 {
 		pr.guard, plan.Gate = child.GuardedAfter, plan.Report+1
@@ -117,7 +116,7 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 
 	cmd := exec.CommandContext(ctx, itself)
 	cmd.Args = []string{shim.Name, strconv.Itoa(plan.Keep)}
-	cmd.Env = []string{} // the program's is in the plan
+	cmd.Env = []string{} // that of the program is in the plan
 	cmd.Dir = "/"
 	cmd.ExtraFiles = passed
 	cmd.SysProcAttr = attributes(p, plan)
@@ -127,7 +126,7 @@ func (pr *Process) shimOf(ctx context.Context, p Policy, plan *shim.Plan, progra
 	return nil
 }
 
-// apply writes into a plan what enforces p on m.
+// apply adds to a plan what enforces p on m.
 func apply(plan *shim.Plan, p Policy, m machine) {
 	if p.Mode == Off {
 		plan.Privilege = 1
@@ -155,9 +154,9 @@ func apply(plan *shim.Plan, p Policy, m machine) {
 	plan.Limits = limits(p, m)
 }
 
-// attributes are how the shim is started.
+// attributes returns how the shim is started.
 func attributes(p Policy, plan *shim.Plan) *syscall.SysProcAttr {
-	// A session of its own has no terminal, and is a group that is killed as one.
+	// A new session has no terminal, and its process group is killed as a whole.
 	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if plan.Alone == 0 {
 		return a
@@ -169,22 +168,22 @@ func attributes(p Policy, plan *shim.Plan) *syscall.SysProcAttr {
 	uid, gid := os.Geteuid(), os.Getegid()
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-	// What the shim needs to set itself up, and drops. Whoever is not root loses it
-	// when the shim is entered, unless it is ambient.
+	// The shim needs these capabilities for its setup and then drops them. Users other
+	// than root would lose them at exec if they were not ambient.
 	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 	return a
 }
 
-// limits are the limits of resources of each process.
+// limits returns the resource limits of each process.
 func limits(p Policy, m machine) []shim.Limit {
 	seconds := int((p.CPU + time.Second - 1) / time.Second)
 	processes := p.Processes
 	if !m.namespaces {
-		processes += tasksOf(os.Geteuid()) // what the same user runs elsewhere counts
+		processes += tasksOf(os.Geteuid()) // the limit counts all processes of the user
 	}
 	var list []shim.Limit
 	for _, l := range []shim.Limit{
-		// The first is a signal that a program can catch, the second is its end.
+		// The soft limit sends a signal that a program can catch, the hard limit kills.
 		{Resource: unix.RLIMIT_CPU, Soft: seconds, Hard: seconds + 1},
 		{Resource: unix.RLIMIT_FSIZE, Soft: int(p.FileSize), Hard: int(p.FileSize)},
 		{Resource: unix.RLIMIT_DATA, Soft: int(p.Memory), Hard: int(p.Memory)},
@@ -197,7 +196,7 @@ func limits(p Policy, m machine) []shim.Limit {
 		if l.Resource == unix.RLIMIT_CPU && p.CPU < 0 {
 			continue
 		}
-		// Nobody but root may have more than what this process may have.
+		// Only root may exceed the limits of this process.
 		var has unix.Rlimit
 		if err := unix.Getrlimit(l.Resource, &has); err == nil && has.Max <= uint64(l.Hard) { //nolint:gosec // not negative
 			l.Hard = int(has.Max) //nolint:gosec // smaller than an int
@@ -226,7 +225,7 @@ func (pr *Process) folder(p Policy, program Program, allowed *grants) (string, e
 	return real, nil
 }
 
-// openPlain opens a regular file and waits for nobody.
+// openPlain opens a regular file and never blocks.
 func openPlain(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -242,7 +241,7 @@ func openPlain(path string) (*os.File, error) {
 	return file, nil
 }
 
-// sealedFile returns a file in memory that can be read and never changed.
+// sealedFile returns a file in memory that cannot be changed.
 func sealedFile(data []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -259,7 +258,7 @@ func sealedFile(data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// copyOf returns another descriptor of a file.
+// copyOf duplicates the descriptor of a file.
 func copyOf(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

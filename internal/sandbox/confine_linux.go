@@ -30,7 +30,7 @@ func confine(p Policy) (Layers, error) {
 	}
 	l.add(Calls, m.seccomp, true, noSeccomp)
 	l.add(Namespaces, false, p.Network == FullNetwork && p.Listen, "a process that runs already is not given any")
-	// Where it may run nothing it starts no processes, whoever it is.
+	// A process that may run no program starts no processes, even as root.
 	alone := len(p.Run) == 0 && m.seccomp
 	l.add(Processes, alone || os.Geteuid() != 0, true, "the number of processes of root is not bounded here; run toolgate as another user, or let the process run nothing")
 	if p.Mode == Required {
@@ -47,7 +47,7 @@ func confine(p Policy) (Layers, error) {
 	}
 	temp := ""
 	if p.Temp {
-		temp = os.TempDir() // whoever started the process made it one
+		temp = os.TempDir() // set by the parent process
 	}
 	allowed, err := grantsOf(p, "", temp)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package sandbox confines a process: what it may read, write, reach and use up.
+// Package sandbox confines processes: what they may read, write, reach and use up.
 //
-// A [Policy] says what is allowed; everything else is not. Which layers of the
+// A [Policy] says what is allowed. Everything else is forbidden. Which layers of the
 // system enforce it (no_new_privs, resource limits, Landlock, seccomp, namespaces)
 // depends on the machine, and is reported, never assumed.
 package sandbox

@@ -16,8 +16,8 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox/shim"
 )
 
-// base is what programs need to start: shared libraries and what they read. What
-// there is not, is not granted.
+// base is what programs need to start: shared libraries and what these read. Missing
+// paths are skipped.
 var base = []struct {
 	access int
 	paths  []string
@@ -32,17 +32,17 @@ var base = []struct {
 	{shim.Device, []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random"}},
 }
 
-// online is what programs need besides to use a network.
+// online is what programs need in addition to use a network.
 var online = []string{
 	"/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
 	"/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
 }
 
-// system are the folders of the root that are the machine and not its files. They
-// are not meant by whoever grants the root.
+// system are the folders of the root that show the machine and hold no files. A grant
+// of the root does not include them.
 var system = []string{"dev", "proc", "run", "sys"}
 
-// maxLinks is how many symbolic links a path may lead through.
+// maxLinks is how many symbolic links a path may contain.
 const maxLinks = 40
 
 // grants is what a policy allows in the file system, by real paths.
@@ -51,7 +51,7 @@ type grants struct {
 	links  map[string]string
 }
 
-// grantsOf works out what p allows; program and temp are granted as well.
+// grantsOf returns what p allows. program and temp are granted as well.
 func grantsOf(p Policy, program, temp string) (*grants, error) {
 	g := &grants{access: map[string]int{}, links: map[string]string{}}
 	for _, b := range base {
@@ -90,7 +90,7 @@ func grantsOf(p Policy, program, temp string) (*grants, error) {
 		paths  []string
 	}{{shim.Read, p.Read}, {shim.Write, p.Write}, {shim.Run, p.Run}, {shim.Run, []string{program}}} {
 		for _, path := range list.paths {
-			if path == "" { // there is no program, or none that has a name
+			if path == "" { // there is no program, or it has no name
 				continue
 			}
 			if err := g.add(path, list.access, writable); err != nil {
@@ -113,8 +113,8 @@ func granting(path string, err error) error {
 	return fmt.Errorf("granting %s: %w", path, err)
 }
 
-// add grants one path. A link on the way that lies in a writable folder could have
-// been made by what was confined before, to be granted more the next time.
+// add grants one path. Links in writable folders are refused: an earlier confined
+// process could have created one to be granted more the next time.
 func (g *grants) add(path string, access int, writable []string) error {
 	real, links, err := resolve(path)
 	if err != nil {
@@ -175,7 +175,7 @@ func (g *grants) list() ([]shim.Grant, []shim.Link) {
 	return list, links
 }
 
-// resolve returns the real path of an absolute one, and the links on its way.
+// resolve returns the real path of an absolute path, and the links in it.
 func resolve(path string) (string, []shim.Link, error) {
 	var links []shim.Link
 	real, rest := "/", strings.Split(path, "/")

@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// Layer is one of the means by which the system enforces a policy.
+// Layer is a feature of the system that enforces part of a policy.
 type Layer string
 
 // The layers.
 const (
-	Privileges Layer = "no-new-privs" // no capability, and no program that gives one
+	Privileges Layer = "no-new-privs" // no capabilities, and no program that grants any
 	Limits     Layer = "limits"       // of each process: time, memory, files
-	Processes  Layer = "processes"    // how many there are at once
-	Files      Layer = "landlock"     // what is read, written and run; signals and abstract sockets since version 6
-	Calls      Layer = "seccomp"      // sockets, and calls that nothing confined needs
-	Namespaces Layer = "namespaces"   // processes, network and file system of its own
+	Processes  Layer = "processes"    // their number
+	Files      Layer = "landlock"     // reading, writing, running; signals and abstract sockets since version 6
+	Calls      Layer = "seccomp"      // sockets, and system calls that no confined program needs
+	Namespaces Layer = "namespaces"   // separate processes, network and file system
 )
 
-// Layers says what enforces a policy on this machine. The zero Layers is nothing.
+// Layers are what enforces a policy on this machine. The zero Layers enforce nothing.
 type Layers struct {
 	InForce []Layer
-	Missing []Missing // of those that there are
-	Detail  string    // such as the version of Landlock
+	Missing []Missing // those that are not in force
+	Detail  string    // for people, such as the version of Landlock
 }
 
 // Missing is a layer that is not in force, and why.
 type Missing struct {
 	Layer  Layer
-	Why    string // and how to get it
+	Why    string // and how to enable it
 	Needed bool   // by the policy
 }
 
@@ -39,7 +39,7 @@ func (l Layers) Has(layer Layer) bool {
 	return slices.Contains(l.InForce, layer)
 }
 
-// add counts a layer in or out.
+// add adds a layer to those in force or to the missing ones.
 func (l *Layers) add(layer Layer, has, needed bool, why string) {
 	if has {
 		l.InForce = append(l.InForce, layer)
@@ -60,10 +60,10 @@ func (l Layers) String() string {
 	return strings.Join(names, " ")
 }
 
-// ErrMissing is in the error of what is refused because a layer is missing.
+// ErrMissing is wrapped in the error of what is refused because a layer is missing.
 var ErrMissing = errors.New("this machine cannot confine it as required")
 
-// refusal returns an error if a layer that is needed is missing.
+// refusal returns an error if a needed layer is missing.
 func (l Layers) refusal() error {
 	var lines []string
 	for _, m := range l.Missing {
@@ -74,14 +74,13 @@ func (l Layers) refusal() error {
 	if len(lines) == 0 {
 		return nil
 	}
-	// What is to be done comes first: where there is little room, the end is cut.
+	// What to do comes first, because the end is cut where there is little room.
 	return fmt.Errorf("sandbox: %w: it lacks %s; write sandbox: auto to run it with what there is (%s), or see to what is missing: %s",
 		ErrMissing, strings.Join(l.Lacks(), ", "), l, strings.Join(lines, "; "))
 }
 
-// Refusal returns why nothing runs under p on this machine: what is wrong with p, or,
-// where p requires what is missing, an error with [ErrMissing] in it. It is nil where
-// something runs.
+// Refusal returns why no program runs under p on this machine: a mistake in p, or an
+// error that wraps [ErrMissing] if p requires a missing layer. It is nil if programs run.
 func Refusal(p Policy) error {
 	l, err := Available(p)
 	if err != nil {
@@ -93,8 +92,8 @@ func Refusal(p Policy) error {
 	return nil
 }
 
-// Lacks returns the names of the layers that the policy needs and this machine does
-// not have, nil where there are none.
+// Lacks returns the names of the needed layers that this machine does not have, nil if
+// there are none.
 func (l Layers) Lacks() []string {
 	var names []string
 	for _, m := range l.Missing {
@@ -105,8 +104,8 @@ func (l Layers) Lacks() []string {
 	return names
 }
 
-// Caveat says, for whoever reads what a tool does, what a run under these layers is
-// not kept from; empty where nothing that the policy needs is missing.
+// Caveat returns a sentence for the description of a tool: what these layers do not
+// prevent. It is empty if no needed layer is missing.
 func (l Layers) Caveat() string {
 	if len(l.Lacks()) == 0 {
 		return ""
@@ -124,8 +123,8 @@ func (l Layers) Caveat() string {
 	return "It is not fully confined: " + strings.Join(open, ", and ") + "."
 }
 
-// Available returns what would enforce p on this machine. It is asked of the
-// machine once, which starts a process for some milliseconds; an error is one of p.
+// Available returns what would enforce p on this machine. The first call probes the
+// machine, which starts a process for some milliseconds. The error is a mistake in p.
 func Available(p Policy) (Layers, error) {
 	p, err := p.checked()
 	if err != nil {
@@ -134,11 +133,11 @@ func Available(p Policy) (Layers, error) {
 	return available(p), nil
 }
 
-// Confine confines this very process, all threads of it, from now on, and returns
-// what enforces that. Nothing gets it out again. It has no namespaces, and its
-// program, arguments, environment and descriptors stay as they are. A policy with a
-// private folder takes TMPDIR for it; one that lets it run nothing lets it start no
-// process either. After an error the process may be confined in part, and ends.
+// Confine confines this process with all its threads, for the rest of its life, and
+// returns the layers in force. It adds no namespaces, and leaves the program, its
+// arguments, environment and descriptors. The private folder of the policy is TMPDIR. A
+// policy that allows no programs allows no child processes either. After an error the
+// process may be confined in part and must end.
 func Confine(p Policy) (Layers, error) {
 	p, err := p.checked()
 	if err != nil {

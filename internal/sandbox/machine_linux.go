@@ -18,24 +18,24 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox/shim"
 )
 
-// reservedPIDs are the process identifiers that the kernel gives out only once in a
-// namespace; it starts again after them.
+// reservedPIDs is how many process identifiers the kernel assigns only once in a
+// namespace. After the highest one it continues behind them.
 const reservedPIDs = 300
 
-// machine is what this machine has.
+// machine is what this machine supports.
 type machine struct {
 	landlock   int // version; 0 is none
 	seccomp    bool
 	namespaces bool
-	noSpace    error // why there are no namespaces
+	noSpace    error // why namespaces cannot be used
 	proc       bool  // of a namespace
 	maxPID     bool  // of a namespace
 }
 
-// theMachine is asked once: what it allows does not change while a program runs.
+// theMachine is probed once, because it does not change while a program runs.
 var theMachine = sync.OnceValue(func() machine {
 	m := machine{landlock: shim.LandlockVersion(), seccomp: hasSeccomp()}
-	// Each of the attempts needs less; a proc is not to be had in many containers.
+	// Each attempt needs less than the one before. Many containers forbid a new proc.
 	for _, m.proc = range []bool{true, false} {
 		for _, m.maxPID = range []bool{true, false} {
 			if m.noSpace = tryNamespaces(m); m.noSpace == nil {
@@ -51,10 +51,10 @@ var theMachine = sync.OnceValue(func() machine {
 	return m
 })
 
-// errClone is in the error of a process that could not be made with namespaces.
+// errClone is wrapped in the error of a process that could not be created in namespaces.
 var errClone = errors.New("the system does not allow them")
 
-// tryNamespaces starts a shim that sets up everything and ends.
+// tryNamespaces starts a shim that applies everything and ends.
 func tryNamespaces(m machine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), reportWait)
 	defer cancel()
@@ -76,7 +76,7 @@ func tryNamespaces(m machine) error {
 	return errors.Join(pr.Wait(), pr.Close())
 }
 
-// probe prepares a shim that runs nothing.
+// probe prepares a shim that runs no program.
 func (pr *Process) probe(ctx context.Context, p Policy, m machine) error {
 	plan := &shim.Plan{Probe: 1, Path: itself, Argv: []string{"probe"}, Keep: 3, Program: 4, Report: 5}
 	apply(plan, p, m)
@@ -85,7 +85,7 @@ func (pr *Process) probe(ctx context.Context, p Policy, m machine) error {
 	return pr.shimOf(ctx, p, plan, nil, nil)
 }
 
-// available is what would enforce p.
+// available returns what would enforce p.
 func available(p Policy) Layers {
 	if p.Mode == Off {
 		return Layers{}
@@ -98,21 +98,21 @@ func available(p Policy) Layers {
 	}
 	l.add(Files, m.landlock > 0, true, noLandlock)
 	l.add(Calls, m.seccomp, true, noSeccomp)
-	// Without a root of its own, a process that may make Unix sockets and connect
-	// reaches those of others.
+	// Without a separate root, a process that may create Unix sockets and connect them
+	// reaches the sockets of others.
 	l.add(Namespaces, m.namespaces, p.Network == FullNetwork && p.Listen, why)
 	l.add(Processes, os.Geteuid() != 0 || m.maxPID, true,
 		"the number of processes of root is bounded only in a namespace that can be (Linux 6.14 and newer); run toolgate as another user"+strings.TrimSuffix("; "+why, "; "))
 	return l
 }
 
-// Why layers are missing, and what to do.
+// Why a layer is missing, and what to do.
 const (
 	noLandlock = "the kernel has no Landlock, or it is not active; Linux 5.13 and newer have it, where lsm= on the command line names it"
 	noSeccomp  = "the kernel does not filter system calls (CONFIG_SECCOMP_FILTER)"
 )
 
-// detail is what is worth knowing of the layers of m.
+// detail returns the version of Landlock, for people.
 func detail(m machine) string {
 	if m.landlock == 0 {
 		return ""
@@ -120,14 +120,14 @@ func detail(m machine) string {
 	return "landlock version " + strconv.Itoa(m.landlock)
 }
 
-// hasSeccomp reports whether the kernel has filters that answer with an error.
+// hasSeccomp reports whether seccomp filters can return errors.
 func hasSeccomp() bool {
 	action := uint32(0x00050000)                                                                // SECCOMP_RET_ERRNO
 	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, 2, 0, uintptr(unsafe.Pointer(&action))) //nolint:gosec // SECCOMP_GET_ACTION_AVAIL reads it
 	return errno == 0
 }
 
-// tasksOf counts the threads that a user runs.
+// tasksOf counts the threads of a user.
 func tasksOf(uid int) int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -142,7 +142,7 @@ func tasksOf(uid int) int {
 		if err := syscall.Stat("/proc/"+e.Name(), &stat); err != nil || int(stat.Uid) != uid {
 			continue
 		}
-		// The links of the folder are itself, its name, and one per thread.
+		// The folder has two links besides one per thread.
 		if err := syscall.Stat("/proc/"+e.Name()+"/task", &stat); err == nil {
 			n += int(stat.Nlink) - 2 //nolint:gosec // a count
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/child"
 )
 
-// available is what would enforce a policy: nothing, on this system.
+// available returns that nothing enforces a policy on this system.
 func available(p Policy) Layers {
 	if p.Mode == Off {
 		return Layers{}
@@ -24,7 +24,7 @@ func available(p Policy) Layers {
 	return l
 }
 
-// confine confines nothing, on this system.
+// confine confines nothing on this system.
 func confine(p Policy) (Layers, error) {
 	l := available(p)
 	if p.Mode == Required {
@@ -33,7 +33,7 @@ func confine(p Policy) (Layers, error) {
 	return l, nil
 }
 
-// command makes the command of the program itself.
+// command creates the command of the program itself.
 func (pr *Process) command(ctx context.Context, _ Policy, program Program, file *os.File) error {
 	pr.ours = append(pr.ours, file)
 	if len(program.Files) > 0 {
@@ -63,7 +63,7 @@ func openPlain(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// copyOf cannot return a file that is run, on this system.
+// copyOf fails: an open file cannot be run on this system.
 func copyOf(*os.File) (*os.File, error) {
 	return nil, errors.New("an open file cannot be run on this system")
 }

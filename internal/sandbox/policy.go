@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Mode is whether a process may run where a policy cannot be enforced.
+// Mode says whether a process may run if a policy cannot be enforced.
 type Mode string
 
 // The modes. The zero Mode is [Required].
 const (
-	Required Mode = "required" // nothing runs without every layer that the policy needs
-	Auto     Mode = "auto"     // the layers that the machine has are used, and shown
-	Off      Mode = "off"      // the process runs as the gateway does, with a clean environment
+	Required Mode = "required" // nothing runs unless every needed layer is in force
+	Auto     Mode = "auto"     // uses and reports the layers that the machine has
+	Off      Mode = "off"      // the process has the rights of the gateway, with a clean environment
 )
 
 // Network is what a process may reach. The zero Network is nothing.
@@ -23,36 +23,36 @@ type Network string
 
 // The networks.
 const (
-	NoNetwork   Network = ""     // no socket but those that it was given
-	FullNetwork Network = "full" // what the machine reaches
+	NoNetwork   Network = ""     // no sockets but those that it inherits
+	FullNetwork Network = "full" // everything that the machine reaches
 )
 
-// Policy is what a process may do. The zero Policy allows nothing but to run: it
-// reads what every program needs, such as shared libraries, and no more.
+// Policy is what a process may do. The zero Policy only lets it run: it may read what
+// every program needs, such as shared libraries.
 type Policy struct {
 	Mode Mode
 
-	// Read, Write and Run are files and folders, absolute, with everything in
-	// them. What may be written may be read; what may be run may be read.
+	// Read, Write and Run are absolute paths of files and of folders with everything in
+	// them. Write and Run include reading.
 	Read, Write, Run []string
-	// Temp gives the process a private folder for its temporary files, which is
-	// removed when it has ended; HOME and TMPDIR lead there.
+	// Temp gives the process a private folder, which is removed after its end. HOME and
+	// TMPDIR name it.
 	Temp    bool
 	Network Network
-	// Listen lets it make Unix stream sockets to listen on. It connects to none:
-	// where the network is full too, and namespaces are not to be had, nothing but
-	// permissions of files keeps it from others' sockets.
+	// Listen lets it listen on Unix stream sockets. It cannot connect to any. With a full
+	// network and without namespaces, only file permissions keep it from the sockets of
+	// others.
 	Listen bool
 
-	// Zero values are replaced by the defaults.
-	CPU       time.Duration // of one process, in processor time; 60 s; below 0 there is no limit
-	Memory    int64         // of one process, in bytes of data; 1 GiB
-	FileSize  int64         // of one file that is written, in bytes; 1 GiB
+	// Zero is the default.
+	CPU       time.Duration // processor time of one process; 60 s; negative is no limit
+	Memory    int64         // bytes of data of one process; 1 GiB
+	FileSize  int64         // bytes of a file that it writes; 1 GiB
 	Files     int           // open at once; 256
-	Processes int           // at once, of the whole tree; 64
+	Processes int           // of the whole tree at once; 64
 }
 
-// What a policy that does not say allows.
+// The defaults of a policy.
 const (
 	defaultCPU       = 60 * time.Second
 	defaultMemory    = 1 << 30
@@ -61,10 +61,10 @@ const (
 	defaultProcesses = 64
 )
 
-// errPath is a path that a policy cannot have.
+// errPath is the error of an invalid path in a policy.
 var errPath = errors.New("must be absolute, without . and .. and repeated or closing slashes")
 
-// checked returns p with its defaults, or what is wrong with it.
+// checked returns p with its defaults, or the mistake in it.
 func (p Policy) checked() (Policy, error) {
 	switch p.Mode {
 	case "":

@@ -16,7 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// command is a declared command.
+// command is a declared tool that runs a program.
 type command struct {
 	of    *compiled
 	spec  Command
@@ -63,7 +63,7 @@ func newCommand(c *compiled, spec *Command) (*command, error) {
 	return r, errors.Join(wrong...)
 }
 
-// plainVariables hold nothing secret.
+// plainVariables never contain secrets.
 var plainVariables = map[string]bool{"PATH": true, "HOME": true, "TMPDIR": true, "LANG": true, "LC_ALL": true, "TZ": true, "TERM": true}
 
 func (r *command) names() []string {
@@ -74,8 +74,7 @@ func (r *command) names() []string {
 	return out
 }
 
-// needed are all places of arguments: one that is left out would change what the
-// others are.
+// needed returns all placeholders: without one of them the other arguments would move.
 func (r *command) needed() []string { return r.args.names() }
 
 func (r *command) close() {}

@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// beginning are the headers of every answer: ":status: 200" and "content-type:
-// application/grpc", in the form of HPACK that remembers nothing.
-var beginning = append([]byte{0x88, 0x0f, 0x10, 16}, "application/grpc"...)
+// responseHeaders are the headers of every response, ":status: 200" and "content-type:
+// application/grpc", in the form of HPACK that adds nothing to the table.
+var responseHeaders = append([]byte{0x88, 0x0f, 0x10, 16}, "application/grpc"...)
 
 var errEnded = errors.New("the request has ended")
 
-// answer answers a request with one message or several, and a status.
+// answer writes the response to a request: its messages and a status.
 func (s *stream) answer(request []byte) {
-	var held []byte // the latest message, which goes out with what comes behind it
+	var held []byte // the latest message, which is sent together with what follows it
 	holding := false
 	flush := func() {
 		if holding {
@@ -44,7 +44,7 @@ func (s *stream) answer(request []byte) {
 	s.forget()
 }
 
-// isResult tells whether an event of a call is its last.
+// isResult reports whether an event of a call is its last.
 func isResult(event []byte) bool { return len(event) > 0 && event[0] == 3<<3|bytesField }
 
 // finish ends a request without a message.
@@ -55,7 +55,7 @@ func (s *stream) finish(c code, text string) {
 	s.forget()
 }
 
-// forget takes the stream out of those that are open.
+// forget removes the stream from the open ones.
 func (s *stream) forget() {
 	s.end()
 	s.conn.mu.Lock()
@@ -63,7 +63,7 @@ func (s *stream) forget() {
 	s.conn.mu.Unlock()
 }
 
-// trailers are a status as gRPC writes it.
+// trailers returns a status as gRPC writes it.
 func trailers(c code, text string) []byte {
 	field := func(dst []byte, name, value string) []byte {
 		dst = append(append(dst, 0, byte(len(name))), name...) //nolint:gosec // of few bytes
@@ -85,17 +85,17 @@ func trailers(c code, text string) []byte {
 	return field(out, "grpc-message", string(escaped))
 }
 
-// begin writes the headers of the answer, once. A part that is the end as well
-// carries them itself.
+// begin adds the headers of the response to frames, once. A response that ends with
+// its first frame carries them in that frame.
 func (s *stream) begin(frames []byte) []byte {
 	if s.begun {
 		return frames
 	}
 	s.begun = true
-	return append(appendFrame(frames, frameHeaders, flagEndHeaders, s.id, len(beginning)), beginning...)
+	return append(appendFrame(frames, frameHeaders, flagEndHeaders, s.id, len(responseHeaders)), responseHeaders...)
 }
 
-// close ends the answer; sending is held.
+// close ends the response; sending is held.
 func (s *stream) close(end []byte) {
 	if s.ended {
 		return
@@ -103,16 +103,16 @@ func (s *stream) close(end []byte) {
 	s.ended = true
 	var frames []byte
 	if !s.begun {
-		frames = appendFrame(frames, frameHeaders, flagEndHeaders|flagEndStream, s.id, len(beginning)+len(end))
-		frames = append(append(frames, beginning...), end...)
+		frames = appendFrame(frames, frameHeaders, flagEndHeaders|flagEndStream, s.id, len(responseHeaders)+len(end))
+		frames = append(append(frames, responseHeaders...), end...)
 	} else {
 		frames = append(appendFrame(frames, frameHeaders, flagEndHeaders|flagEndStream, s.id, len(end)), end...)
 	}
-	_ = s.conn.write(frames) // the reader finds out where it fails
+	_ = s.conn.write(frames) // where it fails, the reader notices
 }
 
-// send sends a message, and the end of the answer behind it where that is not nil;
-// sending is held. Nothing is sent of a request that has ended.
+// send sends a message, and after it the end of the response if that is not nil;
+// sending is held. For a request that has ended it sends nothing.
 func (s *stream) send(message, end []byte) {
 	if s.ended || s.ctx.Err() != nil {
 		return
@@ -125,7 +125,7 @@ func (s *stream) send(message, end []byte) {
 		if err != nil {
 			return
 		}
-		if n == 0 { // there is no room: what is there goes out before the wait
+		if n == 0 { // the window is full: send what there is before waiting
 			_ = s.conn.write(frames)
 			frames = frames[:0]
 			continue
@@ -148,15 +148,15 @@ func (s *stream) send(message, end []byte) {
 	_ = s.conn.write(frames)
 }
 
-// look has those that wait for room look again.
-func (c *conn) look() {
+// wake wakes those that wait for room in a window.
+func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room.Broadcast()
 }
 
-// reserve takes room for bytes of data, at most those it is asked for. It waits
-// where there is none, or returns 0 where it must not.
+// reserve takes up to n bytes from the windows of the stream and the connection. If
+// they are full, it waits, or returns 0 if it must not wait.
 func (s *stream) reserve(n int, wait bool) (int, error) {
 	c := s.conn
 	c.mu.Lock()
@@ -173,7 +173,7 @@ func (s *stream) reserve(n int, wait bool) (int, error) {
 		if !wait {
 			return 0, nil
 		}
-		stop := context.AfterFunc(s.ctx, c.look)
+		stop := context.AfterFunc(s.ctx, c.wake)
 		c.room.Wait()
 		stop()
 	}

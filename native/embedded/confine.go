@@ -4,7 +4,7 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// confine confines this process, all its threads, and returns what does that.
+// confine confines this process with all its threads and returns the layers in force.
 func confine(policy *sandbox.Policy) (layers []string, err error) {
 	if policy.Mode == sandbox.Off {
 		return nil, nil

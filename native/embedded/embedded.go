@@ -12,12 +12,12 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// maxHello bounds the host's first line.
+// maxHello limits the first line of the host, in bytes.
 const maxHello = 1 << 20
 
-// Enter serves a plugin, and does not return, in a process that was started for
-// it; everywhere else it does nothing. It is called while the package that has the
-// plugin is initialised, with the plugin's key.
+// Enter serves a plugin and does not return in a process that was started for it. In
+// every other process it does nothing. The package of the plugin calls it in its init,
+// with the plugin's key.
 func Enter(name string, plugin func() *toolapi.Plugin) {
 	if handshake.Chosen == "" || handshake.Chosen != name {
 		return
@@ -43,7 +43,7 @@ func enter(p *toolapi.Plugin) error {
 	if s.layers, err = confine(&hello.Policy); err != nil {
 		return err
 	}
-	// What a tool starts ends with this process too.
+	// Processes that a tool starts end with this process.
 	unguard := orphan.Guard(func(err error) {
 		logError("what tools have started may outlive this process: its guardian does not run, or has ended and is started again", "error", err.Error())
 	})
@@ -59,7 +59,7 @@ func readHello(in *bufio.Reader) ([]byte, error) {
 		switch {
 		case err == nil:
 			return line, nil
-		case err == bufio.ErrBufferFull: //nolint:errorlint // it is the very error
+		case err == bufio.ErrBufferFull: //nolint:errorlint // bufio returns this value itself
 		case err == io.EOF:
 			os.Exit(0) // the host has ended
 		default:

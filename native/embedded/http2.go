@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// This file is as much of HTTP/2 (RFC 9113) as the one client needs that there
-// ever is: the gateway that has started this process, over pipes that nobody else
-// has. What does not look like that client ends the connection, and the process.
+// This file implements as much of HTTP/2 (RFC 9113) as its only client needs: the
+// gateway that has started this process, over pipes that nobody else has. A frame that
+// this client would not send ends the connection and the process.
 
 const (
 	preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -44,7 +44,7 @@ const (
 	maxRequest = 64 << 20 // bytes of one
 	ourWindow  = 1 << 20  // of one stream, and of the connection
 	maxWindow  = 1<<31 - 1
-	// endTime is how long calls may go on once the host has gone.
+	// endTime is how long calls may continue after the host has gone.
 	endTime = 2 * time.Second
 )
 
@@ -56,17 +56,17 @@ type conn struct {
 	service *service
 
 	out     io.Writer
-	writing sync.Mutex // one frame, or several that belong together, at a time
+	writing sync.Mutex // held for one frame, or for several that belong together
 
 	headers *hpack.Decoder // of the reader alone
-	taken   int            // bytes of data of which the host was not told yet
+	taken   int            // bytes of data received and not yet returned to the window
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	room    *sync.Cond // more may be sent, or nothing any more
+	room    *sync.Cond // signalled when a window grows and when the connection ends
 	closed  bool
-	window  int64 // that the host has for us, in all
-	initial int64 // and for each stream at first
+	window  int64 // how many bytes the host takes on the connection
+	initial int64 // and on each new stream
 	streams map[uint32]*stream
 	last    uint32 // id of the latest stream
 }
@@ -79,7 +79,7 @@ type stream struct {
 	ctx  context.Context
 	end  context.CancelFunc
 	body []byte // of the reader alone, until the request is complete
-	took int    // bytes of it of which the host was not told yet
+	took int    // bytes of it not yet returned to the window
 	done bool   // the request is complete
 
 	window int64 // guarded by the connection's mu
@@ -101,7 +101,7 @@ func newConn(in *bufio.Reader, out io.Writer, s *service) *conn {
 
 // serve serves until the host closes the connection.
 func (c *conn) serve() error {
-	err := c.greet()
+	err := c.readPreface()
 	for err == nil {
 		err = c.frame()
 	}
@@ -128,7 +128,8 @@ func (c *conn) serve() error {
 	return err
 }
 
-func (c *conn) greet() error {
+// readPreface reads the start of the connection and sends our settings.
+func (c *conn) readPreface() error {
 	got := make([]byte, len(preface))
 	if _, err := io.ReadFull(c.in, got); err != nil {
 		return err
@@ -181,7 +182,7 @@ func (c *conn) header() (h header, err error) {
 	return h, nil
 }
 
-// frame reads one frame and does what it says.
+// frame reads and handles one frame.
 func (c *conn) frame() error {
 	h, err := c.header()
 	if err != nil {
@@ -248,7 +249,7 @@ func (c *conn) settings(h header, payload []byte) error {
 	return c.write(appendFrame(nil, frameSettings, flagAck, 0, 0))
 }
 
-// more notes that the host takes more.
+// more enlarges a window as the host says.
 func (c *conn) more(h header, payload []byte) error {
 	if len(payload) != 4 {
 		return errProtocol
@@ -260,7 +261,7 @@ func (c *conn) more(h header, payload []byte) error {
 	if h.id != 0 {
 		s := c.streams[h.id]
 		if s == nil {
-			return nil // of one that has ended
+			return nil // its stream has ended
 		}
 		window = &s.window
 	}
@@ -271,7 +272,7 @@ func (c *conn) more(h header, payload []byte) error {
 	return nil
 }
 
-// unpad takes the padding off what a frame holds.
+// unpad removes the padding of a frame.
 func unpad(h *header, payload []byte) ([]byte, error) {
 	if !h.has(flagPadded) {
 		return payload, nil
@@ -282,7 +283,7 @@ func unpad(h *header, payload []byte) ([]byte, error) {
 	return payload[1 : len(payload)-int(payload[0])], nil
 }
 
-// request begins a stream.
+// request starts a stream.
 func (c *conn) request(h header, payload []byte) error {
 	block, err := unpad(&h, payload)
 	if err != nil {
@@ -337,7 +338,7 @@ func (c *conn) request(h header, payload []byte) error {
 		c.streams[h.id] = s
 	}
 	c.mu.Unlock()
-	if old || full { // nothing that this client does
+	if old || full { // this client does neither
 		s.end()
 		return errProtocol
 	}
@@ -351,12 +352,12 @@ func (c *conn) request(h header, payload []byte) error {
 	return nil
 }
 
-// data takes a part of a request.
+// data reads a part of a request.
 func (c *conn) data(h header) error {
 	c.mu.Lock()
 	s := c.streams[h.id]
 	c.mu.Unlock()
-	if s == nil || s.done || !c.service.serves(s.path) { // what was sent before it was answered
+	if s == nil || s.done || !c.service.serves(s.path) { // sent before the response arrived
 		if _, err := c.in.Discard(h.length); err != nil {
 			return err
 		}
@@ -386,8 +387,8 @@ func (c *conn) data(h header) error {
 	return c.took(nil, h.length)
 }
 
-// took tells the host, now and then, how much was taken: of a stream that goes on,
-// and in all.
+// took returns bytes to the windows of the host from time to time: to that of a stream
+// that continues, and to that of the connection.
 func (c *conn) took(s *stream, n int) error {
 	var frames []byte
 	if s != nil {
@@ -404,7 +405,7 @@ func (c *conn) took(s *stream, n int) error {
 	return c.write(frames)
 }
 
-// run answers a request that is complete.
+// run handles a request that is complete.
 func (c *conn) run(s *stream) {
 	body := s.body
 	s.body, s.done = nil, true

@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/native/handshake"
 )
 
-// logError writes a line that go-plugin reads as one of hclog.
+// logError writes a line in the format of hclog, which go-plugin reads.
 func logError(message string, keyed ...string) {
 	line := map[string]string{
 		"@level": "error", "@message": message, "@module": handshake.Chosen, "@timestamp": time.Now().Format("2006-01-02T15:04:05.000000Z07:00"),
@@ -18,7 +18,7 @@ func logError(message string, keyed ...string) {
 	}
 	raw, err := json.Marshal(line)
 	if err != nil {
-		return // texts always are JSON
+		return // strings can always be written as JSON
 	}
 	_, _ = os.Stderr.Write(append(raw, '\n'))
 }

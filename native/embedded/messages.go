@@ -8,8 +8,8 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// The few messages of native/proto/plugin.proto, in the encoding of protobuf. Tests
-// hold them against the generated code.
+// The messages of native/proto/plugin.proto in the encoding of protobuf. Tests compare
+// them with the generated code.
 
 const (
 	varintField = 0
@@ -57,8 +57,8 @@ func appendDouble(dst []byte, field int, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(appendKey(dst, field, eightField), bits)
 }
 
-// readFields calls each for every field of a message; of one that is not bytes the
-// value is nil.
+// readFields calls each for every field of a message. The value is nil for a field
+// that is not bytes.
 func readFields(data []byte, each func(field int, value []byte)) error {
 	for len(data) > 0 {
 		key, n := binary.Uvarint(data)
@@ -169,7 +169,7 @@ func appendTool(dst []byte, t *toolapi.Tool) []byte {
 	return appendBool(dst, 11, t.Queue)
 }
 
-// annotations are what is true of a tool, as MCP writes it.
+// annotations returns the annotations of a tool as MCP writes them.
 func annotations(t *toolapi.Tool) []byte {
 	out := []byte{'{'}
 	for _, a := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// code is a status of gRPC.
+// code is a gRPC status code.
 type code int
 
 const (
@@ -44,7 +44,7 @@ type service struct {
 	layers []string
 }
 
-// serves tells whether there is a method of a path.
+// serves reports whether a path is that of a method.
 func (s *service) serves(path string) bool {
 	switch path {
 	case pathInit, pathList, pathCall, pathShutdown, pathHealth, pathEnd:
@@ -53,7 +53,7 @@ func (s *service) serves(path string) bool {
 	return false
 }
 
-// answer answers one request.
+// answer handles one request. send writes a message of the response.
 func (s *service) answer(ctx context.Context, path string, request []byte, send func([]byte)) (c code, text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -105,7 +105,7 @@ func (s *service) call(ctx context.Context, request []byte, send func([]byte)) (
 	call := &toolapi.Call{ID: r.id, Arguments: r.arguments}
 	call.Progress = func(done, total float64, message string) { send(appendProgress(nil, done, total, message)) }
 	call.Log = func(level, message string) {
-		data, _ := json.Marshal(message) // a text always is JSON
+		data, _ := json.Marshal(message) // a string can always be written as JSON
 		send(appendLog(nil, level, r.name, data))
 	}
 	got, err := s.served.Call(ctx, r.name, call)

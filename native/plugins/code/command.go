@@ -11,8 +11,9 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// command is a tool that runs one of some configured commands on a path. The path is
-// absolute, so that it is no option of any program, and is a whole argument or none.
+// command returns the function of a tool that runs one of the configured commands on a
+// path. The path is absolute, so no program takes it for an option, and always a whole
+// argument.
 func (s *service) command(what string, commands map[string]Command) func(context.Context, *toolapi.Call) (toolapi.Result, error) {
 	return func(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 		var name, path string
@@ -42,8 +43,8 @@ func (s *service) command(what string, commands map[string]Command) func(context
 
 // runCommand runs a command on a real path.
 func (s *service) runCommand(ctx context.Context, command Command, at string, folder bool) (out outcome, err error) {
-	// Tests build programs and run them, which a private folder of the sandbox does
-	// not permit.
+	// Tests build and run programs, which the private folder of the sandbox does not
+	// allow.
 	scratch, err := os.MkdirTemp("", "toolgate-run-")
 	if err != nil {
 		return outcome{}, err

@@ -2,16 +2,16 @@ package code
 
 import "sync"
 
-// children are the processes that runs have started.
+// children are the processes of all runs.
 var children = newFamily()
 
-// family knows which processes are its own. A process that leaves its session and
-// outlives who started it becomes a child of this one where the system has no
-// namespace that would end it; it is told from a run by not being known.
+// family knows the processes of runs. Without a namespace, a process that leaves its
+// session and outlives its parent becomes a child of this process. It is recognised by
+// not being in the family.
 type family struct {
 	mu      sync.Mutex
 	changed *sync.Cond
-	runs    int          // under way
+	runs    int          // started and not swept
 	known   map[int]bool // their processes
 }
 
@@ -21,14 +21,14 @@ func newFamily() *family {
 	return f
 }
 
-// begin announces a process that is about to be known.
+// begin announces the process of a run.
 func (f *family) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.runs++
 }
 
-// add makes a process known.
+// add adds the process of a run.
 func (f *family) add(pid int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,16 +36,15 @@ func (f *family) add(pid int) {
 	f.changed.Broadcast()
 }
 
-// done forgets a process that was waited for.
+// done removes a process that was waited for.
 func (f *family) done(pid int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.known, pid)
 }
 
-// sweep ends a run, and what has come to this process from elsewhere. It waits
-// until the processes of the other runs are known, which they are within
-// milliseconds.
+// sweep ends a run and kills orphans that have become children of this process. It
+// first waits until the processes of the other runs are known, which takes milliseconds.
 func (f *family) sweep() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"github.com/toolgate/toolgate/internal/orphan"
 )
 
-// mostRounds bounds how often children of what was ended are looked for.
+// mostRounds limits how often sweep looks for children of killed processes.
 const mostRounds = 1000
 
-// adopt has processes whose parents have ended become children of this one.
+// adopt makes orphaned descendants children of this process.
 func adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of what runs leave behind: %w", err)
@@ -22,8 +22,8 @@ func adopt() error {
 	return nil
 }
 
-// endOrphans kills the children of this process that are not known, and theirs, which
-// become its own by that. Its guardian is one that it keeps.
+// endOrphans kills the unknown children of this process, and then their children, which
+// it inherits. It spares the guardian.
 func endOrphans(known map[int]bool) {
 	for range mostRounds {
 		found := false
@@ -41,7 +41,7 @@ func endOrphans(known map[int]bool) {
 	}
 }
 
-// childrenOf finds the children of a process. They are its threads' children.
+// childrenOf returns the children of all threads of a process.
 func childrenOf(pid int) []int {
 	var out []int
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -51,7 +51,7 @@ func childrenOf(pid int) []int {
 	for _, task := range tasks {
 		list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
 		if err != nil {
-			continue // a thread that has ended
+			continue // the thread has ended
 		}
 		for text := range strings.FieldsSeq(string(list)) {
 			if child, err := strconv.Atoi(text); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	ExitCode int    `json:"exit_code"` // -1 where a signal ended it
 	Stdout   string `json:"stdout"`
@@ -25,18 +25,18 @@ type outcome struct {
 	EndedBy  string `json:"ended_by,omitempty"`
 }
 
-// job is a program that is to run.
+// job is a program to run.
 type job struct {
 	policy  sandbox.Policy
 	program sandbox.Program
 	stdin   []byte
 	timeout time.Duration
-	whole   bool // the beginning of the output is kept, not its ends
+	whole   bool // keep only the beginning of the output
 	keep    int  // bytes of each output
 }
 
-// run runs a program to its end, to the end of its time or to that of ctx, which is
-// the only one that is an error. Nothing of it runs any more when it returns.
+// run runs a program until it exits, its time is up, or ctx ends. Only the end of ctx is
+// an error. Nothing that the program started runs when it returns.
 func (j *job) run(ctx context.Context) (outcome, error) {
 	bounded, cancel := context.WithTimeout(ctx, j.timeout)
 	defer cancel()
@@ -80,8 +80,8 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// notRun tells why a program did not run, to whoever called where it is the
-// machine's or the configuration's matter that they can name to an operator.
+// notRun returns why a program did not run. If the machine cannot confine it, the caller
+// learns that, to pass it on to an operator.
 func notRun(what string, err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
@@ -92,7 +92,7 @@ func notRun(what string, err error) error {
 	return err
 }
 
-// textOf returns what was kept of an output, and whether something of it was left out.
+// textOf returns the kept part of an output, and whether something was left out.
 func textOf(o *child.Output) (text string, cut bool) {
 	head, tail, lost := o.Parts()
 	text = string(head)
