@@ -225,7 +225,7 @@ func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, most
 			continue
 		}
 		text := of.listing.Instructions
-		if text != "" && s.said != nil && !s.said.ShowsInstructions(id, of.backend.Name(), text) {
+		if text != "" && s.registry != nil && !s.registry.ShowsInstructions(id, of.backend.Name(), text) {
 			text = ""
 		}
 		if len(text) > most {

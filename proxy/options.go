@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 )
@@ -42,6 +43,12 @@ type ClientAware interface {
 	// block.
 	Connected(capabilities []byte)
 }
+
+// A guard passes on what its backend may need.
+var (
+	_ SessionEnder = (*guard.Guard)(nil)
+	_ ClientAware  = (*guard.Guard)(nil)
+)
 
 // Auditor records one entry per call at its end, and one at its beginning if the call
 // reaches a backend. It is safe for concurrent use and does not keep the entry.
@@ -392,10 +399,6 @@ type Registry interface {
 	// Record is given the offers of all servers, including those that list nothing. An
 	// unchanged offer is the same pointer as before. Record bounds its own waits.
 	Record(ctx context.Context, offers []*gate.Offer)
-}
-
-// InstructionsKeeper is a [Registry] that also records the instructions of servers.
-type InstructionsKeeper interface {
 	// ShowsInstructions reports whether a caller is shown the instructions of a server.
 	// text is all of them.
 	ShowsInstructions(id *gate.Identity, server, text string) bool

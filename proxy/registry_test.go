@@ -25,6 +25,8 @@ func (r *recording) Record(_ context.Context, offers []*gate.Offer) {
 	r.served = r.gateway.Names()
 }
 
+func (*recording) ShowsInstructions(*gate.Identity, string, string) bool { return true }
+
 // The registry knows every list before anybody is served it, as the server sent
 // it, under the names that clients will know.
 func TestRegistryKnowsBeforeClients(t *testing.T) {

@@ -26,7 +26,7 @@ type Snapshot struct {
 	rates     RateLimiter     // nil limits nothing
 	class     func(r gate.Request, listed []byte) string
 	recording Recording
-	said      InstructionsKeeper
+	registry  Registry
 	pinned    *gate.Chain          // Chain as it was when the snapshot was made
 	viewCache *viewCache           // decisions of Chain; nil keeps none
 	outputs   result.OutputChecker // nil checks nothing
@@ -68,7 +68,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		pinned:  config.Chain.Pin(), viewCache: newViewCache(), byFeatures: newCatalogs(servers),
 	}
 	next.catalog = next.byFeatures[modernFeatures]
-	next.said, _ = config.Registry.(InstructionsKeeper)
+	next.registry = config.Registry
 	if config.Listed != nil {
 		config.Listed(next.names())
 	}

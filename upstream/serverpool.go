@@ -225,6 +225,11 @@ type bound struct {
 	holder string
 }
 
+var (
+	_ transport.Renewing = bound{}
+	_ transport.Proving  = bound{}
+)
+
 // Headers implements [Credential].
 func (b bound) Headers(ctx context.Context, _ string) (http.Header, error) {
 	return b.Credential.Headers(ctx, b.holder)

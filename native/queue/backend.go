@@ -84,6 +84,22 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 // Probe asks whether the server is alive.
 func (b *Backend) Probe(ctx context.Context) error { return b.server.Probe(ctx) }
 
+// EndSession tells the server that a client session has ended, if it needs that.
+func (b *Backend) EndSession(principal, session string) {
+	if s, ok := b.server.(interface {
+		EndSession(principal, session string)
+	}); ok {
+		s.EndSession(principal, session)
+	}
+}
+
+// Connected tells the server the capabilities of a client, if it needs them.
+func (b *Backend) Connected(capabilities []byte) {
+	if s, ok := b.server.(interface{ Connected(capabilities []byte) }); ok {
+		s.Connected(capabilities)
+	}
+}
+
 // Call carries a request. One of a queued tool waits for a worker, as a task where
 // the caller knows tasks of 2026-07-28, or has asked for one in the way of
 // 2025-11-25; where nothing may wait any more it fails with [mcp.FailBusy].

@@ -45,6 +45,8 @@ type Session interface {
 	HasStream() bool
 }
 
+var _ Session = (*streamableLink)(nil)
+
 // Request is one request on a link.
 type Request struct {
 	ID     mcp.ID

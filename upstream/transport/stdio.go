@@ -30,6 +30,8 @@ type Process interface {
 	Tail() Tail
 }
 
+var _ Process = (*processLink)(nil)
+
 // Tail is the end of the stderr of a process.
 type Tail struct {
 	// Process identifies the process among those of a server; 0 is none.

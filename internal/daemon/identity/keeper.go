@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -90,6 +91,8 @@ func (k *Keeper) Authenticate(r *http.Request) (*gate.Identity, error) {
 	g, err := k.identify(r)
 	return g.Identity, err
 }
+
+var _ proxy.Lasting = (*Keeper)(nil)
 
 // AuthenticateUntil implements proxy.Lasting.
 func (k *Keeper) AuthenticateUntil(r *http.Request) (*gate.Identity, time.Time, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -37,6 +38,16 @@ type reached interface {
 	// Listings returns what is listed to holders; the empty one is everyone.
 	Listings() map[string]*mcp.Listing
 }
+
+// These are found by type assertion, so that to lose one would cost in silence.
+var (
+	_ proxy.SessionEnder = (*queue.Backend)(nil)
+	_ proxy.ClientAware  = (*queue.Backend)(nil)
+	_ proxy.ClientAware  = (*upstream.Server)(nil)
+	_ proxy.ClientAware  = alone{}
+	_ transport.Renewing = (*credential.Source)(nil)
+	_ transport.Proving  = (*credential.Source)(nil)
+)
 
 // alone is a server with one credential.
 type alone struct{ *upstream.Server }
