@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -19,8 +20,7 @@ type pipe struct {
 	log    *slog.Logger
 	in     io.Reader
 	to     io.Writer
-	// lastWords returns the cause to report when a stream fails. It may wait. By default
-	// it is the error itself.
+	// lastWords returns the cause to report when a stream fails. It may wait.
 	lastWords func(writing bool, err error) error
 	// hangUp ends both streams, within the context.
 	hangUp func(ctx context.Context)
@@ -36,11 +36,21 @@ type pipe struct {
 func newPipe(o *Options, in io.Reader, to io.Writer, inbound func(mcp.Message)) *pipe {
 	p := &pipe{
 		Mux: NewMux(o.Log, o.Limits, inbound), limits: o.Limits, log: o.Log, in: in, to: to,
-		lastWords: func(_ bool, err error) error { return err },
+		lastWords: hungUp,
 		out:       make(chan []byte), stop: make(chan struct{}),
 	}
 	p.Mux.Several = o.Several
 	return p
+}
+
+var errHungUp = errors.New("the server closed the connection")
+
+// hungUp is the default for lastWords.
+func hungUp(_ bool, err error) error {
+	if errors.Is(err, io.EOF) {
+		return errHungUp
+	}
+	return err
 }
 
 // start starts the reader and the writer.
