@@ -48,7 +48,7 @@ func (d *Daemon) applyFirst(ctx context.Context) error {
 		return err
 	}
 	d.warnUnconfined(d.settings.inForce())
-	d.Metrics.Started()
+	d.metrics.Started()
 	return nil
 }
 
@@ -67,12 +67,12 @@ func (d *Daemon) applyIf(ctx context.Context, load func(context.Context) (change
 // apply makes a configuration the running one: equal servers keep their connections,
 // others start beside them, removed ones finish their calls. reloading is held.
 func (d *Daemon) apply(c *config.Config) error {
-	before := d.Identities.InForce()
+	before := d.identities.InForce()
 	a, err := d.application(c, before)
 	if err != nil {
 		return err
 	}
-	d.tasks.Go(func() { a.known.Prime(d.ctx, d.Log) })
+	d.tasks.Go(func() { a.known.Prime(d.ctx, d.log) })
 	mounts, arguments := d.enabling(a)
 	own, retire, err := d.servers.Use(d.ctx, a.plan)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *Daemon) apply(c *config.Config) error {
 	}
 	d.runGates(a)
 	if before.Authenticated() { // whoever's key or issuer is gone is served nothing more
-		d.Gateway.EndSessions(a.known.Knows)
+		d.gateway.EndSessions(a.known.Knows)
 	}
 	retire()
 	return nil
@@ -95,7 +95,7 @@ func (d *Daemon) apply(c *config.Config) error {
 // running one.
 func (d *Daemon) application(file *config.Config, before *identity.Set) (a *application, err error) {
 	a = &application{file: file}
-	off := build.KeepOff(file, build.OwnFiles(file, d.State))
+	off := build.KeepOff(file, build.OwnFiles(file, d.state))
 	if file.Toolgate.Native.Code != nil { // which takes a while, where a script is in the place of Python
 		python := off.Python
 		d.tasks.Go(func() { python() })
@@ -107,15 +107,15 @@ func (d *Daemon) application(file *config.Config, before *identity.Set) (a *appl
 	var owners map[string]string
 	a.servers, owners = d.added.Beside(a.c)
 	d.hideSecrets(a.c, a.servers)
-	if a.limiter, err = d.Budgets.limiter(a.c); err != nil {
+	if a.limiter, err = d.budgets.limiter(a.c); err != nil {
 		return nil, err
 	}
 	authenticated := before.Authenticated()
 	if a.gates, err = build.NewGates(d.ctx, a.c, authenticated && a.inForce.Authenticates(), build.Surroundings{
-		Log: d.Log, Copies: filepath.Join(d.State.Path, "policy"), Owners: owners,
+		Log: d.log, Copies: filepath.Join(d.state.Path, "policy"), Owners: owners,
 		Personal: d.servers.Personal(a.servers),
-		Decided:  d.Gateway.Decided, Reread: d.Operation.LookAgain, Failed: d.Metrics.PolicyFailed, Registry: d.registry, Relations: &d.Operation.Relations, Schemas: d.Operation.Schemas,
-		Mode: d.Operation.Now, Own: off.Own, Native: d.servers.NativeOperator,
+		Decided:  d.gateway.Decided, Reread: d.operation.LookAgain, Failed: d.metrics.PolicyFailed, Registry: d.registry, Relations: &d.operation.Relations, Schemas: d.operation.Schemas,
+		Mode: d.operation.Now, Own: off.Own, Native: d.servers.NativeOperator,
 	}); err != nil {
 		return nil, err
 	}
@@ -141,40 +141,40 @@ func (d *Daemon) enabling(a *application) (mounts []proxy.Mount, arguments proxy
 		return nil, a.gates.Examiner
 	}
 	return []proxy.Mount{{Backend: d.added.Backend(), Namespace: enable.Name, Native: true}},
-		added.Checker{Chain: a.gates.Chain, Servers: d.added, Mode: d.Operation.Now, Next: a.gates.Examiner}
+		added.Checker{Chain: a.gates.Chain, Servers: d.added, Mode: d.operation.Now, Next: a.gates.Examiner}
 }
 
 // use has every part of the gateway go by a configuration from now on.
 func (d *Daemon) use(a *application, mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
 	c := a.c
 	d.tools.Use(a.sources)
-	d.Approvals.use(c, a.known.Authenticated())
+	d.approvals.use(c, a.known.Authenticated())
 	d.added.Use(a.gates.Chain)
 	d.orphaned.use(&c.Toolgate.SpiceDB)
 	d.renameServers(c)
 	d.registry.Configure(a.gates.Catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
-		Approver: d.Approvals.service, Registry: d.registry, Dependencies: d.needs, Swap: d.Identities.SwapTo(a.known),
+		Approver: d.approvals.service, Registry: d.registry, Dependencies: d.needs, Swap: d.identities.SwapTo(a.known),
 		Rates: d.rates.Limiter(c), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
-		Class:             classOf(a.gates.Examiner), Recording: records.Recording(d.settings.boot.Audit, &d.Hidden),
+		Class:             classOf(a.gates.Examiner), Recording: records.Recording(d.settings.boot.Audit, &d.hidden),
 		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker},
 	}
-	d.Budgets.inForce.Store(a.limiter)
-	d.Identities.Tokens.Use(servers.TradesTokens(a.servers))
+	d.budgets.inForce.Store(a.limiter)
+	d.identities.Tokens.Use(servers.TradesTokens(a.servers))
 	if a.gates.Capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = a.gates.Capsules
 	}
-	applied.Listed = d.Operation.Use(c, a.gates)
-	d.Gateway.Apply(applied)
+	applied.Listed = d.operation.Use(c, a.gates)
+	d.gateway.Apply(applied)
 }
 
 // runGates runs what the gates of a configuration do by themselves, in place of
 // those of the one before. reloading is held.
 func (d *Daemon) runGates(a *application) {
-	d.Operation.Relations.Use(d.ctx, a.gates.Relations, &d.tasks, func(err error) {
-		d.Log.Error("the relationships are not kept up with any more", "err", err)
+	d.operation.Relations.Use(d.ctx, a.gates.Relations, &d.tasks, func(err error) {
+		d.log.Error("the relationships are not kept up with any more", "err", err)
 	})
 	if d.stopGates != nil {
 		d.stopGates()

@@ -88,12 +88,12 @@ const maxListed = 200
 
 // Approvals implements [admin.Approvals].
 func (ctl *Control) Approvals(ctx context.Context, state string) ([]approval.Item, error) {
-	return ctl.d.Approvals.service.List(ctx, state, maxListed)
+	return ctl.d.approvals.service.List(ctx, state, maxListed)
 }
 
 // Approval implements [admin.Approvals].
 func (ctl *Control) Approval(ctx context.Context, id string) (approval.Item, error) {
-	return ctl.d.Approvals.service.Get(ctx, id)
+	return ctl.d.approvals.service.Get(ctx, id)
 }
 
 // Answer implements [admin.Approvals]. An operator who has an API key answers as its
@@ -104,12 +104,12 @@ func (ctl *Control) Answer(ctx context.Context, id string, said admin.Answer) (a
 	switch {
 	case ctl.by.id != nil:
 		who.Name, who.Identity = ctl.by.name(), ctl.by.id
-	case said.Key != "" && ctl.d.Identities.Authenticated():
-		owner, err := ctl.d.Identities.Identity(ctx, said.Key)
+	case said.Key != "" && ctl.d.identities.Authenticated():
+		owner, err := ctl.d.identities.Identity(ctx, said.Key)
 		if err != nil {
 			return approval.Item{}, errors.Join(approval.ErrNotYours, err)
 		}
 		who.Identity, who.Name = owner, approval.Name(owner)
 	}
-	return ctl.d.Approvals.answer(ctx, id, said, who)
+	return ctl.d.approvals.answer(ctx, id, said, who)
 }

@@ -82,9 +82,9 @@ func classOf(e *build.Examiner) func(gate.Request, []byte) string {
 func (ctl *Control) BudgetUse(ctx context.Context, q admin.BudgetQuery) ([]admin.BudgetUse, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	limiter := ctl.d.Budgets.inForce.Load()
+	limiter := ctl.d.budgets.inForce.Load()
 	now := limiter.Now()
-	list, err := ctl.d.Budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
+	list, err := ctl.d.budgets.Store.Usage(ctx, now, budget.Filter{Budget: q.Budget, Key: q.Key}, admin.MaxBudgetUses)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +117,13 @@ func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.Budget
 func (ctl *Control) rebuildBudgets(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	lost, ok := ctl.d.Budgets.Store.(budget.Rebuilder)
+	lost, ok := ctl.d.budgets.Store.(budget.Rebuilder)
 	if !ok {
 		return "The budgets are in the store, which loses none: there is nothing to rebuild.", nil
 	}
 	if err := lost.Rebuild(ctx); err != nil {
 		return "", err
 	}
-	ctl.d.Log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
+	ctl.d.log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())
 	return "The budgets are usable again; what was lost counts as unused.", nil
 }

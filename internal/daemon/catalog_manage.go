@@ -12,7 +12,7 @@ import (
 
 // Catalog implements [admin.Cataloger].
 func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.CatalogEntry, error) {
-	ctl.d.Gateway.Settle(ctx)
+	ctl.d.gateway.Settle(ctx)
 	entries, err := ctl.d.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.
 
 // CatalogEntry implements [admin.Cataloger].
 func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.CatalogEntry, error) {
-	ctl.d.Gateway.Settle(ctx)
+	ctl.d.gateway.Settle(ctx)
 	e, err := ctl.d.registry.Entry(ctx, name, kind)
 	if err != nil {
 		return admin.CatalogEntry{}, err
@@ -40,7 +40,7 @@ func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.
 }
 
 func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
-	ctl.d.Gateway.Settle(ctx)
+	ctl.d.gateway.Settle(ctx)
 	e, err := ctl.d.registry.Entry(ctx, c.Name, c.Kind)
 	if err != nil {
 		return admin.CatalogEntry{}, err
@@ -48,7 +48,7 @@ func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (a
 	if err := ctl.change(ctx, &e, &c); err != nil {
 		return admin.CatalogEntry{}, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	ctl.d.Log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
+	ctl.d.log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
 	if c.Op == admin.CatalogForget {
 		return catalogEntry(&e), nil
 	}
@@ -105,7 +105,7 @@ func (ctl *Control) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin
 	if err != nil {
 		return admin.CatalogSeeded{}, err
 	}
-	ctl.d.Gateway.Settle(ctx)
+	ctl.d.gateway.Settle(ctx)
 	unmatched, err := ctl.d.registry.Sow(ctx, seed, store.Change{Actor: s.Actor, Reason: s.Reason})
 	if err != nil {
 		return admin.CatalogSeeded{}, err

@@ -26,7 +26,7 @@ func (ctl *Control) ResetBreaker(server, tool string) error {
 // RebuildBudgets implements [admin.Budgets].
 func (ctl *Control) RebuildBudgets(ctx context.Context) (string, error) {
 	said, err := ctl.rebuildBudgets(ctx)
-	if _, can := ctl.d.Budgets.Store.(budget.Rebuilder); !can && err == nil {
+	if _, can := ctl.d.budgets.Store.(budget.Rebuilder); !can && err == nil {
 		return said, nil // nothing was done
 	}
 	return said, ctl.changed(&records.Change{What: "budget.rebuild"}, err)
@@ -60,7 +60,7 @@ func (ctl *Control) Reload() (admin.Reloaded, error) {
 
 func (d *Daemon) reloadAs(actor string, id *gate.Identity) (admin.Reloaded, error) {
 	did, err := d.TakeFile(true)
-	return did, d.Records.Changed(actor, &records.Change{What: "reload", Name: did.File, Reason: strings.Join(did.Applied, "; "), Identity: id}, err)
+	return did, d.records.Changed(actor, &records.Change{What: "reload", Name: did.File, Reason: strings.Join(did.Applied, "; "), Identity: id}, err)
 }
 
 // ChangeCatalog implements [admin.Cataloger]. Who has the admin role makes the change,
@@ -70,7 +70,7 @@ func (ctl *Control) ChangeCatalog(ctx context.Context, c admin.CatalogChange) (a
 		c.Actor = ctl.by.name()
 	}
 	e, err := ctl.changeCatalog(ctx, c)
-	return e, ctl.d.Records.Changed(c.Actor, &records.Change{What: "catalog." + c.Op, Name: c.Name, Server: e.Server, Reason: c.Reason, Identity: ctl.by.id}, err)
+	return e, ctl.d.records.Changed(c.Actor, &records.Change{What: "catalog." + c.Op, Name: c.Name, Server: e.Server, Reason: c.Reason, Identity: ctl.by.id}, err)
 }
 
 // SeedCatalog implements [admin.Cataloger], as ChangeCatalog does.
@@ -79,7 +79,7 @@ func (ctl *Control) SeedCatalog(ctx context.Context, s admin.CatalogSeed) (admin
 		s.Actor = ctl.by.name()
 	}
 	out, err := ctl.seedCatalog(ctx, s)
-	return out, ctl.d.Records.Changed(s.Actor, &records.Change{What: "catalog.seed", Name: s.File, Reason: s.Reason, Identity: ctl.by.id}, err)
+	return out, ctl.d.records.Changed(s.Actor, &records.Change{What: "catalog.seed", Name: s.File, Reason: s.Reason, Identity: ctl.by.id}, err)
 }
 
 // noteBreaker writes the new state of a circuit breaker into the audit log.
@@ -88,7 +88,7 @@ func (d *Daemon) noteBreaker(server, tool string, state guard.State, at time.Tim
 		Event: audit.EventChange, Time: at, Principal: audit.Principal{Subject: operate.Automatic}, Method: "toolgate/breaker", Kind: "breaker",
 		Server: server, OriginalName: tool, Name: state.String(), Outcome: audit.OutcomeOK, Reason: "the circuit breaker is " + state.String(),
 	}
-	if err := d.Records.Auditor().Append(&entry); err != nil {
-		d.Log.Error("audit entry not kept", "breaker", server, "tool", tool, "state", state, "err", err)
+	if err := d.records.Auditor().Append(&entry); err != nil {
+		d.log.Error("audit entry not kept", "breaker", server, "tool", tool, "state", state, "err", err)
 	}
 }

@@ -31,7 +31,7 @@ type Control struct {
 func (d *Daemon) Control() *Control { return d.control(actor{}) }
 
 func (d *Daemon) control(by actor) *Control {
-	return &Control{Commands: d.SignIn.Commands(), Reader: d.Records.Reader(), Modes: d.Operation.Modes(), d: d, by: by}
+	return &Control{Commands: d.signIn.Commands(), Reader: d.records.Reader(), Modes: d.operation.Modes(), d: d, by: by}
 }
 
 // actor is who administers a gateway: somebody with the admin role, or where there is
@@ -58,23 +58,23 @@ func (a actor) change(reason string) store.Change {
 // returns err.
 func (ctl *Control) changed(c *records.Change, err error) error {
 	c.Identity = ctl.by.id
-	return ctl.d.Records.Changed(ctl.by.name(), c, err)
+	return ctl.d.records.Changed(ctl.by.name(), c, err)
 }
 
 // Admit implements [admin.Admitter]. A token is judged as one of the main
 // endpoint.
 func (ctl *Control) Admit(r *http.Request) (admin.Gateway, error) {
-	if !ctl.d.Identities.Authenticated() {
+	if !ctl.d.identities.Authenticated() {
 		return nil, gate.ErrBadCredential
 	}
-	g, err := ctl.d.Identities.Bearer(r)
+	g, err := ctl.d.identities.Bearer(r)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return nil, errors.Join(admin.ErrLater, err)
 	case err != nil:
 		return nil, err
 	case !Administers(ctl.d.Current().Toolgate.Auth.Admins, g.Identity):
-		ctl.d.Log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
+		ctl.d.log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
 		return nil, admin.ErrNotAdmin
 	}
 	return ctl.d.control(actor{g.Identity}), nil

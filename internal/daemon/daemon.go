@@ -55,39 +55,39 @@ type Options struct {
 // Daemon is one running gateway with all its parts. Make it with [New] and run it with
 // [Daemon.Run]; [Daemon.Close] closes one that is not run. It is safe for concurrent use.
 type Daemon struct {
-	Opts    Options
-	Log     *slog.Logger
-	logs    *logs.Writer // behind Log
+	opts    Options
+	log     *slog.Logger
+	logs    *logs.Writer // behind log
 	started time.Time
 
 	// What the parts stand on.
-	State     *statedir.Dir
-	Store     *store.Store
+	state     *statedir.Dir
+	store     *store.Store
 	claim     io.Closer // keeps other gateways from the state folder where the store does not; nil where it does
 	keys      *seal.Keyring
-	Metrics   *telemetry.Metrics
-	Hidden    hidden.Secrets // from whoever reads what is shown
+	metrics   *telemetry.Metrics
+	hidden    hidden.Secrets // from whoever reads what is shown
 	settings  settings
 	generated string // hash of the key that was made for the listener; empty for none
 
 	// The parts, each with its own state, its own lock and its own Run.
-	Records   *records.Records // of calls and changes
-	Gateway   *proxy.Gateway
+	records   *records.Records // of calls and changes
+	gateway   *proxy.Gateway
 	servers   *servers.Table
 	catalogs  *catalogs.Saver
 	added     *added.Servers // by agents
 	tools     *tools.Tools   // declared elsewhere
 	registry  *registry.Registry
-	Operation *operate.Operation // the mode, and what the gateway needs to decide
-	SignIn    *signin.Service    // where people sign in to servers
-	Approvals approvals
-	Budgets   budgets
+	operation *operate.Operation // the mode, and what the gateway needs to decide
+	signIn    *signin.Service    // where people sign in to servers
+	approvals approvals
+	budgets   budgets
 
 	// Parts with their own lock that have nothing to run.
-	Identities *identity.Keeper // who callers are
+	identities *identity.Keeper // who callers are
 	rates      *build.Rates
 	orphaned   *orphanedRelations
-	Messages   *limit.Bytes // what clients send, as far as it is held
+	messages   *limit.Bytes // what clients send, as far as it is held
 
 	// Set before Run.
 	onStore    map[string][]func() // by topic of the store
@@ -106,9 +106,9 @@ type Daemon struct {
 // made for the listener, empty for none. What New opened is closed by Run, or by Close
 // when Run is not called.
 func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, generatedKey string) (_ *Daemon, err error) {
-	d := &Daemon{Opts: o, State: state, Metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey}
+	d := &Daemon{opts: o, state: state, metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey}
 	d.settings = settings{boot: c.Toolgate, file: c}
-	d.Log, d.logs = o.Log(c)
+	d.log, d.logs = o.Log(c)
 	d.hideSecrets(c, c.Servers)
 	defer func() {
 		if err != nil {
@@ -116,7 +116,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		}
 	}()
 	d.endOrphans()
-	if d.Store, d.claim, err = statedir.OpenStore(ctx, c, state, d.Log, o.Awaits); err != nil {
+	if d.store, d.claim, err = statedir.OpenStore(ctx, c, state, d.log, o.Awaits); err != nil {
 		return nil, err
 	}
 	if d.keys, err = state.Keyring(c.Toolgate.Keys); err != nil {
@@ -126,60 +126,60 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if err != nil {
 		return nil, err
 	}
-	d.Identities = identity.NewKeeper(known, d.Log)
-	if d.Records, err = records.Open(ctx, records.Options{
-		Log: d.Log, Metrics: d.Metrics, Store: d.Store, State: state, Hidden: &d.Hidden, Config: d.Current,
+	d.identities = identity.NewKeeper(known, d.log)
+	if d.records, err = records.Open(ctx, records.Options{
+		Log: d.log, Metrics: d.metrics, Store: d.store, State: state, Hidden: &d.hidden, Config: d.Current,
 	}, c, known.Authenticated()); err != nil {
 		return nil, err
 	}
-	if d.rates, err = build.NewRates(c, d.Metrics, d.Log); err != nil {
+	if d.rates, err = build.NewRates(c, d.metrics, d.log); err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	d.Budgets.Store, d.Budgets.observe = sqlstore.New(d.Store, d.Log), d.Records.CountCharge
+	d.budgets.Store, d.budgets.observe = sqlstore.New(d.store, d.log), d.records.CountCharge
 	if c.Toolgate.BudgetsIn == "redis" {
-		d.Budgets.Store = d.rates.Redis.Budgets(build.BudgetEpoch{Meta: d.Store.Meta()})
+		d.budgets.Store = d.rates.Redis.Budgets(build.BudgetEpoch{Meta: d.store.Meta()})
 	}
-	d.orphaned = &orphanedRelations{log: d.Log}
+	d.orphaned = &orphanedRelations{log: d.log}
 	d.registry = registry.New(registry.Options{
-		Store: d.Store, Logger: d.Log, OnChange: func() { d.Gateway.Changed("") }, OnRename: d.orphaned.renamed,
+		Store: d.store, Logger: d.log, OnChange: func() { d.gateway.Changed("") }, OnRename: d.orphaned.renamed,
 		OnOutdated: func(keys []string) { d.servers.ListAgain(keys) },
 		Gateway:    statedir.Sharing(c, state), StandIn: upstream.SignInDefinition(),
 	})
-	d.Approvals = newApprovals(d.Store, d.Records, d.Log)
+	d.approvals = newApprovals(d.store, d.records, d.log)
 	d.tools = tools.New(tools.Options{
-		Log: d.Log, Store: d.Store.Declared(), Keys: d.keys, State: state, Config: d.Current, InForce: d.settings.inForce, Apply: d.applyIf,
+		Log: d.log, Store: d.store.Declared(), Keys: d.keys, State: state, Config: d.Current, InForce: d.settings.inForce, Apply: d.applyIf,
 	})
 	d.added = added.New(added.Options{
-		Log: d.Log, Store: d.Store.Dynamic(), Config: d.Current, Apply: d.applyIf,
+		Log: d.log, Store: d.store.Dynamic(), Config: d.Current, Apply: d.applyIf,
 		Status: func(server string) (mcp.Status, bool) { return d.servers.Status(server) }, Settle: d.Settle,
 	})
-	d.catalogs = catalogs.NewSaver(d.Store, d.keys, d.Log)
-	d.SignIn = d.newSignIn()
+	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
+	d.signIn = d.newSignIn()
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err
 	}
-	if d.Gateway, err = proxy.New(d.gatewayOptions(c, known)); err != nil {
+	if d.gateway, err = proxy.New(d.gatewayOptions(c, known)); err != nil {
 		return nil, err
 	}
 	if o.WaitFirst > 0 {
-		d.Gateway.WaitFirst(o.WaitFirst)
+		d.gateway.WaitFirst(o.WaitFirst)
 	}
-	if d.Operation, err = operate.New(ctx, operate.Options{
-		Log: d.Log, State: state, Calls: d.Gateway, First: c.Toolgate.Governance.Mode, There: d.inventory,
-		Scopes: func() *auth.Scopes { return d.Identities.InForce().Scopes }, Record: d.Records.Auditor().Append,
-		Shown: d.Metrics.Mode, Scarce: d.Messages.Scarce, StoreCame: d.catalogs.Changed,
-	}, d.Store.Modes()); err != nil {
+	if d.operation, err = operate.New(ctx, operate.Options{
+		Log: d.log, State: state, Calls: d.gateway, First: c.Toolgate.Governance.Mode, There: d.inventory,
+		Scopes: func() *auth.Scopes { return d.identities.InForce().Scopes }, Record: d.records.Auditor().Append,
+		Shown: d.metrics.Mode, Scarce: d.messages.Scarce, StoreCame: d.catalogs.Changed,
+	}, d.store.Modes()); err != nil {
 		return nil, err
 	}
 	d.onStore = map[string][]func(){
-		store.TopicApprovals:    {d.Approvals.service.Changed, d.Records.ApprovalsChanged},
+		store.TopicApprovals:    {d.approvals.service.Changed, d.records.ApprovalsChanged},
 		store.TopicDynamic:      {d.added.StoreChanged},
 		store.TopicDeclared:     {d.tools.StoreChanged},
 		store.TopicCredentials:  {d.servers.CredentialsChanged},
 		store.TopicRegistry:     {d.registry.Changed},
 		store.TopicFlags:        {d.registry.Changed},
 		store.TopicRestrictions: {d.registry.Changed},
-		store.TopicMode:         {d.Operation.ModeChanged},
+		store.TopicMode:         {d.operation.ModeChanged},
 	}
 	return d, nil
 }
@@ -187,10 +187,10 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 // endOrphans sees to it that no process outlives the gateway that has started it.
 func (d *Daemon) endOrphans() {
 	if err := descent.Adopt(); err != nil {
-		d.Log.Warn("a server that leaves its descent may reach the control side", "err", err)
+		d.log.Warn("a server that leaves its descent may reach the control side", "err", err)
 	}
 	d.unguard = orphan.Guard(func(err error) {
-		d.Log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",
+		d.log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",
 			"err", err, "try", "have the service manager end the whole control group (systemd: KillMode=control-group), and see that the user may run another process")
 	})
 }
@@ -198,22 +198,22 @@ func (d *Daemon) endOrphans() {
 // newSignIn returns where people sign in to the servers of the gateway.
 func (d *Daemon) newSignIn() *signin.Service {
 	return signin.New(signin.Options{
-		Callers: d.Identities, Store: d.Store, Keys: d.keys, Log: d.Log, PublicURL: d.settings.boot.Listen.PublicURL,
+		Callers: d.identities, Store: d.store, Keys: d.keys, Log: d.log, PublicURL: d.settings.boot.Listen.PublicURL,
 		Servers: func() []signin.Server { return d.servers.SignIns() },
 		Changed: func(server, principal string) { d.servers.CredentialChanged(server, principal) },
-		Hide:    d.Hidden.Learn, Serve: listen.Serve,
+		Hide:    d.hidden.Learn, Serve: listen.Serve,
 	})
 }
 
 // newServers returns the table of servers, none of which runs yet.
 func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
-		Log: d.Log, Metrics: d.Metrics, State: d.State, SignIn: d.SignIn,
-		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.Store.Meta(), d.Log), Tasks: build.QueueLimits(c),
+		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn,
+		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
 		Changed:        d.serverChanged,
 		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.Current()), d.servers.NativeRates(d.Current())) },
-		Relisted:       func() { d.Gateway.Decided() },
-		Happened:       func(ev mcp.Event) { d.Gateway.Happened(ev) },
+		Relisted:       func() { d.gateway.Decided() },
+		Happened:       func(ev mcp.Event) { d.gateway.Happened(ev) },
 		BreakerChanged: d.noteBreaker,
 	})
 }
@@ -221,19 +221,19 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 // gatewayOptions are those of the gateway that belongs to a daemon.
 func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Options {
 	g := build.GatewayOptions(c)
-	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = d.Identities, d.Identities, d.Records.Auditor(), d.keys, d.Log
-	d.Messages = build.Messages(&c.Toolgate.Limits)
-	g.Messages = d.Messages
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = d.identities, d.identities, d.records.Auditor(), d.keys, d.log
+	d.messages = build.Messages(&c.Toolgate.Limits)
+	g.Messages = d.messages
 	g.LocalOrigins = known.Authenticated()
 	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
-	g.CapabilityIDs = capabilityIDs(d.Store)
-	g.UseRound = d.Store.Rounds().Use
+	g.CapabilityIDs = capabilityIDs(d.store)
+	g.UseRound = d.store.Rounds().Use
 	g.FirstListTimedOut = func(keys []string) {
 		d.tasks.Go(func() {
-			catalogs.NewUnanswered(d.Store.Meta(), d.Log).Note(context.WithoutCancel(d.ctx), d.servers.Specs(keys))
+			catalogs.NewUnanswered(d.store.Meta(), d.log).Note(context.WithoutCancel(d.ctx), d.servers.Specs(keys))
 		})
 	}
-	g.Metrics, g.Tracer = d.Records.Counting(), d.Records.Tracer()
+	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
 	return g
 }
 
@@ -250,7 +250,7 @@ func capabilityIDs(s *store.Store) func(context.Context, []proxy.CapabilityKey) 
 
 // serverChanged is told that a server is in another state, or lists something else.
 func (d *Daemon) serverChanged(server string) {
-	d.Gateway.Changed(server)
+	d.gateway.Changed(server)
 	d.catalogs.Changed()
 	if d.onChange != nil {
 		d.onChange()
@@ -274,22 +274,22 @@ func (d *Daemon) Current() *config.Config { return d.settings.current() }
 func (d *Daemon) Settled() bool { return d.servers.Settled() }
 
 // Settle waits, as long as ctx lasts, until clients are shown what servers have listed.
-func (d *Daemon) Settle(ctx context.Context) { d.Gateway.Settle(ctx) }
+func (d *Daemon) Settle(ctx context.Context) { d.gateway.Settle(ctx) }
 
 // CheckKey tells whether a client with an API key or token would be served; the error
 // says why not.
 func (d *Daemon) CheckKey(ctx context.Context, key string) error {
-	_, err := d.Identities.Identity(ctx, key)
+	_, err := d.identities.Identity(ctx, key)
 	return err
 }
 
 // Authenticated tells whether clients have to say who they are.
-func (d *Daemon) Authenticated() bool { return d.Identities.Authenticated() }
+func (d *Daemon) Authenticated() bool { return d.identities.Authenticated() }
 
 // hideSecrets keeps the secrets of settings out of what is shown.
 func (d *Daemon) hideSecrets(c *config.Config, list []config.Server) {
-	d.Hidden.Use(build.KnownSecrets(&c.Toolgate, list, os.LookupEnv), d.Log)
+	d.hidden.Use(build.KnownSecrets(&c.Toolgate, list, os.LookupEnv), d.log)
 	if d.logs != nil {
-		d.logs.Redact(&d.Hidden)
+		d.logs.Redact(&d.hidden)
 	}
 }

@@ -15,7 +15,7 @@ func (d *Daemon) inventory(ctx context.Context) *references.Inventory {
 	if !d.Settled() {
 		return nil
 	}
-	d.Gateway.Settle(ctx)
+	d.gateway.Settle(ctx)
 	inv := references.NewInventory(d.settings.inForce())
 	inv.Seen("") // the documents at addresses
 	for _, s := range d.servers.Known() {
@@ -27,7 +27,7 @@ func (d *Daemon) inventory(ctx context.Context) *references.Inventory {
 		}
 	}
 	inv.Seen(enable.Name)
-	for _, c := range d.Gateway.Capabilities() {
+	for _, c := range d.gateway.Capabilities() {
 		inv.Add(gate.Request{Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID}, c.Schema)
 	}
 	return inv

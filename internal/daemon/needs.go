@@ -15,10 +15,10 @@ const (
 // only where the configuration has one.
 func (d *Daemon) needs() []proxy.Dependency {
 	all := []proxy.Dependency{
-		{Name: needStore, OK: d.Operation.StoreDown() == nil},
+		{Name: needStore, OK: d.operation.StoreDown() == nil},
 		{Name: registry.Name, OK: d.registry.Healthy() == nil},
 	}
-	if s := d.Operation.Relations.Status(); s != nil {
+	if s := d.operation.Relations.Status(); s != nil {
 		all = append(all, proxy.Dependency{Name: needSpiceDB, OK: s.OK})
 	}
 	return all

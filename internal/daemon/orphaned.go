@@ -20,7 +20,7 @@ func (d *Daemon) renameServers(c *config.Config) {
 		if from == "" {
 			continue
 		}
-		log := d.Log.With("server", to, "renamed_from", from)
+		log := d.log.With("server", to, "renamed_from", from)
 		moved, taken, err := d.registry.RenameServer(d.ctx, from, to)
 		switch {
 		case err != nil:

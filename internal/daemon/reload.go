@@ -22,11 +22,11 @@ func (d *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
 func (d *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	defer func() { d.Metrics.Reloaded(err) }()
+	defer func() { d.metrics.Reloaded(err) }()
 	old := d.Current()
-	read, err := d.Opts.Read(old.Path)
+	read, err := d.opts.Read(old.Path)
 	if err != nil {
-		d.Log.Error("reload refused; the old configuration goes on", "err", err)
+		d.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
 	next, pending := read, []config.Pending(nil)
@@ -39,26 +39,26 @@ func (d *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 		accepted = taken
 		defer func() { end(err == nil) }()
 		d.orphaned.forget()
-		if err := d.Records.Auditor().Reopen(); err != nil {
-			d.Log.Error("the audit log", "err", err)
+		if err := d.records.Auditor().Reopen(); err != nil {
+			d.log.Error("the audit log", "err", err)
 		}
 	}
 	if err := d.apply(next); err != nil {
-		d.Log.Error("reload refused; the old configuration goes on", "err", err)
+		d.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
 	d.warnUnconfined(d.settings.inForce())
 	later := atNextStart(&d.settings.boot, &read.Toolgate)
 	// What a running gateway cannot take over does not wait for a reload.
-	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && StartOnly(p.What) })
+	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })
 	d.settings.leave(pending, later)
-	d.State.Remember(next)
+	d.state.Remember(next)
 	for _, p := range pending {
-		d.Log.Warn("waits for `toolgate reload`", "change", p.String())
+		d.log.Warn("waits for `toolgate reload`", "change", p.String())
 	}
-	d.Log.Info("configuration reloaded", "file", read.Path)
+	d.log.Info("configuration reloaded", "file", read.Path)
 	for _, path := range later {
-		d.Log.Warn("takes effect at the next start", "setting", path)
+		d.log.Warn("takes effect at the next start", "setting", path)
 	}
 	return admin.Reloaded{
 		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
@@ -80,15 +80,15 @@ var startSettings = []string{
 	"limits.tasks", "limits.tasks_per_principal", "limits.tasks_per_listen",
 }
 
-// StartOnly tells whether a setting is read only at the start.
-func StartOnly(path string) bool {
+// startOnly tells whether a setting is read only at the start.
+func startOnly(path string) bool {
 	return slices.ContainsFunc(startSettings, func(s string) bool { return path == s || strings.HasPrefix(path, s+".") })
 }
 
 // atNextStart names the settings that differ from those at the start and that a
 // running gateway cannot take over, sorted.
 func atNextStart(boot, now *config.Toolgate) []string {
-	return slices.DeleteFunc(ChangedSettings(boot, now), func(path string) bool { return !StartOnly(path) })
+	return slices.DeleteFunc(changedSettings(boot, now), func(path string) bool { return !startOnly(path) })
 }
 
 // applied says what a reload changed, sorted: servers first.
@@ -110,8 +110,8 @@ func applied(old, next *config.Config) []string {
 		add(c.Key, slices.Concat(c.Now, c.Pending)...)
 	}
 	slices.Sort(out)
-	for _, path := range ChangedSettings(&old.Toolgate, &next.Toolgate) {
-		if !StartOnly(path) {
+	for _, path := range changedSettings(&old.Toolgate, &next.Toolgate) {
+		if !startOnly(path) {
 			out = append(out, "setting "+path)
 		}
 	}

@@ -23,8 +23,8 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 	// What others still need while they end runs on until they have.
 	last, stopLast := context.WithCancel(context.WithoutCancel(parts))
 	var late errgroup.Group
-	late.Go(func() error { return d.Store.Run(last) })
-	late.Go(func() error { return d.Records.Run(last) })
+	late.Go(func() error { return d.store.Run(last) })
+	late.Go(func() error { return d.records.Run(last) })
 
 	group, gctx := errgroup.WithContext(parts)
 	d.ctx = gctx
@@ -34,16 +34,16 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 	}
 	for _, run := range []func(context.Context) error{
 		d.watchStore,
-		d.Gateway.Run,
+		d.gateway.Run,
 		d.servers.Run,
 		d.saveCatalogs,
 		d.added.Run,
 		d.tools.Run,
 		d.registry.Run,
-		d.Operation.Run,
-		d.SignIn.Run,
-		d.Approvals.webhook.Run,
-		d.Budgets.run,
+		d.operation.Run,
+		d.signIn.Run,
+		d.approvals.webhook.Run,
+		d.budgets.run,
 		descent.SweepAdopted,
 		collectWhenIdle,
 	} {
@@ -79,16 +79,16 @@ func (d *Daemon) Close() {
 	if d.unguard != nil {
 		d.unguard()
 	}
-	if d.Identities != nil {
-		d.Identities.InForce().Close()
+	if d.identities != nil {
+		d.identities.InForce().Close()
 	}
 	d.rates.Close()
-	if d.Records != nil {
-		d.Records.Close()
+	if d.records != nil {
+		d.records.Close()
 	}
-	if d.Store != nil {
-		if err := d.Store.Close(); err != nil {
-			d.Log.Error("close the store", "err", err)
+	if d.store != nil {
+		if err := d.store.Close(); err != nil {
+			d.log.Error("close the store", "err", err)
 		}
 	}
 	if d.claim != nil {
@@ -99,7 +99,7 @@ func (d *Daemon) Close() {
 // watchStore tells the parts what has changed in the store, by whichever gateway that
 // shares it.
 func (d *Daemon) watchStore(ctx context.Context) error {
-	return d.Store.Watch(ctx, func(topic string, _ int64) {
+	return d.store.Watch(ctx, func(topic string, _ int64) {
 		for _, tell := range d.onStore[topic] {
 			tell()
 		}
@@ -121,10 +121,10 @@ func (d *Daemon) drain(ctx context.Context) {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if n := d.Gateway.Drain(ctx); n > 0 {
-		d.Log.Warn("the gateway ends before some calls have", "calls", n)
+	if n := d.gateway.Drain(ctx); n > 0 {
+		d.log.Warn("the gateway ends before some calls have", "calls", n)
 	}
 	if n := d.servers.DrainTasks(ctx); n > 0 {
-		d.Log.Warn("the gateway ends before some tasks have", "tasks", n)
+		d.log.Warn("the gateway ends before some tasks have", "tasks", n)
 	}
 }

@@ -38,8 +38,8 @@ func (d *Daemon) Handler() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway := d.Gateway.Handler()
-	answers, signIn := d.Gateway.CountFailures(d.Approvals.service.Callback(secret, d.Approvals.decideByWebhook)), d.Gateway.CountFailures(d.SignIn)
+	gateway := d.gateway.Handler()
+	answers, signIn := d.gateway.CountFailures(d.approvals.service.Callback(secret, d.approvals.decideByWebhook)), d.gateway.CountFailures(d.signIn)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
 			answers.ServeHTTP(w, r)
@@ -58,20 +58,20 @@ func (d *Daemon) Handler() http.Handler {
 // are sent to this listener to sign in.
 func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen.Certificates) error {
 	c := d.Current()
-	d.SignIn.Reached(build.ServerURL(c, l.Addr()))
-	return listen.NewFront(l, certs, listen.Connections(&c.Toolgate.Limits), d.Log).Serve(ctx, d.Handler(), d.DrainTime)
+	d.signIn.Reached(build.ServerURL(c, l.Addr()))
+	return listen.NewFront(l, certs, listen.Connections(&c.Toolgate.Limits), d.log).Serve(ctx, d.Handler(), d.DrainTime)
 }
 
 // ServeStream serves a client on a stream of lines, as the owner of an API key or token,
 // until ctx or the gateway ends or the stream does; it closes the stream then. It returns
 // at once, with an error when nobody has the key.
 func (d *Daemon) ServeStream(ctx context.Context, key string, stream io.ReadWriteCloser) error {
-	id, err := d.Identities.Identity(ctx, key)
+	id, err := d.identities.Identity(ctx, key)
 	if err != nil {
 		return err
 	}
 	d.tasks.Go(func() {
-		_ = d.Gateway.ServeStdio(ctx, id, proxy.Scope{}, stream, stream)
+		_ = d.gateway.ServeStdio(ctx, id, proxy.Scope{}, stream, stream)
 		stream.Close()
 	})
 	return nil
@@ -79,15 +79,15 @@ func (d *Daemon) ServeStream(ctx context.Context, key string, stream io.ReadWrit
 
 // ServeControl serves the control socket.
 func (d *Daemon) ServeControl(ctx context.Context) error {
-	token, err := d.State.Secret("admin.token")
+	token, err := d.state.Secret("admin.token")
 	if err != nil {
 		return err
 	}
-	l, err := admin.Listen(d.State.Socket)
+	l, err := admin.Listen(d.state.Socket)
 	if err != nil {
 		return fmt.Errorf("open the control socket: %w", err)
 	}
-	defer os.Remove(d.State.Socket)
+	defer os.Remove(d.state.Socket)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return listen.Serve(ctx, l, admin.Handler(d.Control(), token)) })
 	group.Go(func() error { return d.serveAdmin(ctx, token) })
@@ -115,7 +115,7 @@ func (d *Daemon) serveAdmin(ctx context.Context, token string) error {
 		l.Close()
 		return err
 	}
-	return listen.NewFront(l, certs, sideConnections, d.Log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(d.Control(), token))), func() time.Duration { return 0 })
+	return listen.NewFront(l, certs, sideConnections, d.log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(d.Control(), token))), func() time.Duration { return 0 })
 }
 
 // ServeMetrics serves /metrics on its own address. The default address may be
@@ -130,18 +130,18 @@ func (d *Daemon) ServeMetrics(ctx context.Context) error {
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		if c.Origin("listen.metrics").Kind == tree.OriginDefault {
-			d.Log.Warn("no metrics: the default address is in use", "address", address)
+			d.log.Warn("no metrics: the default address is in use", "address", address)
 			return nil
 		}
 		return failure.Newf(failure.Unreachable, "listen.metrics: %w; write another address, or \"\" to serve no metrics", err)
 	}
-	token, err := d.State.Secret("admin.token")
+	token, err := d.state.Secret("admin.token")
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", d.Metrics.Handler())
-	return listen.NewFront(l, nil, sideConnections, d.Log).Serve(ctx, listen.Metrics(mux, address, token), func() time.Duration { return 0 })
+	mux.Handle("GET /metrics", d.metrics.Handler())
+	return listen.NewFront(l, nil, sideConnections, d.log).Serve(ctx, listen.Metrics(mux, address, token), func() time.Duration { return 0 })
 }
 
 // WatchFiles reloads when a file of the configuration changes.
@@ -150,7 +150,7 @@ func (d *Daemon) WatchFiles(ctx context.Context) error {
 	if len(files) == 0 {
 		return nil
 	}
-	w := config.Watcher{Files: files, Logger: d.Log, OnChange: func(context.Context) []string {
+	w := config.Watcher{Files: files, Logger: d.log, OnChange: func(context.Context) []string {
 		if _, err := d.TakeFile(false); err != nil {
 			return nil
 		}

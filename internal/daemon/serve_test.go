@@ -28,7 +28,7 @@ func TestMetricsAddressInUse(t *testing.T) {
 		}
 		c.Toolgate.Listen.Metrics = taken.Addr().String()
 		c.Origins["listen.metrics"] = tree.Origin{Kind: kind}
-		d := &Daemon{settings: settings{file: c}, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.New(version.Version)}
+		d := &Daemon{settings: settings{file: c}, log: slog.New(slog.DiscardHandler), metrics: telemetry.New(version.Version)}
 		err = d.ServeMetrics(t.Context())
 		if coded, ok := errors.AsType[*failure.Error](err); ok != refused || ok && coded.Kind != failure.Unreachable {
 			t.Errorf("%v: %v", kind, err)

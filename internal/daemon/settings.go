@@ -59,8 +59,8 @@ func (s *settings) left() (pending []config.Pending, later []string) {
 	return s.pending, s.later
 }
 
-// ChangedSettings are the paths of the settings that differ, sorted.
-func ChangedSettings(a, b *config.Toolgate) []string {
+// changedSettings are the paths of the settings that differ, sorted.
+func changedSettings(a, b *config.Toolgate) []string {
 	left, right := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	var out []string
 	var compare func(x, y reflect.Value, path string)

@@ -17,9 +17,9 @@ const statusTime = time.Second
 func (ctl *Control) Status() admin.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	defer cancel()
-	ctl.d.Gateway.Settle(ctx) // what is shown as ready can be called
+	ctl.d.gateway.Settle(ctx) // what is shown as ready can be called
 	out := admin.Status{Servers: ctl.Servers(), Pending: []string{}, AtNextStart: []string{}}
-	ctl.d.Operation.Status(&out, append(ctl.d.orphaned.problems(), ctl.d.registry.Stricter())...)
+	ctl.d.operation.Status(&out, append(ctl.d.orphaned.problems(), ctl.d.registry.Stricter())...)
 	if ctl.d.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}
@@ -54,7 +54,7 @@ func (ctl *Control) Servers() []admin.Server {
 		if len(row.Pending) > 0 {
 			row.Reason = strings.TrimPrefix(row.Reason+"; "+pendingReason(row.Pending), "; ")
 		}
-		row.Reason = ctl.d.Hidden.Shown(row.Reason) // what servers print is in it
+		row.Reason = ctl.d.hidden.Shown(row.Reason) // what servers print is in it
 	}
 	for name, changes := range waiting {
 		out = append(out, admin.Server{Name: name, State: "pending", Reason: pendingReason(changes), Pending: changes})
@@ -70,23 +70,23 @@ func pendingReason(changes []string) string {
 
 // Activity implements [admin.Watched].
 func (ctl *Control) Activity() admin.Activity {
-	out := admin.Activity{Now: time.Now(), Sessions: ctl.d.Gateway.Sessions(), Tools: ctl.d.Records.Tools()}
+	out := admin.Activity{Now: time.Now(), Sessions: ctl.d.gateway.Sessions(), Tools: ctl.d.records.Tools()}
 	return out
 }
 
 // Logs implements [admin.Watched].
 func (ctl *Control) Logs(server string) (admin.ServerLogs, error) {
 	if logs, ok := ctl.d.servers.Logs(server); ok {
-		return ctl.d.Hidden.Lines(logs), nil
+		return ctl.d.hidden.Lines(logs), nil
 	}
 	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)
 }
 
 // Capabilities implements [admin.CatalogLister].
 func (ctl *Control) Capabilities(ctx context.Context) ([]admin.Capability, error) {
-	ctl.d.Gateway.Settle(ctx)
+	ctl.d.gateway.Settle(ctx)
 	all := []admin.Capability{}
-	for _, c := range ctl.d.Gateway.Capabilities() {
+	for _, c := range ctl.d.gateway.Capabilities() {
 		all = append(all, admin.Capability{
 			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
 		})

@@ -21,7 +21,7 @@ func (ctl *Control) MakeRoom() error {
 
 // ServeStdio implements admin.Gateway.
 func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	granted, err := ctl.d.Identities.Grant(ctx, key)
+	granted, err := ctl.d.identities.Grant(ctx, key)
 	if err != nil {
 		refuse(err)
 		return err
@@ -34,7 +34,7 @@ func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (i
 	defer cancel()
 	stop := context.AfterFunc(ctl.d.ctx, cancel)
 	defer stop()
-	ctx, leave := ctl.d.Identities.WhileGranted(ctx, key, granted)
+	ctx, leave := ctl.d.identities.WhileGranted(ctx, key, granted)
 	defer leave()
-	return ctl.d.Gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
+	return ctl.d.gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
 }

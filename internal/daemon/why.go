@@ -13,12 +13,12 @@ import (
 
 // Why implements [admin.Explainer].
 func (ctl *Control) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
-	id, assumed, err := ctl.d.Identities.Asked(q.As, q.Assumed)
+	id, assumed, err := ctl.d.identities.Asked(q.As, q.Assumed)
 	if err != nil {
 		return admin.Why{}, err
 	}
-	ctl.d.Gateway.Settle(ctx)
-	w := ctl.d.Gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name, q.Args)
+	ctl.d.gateway.Settle(ctx)
+	w := ctl.d.gateway.Why(ctx, id, proxy.Scope{Capsule: q.Capsule}, q.Name, q.Args)
 	if w == nil {
 		return admin.Why{}, ctl.unknownName(q.Name)
 	}
@@ -30,21 +30,21 @@ func (ctl *Control) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, er
 
 // WhoCan implements [admin.Explainer].
 func (ctl *Control) WhoCan(ctx context.Context, name string, besides *admin.Caller) ([]admin.WhoCan, error) {
-	all := ctl.d.Identities.Callers()
-	if besides != nil && ctl.d.Identities.IsKnown(besides) {
+	all := ctl.d.identities.Callers()
+	if besides != nil && ctl.d.identities.IsKnown(besides) {
 		besides = nil
 	}
 	if besides != nil {
-		id, err := ctl.d.Identities.Impersonate(besides)
+		id, err := ctl.d.identities.Impersonate(besides)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, id)
 	}
-	ctl.d.Gateway.Settle(ctx)
+	ctl.d.gateway.Settle(ctx)
 	out := []admin.WhoCan{}
 	for i, id := range all {
-		w := ctl.d.Gateway.Why(ctx, id, proxy.Scope{}, name, nil)
+		w := ctl.d.gateway.Why(ctx, id, proxy.Scope{}, name, nil)
 		if w == nil {
 			return nil, ctl.unknownName(name)
 		}
@@ -62,7 +62,7 @@ func (ctl *Control) WhoCan(ctx context.Context, name string, besides *admin.Call
 
 // unknownName is the error of a name that nothing has, with the nearest one.
 func (ctl *Control) unknownName(name string) error {
-	for _, known := range ctl.d.Gateway.Names() {
+	for _, known := range ctl.d.gateway.Names() {
 		if spelling.Similar(name, known) {
 			return failure.Newf(failure.Usage, "nothing is named %s; did you mean %s?", name, known)
 		}

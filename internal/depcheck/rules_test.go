@@ -285,6 +285,13 @@ var rules = map[string]rule{
 		ours: []string{"config", "internal/daemon/build", "internal/descent", "internal/failure", "proxy", "proxy/limit"},
 		why:  "serves whatever handler it is given; it knows the settings of listeners, and no gateway",
 	},
+	"internal/daemon/daemontest": {
+		ours: []string{
+			"config", "internal/daemon", "internal/daemon/statedir", "internal/failure", "internal/fakeserver", "internal/logs", "internal/mcp", "internal/testwait",
+			"native/plugins/code", "native/plugins/fs", "native/plugins/system", "native/plugins/text", "native/plugins/web",
+		},
+		why: "runs gateways for tests, with everything that the program has compiled in and the fake server behind them",
+	},
 	"internal/daemon/servers": {
 		ours: []string{
 			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
@@ -351,8 +358,9 @@ var rules = map[string]rule{
 		ours: []string{"config", "config/secret", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
 		why:  "where things are kept depends on the file of the configuration alone",
 	},
-	"internal/failure": {why: "who has to act on an error; whoever makes it says so"},
-	"internal/version": {why: "one string"},
+	"internal/fakeserver": {why: "a test program that imports it is the server before anything else of it is initialised"},
+	"internal/failure":    {why: "who has to act on an error; whoever makes it says so"},
+	"internal/version":    {why: "one string"},
 	"internal/seal": {
 		others: []string{"golang.org/x/crypto"},
 		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",

@@ -10,12 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/testwait"
-	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // Who has the admin role uses the admin API with their own key, under their own
@@ -147,35 +143,5 @@ func TestAdministrators(t *testing.T) {
 	h.ok(t, "reload", h.file)
 	if status, _ := ask(http.MethodGet, "/v1/status", "bob", nil); status != http.StatusOK {
 		t.Errorf("after the reload: %d", status)
-	}
-}
-
-// A role is one of an issuer and a tenant.
-func TestAdminRole(t *testing.T) {
-	t.Parallel()
-	admins := []config.Admin{
-		{Group: "ops"}, {Subject: "root", Tenant: "acme"}, {Group: "sre", Issuer: "https://login.example"}, {}, // the last is nobody
-	}
-	for _, tt := range []struct {
-		issuer, tenant, subject string
-		groups                  []string
-		want                    bool
-	}{
-		{auth.KeyIssuer, "default", "x", []string{"dev", "ops"}, true},
-		{auth.KeyIssuer, "default", "x", []string{"dev"}, false},
-		{auth.KeyIssuer, "default", "x", []string{""}, false},
-		{auth.KeyIssuer, "acme", "x", []string{"ops"}, false},
-		{auth.KeyIssuer, "acme", "root", nil, true},
-		{auth.KeyIssuer, "default", "root", nil, false},
-		{auth.KeyIssuer, "default", "", nil, false},
-		{"https://login.example", "default", "x", []string{"sre"}, true},
-		{"https://login.example", "default", "x", []string{"ops"}, false},
-		{"https://evil.example", "default", "x", []string{"sre", "ops"}, false},
-		{auth.CertificateIssuer, "default", "x", []string{"ops"}, false},
-	} {
-		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: tt.issuer, Tenant: tt.tenant, Subject: tt.subject}, Groups: tt.groups})
-		if got := daemon.Administers(admins, id); got != tt.want {
-			t.Errorf("%+v: %t", tt, got)
-		}
 	}
 }

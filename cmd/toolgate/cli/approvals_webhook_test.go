@@ -23,6 +23,13 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
+func (h *home) policy(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(h.path("policies/p.rego"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const (
 	hookSecret  = "0123456789abcdef0123456789abcdef"
 	leadsPolicy = `package toolgate

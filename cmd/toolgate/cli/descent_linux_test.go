@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/fakeserver"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
-	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/fakeserver"
 )
 
 // shBlocks are the commands in the sh blocks of a page, in order.

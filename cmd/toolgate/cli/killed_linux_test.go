@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
+	"github.com/toolgate/toolgate/internal/fakeserver"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 

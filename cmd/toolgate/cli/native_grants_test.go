@@ -8,6 +8,11 @@ import (
 	"testing"
 )
 
+// withNative is a configuration with native tools.
+func withNative(groups map[string]any, servers map[string]any) map[string]any {
+	return map[string]any{"native": groups, "servers": servers}
+}
+
 // validate says where a plugin is granted what is not there, or what is the
 // gateway's own.
 func TestValidatePluginGrants(t *testing.T) {

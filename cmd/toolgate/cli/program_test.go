@@ -23,17 +23,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // patience bounds every wait of these tests; nothing waits for it to pass.
-const patience = 30 * time.Second
+const patience = daemontest.Patience
 
 // home is a person's world: a folder, a configuration and an environment.
 type home struct {
+	*daemontest.Home
 	dir, file string
 	env       map[string]string
 }
@@ -41,48 +42,30 @@ type home struct {
 // newHome makes one whose paths are short enough for sockets.
 func newHome(t *testing.T) *home {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tg") //nolint:usetesting // the path of t.TempDir is too long for a socket on some systems
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &home{dir: dir, file: filepath.Join(dir, "toolgate.yaml"), env: map[string]string{
+	of := daemontest.NewHome(t)
+	dir := of.Dir
+	return &home{Home: of, dir: dir, file: of.File, env: map[string]string{
 		"HOME": dir, "PATH": os.Getenv("PATH"), "TMPDIR": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "config"),
 		"TOOLGATE_STATE": filepath.Join(dir, "state"), "TOOLGATE_LISTEN_METRICS": "", "TOOLGATE_LISTEN_HTTP": "127.0.0.1:0",
 	}}
 }
 
-func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
+func (h *home) path(name string) string { return h.Path(name) }
 
-// fake is the entry of a server of the test's own.
-func fake(args ...string) map[string]any {
-	return map[string]any{"command": os.Args[0], "args": append([]string{fakeserver.Command}, args...)}
-}
+var sum, withKeys = daemontest.KeyHash, daemontest.WithKeys
 
-type servers map[string]map[string]any
+func fake(args ...string) map[string]any { return daemontest.Fake(args...) }
 
-// write writes the configuration. Whoever watches sees all of it or nothing.
+type servers = daemontest.Servers
+
 func (h *home) write(t *testing.T, s servers, toolgate map[string]any) {
 	t.Helper()
-	file := map[string]any{"mcpServers": s}
-	if toolgate != nil {
-		file["toolgate"] = toolgate
-	}
-	text, err := json.Marshal(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.writeText(t, string(text))
+	h.Write(t, s, toolgate)
 }
 
 func (h *home) writeText(t *testing.T, text string) {
 	t.Helper()
-	if err := os.WriteFile(h.file+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(h.file+".new", h.file); err != nil {
-		t.Fatal(err)
-	}
+	h.WriteText(t, text)
 }
 
 func (h *home) command(ctx context.Context, args ...string) *exec.Cmd {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 )
 
 func TestProgressOnATerminal(t *testing.T) {
@@ -14,7 +16,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	h := newHome(t)
 	broken := h.path("broken")
 	h.write(t, servers{"a": fake("broken=" + broken), "off": {"command": "x", "disabled": true}}, nil)
-	r := h.newRunning(t)
+	r := daemontest.Run(t, h.Home)
 	var out strings.Builder
 	p := &progress{in: r.Daemon, out: &out, tty: true, last: make(map[string]string)}
 	p.changed()
@@ -45,7 +47,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	r.settle(t)
+	r.Settle(t)
 	p.changed()
 	if !regexp.MustCompile(`\A(failed|stale) +a +stdio .*broken.*\n\z`).MatchString(out.String()) {
 		t.Errorf("a change after the table: %q", out.String())

@@ -182,7 +182,8 @@ func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, state *stated
 		defer cancel(nil)
 		others.Go(func() {
 			if err := in.ServeControl(ctx); err != nil {
-				in.Log.Warn("others cannot join this gateway", "err", err)
+				log, _ := o.logger(in.Current())
+				log.Warn("others cannot join this gateway", "err", err)
 			}
 		})
 		others.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 	"github.com/toolgate/toolgate/internal/testwait"
@@ -160,6 +161,20 @@ func TestStartWithAWrongDatabase(t *testing.T) {
 		o := h.run(t, tt.command, h.file)
 		if o.code == exitOK || !strings.Contains(o.stderr, tt.want) || strings.Contains(o.stderr, "wrong") {
 			t.Errorf("%s with %s: exit code %d: %s", tt.command, tt.url, o.code, o.stderr)
+		}
+	}
+}
+
+// The address of the store may have a password.
+func TestStoreAddressIsNotShown(t *testing.T) {
+	c, err := config.Default(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Toolgate.Store = "postgres://someone:secret@db.example/toolgate"
+	for _, row := range settingsTable(c, false).rows {
+		if row[0] == "store" && !strings.HasPrefix(row[1], "postgres://[redacted]@") {
+			t.Errorf("the address of the store is shown: %s", row[1])
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/fakeserver"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/records"
+	"github.com/toolgate/toolgate/internal/fakeserver"
 )
 
 // One screen has everything that runs, and says so where nothing does.

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
 	"os"
@@ -83,7 +83,7 @@ func TestQueuedTools(t *testing.T) {
 	if _, body := r.begin(t, "tools__job", `{"file":"`+h.path("three")+`"}`); !strings.Contains(body, `"kind":"upstream_busy"`) {
 		t.Errorf("beyond the queue: %s", body)
 	}
-	c := r.client(t, &options{})
+	c := r.client(t)
 	if got := tried(t.Context(), c, "tools__job", `{"file":"`+h.path("three")+`"}`); got != "upstream_busy" {
 		t.Errorf("beyond the queue: %s", got)
 	}
@@ -115,7 +115,7 @@ func TestModesAndTheQueue(t *testing.T) {
 	}
 	h.write(t, servers{"a": fake()}, map[string]any{"tools": []any{writing}})
 	r := h.newRunning(t)
-	c := r.client(t, &options{})
+	c := r.client(t)
 	id, body := r.begin(t, "tools__job", `{"file":"`+h.path("one")+`"}`)
 	if id == "" {
 		t.Fatal(body)
@@ -155,7 +155,7 @@ func TestTasksAreDrained(t *testing.T) {
 	}
 	testwait.Until(t, patience, "the task runs", func() bool { _, err := os.Stat(h.path("one.began")); return err == nil })
 	ended := make(chan error, 1)
-	go func() { ended <- r.end() }() // ends with the gateway
+	go func() { ended <- r.End() }() // ends with the gateway
 	testwait.Until(t, patience, "no task begins any more", func() bool {
 		_, body := r.begin(t, "tools__job", `{"file":"`+h.path("two")+`"}`)
 		return !strings.Contains(body, `"taskId"`)

@@ -1,6 +1,6 @@
-package cli
+package daemontest
 
-// The groups of tools that the program ships: tests run this test binary as the program.
+// The groups of tools that the program ships: gateways run the test binary as the program.
 import (
 	_ "github.com/toolgate/toolgate/native/plugins/code"
 	_ "github.com/toolgate/toolgate/native/plugins/fs"

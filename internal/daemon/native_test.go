@@ -1,8 +1,9 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,18 +14,13 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 )
 
-// withNative is a configuration with native tools.
-func withNative(groups map[string]any, servers map[string]any) map[string]any {
-	return map[string]any{"native": groups, "servers": servers}
-}
-
 func TestNativeTools(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	util := map[string]any{"util": map[string]any{}}
 	h.write(t, servers{}, withNative(util, nil))
 	r := h.newRunning(t)
-	client := r.client(t, &options{})
+	client := r.client(t)
 	if got := text(t, client, "util__echo", `{"text":"a\nb"}`); got != "a\nb" {
 		t.Errorf("echo: %q", got)
 	}
@@ -66,7 +62,7 @@ func TestNativeReload(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{}, withNative(map[string]any{"util": map[string]any{}}, nil))
 	r := h.newRunning(t)
-	client := r.client(t, &options{})
+	client := r.client(t)
 	pid := r.NativePID("util")
 
 	// A new group waits; what is set for one applies as for every server.
@@ -110,6 +106,10 @@ func TestNativeReload(t *testing.T) {
 func TestNativePluginFails(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+	program := h.path("weather")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
 	plugins := map[string]any{"weather": map[string]any{"path": program, "sha256": strings.Repeat("ab", 32)}}
 	h.write(t, servers{}, withNative(map[string]any{"util": map[string]any{}, "plugins": plugins}, nil))
 	r := h.newRunning(t)
@@ -124,4 +124,9 @@ func TestNativePluginFails(t *testing.T) {
 	if own := build.OwnFiles(r.Current(), r.State); !slices.Contains(own, program) {
 		t.Error("the plugin is not one of the gateway's own files")
 	}
+}
+
+// withNative is a configuration with native tools.
+func withNative(groups map[string]any, servers map[string]any) map[string]any {
+	return map[string]any{"native": groups, "servers": servers}
 }

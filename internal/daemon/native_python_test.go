@@ -1,6 +1,6 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
 	"os"
@@ -42,7 +42,7 @@ func TestPythonIsAskedOnce(t *testing.T) {
 	if n := asked(); n != 1 {
 		t.Errorf("it was run %d times for the configuration of the start", n)
 	}
-	if got := text(t, r.client(t, &options{}), "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "42") {
+	if got := text(t, r.client(t), "code__execute", `{"code":"print(6*7)"}`); !strings.Contains(got, "42") {
 		t.Error(got)
 	}
 	before := asked()
@@ -66,7 +66,7 @@ func TestPythonIsAskedOnce(t *testing.T) {
 	if n := asked() - before; n != 2 {
 		t.Errorf("it was run %d times for two tools of the store", n)
 	}
-	if got := text(t, r.client(t, &options{}), "tools__five", `{}`); got != "5\n" {
+	if got := text(t, r.client(t), "tools__five", `{}`); got != "5\n" {
 		t.Errorf("%q", got)
 	}
 }

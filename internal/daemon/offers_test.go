@@ -1,6 +1,6 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func (h *home) policy(t *testing.T, text string) {
 func TestRemovedWhileThePolicyIsBroken(t *testing.T) {
 	t.Parallel()
 	h, r := offering(t)
-	c := r.client(t, &options{})
+	c := r.client(t)
 	server, _ := mcp.LookupString([]byte(text(t, c, "toolgate__add_server", `{"name":"a","arguments":{"word":"one"}}`)), "server")
 	if states(r)[server] != "ready" {
 		t.Fatalf("%q: %v", server, states(r))
@@ -85,7 +85,7 @@ func TestServersComeAndGo(t *testing.T) {
 		})
 	}
 	for _, word := range []string{"one", "two"} {
-		c := r.client(t, &options{})
+		c := r.client(t)
 		all.Go(func() {
 			for range 4 {
 				tried(t.Context(), c, "toolgate__add_server", `{"name":"a","arguments":{"word":"`+word+`"}}`)

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
 	"slices"
@@ -49,7 +49,7 @@ func TestRenamesKeepTheCatalog(t *testing.T) {
 				section["servers"] = to.settings
 				h.write(t, to.servers, section)
 				if restart {
-					if err := r.end(); err != nil {
+					if err := r.End(); err != nil {
 						t.Fatal(err)
 					}
 					r = h.newRunning(t)
@@ -57,14 +57,14 @@ func TestRenamesKeepTheCatalog(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.settle(t)
-				r.isHidden(t, r.client(t, &options{}), to.name)
+				r.isHidden(t, r.client(t), to.name)
 				after, err := r.CatalogEntry(t.Context(), to.name, "")
 				if err != nil || after.ID != before.ID || after.Class != "read-only" || after.State != store.StateActive ||
 					len(after.Tenants) != 1 || len(after.DeniedPersonas) != 1 {
 					t.Errorf("restart %t: %+v, %v", restart, after, err)
 				}
 				r.change(t, admin.CatalogChange{Op: admin.CatalogUnflag, Name: to.name, Tenant: "default"})
-				text(t, r.client(t, &options{}), to.name, "{}")
+				text(t, r.client(t), to.name, "{}")
 			}
 		})
 	}
@@ -82,15 +82,15 @@ func TestRenamesKeepHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.settle(t)
-	r.isHidden(t, r.client(t, &options{}), "a__echo")
+	r.isHidden(t, r.client(t), "a__echo")
 	section["servers"] = map[string]any{"b": map[string]any{"renamed_from": "a"}}
 	h.write(t, servers{"b": fake("echo=Another.")}, section)
 	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	r.settle(t)
-	r.isHidden(t, r.client(t, &options{}), "b__echo")
-	text(t, r.client(t, &options{}), "b__pid", "{}")
+	r.isHidden(t, r.client(t), "b__echo")
+	text(t, r.client(t), "b__pid", "{}")
 }
 
 // Relations follow a rename as far as the ids of their objects do. Where they do
@@ -119,7 +119,7 @@ func TestRenamesAndRelations(t *testing.T) {
 					object = "a__pid"
 				}
 				s.Write(t, "tool:"+object+"#executor@user:local")
-				c := r.client(t, &options{})
+				c := r.client(t)
 				testwait.Until(t, patience, "the relation holds", func() bool { return tried(t.Context(), c, "a__pid", "{}") == "ok" })
 				section["servers"] = to.settings
 				h.write(t, to.servers, section)

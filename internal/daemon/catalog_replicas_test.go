@@ -1,6 +1,6 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 		return r
 	}
 	a, b := gateway(), gateway()
-	ca, cb := a.client(t, &options{}), b.client(t, &options{})
+	ca, cb := a.client(t), b.client(t)
 	for _, c := range []*lineClient{ca, cb} {
 		if got := text(t, c, "s__act", `{}`); got != "done" {
 			t.Fatalf("at first: %s", got)

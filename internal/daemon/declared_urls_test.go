@@ -1,6 +1,6 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
 	"crypto/sha256"
@@ -83,7 +83,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	r := h.newRunning(t)
 	testwait.Until(t, patience, "the document is there", func() bool { return s.row(r).State == "ready" })
 	r.Gateway.Settle(t.Context())
-	c := r.client(t, &options{})
+	c := r.client(t)
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
 	}
@@ -174,7 +174,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 	h.write(t, servers{"a": fake()}, s.setting())
 	first := h.newRunning(t)
 	testwait.Until(t, patience, "the document is there", func() bool { return s.row(first).State == "ready" })
-	if err := first.end(); err != nil {
+	if err := first.End(); err != nil {
 		t.Fatal(err)
 	}
 	// It hangs now, which keeps neither the start nor a reload.
@@ -187,11 +187,11 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 	})
 	defer close(release)
 	second := h.newRunning(t)
-	c := second.client(t, &options{})
+	c := second.client(t)
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
 	}
-	if err := second.end(); err != nil {
+	if err := second.End(); err != nil {
 		t.Fatal(err)
 	}
 	// What somebody else has written is not used.
@@ -205,7 +205,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 	}
 	third := h.newRunning(t)
 	testwait.Until(t, patience, "the address has failed", func() bool { return s.row(third).State == "failed" })
-	if got := tried(t.Context(), third.client(t, &options{}), "tools__greet", `{"word":"x"}`); got == "ok" {
+	if got := tried(t.Context(), third.client(t), "tools__greet", `{"word":"x"}`); got == "ok" {
 		t.Error("a copy that is not genuine is used")
 	}
 	// When it answers again it is taken, without a copy before it.
@@ -214,7 +214,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	third.Gateway.Settle(t.Context())
-	if got := text(t, third.client(t, &options{}), "tools__greet", `{"word":"x"}`); got != "/two/x" {
+	if got := text(t, third.client(t), "tools__greet", `{"word":"x"}`); got != "/two/x" {
 		t.Error(got)
 	}
 	// An address that is taken out takes its tools and its copy with it.
@@ -226,7 +226,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 		t.Errorf("%v", copies)
 	}
 	third.Gateway.Settle(t.Context())
-	if got := tried(t.Context(), third.client(t, &options{}), "tools__greet", `{"word":"x"}`); got == "ok" {
+	if got := tried(t.Context(), third.client(t), "tools__greet", `{"word":"x"}`); got == "ok" {
 		t.Error("its tools are there")
 	}
 }
@@ -252,7 +252,7 @@ func TestPinnedTools(t *testing.T) {
 		t.Fatalf("%+v, %v", did, err)
 	}
 	r.Gateway.Settle(t.Context())
-	c := r.client(t, &options{})
+	c := r.client(t)
 	if got := text(t, c, "tools__say", `{"word":"here"}`); got != "here\n" {
 		t.Errorf("%q", got)
 	}
@@ -281,7 +281,7 @@ func TestToolsThatAreAskedForAgain(t *testing.T) {
 	s.holds(s.document("two"))
 	testwait.Until(t, patience, "what has changed is shown", func() bool { return len(r.Status().Pending) == 1 })
 	r.Gateway.Settle(t.Context())
-	if got := text(t, r.client(t, &options{}), "tools__greet", `{"word":"x"}`); got != "/one/x" {
+	if got := text(t, r.client(t), "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
 	}
 	s.holds(s.document("one"))

@@ -1,11 +1,8 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"os"
@@ -20,76 +17,13 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
-
-// running is an instance inside the test's process.
-type running struct {
-	*daemon.Daemon
-	*daemon.Control
-	end func() error
-}
-
-// newRunning runs an instance of a home until the test or end is over.
-func (h *home) newRunning(t *testing.T) *running {
-	t.Helper()
-	o := &options{quiet: true}
-	c, err := o.readConfig(h.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := &statedir.Dir{Path: h.path("state"), Socket: h.path("state/control.sock")}
-	if err := os.MkdirAll(state.Path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	in, err := daemon.New(t.Context(), o.daemon(), c, state, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	began, ended := make(chan struct{}), make(chan error, 1)
-	go func() { // ends with cancel, at the latest in the cleanup
-		ended <- in.Run(ctx, func(ctx context.Context) error {
-			close(began)
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	end := sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-	<-began
-	r := &running{in, in.Control(), end}
-	r.settle(t)
-	return r
-}
-
-func (r *running) settle(t *testing.T) {
-	t.Helper()
-	testwait.Until(t, patience, "every server is heard of", r.Settled)
-	r.Gateway.Settle(t.Context())
-}
-
-// client returns a client that the gateway takes for the owner of a key.
-func (r *running) client(t *testing.T, o *options) *lineClient {
-	t.Helper()
-	stream, err := o.stream(t.Context(), nil, r.Daemon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stream.Close() })
-	return newLineClient(stream)
-}
 
 func text(t *testing.T, c *lineClient, tool, arguments string) string {
 	t.Helper()
@@ -120,7 +54,7 @@ func TestReload(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"same": fake("one"), "changed": fake("one"), "removed": fake("one")}, nil)
 	r := h.newRunning(t)
-	client := r.client(t, &options{})
+	client := r.client(t)
 	pids := map[string]string{}
 	for name := range states(r) {
 		pids[name] = text(t, client, name+"__pid", "{}")
@@ -129,7 +63,7 @@ func TestReload(t *testing.T) {
 	// A call that is in flight on a server when that is removed.
 	began, goOn := h.path("began"), h.path("go-on")
 	answer := make(chan string, 1)
-	caller := r.client(t, &options{})
+	caller := r.client(t)
 	go func() { // ends with the call
 		result, err := caller.request(t.Context(), mcp.MethodToolsCall,
 			[]byte(`{"name":"removed__slow","arguments":{"file":"`+began+`","wait":"`+goOn+`"}}`))
@@ -171,7 +105,7 @@ func TestReload(t *testing.T) {
 		pid, _ := strconv.Atoi(pids[name])
 		testwait.Until(t, patience, "the old process of "+name+" has ended", func() bool { return !alive(pid) })
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		t.Errorf("run: %v", err)
 	}
 	same, _ := strconv.Atoi(pids["same"])
@@ -185,7 +119,7 @@ func TestAutomaticReloadStartsAndChangesNothing(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake("one"), "b": fake("one"), "c": fake("one")}, nil)
 	r := h.newRunning(t)
-	client := r.client(t, &options{})
+	client := r.client(t)
 	a, b := text(t, client, "a__pid", "{}"), text(t, client, "b__pid", "{}")
 
 	other := fake("one")
@@ -245,7 +179,7 @@ func TestReloadOfABrokenFile(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake("one")}, nil)
 	r := h.newRunning(t)
-	client := r.client(t, &options{})
+	client := r.client(t)
 	pid := text(t, client, "a__pid", "{}")
 	for name, broken := range map[string]string{
 		"no JSON":      `{ "mcpServers": [ }`,
@@ -300,20 +234,6 @@ func TestReloadsDoNotMix(t *testing.T) {
 			t.Fatalf("servers in round %d (-want +got):\n%s", round, diff)
 		}
 	}
-}
-
-func sum(key string) string {
-	s := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(s[:])
-}
-
-// withKeys is a toolgate section that lets in the owners of keys.
-func withKeys(keys ...string) map[string]any {
-	list := []any{}
-	for _, k := range keys {
-		list = append(list, map[string]any{"id": k, "sha256": sum(k), "subject": k})
-	}
-	return map[string]any{"gate": map[string]any{"open": true}, "auth": map[string]any{"keys": list}}
 }
 
 func TestReloadOfKeys(t *testing.T) {
@@ -395,7 +315,7 @@ func TestSecondInstanceSaysWhoHoldsTheStore(t *testing.T) {
 	if !errors.As(err, &busy) || busy.PID != os.Getpid() || !errors.As(err, &coded) || coded.Kind != failure.Unreachable {
 		t.Errorf("a second instance: %v", err)
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := daemon.New(t.Context(), r.Opts, r.Current(), r.State, "")
@@ -414,8 +334,7 @@ func TestNewInstanceFaults(t *testing.T) {
 	} {
 		h := newHome(t)
 		h.write(t, servers{}, toolgate)
-		o := &options{quiet: true}
-		c, err := o.readConfig(h.file)
+		c, err := daemontest.Read(h.file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +342,7 @@ func TestNewInstanceFaults(t *testing.T) {
 			c.Toolgate.Auth.Keys[0].SHA256 = "short"
 		}
 		state := &statedir.Dir{Path: h.dir}
-		if _, err := daemon.New(t.Context(), o.daemon(), c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := daemon.New(t.Context(), daemontest.Options(), c, state, ""); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// Nothing that was opened on the way is kept.

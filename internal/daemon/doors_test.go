@@ -1,9 +1,13 @@
 //go:build !windows
 
-package cli
+package daemon_test
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -68,4 +72,26 @@ func TestOpenDoorsCheckWhatIsCheapFirst(t *testing.T) {
 			t.Errorf("%s: %s, want %d", name, resp.Status, tt.want)
 		}
 	}
+}
+
+const (
+	hookSecret  = "0123456789abcdef0123456789abcdef"
+	leadsPolicy = `package toolgate
+
+decision := {"allow": true, "obligations": {"approval": {"by": ["leads"]}}} if input.action == "tool.request"
+
+else := true
+`
+)
+
+// hookSignature is made as the documentation says, by other code than the gateway's.
+func hookSignature(secret string, at time.Time, body []byte) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(h, "%d.%s", at.Unix(), body)
+	return fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(h.Sum(nil)))
+}
+
+// decision is what a receiver answers.
+func decision(id, verdict, tenant, group string) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"decision":%q,"subject":"erin","tenant":%q,"groups":[%q],"reason":"seen"}`, id, verdict, tenant, group)
 }

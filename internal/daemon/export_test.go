@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/gate/approval"
+	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
+	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
+	"github.com/toolgate/toolgate/internal/daemon/servers"
+	"github.com/toolgate/toolgate/internal/daemon/signin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
+)
+
+// Parts are those of a running gateway that tests look into.
+type Parts struct {
+	Gateway    *proxy.Gateway
+	Store      *store.Store
+	State      *statedir.Dir
+	Identities *identity.Keeper
+	Operation  *operate.Operation
+	Table      *servers.Table
+	SignIn     *signin.Service
+	Hidden     *hidden.Secrets
+	Budgets    *budgets
+	Messages   *limit.Bytes
+	Opts       Options
+	d          *Daemon
+}
+
+// Parts returns those of a gateway.
+func (d *Daemon) Parts() Parts {
+	return Parts{
+		Gateway: d.gateway, Store: d.store, State: d.state, Identities: d.identities, Operation: d.operation, Table: d.servers,
+		SignIn: d.signIn, Hidden: &d.hidden, Budgets: &d.budgets, Messages: d.messages, Opts: d.opts, d: d,
+	}
+}
+
+// SetApprovals sets how questions to people are asked.
+func (p *Parts) SetApprovals(o approval.Options) { p.d.approvals.service.Set(o) }
+
+// NativeRates are the rates that native tools have of themselves.
+func (p *Parts) NativeRates() []rate.Rule { return p.Table.NativeRates(p.d.Current()) }
+
+// NativeOperator is what is known of a native tool.
+func (p *Parts) NativeOperator(server, tool string) governance.Operator {
+	return p.Table.NativeOperator(server, tool)
+}
+
+// NativePID is the process of native tools.
+func (p *Parts) NativePID(key string) int { return p.Table.NativePID(key) }
+
+// NativeListing is what native tools list.
+func (p *Parts) NativeListing(key string) *mcp.Listing { return p.Table.NativeListing(key) }
+
+// ListAgain has servers list again.
+func (p *Parts) ListAgain(keys []string) { p.Table.ListAgain(keys) }
+
+// StartOnly tells whether a setting is read only at the start.
+var StartOnly = startOnly
+
+// ChangedSettings are the paths of the settings that differ.
+var ChangedSettings = changedSettings

@@ -1,0 +1,168 @@
+//go:build !windows
+
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "-test.fuzzworker") { // runs no gateway
+		os.Exit(m.Run())
+	}
+	// These tests wait for processes more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := postgres.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// postgres is the PostgreSQL server of all tests.
+var postgres storetest.Server
+
+const patience = daemontest.Patience
+
+type servers = daemontest.Servers
+
+var sum, withKeys = daemontest.KeyHash, daemontest.WithKeys
+
+func fake(args ...string) map[string]any { return daemontest.Fake(args...) }
+
+// home is a folder with the configuration file of a gateway.
+type home struct {
+	*daemontest.Home
+	dir, file string
+}
+
+func newHome(t *testing.T) *home {
+	t.Helper()
+	h := daemontest.NewHome(t)
+	return &home{h, h.Dir, h.File}
+}
+
+func (h *home) path(name string) string { return h.Path(name) }
+
+func (h *home) write(t *testing.T, s servers, toolgate map[string]any) {
+	t.Helper()
+	h.Write(t, s, toolgate)
+}
+
+func (h *home) writeText(t *testing.T, text string) {
+	t.Helper()
+	h.WriteText(t, text)
+}
+
+// running is a gateway of a home, with its parts.
+type running struct {
+	*daemontest.Running
+	daemon.Parts
+}
+
+func (h *home) newRunning(t *testing.T) *running {
+	t.Helper()
+	r := daemontest.Run(t, h.Home)
+	return &running{r, r.Daemon.Parts()}
+}
+
+func (r *running) settle(t *testing.T) {
+	t.Helper()
+	r.Running.Settle(t)
+}
+
+// client returns a client that the gateway takes for the owner of the key in the
+// environment.
+func (r *running) client(t *testing.T) *lineClient {
+	t.Helper()
+	return &lineClient{r.Client(t, os.Getenv("TOOLGATE_API_KEY"))}
+}
+
+type lineClient struct{ c *daemontest.Client }
+
+func (c *lineClient) request(ctx context.Context, method string, params []byte) ([]byte, error) {
+	return c.c.Request(ctx, method, params)
+}
+
+func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
+	return c.c.All(ctx, kind)
+}
+
+// alive tells whether a process runs; one that only nobody has waited for does
+// not.
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	return !bytes.HasPrefix(after, []byte("Z"))
+}
+
+func (h *home) text(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// response is what a client got.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// challenge returns a parameter of the challenge.
+func (r *response) challenge(name string) string {
+	_, rest, ok := strings.Cut(r.header.Get("WWW-Authenticate"), name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	if !ok {
+		return ""
+	}
+	return value
+}
+
+func modernRequest(method, name, params string) (body string, headers []string) {
+	body = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%q:%q,%q:{}}}}`,
+		method, params, mcp.MetaVersion, mcp.LatestModern, mcp.MetaCapabilities)
+	headers = []string{mcp.HeaderVersion, string(mcp.LatestModern), mcp.HeaderMethod, method}
+	if name != "" {
+		headers = append(headers, mcp.HeaderName, name)
+	}
+	return body, headers
+}
+
+const legacyInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
