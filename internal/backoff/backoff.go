@@ -1,4 +1,5 @@
-// Package backoff says how long to wait before something is tried again.
+// Package backoff computes how long to wait between attempts. [Backoff] gives the
+// waits, [Sleep] waits.
 package backoff
 
 import (
@@ -7,21 +8,21 @@ import (
 	"time"
 )
 
-// Backoff gives the times to wait between attempts: Base at first, Factor times
-// more each time, never more than Max, each shortened by a random share so that
-// many who lost the same server do not return together.
+// Backoff gives the waits between attempts: first Base, then Factor times more each
+// time, at most Max. Each is shortened by a random share, so that many clients of one
+// server do not return together.
 //
-// The zero value waits: an unset Base is 500 ms, an unset Max 30 s, a Factor
-// below 1 is 2, an unset Jitter is 0.5. It is for one goroutine.
+// The zero value is usable: an unset Base is 500 ms, an unset Max 30 s, a Factor below
+// 1 is 2, an unset Jitter is 0.5. It is for one goroutine.
 type Backoff struct {
 	Base, Max time.Duration
 	Factor    float64
-	// Jitter is the largest share that is taken off at random: with 0.5 a wait
-	// is between 50% and 100% of its full length. Negative is none; more than 1
-	// counts as 1.
+	// Jitter is the largest random share by which a wait is shortened: with 0.5 it is
+	// between 50% and 100% of its full length. Negative means none; more than 1 counts
+	// as 1.
 	Jitter float64
 
-	// full is the length of the next wait before its share is taken off.
+	// full is the full length of the next wait.
 	full time.Duration
 }
 
@@ -30,8 +31,8 @@ const (
 	defaultMax  = 30 * time.Second
 )
 
-// Next returns how long to wait before the next attempt. It is never negative,
-// and zero only where the jitter is 1.
+// Next returns how long to wait before the next attempt. It is never negative, and only
+// zero with a jitter of 1.
 func (b *Backoff) Next() time.Duration {
 	base, limit := b.Base, b.Max
 	if base <= 0 {
@@ -46,7 +47,7 @@ func (b *Backoff) Next() time.Duration {
 	if !(factor >= 1) { // NaN too
 		factor = 2
 	}
-	// The comparison is between floats, where too much is not an overflow.
+	// The comparison is between floats, which cannot overflow.
 	if grown := float64(full) * factor; grown < float64(limit) {
 		b.full = time.Duration(grown)
 	} else {
@@ -63,12 +64,11 @@ func (b *Backoff) Next() time.Duration {
 	return full - time.Duration(rand.Float64()*jitter*float64(full))
 }
 
-// Reset makes the next wait start from Base again, after an attempt that went
-// well.
+// Reset starts again from Base, after a success.
 func (b *Backoff) Reset() { b.full = 0 }
 
-// Sleep waits for d or for the end of ctx, whose error it returns. With a d of
-// zero or less it does not wait.
+// Sleep waits for d, or until ctx ends, whose error it then returns. It does not wait
+// if d is zero or less.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err

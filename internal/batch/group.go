@@ -1,5 +1,5 @@
-// Package batch gathers work on one thing, of which much costs little more than
-// little: the charges of a store, the questions to a server.
+// Package batch groups concurrent work, such as charges to a store or requests to a
+// server, where much work costs little more than little. A [Group] executes it.
 package batch
 
 import (
@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// maxWaiting is how many may wait for their turn.
+// maxWaiting bounds the waiting items.
 const maxWaiting = 16384
 
 var errBusy = errors.New("too many wait for their turn")
 
-// Group gathers what is to be done. Whoever finds nobody at work does its own;
-// those that come meanwhile are done together by the first of them. A Group must
-// be initialised with [Group.Init] and is then safe for concurrent use.
+// Group executes items. When nobody is working, the caller executes its own item at
+// once. Items that come meanwhile are executed together by the first of them. A Group
+// must be initialised with [Group.Init] and is then safe for concurrent use.
 type Group[T any] struct {
 	apply    func(ctx context.Context, all []T) error
 	weight   func(T) int
@@ -30,45 +30,44 @@ type Group[T any] struct {
 	mu      sync.Mutex
 	waiting []*member[T]
 	working bool
-	patient bool             // a timer runs that sends away who has waited too long
-	came    [crowd]time.Time // when the last ones came, in a ring
-	count   int              // that ever came
+	patient bool             // the timer of timeOutWaiting runs
+	came    [crowd]time.Time // times of the latest items, a ring
+	count   int              // items that ever came
 }
 
-// member is one that waits to be done, or is.
+// member is an item that waits or is executed.
 type member[T any] struct {
 	one  T
 	came time.Time
-	err  error         // of the whole group that it was in
-	turn chan struct{} // capacity 1: it is its turn to work for all, or it is done
-	lead bool          // the former, or it found nobody at work; guarded by Group.mu
+	err  error         // error of its whole group
+	turn chan struct{} // capacity 1: signals that it must work for all, or is done
+	lead bool          // it must work for all, or nobody was working; guarded by Group.mu
 }
 
-// Where so many came within crowdTime, a group waits a moment for more.
+// A group waits a moment for more when this many items came within crowdTime.
 const (
 	crowd     = 8
 	crowdTime = 4 * time.Millisecond
 )
 
-// yields is how often a group that has waited lets those go on that can run: they may
-// be about to join, and need no waking for that.
+// yields is how often a group that has waited yields to runnable goroutines, which may
+// be about to join.
 const yields = 8
 
-// Init says how members are done: in their order, each keeping an answer of its
-// own. An error of apply is that of all, and nothing was done then, or it is not
-// known. Members weigh something, and a group has at most so much weight, unless
-// its first member alone has more. It waits so long for more where many come.
-// Nobody waits longer for a turn than patience.
+// Init sets how items are executed: in order, each with its own answer. An error of
+// apply is the error of all items: nothing was done, or that is unknown. Items have a
+// weight, and a group weighs at most most, unless its first item alone weighs more.
+// Under load a group waits for gather to grow. Nobody waits longer than patience for a
+// turn.
 func (g *Group[T]) Init(apply func(context.Context, []T) error, weight func(T) int, most int, gather, patience time.Duration) {
 	g.apply, g.weight, g.most, g.gather, g.patience = apply, weight, most, gather, patience
 }
 
-// applyTime bounds the work on one group. Whoever applies has bounds of its own,
-// below.
+// applyTime bounds the work on one group. apply should have tighter limits of its own.
 const applyTime = 30 * time.Second
 
-// Do has one done and returns the error of its group. The context bounds the wait
-// for its turn, too.
+// Do executes one item and returns the error of its group. ctx also bounds the wait for
+// its turn.
 func (g *Group[T]) Do(ctx context.Context, one T) error {
 	m := &member[T]{one: one, came: time.Now(), turn: make(chan struct{}, 1)}
 	g.mu.Lock()
@@ -87,7 +86,7 @@ func (g *Group[T]) Do(ctx context.Context, one T) error {
 	g.working, m.lead = true, alone
 	if !alone && !g.patient {
 		g.patient = true
-		time.AfterFunc(g.patience, g.sendAway)
+		time.AfterFunc(g.patience, g.timeOutWaiting)
 	}
 	g.mu.Unlock()
 	if alone {
@@ -108,8 +107,8 @@ func (g *Group[T]) Do(ctx context.Context, one T) error {
 	return m.err
 }
 
-// leave takes a member back that nobody works on; false when that has begun, or is
-// to be begun by the member itself.
+// leave removes a waiting member. It returns false when its work has begun, or it must
+// begin the work itself.
 func (g *Group[T]) leave(m *member[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,10 +120,10 @@ func (g *Group[T]) leave(m *member[T]) bool {
 	return true
 }
 
-// sendAway ends the wait of those who have waited too long, and comes again for the
-// next of the others. One timer serves all that wait, as one for each would cost
-// more than the wait itself.
-func (g *Group[T]) sendAway() {
+// timeOutWaiting ends the wait of members that have waited too long, and sets the timer
+// for the next. One timer serves all, because a timer for each would cost more than the
+// wait.
+func (g *Group[T]) timeOutWaiting() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -141,11 +140,11 @@ func (g *Group[T]) sendAway() {
 		left = left[1:]
 	}
 	if g.patient = len(left) > 0; g.patient {
-		time.AfterFunc(g.patience-now.Sub(left[0].came), g.sendAway)
+		time.AfterFunc(g.patience-now.Sub(left[0].came), g.timeOutWaiting)
 	}
 }
 
-// work does what waits, own among it, and hands the work over to the next.
+// work executes the waiting members, including own, and hands over to the next.
 func (g *Group[T]) work(ctx context.Context, own *member[T]) {
 	if g.gather > 0 && g.crowded() {
 		<-time.After(g.gather)
@@ -154,7 +153,7 @@ func (g *Group[T]) work(ctx context.Context, own *member[T]) {
 		}
 	}
 	if g.gather == 0 {
-		runtime.Gosched() // those that can run may join
+		runtime.Gosched() // runnable goroutines may join
 	}
 	members := g.take()
 	all := make([]T, len(members))
@@ -165,20 +164,20 @@ func (g *Group[T]) work(ctx context.Context, own *member[T]) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil { // the others must not wait for ever
-			g.settle(members, own, fmt.Errorf("panic in the work for many: %v", p))
+			g.finish(members, own, fmt.Errorf("panic in the work for many: %v", p))
 		}
 	}()
-	g.settle(members, own, g.apply(ctx, all))
+	g.finish(members, own, g.apply(ctx, all))
 }
 
-// crowded tells whether more are about to come.
+// crowded reports whether more members are likely to come.
 func (g *Group[T]) crowded() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.count >= crowd && time.Since(g.came[g.count%crowd]) < crowdTime
 }
 
-// take removes the next group from those that wait. The first is among them.
+// take removes the next group from the waiting members, including the first.
 func (g *Group[T]) take() []*member[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,8 +193,8 @@ func (g *Group[T]) take() []*member[T] {
 	return members
 }
 
-// settle makes the outcome of a group known and hands the work over.
-func (g *Group[T]) settle(members []*member[T], own *member[T], err error) {
+// finish reports the outcome of a group and hands over.
+func (g *Group[T]) finish(members []*member[T], own *member[T], err error) {
 	for _, m := range members {
 		m.err = err
 	}

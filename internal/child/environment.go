@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Look returns the absolute path of command. Entries of PATH that are
-// not absolute are passed over: what lies in a working directory must not stand
-// in for a command.
+// Look returns the absolute path of command. It skips relative entries of PATH, so that
+// nothing in a working directory can stand in for a command.
 func Look(command, dir string, env []string) (string, error) {
 	if command == "" {
 		return "", errors.New("no command to start: set \"command\"")
@@ -67,10 +66,10 @@ func lookVariable(env []string, name string) string {
 	return ""
 }
 
-// Environment returns the environment of a child as sorted NAME=value entries: the
-// few variables without which programs do not run, those named in inherit, and
-// configured, which wins. The first two are taken from lookup where it has
-// them; nothing else of the gateway's environment is passed on.
+// Environment returns the environment of a child as sorted NAME=value entries: the few
+// variables that programs need to run, those named in inherit, and configured, which
+// wins. The first two are read through lookup. Nothing else of the gateway's
+// environment is passed on.
 func Environment(configured map[string]string, inherit []string, lookup func(string) (string, bool)) []string {
 	type variable struct{ name, value string }
 	all := make(map[string]variable)
@@ -84,7 +83,8 @@ func Environment(configured map[string]string, inherit []string, lookup func(str
 			set(name, value)
 		}
 	}
-	// In order, for names that differ in case only where case does not count.
+	// Sorted, so that the result is stable for names that differ only in case where
+	// case does not count.
 	names := make([]string, 0, len(configured))
 	for name := range configured {
 		names = append(names, name)

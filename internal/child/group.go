@@ -10,23 +10,24 @@ import (
 	"github.com/toolgate/toolgate/internal/orphan"
 )
 
-// Guard says how what a process starts is ended when the gateway is killed.
+// Guard is how a process's descendants are ended when the gateway is killed.
 type Guard int
 
 const (
-	// GuardedFirst has the program run only once the guardian knows it. The standard
-	// files of the command are files, or nil for none, and its Env is not nil.
+	// GuardedFirst runs the program only once the guardian knows it. The standard files
+	// of the command must be files, or nil for none, and its Env must not be nil.
 	GuardedFirst Guard = iota
 	// GuardedAfter tells the guardian right after the start. It is for a program that
-	// waits for a word of the gateway, or a command whose files are not files.
+	// waits for a message from the gateway, or a command whose standard files are not
+	// files.
 	GuardedAfter
-	// Alone is for a process that starts no others, or sees to their end itself. The
-	// guardian is told where the system would not end the process itself.
+	// Alone is for a process that starts no others, or ends them itself. The guardian
+	// is told only where the system does not end the process with the gateway.
 	Alone
 )
 
-// Group is a process with all that it starts, for as long as that stays in its
-// process group or session (Unix) or job (Windows, where nothing can leave).
+// Group is a process with everything that it starts and that stays in its process group
+// or session (Unix) or job (Windows, where nothing can leave).
 //
 // The zero value has not been started. All methods may be called concurrently.
 type Group struct {
@@ -36,14 +37,14 @@ type Group struct {
 	ended   bool
 	system  //nolint:unused // it holds the job on Windows
 
-	exited chan struct{} // made by Start
+	exited chan struct{} // created by Start
 	err    error         // set before exited is closed
 }
 
-// Start starts a command, once, as the leader of a new group; a session, if the
-// command's SysProcAttr asks for one. The rest of SysProcAttr is set here unless it is
-// given. Once Start has succeeded, somebody calls AwaitExit, then End, and then waits
-// for the command. The error is that of the start.
+// Start starts a command, once, as the leader of a new group, or of a session if the
+// command's SysProcAttr asks for one. Other fields of SysProcAttr are set unless given.
+// After Start has succeeded, call AwaitExit, then End, and then wait for the command.
+// The error is that of the start.
 func (g *Group) Start(cmd *exec.Cmd, guard Guard) error {
 	g.mu.Lock()
 	if g.exited != nil {
@@ -52,14 +53,14 @@ func (g *Group) Start(cmd *exec.Cmd, guard Guard) error {
 	}
 	g.exited = make(chan struct{})
 	started := make(chan error, 1)
-	go g.hold(cmd, guard, started) // ends with the process; it unlocks
+	go g.hold(cmd, guard, started) // ends with the process, and unlocks
 	return <-started
 }
 
-// hold starts the command and waits until it has exited; mu is held, and released once
-// it was started: who kills the group meanwhile, waits for that. It keeps to one
-// thread because on Linux a child gets its death signal when the thread that started
-// it ends, even if the gateway lives on.
+// hold starts the command and waits until it has exited; mu is held and released after
+// the start, so that a concurrent Kill waits for it. hold keeps its thread: on Linux a
+// child gets its death signal when the thread that started it ends, even if the gateway
+// lives on.
 func (g *Group) hold(cmd *exec.Cmd, guard Guard, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -75,14 +76,14 @@ func (g *Group) hold(cmd *exec.Cmd, guard Guard, started chan<- error) {
 	close(g.exited)
 }
 
-// AwaitExit waits until the leader of a group that was started has exited, and leaves
-// it to be waited for. The error says why that is not known.
+// AwaitExit waits until the leader has exited, without reaping it. The error says why
+// that is unknown.
 func (g *Group) AwaitExit() error {
 	<-g.exited
 	return g.err
 }
 
-// PID returns the number of the leader, 0 before it has started.
+// PID returns the process id of the leader, 0 before the start.
 func (g *Group) PID() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,17 +93,17 @@ func (g *Group) PID() int {
 	return g.leader.Pid
 }
 
-// Terminate asks all of the group to end, as far as the system can. It does nothing
-// before the start and after End.
+// Terminate asks the group to end, as far as the system can. It does nothing before the
+// start and after End.
 func (g *Group) Terminate() { g.live((*Group).terminate) }
 
-// Kill ends all of the group at once. It does nothing before the start and after End;
-// a start that is under way is waited for.
+// Kill kills the group at once. It does nothing before the start and after End. It
+// waits for a start that is under way.
 func (g *Group) Kill() { g.live((*Group).kill) }
 
-// End kills what is left of the group, after which nobody signals it any more. It is
-// called before the leader is waited for: until then the leader keeps the number of
-// its group from being given to others.
+// End kills the rest of the group, which is never signalled again. Call it before the
+// leader is waited for: until then the leader keeps the group's number from being
+// reused.
 func (g *Group) End() {
 	g.live(func(g *Group) {
 		g.kill()
@@ -111,7 +112,7 @@ func (g *Group) End() {
 	})
 }
 
-// live does what do does, unless the group is not there.
+// live calls do if the group exists.
 func (g *Group) live(do func(*Group)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +121,8 @@ func (g *Group) live(do func(*Group)) {
 	}
 }
 
-// standardFiles returns the files of a command, in the order of their descriptors.
+// standardFiles returns the standard files of a command, in the order of their
+// descriptors.
 func standardFiles(cmd *exec.Cmd) ([]*os.File, error) {
 	files := make([]*os.File, 0, 3+len(cmd.ExtraFiles))
 	for _, of := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// followsGateway: the system kills nobody with the gateway.
+// followsGateway is false: the system does not kill children with the gateway.
 const followsGateway = false
 
 // groupAttr makes a child lead a group.
 func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitExit blocks until the child pid has exited, and does not reap it.
-// waitid would return for a child that is only stopped, on Darwin.
+// awaitExit blocks until the child pid has exited, without reaping it. On Darwin,
+// waitid would also return for a stopped child.
 func awaitExit(pid int) error {
 	queue, err := unix.Kqueue()
 	if err != nil {

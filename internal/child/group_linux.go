@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// followsGateway: the system kills a leader with the gateway.
+// followsGateway is true: the system kills the leader with the gateway.
 const followsGateway = true
 
-// groupAttr makes a child lead a group, and die with the thread that starts it:
-// see Group.hold, which keeps that thread.
+// groupAttr makes a child lead a group, and die with the thread that starts it;
+// Group.hold keeps that thread.
 func groupAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit blocks until the child pid has exited, and does not reap it.
+// awaitExit blocks until the child pid has exited, without reaping it.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

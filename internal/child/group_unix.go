@@ -16,14 +16,14 @@ import (
 // baseVariables are what programs need to run at all.
 var baseVariables = []string{"PATH", "HOME", "LANG", "TMPDIR"}
 
-// variableKey returns what two spellings of one variable have in common.
+// variableKey returns the form in which names of variables are compared.
 func variableKey(name string) string { return name }
 
-// system is nothing here.
+// system is empty here.
 type system struct{} //nolint:unused // it holds the job on Windows
 
-// begin starts the command as the leader of a group, or of a session where it
-// asks for one; mu is held.
+// begin starts the command as the leader of a group, or of a session if it asks for
+// one; mu is held.
 func (g *Group) begin(cmd *exec.Cmd, guard Guard) (err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = groupAttr()
@@ -48,27 +48,27 @@ func (g *Group) begin(cmd *exec.Cmd, guard Guard) (err error) {
 	return nil
 }
 
-// awaitExit blocks until the leader has exited, and leaves it to be reaped: until
-// then its number, which is the group's, is not given to others.
+// awaitExit blocks until the leader has exited, without reaping it: until then its
+// process id, which is the group's, is not reused.
 func (g *Group) awaitExit() error { return awaitExit(g.leader.Pid) }
 
-// terminate asks all of the group to end. One that is stopped is woken for it.
+// terminate asks the group to end, and wakes a stopped one.
 func (g *Group) terminate() {
 	g.signal(unix.SIGTERM)
 	g.signal(unix.SIGCONT)
 }
 
-// kill ends all of the group, and a leader that has left it.
+// kill kills the group, and a leader that has left it.
 func (g *Group) kill() {
 	g.signal(unix.SIGKILL)
 	_ = unix.Kill(g.leader.Pid, unix.SIGKILL)
 }
 
-// close tells the guardian that nobody is left.
+// close tells the guardian that the group is empty.
 func (g *Group) close() { g.guarded.Ended() }
 
-// signal sends sig to the group. Its errors say that nobody is left in it, or
-// only such as took another user's rights; neither leaves anything to do.
+// signal sends sig to the group. It ignores errors: the group is empty, or belongs to
+// another user, and nothing can be done about either.
 func (g *Group) signal(sig syscall.Signal) {
 	_ = unix.Kill(-g.leader.Pid, sig)
 }
@@ -85,7 +85,7 @@ func exitSignal(state *os.ProcessState) string {
 	return fmt.Sprintf("%d", int(status.Signal()))
 }
 
-// findExecutable returns path if it is a file that can be run.
+// findExecutable returns path if it is an executable file.
 func findExecutable(path string, _ []string) (string, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -21,14 +21,14 @@ var baseVariables = []string{
 	"NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE", "HOME", "LANG",
 }
 
-// variableKey returns what two spellings of one variable have in common.
+// variableKey returns the form in which names of variables are compared.
 func variableKey(name string) string { return strings.ToUpper(name) }
 
-// system is the job that the leader and all its descendants are in.
+// system is the job of the leader and all its descendants.
 type system struct{ job windows.Handle }
 
-// begin starts the command in a job of its own, which ends with its last handle:
-// ours, so at the latest with the gateway. The process is created suspended and
+// begin starts the command in a new job, which ends with its last handle. Only we have
+// one, so it ends at the latest with the gateway. The process is created suspended and
 // runs its first instruction within the job, whatever guard says; mu is held.
 func (g *Group) begin(cmd *exec.Cmd, guard Guard) error {
 	if cmd.SysProcAttr == nil {
@@ -59,8 +59,8 @@ func (g *Group) begin(cmd *exec.Cmd, guard Guard) error {
 	return nil
 }
 
-// startExactly starts the command with its environment as it is, and batch files
-// by a command line that is safe.
+// startExactly starts the command with exactly its environment, and batch files by a
+// safe command line.
 func startExactly(cmd *exec.Cmd) error {
 	files, err := standardFiles(cmd)
 	if err != nil {
@@ -103,7 +103,7 @@ func newJob() (windows.Handle, error) {
 	return job, nil
 }
 
-// confine puts the suspended leader into the job and lets it run.
+// confine puts the suspended leader into the job and resumes it.
 func confine(leader *os.Process, job windows.Handle) error {
 	var assignErr error
 	err := leader.WithHandle(func(handle uintptr) {
@@ -118,7 +118,7 @@ func confine(leader *os.Process, job windows.Handle) error {
 	return nil
 }
 
-// resume resumes the only thread of a process that was created suspended.
+// resume resumes the only thread of a suspended process.
 func resume(pid uint32) error {
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {
@@ -154,23 +154,23 @@ func (g *Group) awaitExit() error {
 	return nil
 }
 
-// terminate asks the group to end, with the nearest there is to a signal. It
-// reaches those on our console only.
+// terminate asks the group to end, with the nearest equivalent of a signal. It only
+// reaches processes on our console.
 func (g *Group) terminate() {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(g.leader.Pid))
 }
 
-// kill ends all of the job. That fails only when nobody is left in it.
+// kill kills the job. It fails only when the job is empty.
 func (g *Group) kill() { _ = windows.TerminateJobObject(g.job, 1) }
 
-// close lets go of the job, in which nobody is left.
+// close closes the empty job.
 func (g *Group) close() { _ = windows.CloseHandle(g.job) }
 
-// exitSignal returns "": no signal ends a process here.
+// exitSignal returns "": there are no signals here.
 func exitSignal(*os.ProcessState) string { return "" }
 
-// findExecutable returns path with the first extension of PATHEXT that makes it
-// a file, or path itself if it has one of them already.
+// findExecutable returns path with the first extension of PATHEXT that makes it a file,
+// or path itself if it has one of them.
 func findExecutable(path string, env []string) (string, error) {
 	extensions := lookVariable(env, "PATHEXT")
 	if extensions == "" {
@@ -195,15 +195,15 @@ func findExecutable(path string, env []string) (string, error) {
 	return "", &os.PathError{Op: "find", Path: path, Err: os.ErrNotExist}
 }
 
-// isBatch reports whether path is run by cmd.exe, as npx and its like are.
+// isBatch reports whether cmd.exe runs path, as for npx.
 func isBatch(path string) bool {
 	extension := filepath.Ext(path)
 	return strings.EqualFold(extension, ".bat") || strings.EqualFold(extension, ".cmd")
 }
 
-// batchCommandLine returns the command line for cmd.exe that runs a batch file.
-// cmd.exe reads it by rules of its own, under which an argument could become a
-// second command; all is quoted here, and what quotes cannot hold is refused.
+// batchCommandLine returns the command line for cmd.exe that runs a batch file. cmd.exe
+// has rules of its own, under which an argument could become a second command. So
+// everything is quoted, and what quotes cannot hold is refused.
 func batchCommandLine(path string, args []string) (string, error) {
 	var b strings.Builder
 	b.WriteString(`cmd.exe /e:ON /v:OFF /d /s /c "`)

@@ -14,41 +14,40 @@ const (
 	defaultRingLines = 200
 	defaultRingBytes = 64 << 10
 
-	// ringLineBytes is what is kept of one line: enough for any message, and
-	// little enough that one endless line does not push out all others.
+	// ringLineBytes bounds one line: enough for any message, but one endless line does
+	// not push out all others.
 	ringLineBytes = 4 << 10
 )
 
-// Lines keeps the last lines of what is written to it, for a person to
-// read: a number of lines and of bytes, each line cut after 4 KiB. It is an
-// io.Writer that never fails and waits for nothing but its own lock, so a flood
-// costs its reader a copy and no memory.
+// Lines keeps the last lines that are written to it, for people: a number of lines and
+// of bytes, each line cut after 4 KiB. It is an io.Writer that never fails and never
+// blocks, so that a flood of output costs only a copy.
 //
-// Lines are made safe to print: terminal control sequences, control characters
-// and invalid UTF-8 are taken out, for they come from a program that is not
-// trusted and end on a terminal or in a log.
+// Lines are made safe to print: control sequences, control characters and invalid UTF-8
+// are removed, because an untrusted program writes them and they end up on a terminal
+// or in a log.
 //
 // The zero value keeps nothing. All methods may be called concurrently.
 type Lines struct {
 	maxLines, maxBytes int
 
 	mu    sync.Mutex
-	lines []string // a circle of maxLines places, made by the first line
-	first int      // place of the oldest line
-	count int      // lines held
-	bytes int      // bytes held
-	half  halfLine // what Write has begun
-	ended int      // lines that have ended, those that are no longer held included
+	lines []string // ring of maxLines entries, allocated with the first line
+	first int      // index of the oldest line
+	count int      // lines kept
+	bytes int      // bytes kept
+	half  halfLine // the unfinished line of Write
+	ended int      // finished lines, including dropped ones
 }
 
-// halfLine is the beginning of a line that is being written.
+// halfLine is the beginning of an unfinished line.
 type halfLine struct {
 	text []byte
-	cut  bool // more was written than text holds
+	cut  bool // the line is longer than text
 }
 
-// NewLines returns Lines that keep at most maxLines lines and maxBytes bytes.
-// Zero or less means the default of 200 lines and 64 KiB.
+// NewLines returns Lines that keep at most maxLines lines and maxBytes bytes. Zero or
+// less stands for 200 lines and 64 KiB.
 func NewLines(maxLines, maxBytes int) *Lines {
 	if maxLines <= 0 {
 		maxLines = defaultRingLines
@@ -63,10 +62,10 @@ func NewLines(maxLines, maxBytes int) *Lines {
 func (r *Lines) Write(p []byte) (int, error) { return r.write(&r.half, p) }
 
 // Stream returns a writer for a further stream of the same program, whose lines are
-// kept among the others. It may be written to concurrently, and never fails.
+// kept among the others. It may be used concurrently, and never fails.
 func (r *Lines) Stream() io.Writer { return &stream{of: r} }
 
-// stream is a further stream, with a half line of its own.
+// stream is a further stream, with an unfinished line of its own.
 type stream struct {
 	of   *Lines
 	half halfLine // guarded by the mutex of the Lines
@@ -75,7 +74,7 @@ type stream struct {
 // Write implements [io.Writer].
 func (s *stream) Write(p []byte) (int, error) { return s.of.write(&s.half, p) }
 
-// write adds p to the stream that half belongs to.
+// write adds p to the stream of half.
 func (r *Lines) write(half *halfLine, p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,17 +92,17 @@ func (r *Lines) write(half *halfLine, p []byte) (int, error) {
 	}
 }
 
-// end makes a line of half; mu is held.
+// end finishes the line of half; mu is held.
 func (r *Lines) end(half *halfLine) {
 	r.push(half.line())
 	r.ended++
 	half.text, half.cut = half.text[:0], false
 }
 
-// line returns what was written of the line, safe to print.
+// line returns the line so far, safe to print.
 func (h *halfLine) line() string { return Printable(h.text, h.cut) }
 
-// End makes a line of what was written to Write since the last one ended.
+// End finishes the unfinished line of Write.
 func (r *Lines) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,8 +111,8 @@ func (r *Lines) End() {
 	}
 }
 
-// Lines returns a copy of the lines held, oldest first and the unfinished one
-// last. It is nil when there are none.
+// Lines returns a copy of the kept lines, oldest first and the unfinished one last. It
+// is nil when there are none.
 func (r *Lines) Lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +129,8 @@ func (r *Lines) Lines() []string {
 	return all
 }
 
-// Tail returns the lines held that have ended, oldest first, and how many have
-// ended since the beginning.
+// Tail returns the kept finished lines, oldest first, and the total number of finished
+// lines.
 func (r *Lines) Tail() (lines []string, ended int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +141,7 @@ func (r *Lines) Tail() (lines []string, ended int) {
 	return lines, r.ended
 }
 
-// Last returns the newest line that has more than white space in it, or "".
+// Last returns the newest line that is not blank, or "".
 func (r *Lines) Last() string {
 	lines := r.Lines()
 	for _, line := range slices.Backward(lines) {
@@ -153,7 +152,7 @@ func (r *Lines) Last() string {
 	return ""
 }
 
-// push adds a line in the place of the oldest ones. r.mu is held.
+// push adds a line and drops the oldest ones if necessary; r.mu is held.
 func (r *Lines) push(line string) {
 	if r.maxLines <= 0 {
 		return
@@ -172,10 +171,9 @@ func (r *Lines) push(line string) {
 	r.bytes += len(line)
 }
 
-// Printable returns text without what could move a cursor, change a title or
-// break a line: escape sequences, control characters other than tab, and bytes
-// that are not UTF-8. It never returns more bytes than it was given, but for an
-// ellipsis where cut says that the line went on.
+// Printable removes from text what could move a cursor, change a title or break a line:
+// escape sequences, control characters other than tab, and invalid UTF-8. The result is
+// never longer, except for an ellipsis where cut says that the line went on.
 func Printable(text []byte, cut bool) string {
 	var b strings.Builder
 	b.Grow(len(text) + len("…"))
@@ -196,8 +194,8 @@ func Printable(text []byte, cut bool) string {
 	return b.String()
 }
 
-// controlSequence returns the length of the ECMA-48 control sequence (colours,
-// cursor moves) that text begins with, or 0.
+// controlSequence returns the length of the ECMA-48 control sequence (colours, cursor
+// moves) that text begins with, or 0.
 func controlSequence(text []byte) int {
 	if len(text) < 2 || text[0] != 0x1b || text[1] != '[' {
 		return 0
@@ -207,7 +205,7 @@ func controlSequence(text []byte) int {
 		case c >= 0x40 && c <= 0x7e:
 			return i + 1
 		case c < 0x20 || c > 0x3f:
-			return i // not one after all: only its beginning goes
+			return i // not a sequence after all: only its beginning is removed
 		}
 	}
 	return len(text)

@@ -2,11 +2,11 @@ package child
 
 import "sync"
 
-// Output keeps a bounded part of what a program prints. It is an io.Writer that never
-// fails, so that a program that prints more runs on. The zero value keeps nothing. All
-// methods may be called concurrently.
+// Output keeps a bounded part of a program's output. It is an io.Writer that never
+// fails, so that the program can go on. The zero value keeps nothing. All methods may
+// be called concurrently.
 type Output struct {
-	// Max is how many bytes are kept. It is not changed after the first write.
+	// Max is how many bytes are kept. It must not change after the first write.
 	Max int
 	// Ends keeps half of Max from the end. Otherwise all of it is from the beginning.
 	Ends bool
@@ -30,14 +30,13 @@ func (o *Output) Write(p []byte) (int, error) {
 	}
 	o.tail = append(o.tail, p...)
 	if len(o.tail) > 2*last {
-		o.trim(last) // seldom, so that a byte is moved once and not for each write
+		o.trim(last) // rarely, so that bytes are not moved by each write
 	}
 	return written, nil
 }
 
-// Parts returns the beginning and the end that were kept, and how many bytes between
-// them, or behind the beginning, were dropped. What is returned is not to be changed,
-// and holds until the next Write.
+// Parts returns the kept beginning and end, and how many bytes between or after them
+// were dropped. The slices must not be modified, and are valid until the next Write.
 func (o *Output) Parts() (head, tail []byte, lost int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,7 +45,7 @@ func (o *Output) Parts() (head, tail []byte, lost int64) {
 	return o.head, o.tail, o.lost
 }
 
-// bounds returns how much is kept of the beginning and of the end.
+// bounds returns how many bytes are kept of the beginning and of the end.
 func (o *Output) bounds() (first, last int) {
 	if !o.Ends {
 		return o.Max, 0
@@ -54,7 +53,7 @@ func (o *Output) bounds() (first, last int) {
 	return o.Max / 2, o.Max - o.Max/2
 }
 
-// trim leaves so much of the end; mu is held.
+// trim cuts the end to last bytes; mu is held.
 func (o *Output) trim(last int) {
 	if drop := len(o.tail) - last; drop > 0 {
 		o.lost += int64(drop)

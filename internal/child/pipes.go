@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Pipes are the standard files of a child: our ends, and the child's.
+// Pipes are the standard files of a child: our ends and the child's.
 type Pipes struct {
 	Stdin, Stdout, Stderr *os.File
-	Child                 [3]*os.File // in the order of their numbers
+	Child                 [3]*os.File // in the order of their descriptors
 }
 
-// OpenPipes opens the pipes of a child. The caller closes our ends when it is done, and
-// the child's right after the start, whether that succeeded or not.
+// OpenPipes opens the pipes of a child. The caller must close our ends at the end, and
+// the child's right after the start, even if that failed.
 func OpenPipes() (*Pipes, error) {
 	var (
 		p    Pipes
@@ -41,7 +41,7 @@ func (p *Pipes) Connect(cmd *exec.Cmd) {
 // CloseChild closes the child's ends.
 func (p *Pipes) CloseChild() {
 	for _, file := range p.Child {
-		file.Close() // on those that were not opened it does nothing
+		file.Close() // does nothing if it was not opened
 	}
 }
 
@@ -52,27 +52,26 @@ func (p *Pipes) Close() {
 	}
 }
 
-// childOutput is our end of a child's standard output. Once the child is gone
-// nothing can make Read wait: what is in the pipe is read, and then it has
-// ended, even if something that left the group keeps it open. Reading it to its
-// end frees it, as Close does.
+// childOutput is our end of a child's standard output. Once the child is gone Read
+// never blocks: it reads what is in the pipe and then ends, even if a process that left
+// the group keeps the pipe open. Reading to the end frees the pipe, like Close.
 type childOutput struct {
 	file *os.File
 	gone atomic.Bool
 
-	// Read's own.
-	left int   // bytes that may be read once the child is gone
-	err  error // the end
+	// Used by Read only.
+	left int   // bytes that may still be read once the child is gone
+	err  error // returned at the end
 }
 
-// drain says that the child is gone.
+// drain reports that the child is gone.
 func (o *childOutput) drain() {
 	o.gone.Store(true)
 	o.limitWait()
 }
 
-// limitWait bounds the wait of the Read under way and of the next. Where pipes
-// know no deadlines (Windows), the job has closed all other ends.
+// limitWait bounds the current and the next Read. Where pipes have no deadlines
+// (Windows), the job has closed all other ends.
 func (o *childOutput) limitWait() {
 	_ = o.file.SetReadDeadline(time.Now().Add(drainWait))
 }
@@ -101,7 +100,7 @@ func (o *childOutput) Read(p []byte) (int, error) {
 			o.err = err
 		case gone:
 			o.err = io.EOF
-		default: // the child went meanwhile, and may have left something
+		default: // the child has exited meanwhile, and may have left output
 		}
 		if n > 0 {
 			return n, nil
@@ -111,8 +110,8 @@ func (o *childOutput) Read(p []byte) (int, error) {
 	return 0, o.err
 }
 
-// Close frees the pipe; a child that still writes gets an error or a SIGPIPE.
-// It ends a Read under way, and may be called again.
+// Close frees the pipe. A child that still writes gets an error or a SIGPIPE. It ends a
+// running Read, and may be called again.
 func (o *childOutput) Close() error {
 	if err := o.file.Close(); !errors.Is(err, os.ErrClosed) {
 		return err

@@ -13,42 +13,42 @@ import (
 )
 
 const (
-	// groupSettle is how long the rest of a group gets, after its leader has
-	// exited, to end by itself: npx and uvx may go before the server they run.
+	// groupSettle is how long the rest of a group may take to end by itself after its
+	// leader has exited: npx and uvx may exit before the server that they run.
 	groupSettle = time.Second
-	// drainWait is how long output is waited for once the group is dead.
-	// Something that left the group may hold a pipe open for ever.
+	// drainWait is how long to read output once the group is dead. A process that left
+	// the group may keep a pipe open for ever.
 	drainWait = 200 * time.Millisecond
-	// drainBytes is how much standard output is read once the group is dead;
-	// no pipe holds more.
+	// drainBytes bounds the standard output that is read once the group is dead; no
+	// pipe holds more.
 	drainBytes = 1 << 20
-	// killWait is how long Stop waits for the dead.
+	// killWait is how long Stop waits after killing.
 	killWait = 5 * time.Second
 
-	// EndWait is how long Done may follow Exited at the most.
+	// EndWait bounds the time from Exited to Done.
 	EndWait = groupSettle + drainWait + killWait
 )
 
-// Spec says what to run.
+// Spec is the command to run.
 type Spec struct {
-	// Command is a path, relative to Dir if it is not absolute, or a name to
-	// look up in the PATH of Env.
+	// Command is a path, relative to Dir unless it is absolute, or a name to look up in
+	// the PATH of Env.
 	Command string
 	Args    []string
-	// Dir is the working directory; empty is the gateway's own.
+	// Dir is the working directory; empty for the gateway's.
 	Dir string
-	// Env is the whole environment as NAME=value; nothing is added to it.
+	// Env is the complete environment as NAME=value.
 	Env []string
-	// StderrLines and StderrBytes limit what is kept of the standard error;
-	// zero is 200 lines and 64 KiB.
+	// StderrLines and StderrBytes bound what is kept of the standard error; zero stands
+	// for 200 lines and 64 KiB.
 	StderrLines, StderrBytes int
 }
 
-// Process is a child process with all it starts, for as long as that stays in
-// its process group (Unix) or job (Windows, where nothing can leave). The group
-// ends with its leader: what is left then is told to terminate and, within a
-// second, killed. However the gateway ends, the group ends with it: on Linux the
-// system kills the leader, and everywhere package orphan sees to the rest.
+// Process is a child process with everything that it starts and that stays in its
+// process group (Unix) or job (Windows, where nothing can leave). The group ends with
+// its leader: the rest is terminated and, within a second, killed. However the gateway
+// ends, the group ends with it: on Linux the system kills the leader, and package
+// orphan handles the rest everywhere.
 //
 // All methods may be called concurrently.
 type Process struct {
@@ -61,14 +61,13 @@ type Process struct {
 	exited  chan struct{}
 	done    chan struct{}
 
-	stopping atomic.Bool // the gateway wants the end
+	stopping atomic.Bool // Stop was called
 	exit     *ExitError  // set before done is closed
 }
 
-// Start starts the command of spec in a process group of its own. ctx is
-// for the life of the process, not for its start alone: its end kills the group
-// at once, so that a caller who goes away leaves nothing behind. Stop ends it
-// gently before. The caller reads Stdout to its end, or closes it.
+// Start starts the command of spec in its own process group. ctx is for the life of the
+// process, not only for its start: its end kills the group at once. Stop ends the
+// process gently. The caller must read Stdout to its end, or close it.
 //
 // The error says which command could not be started, where, and why.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
@@ -96,8 +95,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	select {
 	case err = <-started:
 	case <-ctx.Done():
-		// The goroutine still starts it, if the system ever lets it, and ends
-		// it at once.
+		// The goroutine may still start it later, and then ends it at once.
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -107,8 +105,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// run starts the process, waits for its end, ends the rest of its group and
-// reaps it.
+// run starts the process, waits for its end, ends the rest of its group and reaps it.
 func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes, started chan<- error) {
 	p.began = time.Now()
 	cmd := &exec.Cmd{
@@ -131,7 +128,7 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	stderrEnded := make(chan struct{})
 	go func() {
 		defer close(stderrEnded)
-		_, _ = io.Copy(p.stderr, pipes.Stderr) // its end is all there is to learn
+		_, _ = io.Copy(p.stderr, pipes.Stderr) // an error only means its end
 		p.stderr.End()
 		pipes.Stderr.Close()
 	}()
@@ -140,12 +137,12 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	waitErr := p.group.AwaitExit()
 	close(p.exited)
 	exit := &ExitError{Command: p.command, After: time.Since(p.began), Stopped: p.stopping.Load()}
-	p.stdin.Close() // frees a writer, where something still holds the other end
+	p.stdin.Close() // unblocks a writer if another process holds the other end
 	p.group.Terminate()
 	settle := time.NewTimer(groupSettle)
 	defer settle.Stop()
 	select {
-	case <-stderrEnded: // by all who had it, so most likely nobody is left
+	case <-stderrEnded: // closed by all holders, so the group is probably empty
 	case <-settle.C:
 	}
 	if exit.Stopped {
@@ -159,42 +156,40 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	}
 	exit.Err = errors.Join(exit.Err, waitErr)
 	p.stdout.drain()
-	_ = pipes.Stderr.SetReadDeadline(time.Now().Add(drainWait)) // closed, or its job is dead
+	_ = pipes.Stderr.SetReadDeadline(time.Now().Add(drainWait)) // fails if it is closed, or its job is dead
 	<-stderrEnded
 	exit.LastLine = p.stderr.Last()
 	p.exit = exit
 	close(p.done)
 }
 
-// Stdin is the standard input. A write blocks while the process does not read,
-// until it exits or Stdin is closed.
+// Stdin is the standard input. A write blocks while the process does not read, until it
+// exits or Stdin is closed.
 func (p *Process) Stdin() io.WriteCloser { return p.stdin }
 
-// Stdout is the standard output, for one reader. After the exit it gives what
-// was written before and then io.EOF, whoever still holds the other end.
+// Stdout is the standard output, for one reader. After the exit it returns the
+// remaining output and then io.EOF, even if another process holds the other end.
 func (p *Process) Stdout() io.ReadCloser { return p.stdout }
 
-// Stderr returns the last lines of the standard error, oldest first, safe to
-// print.
+// Stderr returns the last lines of the standard error, oldest first, safe to print.
 func (p *Process) Stderr() []string { return p.stderr.Lines() }
 
-// Tail returns the lines of the standard error that have ended, as far as they
-// are kept, oldest first, and how many have ended since the start.
+// Tail returns the kept finished lines of the standard error, oldest first, and the
+// total number of finished lines.
 func (p *Process) Tail() (lines []string, ended int) { return p.stderr.Tail() }
 
 // Began returns when the process was started.
 func (p *Process) Began() time.Time { return p.began }
 
-// Exited is closed when the process itself has exited; Done follows within
-// groupSettle and drainWait, and with it how it ended.
+// Exited is closed when the process itself has exited. Done follows within groupSettle
+// and drainWait.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Done is closed when the process has exited and was reaped, its group is dead
-// and its standard error was read.
+// Done is closed when the process was reaped, its group is dead and its standard error
+// was read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says for a person how the process ended, as an *ExitError. It is nil
-// before Done is closed and never after.
+// Err returns how the process ended, as an *ExitError. It is nil until Done is closed.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -204,11 +199,10 @@ func (p *Process) Err() error {
 	}
 }
 
-// Stop ends the process: it closes the standard input, waits for grace, tells
-// the group to terminate, waits for grace again, and kills the group. When ctx
-// ends, the rest follows at once. It returns when the process has been reaped,
-// at once if it was before; an error only for one that outlives its killing,
-// which it is then still watched for.
+// Stop ends the process. It closes the standard input, waits for grace, terminates the
+// group, waits for grace again, and kills the group. When ctx ends, it skips the waits.
+// It returns when the process has been reaped. The error means that the process
+// survives its killing; it is still watched then.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	p.stopping.Store(true)
 	p.stdin.Close()
@@ -227,7 +221,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 		p.command, p.group.PID(), killWait)
 }
 
-// endsWithin waits for the end of the process, but no longer than d or ctx.
+// endsWithin waits for the end of the process, at most for d or until ctx ends.
 func (p *Process) endsWithin(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -248,16 +242,16 @@ func (p *Process) endsWithin(ctx context.Context, d time.Duration) bool {
 // ExitError is how a process ended.
 type ExitError struct {
 	Command  string
-	Code     int           // exit code, -1 where a signal ended it
-	Signal   string        // name of that signal, or empty
-	After    time.Duration // how long it lived
-	Stopped  bool          // the gateway ended it
-	Cause    error         // the cause of the context whose end ended it, or nil
+	Code     int           // exit code, -1 after a signal
+	Signal   string        // name of the signal, or empty
+	After    time.Duration // lifetime
+	Stopped  bool          // by the gateway
+	Cause    error         // cause of the context whose end stopped it, or nil
 	LastLine string        // of its standard error, safe to print
-	Err      error         // why Code and Signal are not known, or nil
+	Err      error         // why Code and Signal are unknown, or nil
 }
 
-// maxLastLine is how much of the last line is shown.
+// maxLastLine bounds the shown part of the last line.
 const maxLastLine = 200
 
 // Error returns one sentence.
@@ -279,7 +273,7 @@ func (e *ExitError) Error() string {
 		fmt.Fprintf(&b, " exited with code %d", e.Code)
 	}
 	if e.After < time.Second {
-		b.WriteString(" within a second") // always the same for one that cannot start
+		b.WriteString(" within a second") // always the same text for a program that cannot start
 	} else {
 		fmt.Fprintf(&b, " after %v", e.After.Round(time.Millisecond))
 	}
@@ -292,7 +286,7 @@ func (e *ExitError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns Err and Cause, as far as there are any.
+// Unwrap returns Err and Cause, if set.
 func (e *ExitError) Unwrap() []error {
 	var all []error
 	for _, err := range []error{e.Err, e.Cause} {

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Limits bound one request with all its redirects. Zero values are replaced by
-// the defaults, but for Redirects.
+// Limits bound one request including its redirects. Zero values stand for the defaults,
+// except for Redirects.
 type Limits struct {
-	Timeout   time.Duration // of everything, the body included; 30 s
-	Header    int64         // bytes of an answer's header; 64 KiB
-	Body      int64         // bytes of an answer's body, after it was decompressed; 1 MiB
-	Redirects int           // that are followed; 0 is none, and the answer is the redirect
+	Timeout   time.Duration // of everything, including the body; 30 s
+	Header    int64         // bytes of the response header; 64 KiB
+	Body      int64         // bytes of the decompressed response body; 1 MiB
+	Redirects int           // that are followed; with 0 the redirect is the response
 }
 
 func (l Limits) withDefaults() Limits {
@@ -29,7 +29,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// ErrTooLarge is the error of reading more of a body than its limit.
+// ErrTooLarge is returned by reads beyond the limit of a body.
 var ErrTooLarge = errors.New("the answer is too large")
 
 // Client makes requests that a guard allows. It is safe for concurrent use.
@@ -39,8 +39,8 @@ type Client struct {
 	http   *http.Client
 }
 
-// NewClient returns a client. trust is for servers whose certificates the machine
-// does not know; nil trusts what it trusts.
+// NewClient returns a client. trust is for servers whose certificates the machine does
+// not trust; nil trusts what the machine trusts.
 func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
 	l = l.withDefaults()
 	base := &http.Transport{
@@ -50,37 +50,37 @@ func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
 	}
 	c := &Client{limits: l, base: base}
 	c.http = &http.Client{
-		Transport: &checked{g, base, l.Body}, Timeout: l.Timeout,
+		Transport: &guardedTransport{g, base, l.Body}, Timeout: l.Timeout,
 		CheckRedirect: func(next *http.Request, via []*http.Request) error { return redirect(next, via, l.Redirects) },
 	}
 	return c
 }
 
-// HTTP returns the client for libraries that take one. Reading more of a body
-// than the limit is [ErrTooLarge].
+// HTTP returns the client for libraries. Reading beyond the limit of a body returns
+// [ErrTooLarge].
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Close ends the connections that no request uses.
+// Close closes idle connections.
 func (c *Client) Close() { c.base.CloseIdleConnections() }
 
-// Answer is what a server answered.
+// Answer is the response of a server.
 type Answer struct {
 	Status int
 	Header http.Header
 	URL    *url.URL // after redirects
 	Body   []byte
-	Cut    bool // the body is longer
+	Cut    bool // the body was longer
 }
 
-// Do makes a request and reads the answer up to the limits. A longer body is cut.
-// A [Refusal] in the error is the policy's; no error repeats more of an address
-// than its host.
+// Do makes a request and reads the response up to the limits. A longer body is cut. A
+// [Refusal] in the error comes from the policy. Errors contain nothing of an address
+// but its host.
 func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.Timeout, errSlow)
 	defer cancel()
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err != nil {
-		return nil, c.plain(ctx, req.URL, err)
+		return nil, c.sanitize(ctx, req.URL, err)
 	}
 	defer resp.Body.Close()
 	out := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL}
@@ -89,16 +89,15 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (*Answer, error) {
 	case errors.Is(err, ErrTooLarge):
 		out.Cut = true
 	case err != nil:
-		return nil, c.plain(ctx, req.URL, err)
+		return nil, c.sanitize(ctx, req.URL, err)
 	}
 	return out, nil
 }
 
 var errSlow = errors.New("it took too long")
 
-// plain returns an error of a request without its address, which may hold what
-// is nobody else's.
-func (c *Client) plain(ctx context.Context, u *url.URL, err error) error {
+// sanitize removes the address from an error of a request, because it may hold secrets.
+func (c *Client) sanitize(ctx context.Context, u *url.URL, err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
@@ -119,9 +118,8 @@ func (c *Client) plain(ctx context.Context, u *url.URL, err error) error {
 	return fmt.Errorf("reach %s: %w", u.Hostname(), err)
 }
 
-// redirect decides on a redirect; where it leads is checked like every request.
-// Of a request that had a body, or headers of its own, nothing goes to another
-// origin but the question.
+// redirect decides on a redirect. Its target is checked like every request. A request
+// with a body, or with headers of its own, is not redirected to another origin.
 func redirect(next *http.Request, via []*http.Request, most int) error {
 	first := via[0]
 	switch {
@@ -147,14 +145,14 @@ func redirect(next *http.Request, via []*http.Request, most int) error {
 	return nil
 }
 
-// checked is the transport under every request, those of redirects too.
-type checked struct {
+// guardedTransport is the transport of every request, including redirects.
+type guardedTransport struct {
 	guard *Guard
 	base  http.RoundTripper
 	body  int64
 }
 
-func (t *checked) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	u, err := t.guard.check(req.URL)
 	if err != nil {
 		if req.Body != nil {
@@ -162,7 +160,7 @@ func (t *checked) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	own := *req // the request is not this function's to change
+	own := *req // the request must not be modified
 	own.URL, own.Host = u, ""
 	resp, err := t.base.RoundTrip(&own)
 	if err != nil {
@@ -172,22 +170,22 @@ func (t *checked) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Body.Close()
 		return nil, refuse("encoding", "the answer is compressed in a way that was not asked for: %.40q", how)
 	}
-	resp.Body = &capped{ReadCloser: resp.Body, left: t.body}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, left: t.body}
 	return resp, nil
 }
 
-// capped is a body with a limit.
-type capped struct {
+// limitedBody is a body with a limit.
+type limitedBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (c *capped) Read(p []byte) (int, error) {
+func (c *limitedBody) Read(p []byte) (int, error) {
 	if c.left < 0 {
 		return 0, ErrTooLarge
 	}
 	if int64(len(p)) > c.left+1 {
-		p = p[:c.left+1] // one more, to see whether there is
+		p = p[:c.left+1] // one more byte, to see whether there is one
 	}
 	n, err := c.ReadCloser.Read(p)
 	if c.left -= int64(n); c.left < 0 {

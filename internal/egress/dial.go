@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// dialTime bounds one connection with the resolving of its name.
+	// dialTime bounds one connection including name resolution.
 	dialTime = 10 * time.Second
-	// deniedTime is how long the addresses of names that are denied are known.
+	// deniedTime is how long the addresses of denied names are cached.
 	deniedTime = 30 * time.Second
 )
 
-// DialContext makes a connection to an address that the policy allows. What
-// counts is the address that a name was resolved to: it is looked at on the
-// socket that is about to connect.
+// DialContext connects to an address that the policy allows. It checks the resolved
+// address, on the socket that is about to connect.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -44,7 +43,7 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	}
 	conn, err := d.DialContext(ctx, network, address)
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		return nil, refusal // without the words of the socket around it
+		return nil, refusal // without the socket's own words around it
 	}
 	return conn, err
 }
@@ -66,16 +65,15 @@ func (g *Guard) control(network, address string, forbidden []netip.Addr) error {
 	return g.address(a.Addr())
 }
 
-// denied knows the addresses of the names that are denied, for a while.
+// denied caches the addresses of denied names.
 type denied struct {
 	mu    sync.Mutex
 	until time.Time
 	known []netip.Addr
 }
 
-// addresses returns what the names that are denied resolve to now. A name that
-// does not exist has no address; of one that cannot be resolved at the moment
-// nothing is known, and so nothing is reached.
+// addresses returns the current addresses of the denied names. A name that does not
+// exist has none. If a name cannot be resolved at the moment, nothing may be reached.
 func (d *denied) addresses(ctx context.Context, g *Guard) ([]netip.Addr, error) {
 	if len(g.deny.names) == 0 {
 		return nil, nil

@@ -1,9 +1,9 @@
-// Package egress makes HTTP requests whose address came from outside: from a
-// model, a document, a redirect, another server's metadata.
+// Package egress makes HTTP requests to addresses from outside: from a model, a
+// document, a redirect, or another server's metadata.
 //
-// A [Policy] says where a request may lead. The address is checked when a
-// connection is about to be made, after names were resolved, so that no name, no
-// redirect and no answer of a name server leads to this machine, its neighbours
-// or the metadata service of a cloud. Environment proxies are not used, no cookie
-// is kept, and nothing of a refused address but its host is repeated.
+// A [Policy] says where requests may lead, a [Guard] enforces it, and a [Client] makes
+// the requests. The address is checked when a connection is about to be made, after
+// names were resolved. So no name, redirect or name server can lead to this machine,
+// its neighbours or the metadata service of a cloud. Environment proxies are not used,
+// cookies are not kept, and errors contain nothing of a refused address but its host.
 package egress

@@ -13,26 +13,25 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Policy says where requests may lead. The zero Policy is http and https to every
-// name of the public internet, at their usual ports.
+// Policy says where requests may lead. The zero Policy allows http and https to every
+// host of the public internet, at the default ports.
 type Policy struct {
 	HTTPSOnly bool
-	// Ports that may be reached; nil is 80 and 443. AnyPort is all.
+	// Ports that may be reached; nil for 80 and 443. AnyPort allows all.
 	Ports   []uint16
 	AnyPort bool
-	// AllowHosts are the only hosts that may be reached; nil is every host.
-	// DenyHosts may not be, whatever is allowed, neither by name nor by an address
-	// that such a name has. An entry is a name, "*.name" for everything below a
-	// name, an address, or a block of addresses.
+	// AllowHosts are the only hosts that may be reached; nil for all. DenyHosts may
+	// never be reached, by name or by an address of such a name. An entry is a name,
+	// "*.name" for everything below a name, an address, or a block of addresses.
 	AllowHosts, DenyHosts []string
-	// Allow are special addresses that may be reached nevertheless.
+	// Allow lists special addresses that may be reached nevertheless.
 	Allow []netip.Prefix
-	// Resolver resolves names; nil is that of the machine.
+	// Resolver resolves names; nil for the machine's.
 	Resolver *net.Resolver
 }
 
-// Refusal is why a request may not be made, in words for whoever asked for it.
-// Rule is what forbids it.
+// Refusal is why a request is not allowed, for whoever asked for it. Rule is what
+// forbids it.
 type Refusal struct {
 	Rule string
 	text string
@@ -45,7 +44,7 @@ func refuse(rule, format string, args ...any) error {
 	return &Refusal{Rule: rule, text: fmt.Sprintf(format, args...)}
 }
 
-// hosts is a list of hosts in the form in which they are compared.
+// hosts is a list of hosts in canonical form.
 type hosts struct {
 	names    []string // exact
 	below    []string // with a leading dot
@@ -78,7 +77,7 @@ func parseHosts(key string, list []string) (hosts, error) {
 	return out, nil
 }
 
-// has tells whether a host, a name or an address in its own form, is in the list.
+// has reports whether a host, a name or an address in canonical form, is in the list.
 func (h *hosts) has(host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return h.hasAddr(a)
@@ -93,12 +92,12 @@ func (h *hosts) hasAddr(a netip.Addr) bool {
 
 var errHost = errors.New("not the name of a host")
 
-// hostName returns the one form of a name: ASCII, in lower case, without the dot
-// of the root. What other programs would read as a number is no name.
+// hostName returns the canonical form of a name: ASCII, in lower case, without the
+// root's dot. Names that other programs would read as a number are refused.
 func hostName(host string) (string, error) {
 	name, err := idna.Lookup.ToASCII(host)
 	if err != nil {
-		// Underscores are in names that exist; nothing else is let through.
+		// Existing names may have underscores; no other characters are allowed.
 		name = strings.ToLower(host)
 	}
 	name = strings.TrimSuffix(name, ".")
@@ -124,7 +123,7 @@ type Guard struct {
 	denied      denied
 }
 
-// New returns the guard of a policy. It fails for entries that are not hosts.
+// New returns the guard of a policy. Entries that are not hosts are an error.
 func New(p Policy) (*Guard, error) {
 	g := &Guard{policy: p}
 	var err error
@@ -143,18 +142,18 @@ func New(p Policy) (*Guard, error) {
 	return g, nil
 }
 
-// maxURL is how long an address may be.
+// maxURL bounds the length of an address.
 const maxURL = 8 << 10
 
-// Parse reads an address and returns it with its host in the one form, without
-// its fragment, when the policy allows it. Its error repeats nothing but the host.
+// Parse parses an address that the policy allows. It returns it with a canonical host
+// and without fragment. The error contains nothing but the host.
 func (g *Guard) Parse(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, refuse("url", "the URL has more than %d bytes", maxURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, refuse("url", "that is not a URL") // its error repeats the URL
+		return nil, refuse("url", "that is not a URL") // the original error contains the URL
 	}
 	return g.check(u)
 }
@@ -200,7 +199,7 @@ func (g *Guard) check(in *url.URL) (*url.URL, error) {
 	return &u, nil
 }
 
-// host returns the one form of a host that may be reached by its name.
+// host returns the canonical form of a host that may be reached.
 func (g *Guard) host(host string) (string, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		if a.Zone() != "" {
@@ -222,7 +221,7 @@ func (g *Guard) host(host string) (string, error) {
 	return host, nil
 }
 
-// some shows a few entries of a list.
+// some returns a few entries of a list, for a message.
 func some(list []string) string {
 	const most = 10
 	if len(list) > most {
@@ -242,7 +241,7 @@ func (g *Guard) port(port uint16) error {
 	return refuse("port", "the port %d may not be reached; these may: %s", port, some(texts))
 }
 
-// address checks an address that a connection is about to be made to.
+// address checks an address before a connection to it.
 func (g *Guard) address(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	if g.deny.hasAddr(a) {

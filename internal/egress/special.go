@@ -2,17 +2,17 @@ package egress
 
 import "net/netip"
 
-// special is a block of addresses that is not the public internet.
+// special is a block of addresses outside the public internet.
 type special struct {
 	prefix netip.Prefix
 	what   string
 }
 
-// specials are the IANA special-purpose address registries for IPv4 and IPv6 (RFC
-// 6890 and those after it), with multicast, and with the blocks that carry an
-// address of IPv4 inside one of IPv6: what such an address leads to, a translator
-// decides. Blocks that the registries call globally reachable are here too where
-// nobody has a page there. An address of IPv6 outside of 2000::/3 needs no entry.
+// specials are the IANA special-purpose address registries for IPv4 and IPv6 (RFC 6890
+// and its successors), with multicast, and with the blocks that embed an IPv4 address
+// in an IPv6 one, whose target depends on a translator. Globally reachable blocks are
+// included if nobody serves pages there. IPv6 addresses outside of 2000::/3 need no
+// entry.
 var specials = [...]special{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this network"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
@@ -51,12 +51,11 @@ var specials = [...]special{
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// global is all of IPv6 that is given out as unicast addresses of the internet.
+// global is the block of all IPv6 unicast addresses of the internet.
 var global = netip.MustParsePrefix("2000::/3")
 
-// Special tells why an address is not one of the public internet; empty when it
-// is. Zones do not matter, and an IPv4 address in an IPv6 one by mapping counts as
-// what it is.
+// Special returns why an address is not of the public internet; empty when it is. Zones
+// are ignored, and mapped IPv4 addresses count as IPv4.
 func Special(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	for _, s := range &specials {
@@ -75,8 +74,8 @@ func Loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
-// Private returns the addresses that networks use inside, without those of this
-// machine and without link-local ones, for [Policy.Allow].
+// Private returns the addresses of private networks, without this machine's and
+// link-local ones, for [Policy.Allow].
 func Private() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),

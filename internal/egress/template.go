@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// Template is an address with places for values, written {name}: within the
-// segments of its path and as values of its query. Scheme, host and port are
-// fixed. A value never leaves its place: it is percent-encoded for it, and in a
-// path it can neither be empty, nor a folder of another name, nor lead upwards,
-// however often a server decodes it.
+// Template is an address with placeholders, written {name}: within the segments of its
+// path and as values of its query. Scheme, host and port are fixed. A value never
+// leaves its placeholder. It is percent-encoded. In a path it cannot be empty, contain
+// a slash, or lead upwards, however often a server decodes it.
 type Template struct {
 	base     *url.URL // without path and query
 	segments [][]part
 	pairs    []pair
 }
 
-// part is a literal or the name of a place.
+// part is a literal or the name of a placeholder.
 type part struct {
 	text  string
 	place bool
 }
 
-// pair is one of a query; its key is encoded already.
+// pair is one pair of a query; its key is encoded.
 type pair struct {
 	key   string
 	value []part
@@ -36,7 +35,7 @@ type pair struct {
 // maxPairs bounds the pairs of an expanded query.
 const maxPairs = 200
 
-// ParseTemplate reads a template. Its error is for the operator.
+// ParseTemplate parses a template. Its error is for the operator.
 func ParseTemplate(text string) (*Template, error) {
 	rest, fragment, _ := strings.Cut(text, "#")
 	if fragment != "" || strings.HasSuffix(text, "#") {
@@ -115,7 +114,7 @@ func parseParts(text string, decode func(string) (string, error)) ([]part, error
 	return out, nil
 }
 
-// Names returns the names of the places.
+// Names returns the names of the placeholders.
 func (t *Template) Names() []string {
 	var out []string
 	add := func(parts []part) {
@@ -134,9 +133,8 @@ func (t *Template) Names() []string {
 	return out
 }
 
-// Policy is one that leads to the template's own host and port alone. The
-// addresses of this machine, or a private one, may be reached when the template
-// itself names them: an operator wrote it.
+// Policy returns a policy for the template's own host and port only. It allows loopback
+// and private addresses if the template names them, because an operator wrote it.
 func (t *Template) Policy() Policy {
 	host, port := t.base.Hostname(), uint64(443)
 	if t.base.Scheme == "http" {
@@ -156,10 +154,9 @@ func (t *Template) Policy() Policy {
 	return p
 }
 
-// Expand returns the address with values in its places. value returns those of a
-// name: none where there is no value, so that a pair of the query is left out
-// that is nothing else, and several for a pair that repeats. Its error is for
-// whoever gave the values.
+// Expand returns the address with values for its placeholders. value returns the values
+// of a name. Without a value, a query pair that is only this placeholder is left out;
+// with several, the pair repeats. The error is for whoever gave the values.
 func (t *Template) Expand(value func(name string) []string) (string, error) {
 	var out strings.Builder
 	out.WriteString(t.base.Scheme + "://" + t.base.Host)
@@ -205,14 +202,15 @@ func expandSegment(parts []part, value func(string) []string) (string, error) {
 	if !place {
 		return url.PathEscape(whole.String()), nil
 	}
-	// Together values, and what stands between them, may be what none of them is. A
-	// slash that the template itself has, encoded, parts names as one does that is not.
+	// Values together, and with the literals between them, may form something that none
+	// of them is. An encoded slash of the template itself separates names like any
+	// other.
 	name := decoded(whole.String())
 	if slashes(name) != slashes(decoded(literal.String())) {
 		return "", refuse("path", "the values make a path that leads elsewhere; no slash may come of them, encoded or not")
 	}
 	for name := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
-		// What comes after a semicolon some servers take off before they look.
+		// Some servers remove what follows a semicolon before the lookup.
 		name, _, _ = strings.Cut(name, ";")
 		if strings.Trim(name, ".") == "" {
 			return "", refuse("path", "the values make a path that leads elsewhere; dots alone are no name")
@@ -223,7 +221,7 @@ func expandSegment(parts []part, value func(string) []string) (string, error) {
 
 func slashes(text string) int { return strings.Count(text, "/") + strings.Count(text, `\`) }
 
-// pathValue refuses what a server could take for more than a part of a name.
+// pathValue refuses values that a server could take for more than a part of a name.
 func pathValue(name, v string) error {
 	plain := decoded(v)
 	for _, text := range [...]string{v, plain} {
@@ -237,9 +235,8 @@ func pathValue(name, v string) error {
 	return nil
 }
 
-// decoded is a text without percent-encoding, however often it was encoded. One
-// that is encoded still after some rounds is returned as a slash, which nothing
-// may be.
+// decoded returns a text without percent-encoding, however often it was encoded. A text
+// that is still encoded after some rounds becomes a slash, which is never allowed.
 func decoded(text string) string {
 	for range 8 {
 		if !strings.Contains(text, "%") {

@@ -2,8 +2,8 @@ package feedback
 
 import "time"
 
-// Event is one execution of a tool. Its JSON is a contract. It holds no
-// arguments, no result and nobody's name: the audit log has the rest under the id.
+// Event is one execution of a tool. Its JSON is a contract. It holds no arguments, no
+// result and no names of people: the audit log has those under the id.
 type Event struct {
 	ID           string    `json:"id"` // of the call, as in the audit log
 	Time         time.Time `json:"time"`
@@ -16,6 +16,6 @@ type Event struct {
 	ResponseSize int64     `json:"response_size"`
 	Tenant       string    `json:"tenant"`
 	PersonaID    string    `json:"persona_id"`
-	SessionID    string    `json:"session_id"` // a hash; empty where there are no sessions
+	SessionID    string    `json:"session_id"` // a hash; empty without a session
 	TraceID      string    `json:"trace_id"`
 }

@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// maxWaiting is how many events wait for a receiver, maxBatch how many it gets
-	// at once, and batchPause how long the first of them waits at most.
+	// maxWaiting bounds the events that wait for a receiver, maxBatch those of one
+	// batch. batchPause is how long the first of a batch waits at most.
 	maxWaiting = 10_000
 	maxBatch   = 500
 	batchPause = time.Second
-	// sendTime bounds one attempt, tries is how many there are of a batch, and
+	// sendTime bounds one attempt, tries is the number of attempts for a batch.
 	// leastPause and mostPause bound the pause between them, which doubles.
 	sendTime   = 10 * time.Second
 	tries      = 8
 	leastPause = 500 * time.Millisecond
 	mostPause  = 30 * time.Second
-	// lastTime bounds what is still sent at the end.
+	// lastTime bounds the sending at the end.
 	lastTime = 5 * time.Second
 )
 
 // Receiver takes batches of events.
 type Receiver interface {
-	// Send delivers a batch, whose id is the same at each attempt. A
-	// [*FinalError] is not tried again.
+	// Send delivers a batch, whose id is the same in each attempt. A [*FinalError] is
+	// not retried.
 	Send(ctx context.Context, id string, batch []Event) error
-	// Close ends what the receiver holds open.
+	// Close releases the receiver's resources.
 	Close()
 }
 
-// FinalError is the error of a batch that no repetition will deliver.
+// FinalError means that retrying a batch is useless.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// laterError is an error whose receiver says when to come back.
+// laterError is an error with the receiver's own retry time.
 type laterError struct {
 	err   error
 	after time.Duration
@@ -53,8 +53,7 @@ func (e *laterError) Unwrap() error { return e.err }
 // Stats are counters since the start.
 type Stats struct{ Sent, Dropped uint64 }
 
-// Feed brings events to one receiver while it runs. It is safe for concurrent
-// use.
+// Feed sends events to one receiver while it runs. It is safe for concurrent use.
 type Feed struct {
 	name     string
 	to       Receiver
@@ -66,7 +65,7 @@ type Feed struct {
 	newBatch func() string // the id of a batch
 }
 
-// NewFeed returns a feed under a name for the log. The logger may be nil.
+// NewFeed returns a feed with a name for the log. The logger may be nil.
 func NewFeed(name string, to Receiver, log *slog.Logger) *Feed {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -74,10 +73,10 @@ func NewFeed(name string, to Receiver, log *slog.Logger) *Feed {
 	return &Feed{name: name, to: to, log: log, waiting: make(chan Event, maxWaiting), newBatch: newID}
 }
 
-// Name is the name that the feed was made with.
+// Name returns the name of the feed.
 func (f *Feed) Name() string { return f.name }
 
-// Tell has an event delivered. It does not block.
+// Tell queues an event for delivery. It does not block.
 func (f *Feed) Tell(e *Event) {
 	select {
 	case f.waiting <- *e:
@@ -89,8 +88,8 @@ func (f *Feed) Tell(e *Event) {
 // Stats returns the counters of the feed.
 func (f *Feed) Stats() Stats { return Stats{Sent: f.sent.Load(), Dropped: f.dropped.Load()} }
 
-// Run delivers until the context ends, and then what is left, within five seconds.
-// Whatever is left after that is dropped.
+// Run delivers until the context ends, and then the rest within five seconds. What is
+// left after that is dropped.
 func (f *Feed) Run(ctx context.Context) error {
 	defer f.to.Close()
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -114,8 +113,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// gather waits for a batch: until it is full, or its first event has waited long
-// enough, or the context has ended.
+// gather collects a batch: until it is full, its first event has waited long enough, or
+// the context has ended.
 func (f *Feed) gather(ctx context.Context, batch []Event) []Event {
 	select {
 	case e := <-f.waiting:
@@ -138,7 +137,7 @@ func (f *Feed) gather(ctx context.Context, batch []Event) []Event {
 	return batch
 }
 
-// more fills a batch with what waits.
+// more fills a batch with waiting events.
 func (f *Feed) more(batch []Event) []Event {
 	for len(batch) < maxBatch {
 		select {
@@ -151,12 +150,11 @@ func (f *Feed) more(batch []Event) []Event {
 	return batch
 }
 
-// deliver sends a batch, several times if need be. When the context ends, it is
-// tried once more, until late ends too.
+// deliver sends a batch, with retries. After the end of ctx it makes one more attempt,
+// until late ends too.
 func (f *Feed) deliver(ctx, late context.Context, batch []Event) {
 	id := f.newBatch()
-	// Pauses are 50% to 150% of their length, so that gateways do not come back all at
-	// once.
+	// Pauses vary by 50%, so that gateways do not return all at once.
 	pause := backoff.Backoff{Base: 3 * leastPause / 2, Max: 3 * mostPause / 2, Jitter: 2. / 3}
 	for try := 1; ; try++ {
 		err := f.once(late, id, batch)
@@ -180,16 +178,16 @@ func (f *Feed) deliver(ctx, late context.Context, batch []Event) {
 	}
 }
 
-// once makes one attempt. One that has begun is not cut off by the end of the
-// gateway at once, but bounded.
+// once makes one attempt. The end of the gateway does not cancel it at once, but it is
+// bounded.
 func (f *Feed) once(late context.Context, id string, batch []Event) error {
 	ctx, cancel := context.WithTimeout(late, sendTime)
 	defer cancel()
 	return f.to.Send(ctx, id, batch)
 }
 
-// ended counts a batch. Only the first failure of several in a row is logged, and
-// that it is over.
+// ended counts a batch. Of consecutive failures it logs only the first, and then the
+// recovery.
 func (f *Feed) ended(err error, events int) {
 	if err != nil {
 		f.dropped.Add(uint64(events))

@@ -25,15 +25,15 @@ type Webhook struct {
 	client *http.Client
 }
 
-// posted is the body of a post.
+// posted is the body of a POST.
 type posted struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
 	Data      []Event   `json:"data"`
 }
 
-// NewWebhook returns a receiver at a URL. A secret that begins with whsec_ is the
-// Base64 of the key; any other is the key itself.
+// NewWebhook returns a receiver with a URL. A secret that begins with whsec_ is a
+// Base64 key; any other is the key itself.
 func NewWebhook(url, secret string) (*Webhook, error) {
 	key := []byte(secret)
 	if text, coded := strings.CutPrefix(secret, "whsec_"); coded {
@@ -74,12 +74,12 @@ func (w *Webhook) Send(ctx context.Context, id string, batch []Event) error {
 		return fmt.Errorf("post to the webhook: %w", err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is kept
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be reused
 	return verdict(resp)
 }
 
-// verdict is the error of an answer: nil for one that takes the batch, final for
-// one that never will.
+// verdict returns the error of a response: nil for success, final if retrying is
+// useless.
 func verdict(resp *http.Response) error {
 	err := fmt.Errorf("post to the webhook: it answered %s", resp.Status)
 	switch {
@@ -88,13 +88,13 @@ func verdict(resp *http.Response) error {
 	case resp.StatusCode == http.StatusRequestTimeout, resp.StatusCode/100 == 5:
 		return err
 	case resp.StatusCode == http.StatusTooManyRequests:
-		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // in another form it says nothing
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // other forms are ignored
 		return &laterError{err, time.Duration(min(max(seconds, 0), 3600)) * time.Second}
 	}
 	return &FinalError{err}
 }
 
-// sign returns the signature of a post.
+// sign returns the signature of a POST.
 func (w *Webhook) sign(id, at string, body []byte) string {
 	mac := hmac.New(sha256.New, w.secret)
 	mac.Write([]byte(id + "." + at + "."))
@@ -105,5 +105,5 @@ func (w *Webhook) sign(id, at string, body []byte) string {
 // Close implements [Receiver].
 func (w *Webhook) Close() { w.client.CloseIdleConnections() }
 
-// newID returns the id of a batch.
+// newID returns a new batch id.
 func newID() string { return "msg_" + rand.Text() }

@@ -1,6 +1,6 @@
-// Package filelock keeps a file to one process. The lock is on a file beside it,
-// and the system takes it back when its process ends, however it ends. It binds
-// only those who ask for it: readers do not.
+// Package filelock reserves a file for one process. [Take] locks a file beside it. The
+// system releases the lock when the process ends, however it ends. The lock is
+// advisory: readers need none.
 package filelock
 
 import (
@@ -13,24 +13,24 @@ import (
 	"strings"
 )
 
-// Suffix is appended to the path of the file. The lock file stays when the lock is
+// Suffix is appended to the path of the file. The lock file stays after the lock is
 // released: removing it would let two processes lock two files of one name.
 const Suffix = ".lock"
 
-// errLocked is what tryLock returns when another process, or another Take in
-// this one, has the lock.
+// errLocked is returned by tryLock when another process, or another Take in this one,
+// has the lock.
 var errLocked = errors.New("locked")
 
-// HeldError says that another process has the lock.
+// HeldError means that another process has the lock.
 type HeldError struct {
 	Path string // the file
-	PID  int    // who holds it; 0 when it did not say
+	PID  int    // of the holder; 0 when unknown
 }
 
 // Error implements error.
 func (e *HeldError) Error() string { return e.Path + " is in use by " + e.Holder() }
 
-// Holder names who has the lock.
+// Holder describes the holder of the lock.
 func (e *HeldError) Holder() string {
 	if e.PID > 0 {
 		return "process " + strconv.Itoa(e.PID)
@@ -38,14 +38,13 @@ func (e *HeldError) Holder() string {
 	return "another process"
 }
 
-// Lock is held until it is closed.
+// Lock is a held lock; Close releases it.
 type Lock struct {
 	f *os.File
 }
 
-// Take takes the lock of the file at path, whose folder must exist, and writes our
-// process id into it. It returns a [*HeldError] when another has it, and never
-// waits.
+// Take locks the file at path, whose folder must exist, and writes our process id into
+// the lock file. It returns a [*HeldError] when another has the lock, and never waits.
 func Take(path string) (*Lock, error) {
 	f, err := open(path+Suffix, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -62,10 +61,9 @@ func Take(path string) (*Lock, error) {
 	return l, nil
 }
 
-// Free looks whether the lock of the file at path could be taken, for those who only
-// want to know: it makes no file, and where there is none the lock is free. It
-// returns a [*HeldError] when somebody has it. It never waits, but a Take in the
-// moment of the look is refused.
+// Free reports whether the lock of the file at path could be taken, without taking it.
+// It creates no file; without a lock file the lock is free. It returns a [*HeldError]
+// when somebody has the lock. It never waits, but a Take at the same moment is refused.
 func Free(path string) error {
 	f, err := open(path+Suffix, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,12 +72,12 @@ func Free(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // which gives back what was taken
+	defer f.Close() // releases the lock
 	return try(f, path, false)
 }
 
-// open opens a lock file. A link in its place would let whoever may write the
-// folder have us empty a file elsewhere, and a pipe would make us wait.
+// open opens a lock file. It refuses links and pipes: with a link, anybody who can
+// write the folder could have us truncate another file, and a pipe would block.
 func open(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|openFlags, 0o600)
 	if err != nil {
@@ -102,7 +100,7 @@ func notOurs(path string) error {
 	return fmt.Errorf("%s is a lock file, and what stands there is no regular file: see who put it there, and remove it", path)
 }
 
-// try takes the lock of an open lock file, alone or beside others who only look.
+// try locks an open lock file: alone, or shared with others that only check it.
 func try(f *os.File, path string, alone bool) error {
 	switch err := tryLock(f, alone); {
 	case errors.Is(err, errLocked):
@@ -113,7 +111,7 @@ func try(f *os.File, path string, alone bool) error {
 	return nil
 }
 
-// sign replaces the content of the lock file by our process id.
+// sign writes our process id into the lock file.
 func (l *Lock) sign() error {
 	if err := l.f.Truncate(0); err != nil {
 		return err
@@ -122,15 +120,15 @@ func (l *Lock) sign() error {
 	return err
 }
 
-// Close gives the lock back. The process id goes first, so that a lock file
-// never names a process that does not hold it while this one still could.
+// Close releases the lock. It removes the process id first, so that a lock file never
+// names a process that does not hold it.
 func (l *Lock) Close() error {
 	return errors.Join(l.f.Truncate(0), unlock(l.f), l.f.Close())
 }
 
 // readPID returns the process id in a lock file, or 0.
 func readPID(f *os.File) int {
-	const most = 32 // more than the longest number has
+	const most = 32 // more than the longest number
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, most))
 	if err != nil || len(b) == most {
 		return 0

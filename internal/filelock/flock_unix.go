@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// openFlags keep from following a link, and from waiting for the other end of a pipe.
+// openFlags refuse links and do not wait for the other end of a pipe.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// tryLock takes the advisory lock of f without waiting, alone or shared. flock
-// belongs to the open file and not to the process, so a second Open in the
-// same process is refused too, and SQLite's own locks are not touched.
+// tryLock takes the advisory lock of f without waiting, exclusive or shared. flock
+// belongs to the open file and not to the process, so a second Open in the same process
+// is refused too, and SQLite's own locks are not affected.
 func tryLock(f *os.File, alone bool) error {
 	how := syscall.LOCK_SH
 	if alone {

@@ -13,7 +13,7 @@ var (
 	procUnlockFileEx = kernel32.NewProc("UnlockFileEx")
 )
 
-// openFlags has nothing to say here: making a link needs a privilege.
+// openFlags is empty: making a link needs a privilege here.
 const openFlags = 0
 
 const (
@@ -23,13 +23,13 @@ const (
 	errorLockViolation syscall.Errno = 33
 )
 
-// lockRegion is one byte far behind the content: locks are mandatory here,
-// and the process id at the start must stay readable for others.
+// lockRegion is one byte far after the content. Locks are mandatory here, and the
+// process id at the start must stay readable for others.
 func lockRegion() *syscall.Overlapped {
 	return &syscall.Overlapped{OffsetHigh: 0x4000_0000}
 }
 
-// tryLock takes the lock of f without waiting, alone or shared.
+// tryLock takes the lock of f without waiting, exclusive or shared.
 func tryLock(f *os.File, alone bool) error {
 	how := uintptr(lockfileFailImmediately)
 	if alone {

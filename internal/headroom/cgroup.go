@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// A cgroup limits the memory of all processes in it together: on a limit the
-// kernel ends one of them. Both versions of the interface are read, as
-// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the
-// kernel describe them.
+// A cgroup limits the memory of all its processes together. At the limit the kernel
+// kills one of them. Both versions of the interface are supported, as described in the
+// kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 
-// cgroupFiles are the names of one version of the interface.
+// cgroupFiles are the file names of one version of the interface.
 type cgroupFiles struct {
 	limit, usage string
-	inactive     string // line of memory.stat: file pages that are given up first
+	inactive     string // line of memory.stat: file pages that are reclaimed first
 }
 
 var (
@@ -27,21 +26,20 @@ var (
 	filesV2 = cgroupFiles{"memory.max", "memory.current", "inactive_file"}
 )
 
-// unlimited is from what on a limit of version 1 is none: it writes the largest
+// unlimited is the least value of version 1 that means no limit: it writes the largest
 // number of pages.
 const unlimited = math.MaxInt64 / 2
 
-// cgroup is a folder of the interface that limits memory.
+// cgroup is a folder of the interface with a memory limit.
 type cgroup struct {
 	dir   string
 	files cgroupFiles
 }
 
-// Cgroup reads the memory of the cgroup that this process is in, and of those
-// around it, against their limits: that one counts of which the largest part is
-// used. Files that the kernel keeps as long as there is room do not count as
-// used. At percent of the limit it is tight. ok is false where no limit is set,
-// as outside of Linux.
+// Cgroup returns a meter of the memory of this process's cgroup and its parents,
+// against their limits. The one with the largest used share counts. File cache that the
+// kernel can reclaim does not count as used. The meter is tight at percent of the
+// limit. ok is false where there is no limit, as outside of Linux.
 func Cgroup(percent int) (m Meter, ok bool) { return cgroupIn("/", percent) }
 
 func cgroupIn(root string, percent int) (m Meter, ok bool) {
@@ -58,7 +56,7 @@ func cgroupIn(root string, percent int) (m Meter, ok bool) {
 				most, share = used(n, limit, percent), part
 			}
 		}
-		if most.Text == "" { // all limits were lifted
+		if most.Text == "" { // all limits were removed
 			return Reading{Level: Clear}, nil
 		}
 		return most, nil
@@ -86,8 +84,8 @@ func limited(root string) []cgroup {
 			}
 			mount, files = "sys/fs/cgroup/memory", filesV1
 		}
-		// The path may be that outside of a container, and its folder not be
-		// there: the limit of the container is then that of the mount.
+		// The path may be that outside of a container, where its folder does not exist.
+		// The limit of the container is then that of the mount.
 		for at := path.Clean("/" + fields[2]); ; at = path.Dir(at) {
 			g := cgroup{filepath.Join(root, mount, filepath.FromSlash(at)), files}
 			if _, limit, err := g.read(); err == nil && limit > 0 {
@@ -101,7 +99,7 @@ func limited(root string) []cgroup {
 	return out
 }
 
-// read returns what is used and the limit, 0 for none.
+// read returns the used bytes and the limit, 0 for none.
 func (g cgroup) read() (n, limit uint64, err error) {
 	text, err := os.ReadFile(filepath.Join(g.dir, g.files.limit))
 	if err != nil {

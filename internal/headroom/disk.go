@@ -2,13 +2,13 @@ package headroom
 
 import "fmt"
 
-// diskMargin is by how much of itself more than the threshold has to be free to
-// be clear of it.
+// diskMargin is how much more than the threshold must be free before a shortage can
+// end, as a share of it.
 const diskMargin = 0.5
 
-// Disk reads how much is free on the disk of a folder, for the user of this
-// process. With less than least bytes, or less than percent of the disk, it is
-// tight; zeros are no thresholds.
+// Disk returns a meter of the free space on the disk of a folder, for the user of this
+// process. It is tight with less than least bytes, or less than percent of the disk;
+// zeros disable a threshold.
 func Disk(dir string, least uint64, percent float64) Meter {
 	return Meter{Name: "disk of " + dir, Read: func() (Reading, error) {
 		free, size, err := space(dir)
@@ -19,7 +19,7 @@ func Disk(dir string, least uint64, percent float64) Meter {
 	}}
 }
 
-// room is a reading of what is free on a disk.
+// room returns the reading for this free space.
 func room(free, size, least uint64, percent float64) Reading {
 	threshold := max(float64(least), float64(size)*percent/100)
 	r := Reading{Text: fmt.Sprintf("%s of %s are free, the threshold is %s", bytes(free), bytes(size), bytes(uint64(threshold)))}

@@ -4,8 +4,8 @@ package headroom
 
 import "golang.org/x/sys/unix"
 
-// space returns what is free for an ordinary user on the disk of a folder, and
-// how large that is, in bytes.
+// space returns the free space for an ordinary user on the disk of a folder, and the
+// size of the disk, in bytes.
 func space(dir string) (free, size uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -2,8 +2,8 @@ package headroom
 
 import "golang.org/x/sys/windows"
 
-// space returns what is free for the user on the disk of a folder, and how large
-// that is, in bytes.
+// space returns the user's free space on the disk of a folder, and the size of the
+// disk, in bytes.
 func space(dir string) (free, size uint64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package headroom tells when a process runs short of what its machine gives
-// it: memory against a limit, and room on a disk. It looks at meters in
-// intervals. What a meter reads has to last before it counts, and has to be
-// well clear of its threshold again, for longer, before it counts no more: one
-// peak is no shortage, and one good reading is no end of it.
+// Package headroom watches the resources of a process: memory against a limit, and free
+// disk space. A [Watcher] reads [Meter]s at intervals and reports a [Shortage]. A
+// reading must last for some time before a shortage begins. It must be clear of the
+// threshold by a margin, for longer, before the shortage ends. So neither a single peak
+// nor a single good reading counts.
 //
-// What follows from a shortage is its user's business.
+// Users of the package decide what a shortage leads to.
 package headroom

@@ -7,14 +7,14 @@ import (
 	"runtime/metrics"
 )
 
-// Names of the meters of memory.
+// Names of the memory meters.
 const (
 	ofProcess = "memory of the process"
 	ofCgroup  = "memory of the cgroup"
 )
 
-// MemoryLimit returns how many bytes this process may use at most: the least of
-// GOMEMLIMIT and of the limits of its cgroups. 0 is no limit.
+// MemoryLimit returns how many bytes this process may use: the least of GOMEMLIMIT and
+// the limits of its cgroups. 0 means no limit.
 func MemoryLimit() uint64 { return memoryLimitIn("/") }
 
 func memoryLimitIn(root string) uint64 {
@@ -27,14 +27,13 @@ func memoryLimitIn(root string) uint64 {
 	return least
 }
 
-// memoryMargin is how many percent of its limit memory has to be below the
-// threshold to be clear of it.
+// memoryMargin is how far memory must fall below the threshold before a shortage can
+// end, in percent of the limit.
 const memoryMargin = 10
 
-// Memory reads the memory of this process against a limit in bytes: what the Go
-// runtime holds and could not give back by a collection. At percent of the
-// limit it is tight. A limit of 0 is the one of GOMEMLIMIT; ok is false where
-// there is none.
+// Memory returns a meter of the memory of this process against a limit in bytes: what
+// the Go runtime holds and a collection could not free. It is tight at percent of the
+// limit. A limit of 0 stands for GOMEMLIMIT; ok is false without one.
 func Memory(limit uint64, percent int) (m Meter, ok bool) {
 	if limit == 0 {
 		limit = runtimeLimit()
@@ -45,16 +44,15 @@ func Memory(limit uint64, percent int) (m Meter, ok bool) {
 
 // runtimeLimit is GOMEMLIMIT, 0 for none.
 func runtimeLimit() uint64 {
-	limit := debug.SetMemoryLimit(-1) // a negative one changes nothing
+	limit := debug.SetMemoryLimit(-1) // a negative value changes nothing
 	if limit <= 0 || limit == math.MaxInt64 {
 		return 0
 	}
 	return uint64(limit)
 }
 
-// inUse is what the runtime counts against its limit, less what the next
-// collection frees: a heap that grows up to the limit between two collections
-// is how the limit is meant to work.
+// inUse returns what the runtime counts against its limit, less what the next
+// collection frees: a heap may well grow up to the limit between two collections.
 func inUse() uint64 {
 	samples := [...]metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},
@@ -70,7 +68,7 @@ func inUse() uint64 {
 	return total - min(total, spare)
 }
 
-// used is a reading of what is used of a limit.
+// used returns the reading for n used bytes of a limit.
 func used(n, limit uint64, percent int) Reading {
 	share := float64(n) / float64(limit) * 100
 	r := Reading{Text: fmt.Sprintf("%s of %s are in use (%.0f%%), the threshold is %d%%", bytes(n), bytes(limit), share, percent)}
@@ -83,7 +81,7 @@ func used(n, limit uint64, percent int) Reading {
 	return r
 }
 
-// bytes writes an amount of memory or disk for people.
+// bytes formats an amount for people.
 func bytes(n uint64) string {
 	switch {
 	case n >= 10<<30:

@@ -9,28 +9,27 @@ import (
 	"time"
 )
 
-// Level is where a meter stands.
+// Level is the level of a reading.
 type Level int
 
 const (
-	// Between is short of the threshold, but not by the margin.
+	// Between is below the threshold, but within the margin.
 	Between Level = iota
-	// Clear is short of the threshold by the margin.
+	// Clear is below the threshold by the margin.
 	Clear
-	// Tight is at the threshold or beyond.
+	// Tight is at or beyond the threshold.
 	Tight
 )
 
-// Reading is what a meter read.
+// Reading is one reading of a meter.
 type Reading struct {
 	Level Level
 	Text  string // for people, as in "480MiB of 512MiB are in use (93%), the threshold is 90%"
 }
 
-// Meter reads how much there is left of something. It is used by one goroutine
-// at a time.
+// Meter measures a resource. It is used by one goroutine at a time.
 type Meter struct {
-	Name string // of what, as in "memory of the process"; unique among those of a [Watcher]
+	Name string // such as "memory of the process"; unique in a [Watcher]
 	Read func() (Reading, error)
 }
 
@@ -41,24 +40,24 @@ const (
 	DefaultBack  = 30 * time.Second
 )
 
-// Options say what is watched. Zero times are replaced by the defaults.
+// Options configure what is watched. Zero times stand for the defaults.
 type Options struct {
 	Meters []Meter
-	Every  time.Duration // between two readings
-	After  time.Duration // how long a meter is tight before it is a shortage
-	Back   time.Duration // how long it is clear before the shortage is over
+	Every  time.Duration // interval of readings
+	After  time.Duration // how long a meter must be tight before a shortage begins
+	Back   time.Duration // how long it must be clear before the shortage ends
 }
 
-// Short is one thing that there is too little of.
+// Short is one resource that is short.
 type Short struct {
-	Name string // of the meter
-	Text string // what it read when the shortage began
+	Name string // name of the meter
+	Text string // its reading when the shortage began
 }
 
-// Shortage is all that there is too little of, by name. An empty one is none.
+// Shortage is all resources that are short, by name. An empty one is none.
 type Shortage []Short
 
-// String says what is short, for people.
+// String names the short resources, for people.
 func (s Shortage) String() string {
 	parts := make([]string, len(s))
 	for i, one := range s {
@@ -67,22 +66,22 @@ func (s Shortage) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// OfMemory tells whether memory is among what there is too little of.
+// OfMemory reports whether memory is short.
 func (s Shortage) OfMemory() bool {
 	return slices.ContainsFunc(s, func(one Short) bool { return one.Name == ofProcess || one.Name == ofCgroup })
 }
 
-// Watcher follows meters. The zero Watcher has none and is ready for use.
+// Watcher watches meters. The zero Watcher has none and is ready for use.
 type Watcher struct {
-	// Logger is told of meters that cannot be read; nil discards. It is not
-	// changed once Run has begun.
+	// Logger is used for meters that cannot be read; nil discards. It must not change
+	// after Run has begun.
 	Logger *slog.Logger
 
-	options atomic.Pointer[Options] // nil for those without meters
+	options atomic.Pointer[Options] // nil for the defaults, without meters
 }
 
-// Use puts options in force, also while [Watcher.Run] runs. A meter keeps what
-// is known of it over this by its name. It is safe for concurrent use.
+// Use puts options in force, also while [Watcher.Run] runs. The state of a meter with
+// the same name is kept. It is safe for concurrent use.
 func (w *Watcher) Use(o Options) {
 	if o.Every <= 0 {
 		o.Every = DefaultEvery
@@ -96,9 +95,9 @@ func (w *Watcher) Use(o Options) {
 	w.options.Store(&o)
 }
 
-// Run reads the meters until the context ends and returns nil then. It calls
-// changed, on its own goroutine, whenever a shortage begins, becomes another, or
-// is over, and not when ctx ends. Only one Run may be active.
+// Run reads the meters until the context ends and then returns nil. It calls changed in
+// its own goroutine whenever a shortage begins, changes or ends, but not at the end of
+// ctx. Only one Run may be active.
 func (w *Watcher) Run(ctx context.Context, changed func(Shortage)) error {
 	known := map[string]*state{}
 	var last Shortage
@@ -121,15 +120,14 @@ func (w *Watcher) Run(ctx context.Context, changed func(Shortage)) error {
 	}
 }
 
-// state is what is known of one meter.
+// state is the state of one meter.
 type state struct {
-	short  *Short    // nil while there is enough
-	since  time.Time // from when on it reads what would change that; zero when it does not
-	unread bool      // it could not be read the last time
+	short  *Short    // nil without a shortage
+	since  time.Time // start of the readings that would change that; zero without any
+	unread bool      // the last reading failed
 }
 
-// look reads all meters, drops what is known of others and returns the
-// shortage.
+// look reads all meters, drops the state of others and returns the shortage.
 func (w *Watcher) look(o *Options, known map[string]*state, now time.Time) Shortage {
 	var short Shortage
 	there := map[string]bool{}
@@ -155,8 +153,7 @@ func (w *Watcher) look(o *Options, known map[string]*state, now time.Time) Short
 	return short
 }
 
-// read reads a meter. One that cannot be read keeps nothing back: it is as one
-// that is clear.
+// read reads a meter. A meter that cannot be read counts as clear.
 func (w *Watcher) read(m *Meter, s *state) Reading {
 	r, err := m.Read()
 	if err == nil {
@@ -170,7 +167,7 @@ func (w *Watcher) read(m *Meter, s *state) Reading {
 	return Reading{Level: Clear}
 }
 
-// next takes a reading over.
+// next applies a reading to the state.
 func (s *state) next(r Reading, name string, o *Options, now time.Time) {
 	turning, lasting := Tight, o.After
 	if s.short != nil {

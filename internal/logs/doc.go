@@ -1,5 +1,5 @@
-// Package logs is where the log goes: lines for people on a terminal, JSON
-// elsewhere. What comes from clients and servers cannot move a terminal's cursor
-// or hide a line, and configured secrets and what looks like a credential are
-// taken out of every line.
+// Package logs formats and filters the log: text for people on a terminal, JSON
+// elsewhere. A [Writer] escapes text from clients and servers, so that it cannot
+// control a terminal or hide a line. It removes configured secrets and anything that
+// looks like a credential.
 package logs

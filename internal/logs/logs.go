@@ -12,8 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Redactor takes secrets out of a text, within a time. It is safe for concurrent
-// use.
+// Redactor removes secrets from a text, within a time. It is safe for concurrent use.
 type Redactor interface {
 	Text(text string, until time.Time) (clean string, found int, err error)
 }
@@ -21,7 +20,7 @@ type Redactor interface {
 // redactTime bounds the search in one line.
 const redactTime = 50 * time.Millisecond
 
-// maxLine is how long a line may be, in bytes; the rest is cut off.
+// maxLine bounds a line, in bytes; the rest is cut off.
 const maxLine = 64 << 10
 
 // Writer writes lines that are safe to show. It is safe for concurrent use.
@@ -32,12 +31,11 @@ type Writer struct {
 	to io.Writer
 }
 
-// NewWriter returns a writer of lines to another one, from which nothing is taken
-// out before [Writer.Redact].
+// NewWriter returns a writer of lines to another writer. It removes nothing before
+// [Writer.Redact].
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Redact has a redactor look through every line from now on. A nil one takes
-// nothing out.
+// Redact sets the redactor for all further lines. nil removes nothing.
 func (w *Writer) Redact(r Redactor) {
 	if r == nil {
 		w.redactor.Store(nil)
@@ -46,8 +44,8 @@ func (w *Writer) Redact(r Redactor) {
 	w.redactor.Store(&r)
 }
 
-// Write writes one line, which ends in a newline. What is searched in vain for too
-// long is not written.
+// Write writes one line, which ends in a newline. A line that cannot be searched in
+// time is not written.
 func (w *Writer) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if r := w.redactor.Load(); r != nil {
@@ -66,8 +64,8 @@ func (w *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Printable returns a text with every character escaped that a terminal acts on or
-// that changes how others are shown, as a JSON string escapes it.
+// Printable escapes, like a JSON string, all characters that a terminal acts on or that
+// change how others are shown.
 func Printable(text string) string {
 	cut := len(text) > maxLine
 	if cut {
@@ -93,14 +91,14 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// Acts tells whether a character does something to what is shown: control
-// characters, the line and paragraph separators, and those without a shape, which
-// turn the direction of text or hide in it.
+// Acts reports whether a character affects how text is shown: control characters, the
+// line and paragraph separators, and invisible characters, which change the direction
+// of text or hide in it.
 func Acts(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r)
 }
 
-// Format is how a line is written.
+// Format is the format of a line.
 type Format string
 
 // The formats.

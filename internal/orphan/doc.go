@@ -1,14 +1,13 @@
-// Package orphan sees that nothing of what a gateway has started runs on when the
-// gateway ends without ending it: because of a crash, kill -9 or a shortage of
-// memory (docs/adr/0037).
+// Package orphan makes sure that no child process outlives the gateway, even if the
+// gateway ends by a crash, kill -9 or a shortage of memory (docs/adr/0037).
 //
-// On Unix a second process of the same program, the guardian, learns which children
-// there are and kills what is left of them when the gateway is gone. It is started
-// with the first child, so that a gateway without any costs nothing. On Windows the
-// gateway is in a job of the system that ends with it.
+// On Unix a second process of the same program, the guardian, knows the children and
+// kills those that are left when the gateway is gone. It is started with the first
+// child, so a gateway without children needs none. On Windows the gateway is in a job
+// object that ends with it.
 //
-// Whoever starts a process does it with [StartProcess], or calls [Expect] before and
-// [Child.Started] right after, and calls [Child.Ended] once nothing of it is left.
-// Nothing is guarded until [Guard] was called, and a guardian that cannot be started
-// keeps nobody from starting anything.
+// Start processes with [StartProcess], or call [Expect] before and [Child.Started]
+// right after the start. Call [Child.Ended] once nothing of the child is left. Nothing
+// is guarded until [Guard] was called. A guardian that cannot be started does not
+// prevent children from starting.
 package orphan

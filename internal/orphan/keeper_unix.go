@@ -16,43 +16,43 @@ import (
 )
 
 const (
-	// tellTime is how long the guardian may take to make room in its pipe, which
-	// holds more than a thousand lines. One that does not is replaced.
+	// tellTime is how long the guardian may take to make room in its pipe, which holds
+	// more than a thousand lines. Then it is replaced.
 	tellTime = time.Second
-	// endTime is how long a guardian may take to end when it shall.
+	// endTime is how long a guardian may take to end on request.
 	endTime = 2 * time.Second
 	// roomOfPipe is what every pipe holds, in bytes.
 	roomOfPipe = 4 << 10
-	// steady is how long a guardian lives that has not failed.
+	// steady is how long a guardian must live not to count as failed.
 	steady = 10 * time.Second
-	// firstPause and longestPause are between the end of a guardian that has failed
-	// and the start of the next.
+	// firstPause and longestPause bound the pause between the failure of a guardian and
+	// the start of the next.
 	firstPause, longestPause = 100 * time.Millisecond, time.Minute
 )
 
-// keeper keeps a guardian. The zero value guards nothing until guard is called.
+// keeper runs the guardian. The zero value guards nothing until guard is called.
 type keeper struct {
 	mu       sync.Mutex
-	asked    int         // how often to guard
-	warning  func(error) // nil guards nothing
+	asked    int         // number of calls of guard that have not ended
+	warning  func(error) // nil when nothing is guarded
 	warned   bool
 	children map[*Child]struct{}
 	ids      uint64
 
-	pipe    *os.File    // what the guardian is told by; nil while there is none
-	process *os.Process // the guardian; nil while there is none
+	pipe    *os.File    // to the guardian; nil without one
+	process *os.Process // the guardian; nil without one
 	stop    chan struct{}
-	stopped chan struct{} // closed when nobody watches a guardian; nil when nobody did
-	retry   time.Time     // no guardian is started before
-	path    string        // the guardian's program; "" is this one
+	stopped chan struct{} // closed when no goroutine watches a guardian; nil before the first
+	retry   time.Time     // earliest start of the next guardian
+	path    string        // the guardian's program; empty for this one
 }
 
-// Child is a process that is guarded, with its group, from Started to Ended. A nil
-// Child is guarded by nobody. All methods may be called concurrently.
+// Child is a guarded process with its group, from Started to Ended. A nil Child is not
+// guarded. All methods may be called concurrently.
 type Child struct {
 	of    *keeper
 	id    uint64
-	pid   int // 0 before it has started
+	pid   int // 0 before the start
 	start uint64
 }
 
@@ -65,7 +65,7 @@ func (k *keeper) guard(warning func(error)) (end func()) {
 	return func() { once.Do(k.release) }
 }
 
-// release takes one request to guard back.
+// release reverts one call of guard.
 func (k *keeper) release() {
 	k.mu.Lock()
 	k.asked--
@@ -87,9 +87,9 @@ func (k *keeper) expect() *Child {
 	return &Child{of: k, id: k.ids}
 }
 
-// Started says which process the child is. It leads a process group or a session, is
-// a child of this process, and was not waited for. The guardian reads it even if this
-// process has ended when Started has returned.
+// Started sets the process of the child. It must lead a process group or a session, be
+// a child of this process, and not be waited for yet. The guardian learns of it even if
+// this process ends right after Started has returned.
 func (c *Child) Started(pid int) {
 	if c == nil {
 		return
@@ -109,9 +109,9 @@ func (c *Child) Started(pid int) {
 	k.tell(c.line())
 }
 
-// Ended says that nothing of the child is left. It is called before the process is
-// waited for, where that can be: afterwards its number may be given to another. For a
-// child that was not started it does nothing.
+// Ended reports that nothing of the child is left. If possible, call it before the
+// process is waited for: afterwards its number may be reused. It does nothing for a
+// child that was not started.
 func (c *Child) Ended() {
 	if c == nil {
 		return
@@ -125,7 +125,7 @@ func (c *Child) Ended() {
 	}
 }
 
-// line is what the guardian is told of a child.
+// line is the guardian's line about a child.
 func (c *Child) line() []byte {
 	return line(guardian.Started, c.id, uint64(c.pid), c.start) //nolint:gosec // positive
 }
@@ -154,12 +154,12 @@ func (k *keeper) pid() int {
 }
 
 // tell writes lines to the guardian; mu is held. A guardian that does not read is
-// killed: the next one is told everything.
+// killed; the next one is told everything.
 func (k *keeper) tell(lines []byte) {
 	if k.pipe == nil || len(lines) == 0 {
 		return
 	}
-	_ = k.pipe.SetWriteDeadline(time.Now().Add(tellTime)) // the write fails where this does
+	_ = k.pipe.SetWriteDeadline(time.Now().Add(tellTime)) // the write fails if this does
 	if _, err := k.pipe.Write(lines); err != nil {
 		k.pipe.Close()
 		k.pipe = nil
@@ -167,7 +167,7 @@ func (k *keeper) tell(lines []byte) {
 	}
 }
 
-// ensure starts a guardian, if none is watched and it is time; mu is held.
+// ensure starts a guardian, if none is watched and the pause is over; mu is held.
 func (k *keeper) ensure() {
 	if k.stopped != nil {
 		select {
@@ -188,7 +188,7 @@ func (k *keeper) ensure() {
 	go k.watch(k.process, k.stop, k.stopped) // ends with close, or when no guardian can be started
 }
 
-// launch starts a guardian and tells it of all children; mu is held.
+// launch starts a guardian and tells it all children; mu is held.
 func (k *keeper) launch() error {
 	path, err := k.program()
 	if err != nil {
@@ -204,14 +204,14 @@ func (k *keeper) launch() error {
 		return fmt.Errorf("open a pipe: %w", err)
 	}
 	defer reader.Close()
-	// What a pipe holds in any case is in it before there is a guardian, so that there
-	// is none that does not know.
+	// Fill the pipe, as far as every pipe holds, before the guardian starts, so that it
+	// knows these children from its beginning.
 	var known []byte
 	for c := range k.children {
 		known = append(known, c.line()...)
 	}
 	first := min(len(known), roomOfPipe)
-	_ = writer.SetWriteDeadline(time.Now().Add(tellTime)) // the write fails where this does
+	_ = writer.SetWriteDeadline(time.Now().Add(tellTime)) // the write fails if this does
 	if _, err := writer.Write(known[:first]); err != nil {
 		writer.Close()
 		return fmt.Errorf("tell a guardian: %w", err)
@@ -220,10 +220,11 @@ func (k *keeper) launch() error {
 		guardian.Name, guardian.Version, strconv.Itoa(os.Getpid()), strconv.Itoa(syscall.Getpgrp()),
 	}, &os.ProcAttr{
 		Dir: "/",
-		// It has nothing of the gateway's environment, and no use for several cores.
+		// The guardian gets nothing of the gateway's environment, and needs only one
+		// core.
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []*os.File{reader, null, null},
-		// What a terminal or a shell sends to the gateway's group does not reach it.
+		// Signals of a terminal or a shell to the gateway's group do not reach it.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -235,13 +236,13 @@ func (k *keeper) launch() error {
 	return nil
 }
 
-// program is the path of the guardian's program.
+// program returns the path of the guardian's program.
 func (k *keeper) program() (string, error) {
 	switch {
 	case k.path != "":
 		return k.path, nil
 	case runtime.GOOS == "linux":
-		return "/proc/self/exe", nil // whatever was put in its place meanwhile
+		return "/proc/self/exe", nil // even if the file was replaced meanwhile
 	}
 	return os.Executable()
 }
@@ -270,7 +271,7 @@ func (k *keeper) watch(process *os.Process, stop <-chan struct{}, stopped chan<-
 	}
 }
 
-// lost takes note of the end of a guardian, unless there is another one already.
+// lost records the end of a guardian, unless there is a new one.
 func (k *keeper) lost(process *os.Process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -284,7 +285,7 @@ func (k *keeper) lost(process *os.Process) {
 	}
 }
 
-// again starts the next guardian; nil is none.
+// again starts the next guardian; nil for none.
 func (k *keeper) again(stop <-chan struct{}, ended error) *os.Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -301,7 +302,7 @@ func (k *keeper) again(stop <-chan struct{}, ended error) *os.Process {
 	return k.process
 }
 
-// warn says once what is not guarded; mu is held.
+// warn reports once that children are not guarded; mu is held.
 func (k *keeper) warn(err error) {
 	if k.warned || k.warning == nil {
 		return
@@ -310,7 +311,7 @@ func (k *keeper) warn(err error) {
 	k.warning(err)
 }
 
-// close ends the guardian, unless that is asked for again meanwhile.
+// close ends the guardian, unless guard was called again meanwhile.
 func (k *keeper) close() {
 	k.mu.Lock()
 	if k.asked > 0 {

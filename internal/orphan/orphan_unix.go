@@ -4,33 +4,32 @@ package orphan
 
 import "os"
 
-// own keeps the guardian of this process.
+// own is the keeper of this process.
 var own keeper
 
-// Guard has the children of this process guarded until end is called, as often as Guard
-// was. The last end waits for the end of the guardian, which kills what it knows and
-// was not told to have ended. Of several functions the latest is told, once, why a
-// guardian does not run; it must not call this package, nor be nil. Everything may be
-// called concurrently, and end more than once.
+// Guard guards the children of this process until end was called as often as Guard. The
+// last end waits for the guardian, which kills the children that have not ended. warn
+// is called once when a guardian cannot run; the latest function counts. It must not
+// call this package, nor be nil. All may be called concurrently, and end more than
+// once.
 func Guard(warn func(error)) (end func()) { return own.guard(warn) }
 
 // StartProcess is [os.StartProcess] for a child that leads a process group or a
-// session, which attr says. The program does not run before the guardian knows it.
-// The Child, which may be nil, is told when it has ended, and that it has started
-// already.
+// session, as attr says. The program does not run before the guardian knows it. Call
+// Ended of the returned Child, which may be nil; Started was called.
 func StartProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, *Child, error) {
 	return own.start(path, argv, attr)
 }
 
-// Expect sees that there is a guardian for a child that is about to be started in
-// another way, and does nothing before [Child.Started] was called. The result may be
-// nil, and its methods may be called all the same.
+// Expect makes sure that there is a guardian for a child that is about to be started in
+// another way. Call [Child.Started] after the start. The result may be nil; its methods
+// may be called anyway.
 func Expect() *Child { return own.expect() }
 
-// Look asks the guardian, if there is one, to look for descendants of this process
-// that have left the groups of the children. It costs the guardian as much time as
-// to read the list of all processes.
+// Look asks the guardian, if there is one, to find descendants of this process that
+// have left the groups of the children. The guardian reads the list of all processes
+// for it.
 func Look() { own.look() }
 
-// Guardian returns the number of the guardian's process, 0 where there is none.
+// Guardian returns the process id of the guardian, 0 without one.
 func Guardian() int { return own.pid() }

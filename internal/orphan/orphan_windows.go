@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Child is a process that is guarded. A nil Child is guarded like the others: the
-// system knows them all.
+// Child is a guarded process. A nil Child is guarded too: the job contains all
+// descendants.
 type Child struct{}
 
 var joined sync.Once
 
-// Guard has the children of this process guarded from here on: this process joins a
-// job that all its descendants are in, and that the system ends with its last handle,
-// which nobody else has. The function, which must not be nil, is told when that is not to be
-// had. Guard may be called again; end does nothing, as the job ends with this process.
+// Guard makes this process join a job object with all its descendants. The system ends
+// the job with its last handle, which only this process has. warn, which must not be
+// nil, is called when that fails. Guard may be called again; end does nothing, because
+// the job ends with this process.
 func Guard(warn func(error)) (end func()) {
 	joined.Do(func() {
 		if err := join(); err != nil {
@@ -28,8 +28,7 @@ func Guard(warn func(error)) (end func()) {
 	return func() {}
 }
 
-// join puts this process into a job of its own. Its handle stays open until the
-// process ends.
+// join puts this process into a new job. The handle stays open until the process ends.
 func join() error {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -47,25 +46,25 @@ func join() error {
 		return fmt.Errorf("limit a job object: %w", err)
 	}
 	if err := windows.AssignProcessToJobObject(job, windows.CurrentProcess()); err != nil {
-		_ = windows.CloseHandle(job) // nobody is in it
+		_ = windows.CloseHandle(job) // the job is empty
 		return fmt.Errorf("join a job object: %w", err)
 	}
 	return nil
 }
 
-// StartProcess is [os.StartProcess]: who is started is in the job.
+// StartProcess is [os.StartProcess]; the child is in the job.
 func StartProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, *Child, error) {
 	process, err := os.StartProcess(path, argv, attr)
 	return process, nil, err
 }
 
-// Expect does nothing: who is started is in the job.
+// Expect does nothing; children are in the job.
 func Expect() *Child { return nil }
 
-// Look does nothing: nobody leaves a job.
+// Look does nothing; nothing can leave the job.
 func Look() {}
 
-// Guardian returns 0: there is none.
+// Guardian returns 0; there is none.
 func Guardian() int { return 0 }
 
 // Started does nothing.

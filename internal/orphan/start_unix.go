@@ -17,7 +17,7 @@ import (
 // gateTime is how long a gate may take to become the program of a child.
 const gateTime = 10 * time.Second
 
-// start starts a child, behind a gate where there is a guardian.
+// start starts a child, behind a gate if there is a guardian.
 func (k *keeper) start(path string, argv []string, attr *os.ProcAttr) (*os.Process, *Child, error) {
 	c := k.expect()
 	if c != nil && k.pid() != 0 {
@@ -25,7 +25,7 @@ func (k *keeper) start(path string, argv []string, attr *os.ProcAttr) (*os.Proce
 		if process != nil || err != nil {
 			return process, c, err
 		}
-		// This program is not the one any more that was started, and knows no gates.
+		// This program file was replaced since the start, and has no gates.
 	}
 	process, err := os.StartProcess(path, argv, attr)
 	if err == nil {
@@ -34,9 +34,9 @@ func (k *keeper) start(path string, argv []string, attr *os.ProcAttr) (*os.Proce
 	return process, c, err
 }
 
-// startBehindGate starts this program as a gate, which becomes the child's program
-// once the guardian knows the child. It returns neither a process nor an error when
-// that is not to be had.
+// startBehindGate starts this program as a gate, which becomes the child's program once
+// the guardian knows the child. It returns neither a process nor an error when that is
+// not possible.
 func (c *Child) startBehindGate(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	env := attr.Env
 	if env == nil {
@@ -48,7 +48,7 @@ func (c *Child) startBehindGate(path string, argv []string, attr *os.ProcAttr) (
 	}
 	g, err := c.of.openGate(attr)
 	if err != nil {
-		return nil, nil // it is started without one, which says why if it cannot be
+		return nil, nil // it is started without a gate, which reports the error
 	}
 	defer g.close()
 	c.Started(g.process.Pid)
@@ -68,8 +68,8 @@ func (c *Child) startBehindGate(path string, argv []string, attr *os.ProcAttr) (
 // gate is a process that becomes a program.
 type gate struct {
 	process *os.Process
-	plan    *os.File // what it becomes is written here
-	report  *os.File // what comes of that is read here
+	plan    *os.File // for the description of the program
+	report  *os.File // for the result
 }
 
 // openGate starts a gate with the attributes of the child.
@@ -90,7 +90,7 @@ func (k *keeper) openGate(attr *os.ProcAttr) (*gate, error) {
 	}
 	defer reportIn.Close()
 	own := *attr
-	own.Env = []string{"GOMAXPROCS=1"} // the program's comes with the plan
+	own.Env = []string{"GOMAXPROCS=1"} // the plan holds the program's environment
 	own.Files = append(append([]*os.File{}, attr.Files...), plan, reportIn)
 	process, err := os.StartProcess(self, []string{guardian.GateName, guardian.Version, strconv.Itoa(len(attr.Files))}, &own)
 	if err != nil {
@@ -101,8 +101,8 @@ func (k *keeper) openGate(attr *os.ProcAttr) (*gate, error) {
 	return &gate{process: process, plan: planIn, report: report}, nil
 }
 
-// enter has the gate become the program. It reports whether it was a gate at all, and
-// why the program does not run.
+// enter makes the gate become the program. It reports whether the process was a gate at
+// all, and why the program does not run.
 func (g *gate) enter(plan []byte) (entered bool, err error) {
 	deadline := time.Now().Add(gateTime)
 	_ = g.plan.SetWriteDeadline(deadline) // a pipe has deadlines

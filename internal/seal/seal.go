@@ -1,5 +1,6 @@
-// Package seal encrypts and authenticates what clients carry for the gateway, and what
-// the gateway keeps on disk, with keys that all its replicas share.
+// Package seal encrypts and authenticates values that clients carry for the gateway,
+// and values that the gateway stores on disk. A [Keyring] holds keys that all replicas
+// share.
 package seal
 
 import (
@@ -16,13 +17,13 @@ import (
 
 // Key is one of the gateway's keys: at least 32 random bytes.
 type Key struct {
-	ID     string // in the clear in every seal
+	ID     string // in the clear in every sealed value
 	Secret []byte
 }
 
-// Keyring seals what clients carry for the gateway: cursors, request states
-// and ids. The first key seals, all open. The zero Keyring seals nothing and
-// opens nothing. It is safe for concurrent use.
+// Keyring seals values that clients carry for the gateway: cursors, request states and
+// ids. The first key seals, all keys open. The zero Keyring seals and opens nothing. It
+// is safe for concurrent use.
 type Keyring struct {
 	keys []Key
 }
@@ -33,7 +34,7 @@ var (
 	sealCoding = base64.RawURLEncoding
 )
 
-// NewKeyring returns the keyring of the keys, newest first.
+// NewKeyring returns a keyring, newest key first.
 func NewKeyring(keys ...Key) (*Keyring, error) {
 	seen := map[string]bool{}
 	for _, k := range keys {
@@ -50,24 +51,24 @@ func NewKeyring(keys ...Key) (*Keyring, error) {
 	return &Keyring{keys: keys}, nil
 }
 
-// Label names what a seal is for. A value that was sealed for one purpose never opens
-// for another.
+// Label is the purpose of a sealed value. A value that was sealed for one purpose never
+// opens for another.
 type Label string
 
-// The labels of what clients carry.
+// Labels of values that clients carry.
 const (
 	Cursor Label = "cursor" // of a list
-	Round  Label = "round"  // the state of a call of several rounds
-	Event  Label = "event"  // the id of an event of a stream
-	Task   Label = "task"   // the id of a task
+	Round  Label = "round"  // state of a call of several rounds
+	Event  Label = "event"  // id of an event of a stream
+	Task   Label = "task"   // id of a task
 )
 
-// Kept is the beginning of the labels of what the gateway keeps for itself.
+// Kept is the prefix of labels for values that the gateway stores.
 const Kept Label = "kept:"
 
-// Seal encrypts and authenticates text under a label and context, such as the
-// principal (XChaCha20-Poly1305). The nonce is derived from the text, so that
-// the same input gives the same bytes on every replica.
+// Seal encrypts and authenticates text under a label and a context, such as the
+// principal (XChaCha20-Poly1305). The nonce is derived from the text, so that all
+// replicas return the same bytes for the same input.
 func (k *Keyring) Seal(l Label, context string, text []byte) (string, error) {
 	if len(k.keys) == 0 {
 		return "", errNoKey
@@ -89,10 +90,10 @@ func (k *Keyring) Seal(l Label, context string, text []byte) (string, error) {
 	return key.ID + "." + sealCoding.EncodeToString(sealed), nil
 }
 
-// Open returns the text of a seal made under the same label and context.
+// Open returns the text of a value sealed under the same label and context.
 func (k *Keyring) Open(l Label, context, sealed string) ([]byte, error) {
 	id, body, ok := strings.Cut(sealed, ".")
-	if !ok || strings.ContainsAny(body, "\r\n") { // which the decoder would skip
+	if !ok || strings.ContainsAny(body, "\r\n") { // the decoder would skip line breaks
 		return nil, errSeal
 	}
 	raw, err := sealCoding.DecodeString(body)
@@ -120,8 +121,8 @@ func (k *Keyring) Open(l Label, context, sealed string) ([]byte, error) {
 	return nil, errSeal
 }
 
-// Derive returns a secret of 64 bytes for a purpose from each of the keys, newest
-// first. Nothing of a key can be told from it.
+// Derive returns a 64-byte secret for a purpose from each key, newest first. The
+// secrets reveal nothing about the keys.
 func (k *Keyring) Derive(purpose string) ([]Key, error) {
 	derived := make([]Key, len(k.keys))
 	for i, key := range k.keys {
@@ -142,7 +143,7 @@ func (k *Keyring) MAC(purpose string, data []byte) []byte {
 	return k.mac(k.keys[0], purpose, data)
 }
 
-// Verify tells whether a MAC was made by one of the keys.
+// Verify reports whether a MAC was made by one of the keys.
 func (k *Keyring) Verify(purpose string, data, mac []byte) bool {
 	for _, key := range k.keys {
 		if hmac.Equal(k.mac(key, purpose, data), mac) {

@@ -1,11 +1,11 @@
-// Package spelling tells which names may be meant for one another.
+// Package spelling finds names that may be meant for one another.
 package spelling
 
 import (
 	"strings"
 )
 
-// Similar tells whether a name may be meant for another: one begins like the
+// Similar reports whether a name may be meant for another: one is a prefix of the
 // other, or it may be misspelt.
 func Similar(a, b string) bool {
 	x, y := strings.ToLower(a), strings.ToLower(b)
@@ -15,11 +15,10 @@ func Similar(a, b string) bool {
 	return Misspelt(a, b)
 }
 
-// maxSpelling is the longest name that is compared, in bytes.
+// maxSpelling bounds the compared names, in bytes.
 const maxSpelling = 100
 
-// Misspelt tells whether a name may be another one in which few characters
-// differ or are swapped.
+// Misspelt reports whether two names differ in a few changed or swapped characters.
 func Misspelt(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	if max(len(a), len(b)) > maxSpelling {

@@ -8,16 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// budgetCounters count what happens to budgets, by their names, which come from
-// the configuration; owners never appear.
+// budgetCounters count the outcomes of budgets by name. Names come from the
+// configuration; owners never appear.
 type budgetCounters struct {
 	charges  *chargeCounters
 	warnings *prometheus.CounterVec
 	left     *remaining
 }
 
-// chargeCounters are counters of charges: finding one by its labels takes longer than
-// counting.
+// chargeCounters cache the counters of charges, because finding one by its labels takes
+// longer than counting.
 type chargeCounters struct {
 	vec *prometheus.CounterVec
 
@@ -27,7 +27,7 @@ type chargeCounters struct {
 
 type charged struct{ budget, outcome string }
 
-// maxCharged is how many of them are kept at hand.
+// maxCharged bounds the cached counters.
 const maxCharged = 4 * maxBudgets
 
 func (c *chargeCounters) of(k charged) prometheus.Counter {
@@ -61,12 +61,12 @@ func newBudgetCounters(c *catalog) budgetCounters {
 	return b
 }
 
-// Charge is what happened to one charge of a budget.
+// Charge is the outcome of one charge of a budget.
 type Charge struct {
 	Budget, Outcome string
-	Warned          int // the part of the limit in percent that it has reached; 0 for none
-	// Of a charge that was granted by a budget with a limit: whose it is, what
-	// is left for them from 0 to 1, and until when that counts.
+	Warned          int // threshold of the limit that was reached, in percent; 0 for none
+	// Of a granted charge with a limit: its owner, the remaining share from 0 to 1, and
+	// the end of the window.
 	Measure, Owner string
 	Limited        bool
 	Left           float64
@@ -84,8 +84,7 @@ func (m *Metrics) Budget(c *Charge) {
 	}
 }
 
-// maxOwners is how many owners of one budget are watched: those with the least
-// left.
+// maxOwners bounds the tracked owners of one budget: those with the least left.
 const maxOwners = 64
 
 type owner struct{ measure, key string }
@@ -95,7 +94,7 @@ type left struct {
 	until time.Time
 }
 
-// remaining knows what is left of budgets for those who have the least.
+// remaining tracks the owners with the least left of each budget.
 type remaining struct {
 	desc *prometheus.Desc
 
@@ -126,8 +125,8 @@ func (r *remaining) note(c *Charge) {
 	l.ratio, l.until = c.Left, c.Until
 }
 
-// makeRoom removes whoever has the most left; false where everybody watched has less
-// than the one who comes.
+// makeRoom removes the owner with the most left. It returns false if all have less left
+// than the new one.
 func makeRoom(owners map[owner]*left, ratio float64) bool {
 	var most owner
 	found := false

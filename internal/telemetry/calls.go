@@ -11,30 +11,28 @@ import (
 type Call struct {
 	Method    string
 	Transport string // stdio, sse or http
-	Server    string // key of the server that has what was called; empty for none
-	Tool      string // exposed name of a tool that exists; empty otherwise
+	Server    string // key of the server of the called item; empty for none
+	Tool      string // exposed name of an existing tool; else empty
 	Outcome   string
-	Code      string // kind of refusal, or the code of an error
-	// Took is all of it, Upstream the part of it that was spent at servers; 0
-	// for a call that none was asked for.
+	Code      string // kind of refusal, or error code
+	// Took is the total time, Upstream the part spent at servers; 0 for a call that
+	// reached none.
 	Took, Upstream time.Duration
 }
 
-// kind is what the counters of a call depend on.
-// server is empty where none was asked.
+// kind is the set of labels of a call. server is empty when none was called.
 type kind struct{ method, transport, server, tool, outcome, code string }
 
-// handles are the counters of one kind of calls. Those that do not apply are nil.
+// handles are the counters of one kind of calls; nil where one does not apply.
 type handles struct {
 	operation, client, duration prometheus.Observer
 	total, denied               prometheus.Counter
 }
 
-// maxKinds bounds how many kinds of calls keep their counters at hand; those of
-// others are looked up for each call.
+// maxKinds bounds the kinds with cached counters; others are looked up for each call.
 const maxKinds = 4 * maxTools
 
-// callCounters count calls and everything else that clients ask for.
+// callCounters count calls and all other client requests.
 type callCounters struct {
 	operation *prometheus.HistogramVec
 	client    *prometheus.HistogramVec
@@ -101,7 +99,7 @@ func (m *Metrics) Served(method, binding string, took time.Duration, failed bool
 	m.calls.handles(k).operation.Observe(took.Seconds())
 }
 
-// Discovered counts a list of tools that was served to an agent.
+// Discovered counts a list of tools for an agent.
 func (m *Metrics) Discovered(agent string) {
 	c := &m.calls
 	c.mu.RLock()
@@ -118,7 +116,7 @@ func (m *Metrics) Discovered(agent string) {
 	counter.Inc()
 }
 
-// handles returns those of a kind of calls.
+// handles returns the counters of a kind of calls.
 func (c *callCounters) handles(k kind) *handles {
 	c.mu.RLock()
 	h := c.kinds[k]

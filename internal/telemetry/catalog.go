@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric describes one metric, for the documentation and for whoever asks whether
-// a query can work.
+// Metric describes one metric, for the documentation and for checks of queries.
 type Metric struct {
 	Name   string
 	Type   string // counter, gauge or histogram
@@ -16,7 +15,7 @@ type Metric struct {
 	Labels []string // sorted
 }
 
-// catalog makes metrics, registers them and remembers what they are.
+// catalog creates and registers metrics, and remembers their descriptions.
 type catalog struct {
 	registry *prometheus.Registry
 	metrics  []Metric
@@ -53,8 +52,8 @@ func (c *catalog) histograms(name, help string, labels ...string) *prometheus.Hi
 	return v
 }
 
-// Described returns what is known of every metric of the gateway's own, sorted
-// by name. Those of the Go runtime and of the process are not among them.
+// Described returns the gateway's own metrics, sorted by name, without those of the Go
+// runtime and the process.
 func (m *Metrics) Described() []Metric {
 	all := slices.Clone(m.catalog.metrics)
 	slices.SortFunc(all, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })

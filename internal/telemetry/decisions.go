@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// decisionCounters count what the phases say of calls.
+// decisionCounters count the decisions of phases.
 type decisionCounters struct {
 	vector *prometheus.CounterVec
-	// at is read for every phase of every call, and hardly ever changed.
+	// at is read for every phase of every call, and rarely changed.
 	at *atomic.Pointer[map[decision]prometheus.Counter]
 
 	mu    *sync.Mutex
@@ -20,7 +20,7 @@ type decisionCounters struct {
 
 type decision struct{ phase, verdict string }
 
-// maxDecisions bounds how many counters of phases are kept at hand.
+// maxDecisions bounds the cached counters of phases.
 const maxDecisions = 256
 
 func newDecisionCounters(c *catalog) decisionCounters {
@@ -34,7 +34,7 @@ func newDecisionCounters(c *catalog) decisionCounters {
 	return d
 }
 
-// Decided counts what a phase says of a call.
+// Decided counts a phase's decision on a call.
 func (m *Metrics) Decided(phase, verdict string) {
 	k := decision{phase, verdict}
 	if c := (*m.decisions.at.Load())[k]; c != nil {

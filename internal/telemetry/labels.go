@@ -5,26 +5,24 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of the labels whose values come from elsewhere. What comes when a bound
-// is reached is counted under [other].
+// Limits of labels with foreign values. Values beyond a limit are counted as [other].
 const (
 	maxTools   = 2000
 	maxServers = 500
 	maxAgents  = 500
 	maxBudgets = 200
-	maxWords   = 128 // kinds of refusals, phases and such, which are the gateway's own
+	maxWords   = 128 // kinds of refusals, phases and other words of the gateway
 )
 
-// other is the value of a label for everything beyond its bound. No name of a
-// tool begins with an underscore unless its server has no namespace; one that is
-// called so is counted with the others.
+// other is the label value for everything beyond a limit. A tool's name begins with an
+// underscore only if its server has no namespace; a tool with this very name is counted
+// with the others.
 const other = "_other"
 
-// maxValue is how long the value of a label may be, in bytes.
+// maxValue bounds a label value, in bytes.
 const maxValue = 128
 
-// names are the values that a label has had. They are guarded by the mutex of the
-// metrics.
+// names are the values that a label has had. The mutex of the metrics guards them.
 type names struct {
 	most int
 	seen map[string]bool
@@ -32,7 +30,7 @@ type names struct {
 
 func newNames(most int) names { return names{most: most, seen: make(map[string]bool)} }
 
-// value is a name as the value of a label can be.
+// value returns a name in the form of a label value.
 func value(name string) string {
 	if len(name) > maxValue || !utf8.ValidString(name) {
 		return strings.ToValidUTF8(name[:min(len(name), maxValue)], "")
@@ -40,7 +38,7 @@ func value(name string) string {
 	return name
 }
 
-// label returns the value that stands for a name.
+// label returns the label value of a name.
 func (n *names) label(name string) string {
 	name = value(name)
 	switch {
@@ -53,7 +51,7 @@ func (n *names) label(name string) string {
 	return name
 }
 
-// Transport is the word of the semantic conventions for a binding of ours.
+// Transport is the word of the semantic conventions for one of our bindings.
 func Transport(binding string) string {
 	if binding == "stdio" {
 		return "pipe"
@@ -61,14 +59,14 @@ func Transport(binding string) string {
 	return "tcp"
 }
 
-// errorTypes are the JSON-RPC codes that are told apart: those that the protocol
-// names and the gateway's own. A server could make up any number of others.
+// errorTypes are the JSON-RPC codes that are distinguished: the protocol's and the
+// gateway's own. A server could invent any number of others.
 var errorTypes = map[string]bool{
 	"-32700": true, "-32600": true, "-32601": true, "-32602": true, "-32603": true,
 	"-32000": true, "-32001": true, "-32002": true, "-32020": true, "-32021": true, "-32022": true, "-32042": true,
 }
 
-// ErrorType is the attribute error.type of a call: empty for one that ended well.
+// ErrorType is the attribute error.type of a call; empty for a success.
 func ErrorType(outcome, code string) string {
 	switch {
 	case outcome == "ok":

@@ -11,12 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// buckets are those of the OpenTelemetry semantic conventions for MCP, in
-// seconds.
+// buckets are those of the OpenTelemetry semantic conventions for MCP, in seconds.
 var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
 
-// Metrics are the gateway's counters. They are safe for concurrent use. Every
-// label has a bound; what lies beyond it is counted as "_other".
+// Metrics are the gateway's counters. They are safe for concurrent use. Every label has
+// a bounded number of values; others are counted as "_other".
 type Metrics struct {
 	catalog catalog
 
@@ -28,7 +27,7 @@ type Metrics struct {
 	budgets   budgetCounters
 	limited   *prometheus.CounterVec
 	redacted  *prometheus.CounterVec
-	failed    *prometheus.CounterVec // decisions of the policy
+	failed    *prometheus.CounterVec // failed policy decisions
 	results   *prometheus.CounterVec
 	resilience
 
@@ -37,7 +36,7 @@ type Metrics struct {
 	redisOnce sync.Once
 }
 
-// New returns the counters of one gateway of a version.
+// New returns the counters of a gateway with this version.
 func New(version string) *Metrics {
 	m := &Metrics{catalog: catalog{registry: prometheus.NewRegistry()}}
 	c := &m.catalog
@@ -65,13 +64,13 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Limited counts something that a limit of the settings refuses.
+// Limited counts a refusal by a limit.
 func (m *Metrics) Limited(setting string) { m.limited.WithLabelValues(value(setting)).Inc() }
 
-// PolicyFailed counts a decision that the policy could not make about one thing.
+// PolicyFailed counts a policy decision that failed.
 func (m *Metrics) PolicyFailed(action string) { m.failed.WithLabelValues(value(action)).Inc() }
 
-// Redis says whether Redis answers. Its counters are shown from the first time on.
+// Redis reports whether Redis answers. Its counters appear from the first report on.
 func (m *Metrics) Redis(up bool) {
 	m.redisOnce.Do(func() { m.catalog.registry.MustRegister(m.redis, m.failures) })
 	if up {
@@ -82,7 +81,7 @@ func (m *Metrics) Redis(up bool) {
 	m.failures.Inc()
 }
 
-// Forget drops a server that is no longer configured.
+// Forget removes a server that is no longer configured.
 func (m *Metrics) Forget(server string) {
 	m.servers.forget(server)
 	m.resilience.forget(server)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// operateCounters are of what whoever operates the gateway has to know.
+// operateCounters are metrics for operators.
 type operateCounters struct {
 	mode     *prometheus.GaugeVec
 	reloads  *prometheus.CounterVec
@@ -27,11 +27,11 @@ func newOperateCounters(c *catalog) operateCounters {
 
 // Mode sets the operating mode in force.
 func (m *Metrics) Mode(mode string) {
-	m.operate.mode.Reset() // so that there is never more than one
+	m.operate.mode.Reset() // only one mode is in force
 	m.operate.mode.WithLabelValues(mode).Set(1)
 }
 
-// Started notes that the configuration of the start is in force.
+// Started reports that the initial configuration is in force.
 func (m *Metrics) Started() {
 	m.operate.good.Set(1)
 	m.operate.reloaded.Set(float64(time.Now().UnixMilli()) / 1000)
@@ -48,26 +48,25 @@ func (m *Metrics) Reloaded(err error) {
 	m.Started()
 }
 
-// Approvals sets how many questions wait for an answer.
+// Approvals sets the number of open questions.
 func (m *Metrics) Approvals(pending int) { m.operate.pending.Set(float64(pending)) }
 
 // AuditStats are counters of the audit log since it was opened.
 type AuditStats struct {
-	Written uint64 // entries that reached the operating system
-	Lost    uint64 // entries that were given up
+	Written uint64 // entries passed to the operating system
+	Lost    uint64 // dropped entries
 }
 
-// WatchTraces has the number of spans shown that were not sent; read is called at
-// each scrape and does not block. It is called once.
+// WatchTraces exports the number of dropped spans. read is called at each scrape and
+// must not block. Call it once.
 func (m *Metrics) WatchTraces(read func() uint64) {
 	const name, help = "toolgate_trace_spans_dropped_total", "Spans that did not reach the collector."
 	m.catalog.note(name, "counter", help, nil)
 	m.catalog.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(read()) }))
 }
 
-// WatchFeedback has the executions shown that a sink was told of, and those that it
-// was not; read is called at each scrape and does not block. It is called once for
-// each sink.
+// WatchFeedback exports how many executions a sink was sent, and how many were dropped.
+// read is called at each scrape and must not block. Call it once for each sink.
 func (m *Metrics) WatchFeedback(sink string, read func() (sent, dropped uint64)) {
 	c := &m.catalog
 	add := func(name, help string, value func() uint64) {
@@ -81,8 +80,8 @@ func (m *Metrics) WatchFeedback(sink string, read func() (sent, dropped uint64))
 	add("toolgate_feedback_dropped_total", "Executions that a sink of the section feedback was not told of.", func() uint64 { _, n := read(); return n })
 }
 
-// WatchAudit has the counters of the audit log shown; read is called at each
-// scrape and does not block. It is called once.
+// WatchAudit exports the counters of the audit log. read is called at each scrape and
+// must not block. Call it once.
 func (m *Metrics) WatchAudit(read func() AuditStats) {
 	c := &m.catalog
 	add := func(name, help string, value func(AuditStats) uint64) {

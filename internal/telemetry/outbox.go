@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// maxWaiting is how many spans wait to be sent, maxBatch how many are sent at
-	// once, and batchPause how long the first of them waits at most.
+	// maxWaiting bounds the spans that wait, maxBatch those sent at once. batchPause is
+	// how long the first of a batch waits at most.
 	maxWaiting = 4096
 	maxBatch   = 512
 	batchPause = 5 * time.Second
-	// exportTime bounds the sending of a batch, with its repetitions, and
-	// lastTime what is sent at the end.
+	// exportTime bounds the sending of a batch including retries, lastTime the sending
+	// at the end.
 	exportTime = 10 * time.Second
 	lastTime   = 5 * time.Second
 )
 
-// outbox takes spans that have ended and sends them in batches. It blocks nobody:
-// what does not fit is dropped and counted. It implements
-// [sdktrace.SpanProcessor].
+// outbox sends ended spans in batches. It blocks nobody: what does not fit is dropped
+// and counted. It implements [sdktrace.SpanProcessor].
 type outbox struct {
 	to      sdktrace.SpanExporter
 	log     *slog.Logger
@@ -53,13 +52,13 @@ func (o *outbox) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush implements [sdktrace.SpanProcessor]; run does what it would.
+// ForceFlush implements [sdktrace.SpanProcessor]; run does the sending.
 func (*outbox) ForceFlush(context.Context) error { return nil }
 
 // Shutdown implements [sdktrace.SpanProcessor].
 func (o *outbox) Shutdown(ctx context.Context) error { return o.to.Shutdown(ctx) }
 
-// run sends until the context ends, and then what is left.
+// run sends until the context ends, and then the rest.
 func (o *outbox) run(ctx context.Context) error {
 	batch := make([]sdktrace.ReadOnlySpan, 0, maxBatch)
 	due := time.NewTimer(batchPause)
@@ -91,7 +90,7 @@ func (o *outbox) run(ctx context.Context) error {
 	}
 }
 
-// more fills a batch with what waits.
+// more fills a batch with waiting spans.
 func (o *outbox) more(batch []sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan {
 	for len(batch) < maxBatch {
 		select {
@@ -104,8 +103,8 @@ func (o *outbox) more(batch []sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan {
 	return batch
 }
 
-// send sends a batch. Only the first failure of several in a row is logged, and
-// that it is over.
+// send sends a batch. Of consecutive failures it logs only the first, and then the
+// recovery.
 func (o *outbox) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 	if len(batch) == 0 {
 		return
@@ -125,7 +124,7 @@ func (o *outbox) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 	o.failing = err != nil
 }
 
-// tracesURL is where traces go.
+// tracesURL returns the address for traces.
 func tracesURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

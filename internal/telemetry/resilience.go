@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// resilience are the counters of what the gateway does about servers that fail.
+// resilience are the metrics about failing servers.
 type resilience struct {
 	breaker *prometheus.GaugeVec
 	opened  *prometheus.CounterVec
@@ -17,9 +17,9 @@ func newResilience(c *catalog) resilience {
 	}
 }
 
-// Breaker notes a new state of a circuit breaker: closed, open or half-open.
-// tool is the name at its server, empty for the breaker of the whole server; it
-// is one that the operator has configured, so there are few.
+// Breaker records the state of a circuit breaker: closed, open or half-open. tool is
+// the name at the server, empty for the server's breaker. Only configured tools have
+// breakers, so there are few.
 func (m *Metrics) Breaker(server, tool, state string) {
 	r := &m.resilience
 	server, tool = value(server), value(tool)
@@ -30,10 +30,10 @@ func (m *Metrics) Breaker(server, tool, state string) {
 	}
 }
 
-// Retried counts a call of a server that was made again.
+// Retried counts a retried call of a server.
 func (m *Metrics) Retried(server string) { m.resilience.retries.WithLabelValues(value(server)).Inc() }
 
-// forget drops a server that is no longer configured.
+// forget removes a server that is no longer configured.
 func (r *resilience) forget(server string) {
 	server = value(server)
 	of := prometheus.Labels{"server": server}

@@ -1,12 +1,12 @@
 package telemetry
 
-// Redacted counts secrets that were taken out of one message of a server.
+// Redacted counts secrets that were removed from one message of a server.
 func (m *Metrics) Redacted(server string, n int) {
 	m.redacted.WithLabelValues(value(server)).Add(float64(n))
 }
 
-// Result counts a result of a server that was cut, did not fit its own output
-// schema, or both.
+// Result counts a result of a server that was truncated, or did not match its own
+// output schema.
 func (m *Metrics) Result(server string, cut, invalid bool) {
 	if cut {
 		m.results.WithLabelValues(value(server), "cut").Inc()

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// serverCounters are of the connections to servers.
+// serverCounters are metrics of the connections to servers.
 type serverCounters struct {
 	state *prometheus.GaugeVec
 	up    *prometheus.GaugeVec
@@ -19,7 +19,7 @@ type serverCounters struct {
 
 type serverState struct {
 	name  string
-	since time.Time // when it was connected; zero while it is not
+	since time.Time // time of the connection; zero while not connected
 }
 
 func newServerCounters(c *catalog) serverCounters {
@@ -63,7 +63,7 @@ func (m *Metrics) State(server, state string, connected bool) {
 	s.up.WithLabelValues(server).Set(up)
 }
 
-// forget drops what is known of a server.
+// forget removes a server.
 func (s *serverCounters) forget(server string) {
 	server = value(server)
 	s.mu.Lock()

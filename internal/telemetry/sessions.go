@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sessionCounters are of sessions with clients.
+// sessionCounters are metrics of client sessions.
 type sessionCounters struct {
 	open  prometheus.Gauge
 	ended *prometheus.HistogramVec
@@ -23,7 +23,7 @@ func newSessionCounters(c *catalog) sessionCounters {
 // Sessions sets the number of open sessions.
 func (m *Metrics) Sessions(n int) { m.sessions.open.Set(float64(n)) }
 
-// SessionEnded counts a session of a client over a binding that has ended.
+// SessionEnded counts an ended client session of a binding.
 func (m *Metrics) SessionEnded(binding string, lasted time.Duration) {
 	m.sessions.ended.WithLabelValues(Transport(binding)).Observe(lasted.Seconds())
 }

@@ -5,18 +5,18 @@ import (
 	"syscall"
 )
 
-// maxRounds bounds how often a guardian looks for what is left. Two or three times
-// are enough, unless something cannot be killed.
+// maxRounds bounds how often a guardian looks for remaining processes. Two or three
+// rounds are enough, unless something cannot be killed.
 const maxRounds = 50
 
-// maxStrays bounds how many descendants outside of the groups are known.
+// maxStrays bounds the known descendants outside of the groups.
 const maxStrays = 1 << 12
 
-// look finds the descendants of the gateway that are in none of the groups. When the
-// gateway is gone nothing shows any more that they are its descendants.
+// look finds the descendants of the gateway outside of the groups. Once the gateway is
+// gone nothing shows that they are its descendants.
 func (t *table) look() {
 	if os.Getppid() != t.gateway {
-		return // the end of the pipe is on its way
+		return // the end of the pipe is about to come
 	}
 	all := processes()
 	below := newTree(all).below(func(p *process) bool { return p.pid == t.gateway })
@@ -29,7 +29,7 @@ func (t *table) look() {
 	}
 }
 
-// groups are those of the children.
+// groups are the groups of the children.
 func (t *table) groups() map[int]bool {
 	out := make(map[int]bool, len(t.children))
 	for _, c := range t.children {
@@ -43,9 +43,9 @@ func (t *table) end() {
 	for range maxRounds {
 		all := processes()
 		doomed := t.doomed(all)
-		// A group is killed in one step, in which nobody in it can start another
-		// process. What has left the groups was found before: the way to it leads over
-		// its parents.
+		// A group is killed in one step, so that nobody in it can start another process
+		// meanwhile. Processes that left their group were found before, through their
+		// parents.
 		for _, c := range t.children {
 			c.kill()
 		}
@@ -58,8 +58,8 @@ func (t *table) end() {
 	}
 }
 
-// doomed are the processes that are to end and run still: what is in the groups and
-// the sessions of the children, the strays, and the descendants of all these.
+// doomed returns the running processes to kill: those in the groups and sessions of the
+// children, the strays, and all descendants of these.
 func (t *table) doomed(all []process) []*process {
 	groups := make(map[int]bool, len(t.children))
 	for _, c := range t.children {
@@ -78,7 +78,7 @@ func (t *table) doomed(all []process) []*process {
 		}
 		out = append(out, p)
 		if p.group == p.pid && !groups[p.pid] {
-			// It leads a group of its own, which ends as one like those of the children.
+			// It leads a group of its own, which is killed like those of the children.
 			c := &child{pid: p.pid, start: p.start, pidfd: -1}
 			c.open()
 			t.add(uint64(p.pid)|1<<63, c) //nolint:gosec // positive; apart from the gateway's numbers
@@ -87,17 +87,17 @@ func (t *table) doomed(all []process) []*process {
 	return out
 }
 
-// The system calls for processes that a descriptor stands for, which have the same
-// number on all machines, and the flag by which a signal is for a whole group.
+// System calls for process descriptors, with the same numbers on all machines, and the
+// flag for a signal to a whole group.
 const (
 	sysPidfdSendSignal = 424
 	sysPidfdOpen       = 434
 	pidfdSignalGroup   = 1 << 2
 )
 
-// open opens a descriptor of the process, which stands for it and for its group
-// whoever gets its number later. Where it stands for another process already, it is
-// closed again.
+// open opens a descriptor of the process. It identifies the process and its group even
+// if the process id is reused. If the id was reused already, the descriptor is closed
+// again.
 func (c *child) open() {
 	if c.pidfd = openProcess(c.pid); c.pidfd >= 0 && c.start != 0 && StartTime(c.pid) != c.start {
 		c.close()
@@ -111,11 +111,10 @@ func (c *child) close() {
 	c.pidfd = -1
 }
 
-// kill kills the group. It fails where nobody is left, or only such as are another
-// user's.
+// kill kills the group. It fails when the group is empty, or belongs to another user.
 func (c *child) kill() { _ = c.signal(syscall.SIGKILL) }
 
-// there reports whether somebody is in the group.
+// there reports whether the group has processes.
 func (c *child) there() bool {
 	errno := c.signal(0)
 	return errno == 0 || errno == syscall.EPERM
@@ -127,7 +126,7 @@ func (c *child) signal(sig syscall.Signal) syscall.Errno {
 		if errno != syscall.EINVAL && errno != syscall.ENOSYS {
 			return errno
 		}
-		// Kernels before Linux 6.9 do not reach groups by a descriptor.
+		// Kernels before Linux 6.9 do not signal groups by descriptor.
 	}
 	if c.reused() {
 		return syscall.ESRCH
@@ -150,7 +149,7 @@ func signalProcess(pidfd int, sig syscall.Signal, flags uintptr) syscall.Errno {
 	return errno
 }
 
-// kill kills a process, if it is that one still.
+// kill kills a process, unless its id was reused.
 func (p *process) kill() {
 	fd := openProcess(p.pid)
 	if StartTime(p.pid) == p.start {

@@ -10,7 +10,7 @@ import (
 // Exit codes of a guardian.
 const (
 	exitDone    = 0
-	exitStarted = 2 // it was started in another way than it must be
+	exitStarted = 2 // it was started in the wrong way
 	exitRead    = 3
 )
 
@@ -43,8 +43,8 @@ func guard() {
 	os.Exit(exitDone)
 }
 
-// follow reads what the gateway writes until there is no gateway any more. It reports
-// whether that is why it returns.
+// follow reads the gateway's lines until the gateway is gone. It reports whether that
+// is why it returns.
 func (t *table) follow(fd int) bool {
 	var buffer [4096]byte
 	held := 0
@@ -62,8 +62,8 @@ func (t *table) follow(fd int) bool {
 	}
 }
 
-// lines takes the whole lines out of so many bytes at the beginning of a buffer,
-// moves the rest to the beginning and returns how much that is.
+// lines processes the complete lines at the beginning of a buffer, moves the rest to
+// the beginning and returns its length.
 func (t *table) lines(buffer []byte, held int) int {
 	begin := 0
 	for i := range held {
@@ -74,12 +74,12 @@ func (t *table) lines(buffer []byte, held int) int {
 	}
 	left := copy(buffer, buffer[begin:held])
 	if left > maxLine {
-		return 0 // no line of a gateway is as long
+		return 0 // no line of a gateway is that long
 	}
 	return left
 }
 
-// number reads a decimal number.
+// number parses a decimal number.
 func number(text []byte) (n uint64, ok bool) {
 	if len(text) == 0 || len(text) > 19 {
 		return 0, false

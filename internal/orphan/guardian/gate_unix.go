@@ -8,27 +8,27 @@ import (
 	"syscall"
 )
 
-// Gate names a process that becomes a program as soon as it is told which one. A child
-// is started as one of these, so that the guardian knows its group before anything
-// runs that could start a process. Its second argument is the number of a descriptor
-// from which it reads a [Plan] to the end; the next descriptor is where it writes
-// [Entered], and behind that, when it could not become the program, why: a byte of
-// the number of the system's error.
+// GateName is the name of a process that becomes a program as soon as it is told which
+// one. A child is started as a gate, so that the guardian knows its group before
+// anything runs that could start a process. The second argument is the number of a
+// descriptor from which the gate reads a [Plan]. To the next descriptor it writes
+// [Entered] and, if it could not become the program, the system's error number as a
+// byte.
 const (
 	GateName = "toolgate-gate"
 	Entered  = 'g'
 )
 
-// Plan is what a gate becomes.
+// Plan is the program that a gate becomes.
 type Plan struct {
 	Path      string
 	Argv, Env []string
 }
 
-// maxPlan bounds a plan, in bytes. No system takes as much.
+// maxPlan bounds a plan, in bytes. No system accepts as much.
 const maxPlan = 64 << 20
 
-// Encode returns p as bytes. No text may have a zero byte in it.
+// Encode returns p as bytes. Texts must not contain zero bytes.
 func (p *Plan) Encode() ([]byte, error) {
 	var texts []byte
 	for _, text := range append(append([]string{p.Path, decimal(len(p.Argv))}, p.Argv...), p.Env...) {
@@ -39,13 +39,13 @@ func (p *Plan) Encode() ([]byte, error) {
 		}
 		texts = append(append(texts, text...), 0)
 	}
-	// The length comes first, by which a plan that was cut off is told.
+	// The length comes first, so that a plan that was cut off is detected.
 	return append([]byte(decimal(len(texts))+" "), texts...), nil
 }
 
 var errPlan = errors.New("the plan is damaged")
 
-// decode reads what Encode wrote.
+// decode parses the output of Encode.
 func (p *Plan) decode(data []byte) error {
 	length, rest := cut(data)
 	if n, ok := number(length); !ok || n != uint64(len(rest)) {
@@ -117,7 +117,7 @@ func readAll(fd int) ([]byte, error) {
 	}
 }
 
-// decimal writes a number that is not negative.
+// decimal formats a number that is not negative.
 func decimal(n int) string {
 	var digits [20]byte
 	at := len(digits)

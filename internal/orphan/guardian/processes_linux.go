@@ -2,18 +2,18 @@ package guardian
 
 import "syscall"
 
-// process is one of the machine, as /proc shows it.
+// process is a process of the machine, from /proc.
 type process struct {
 	pid, parent, group, session int
 
 	state byte
-	start uint64 // in ticks of the clock since the machine was started
+	start uint64 // in clock ticks since the start of the machine
 }
 
-// ended reports whether a process has ended, and only nobody has waited for it.
+// ended reports whether a process has ended but was not waited for.
 func (p *process) ended() bool { return p.state == 'Z' || p.state == 'X' }
 
-// processes reads all processes that /proc shows.
+// processes reads all processes from /proc.
 func processes() []process {
 	dir, err := syscall.Open("/proc", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -44,8 +44,8 @@ func processes() []process {
 	}
 }
 
-// StartTime returns what tells a process from another one that gets its number when
-// it has ended; 0 where there is none, or it is not known.
+// StartTime returns a value that distinguishes a process from a later one with the same
+// id; 0 where there is none, or it is unknown.
 func StartTime(pid int) uint64 {
 	p, ok := processOf(pid)
 	if !ok {
@@ -71,8 +71,8 @@ func processOf(pid int) (p process, ok bool) {
 	return p, ok
 }
 
-// parseStat reads a line of /proc/PID/stat (proc_pid_stat(5)), but for the number at
-// its beginning. The name of the program stands in brackets, and may hold brackets.
+// parseStat parses a line of /proc/PID/stat (proc_pid_stat(5)) without the number at
+// its beginning. The program's name is in brackets, and may contain brackets.
 func parseStat(text []byte) (p process, ok bool) {
 	at := len(text) - 1
 	for ; at >= 0 && text[at] != ')'; at-- {
@@ -116,7 +116,7 @@ func parseStat(text []byte) (p process, ok bool) {
 // tree is a list of processes with their children.
 type tree struct {
 	all      []process
-	children map[int][]int // by parent: where they are in the list
+	children map[int][]int // indexes in the list, by parent
 }
 
 func newTree(all []process) *tree {
@@ -127,7 +127,7 @@ func newTree(all []process) *tree {
 	return t
 }
 
-// below returns the processes that are among some roots, and all their descendants.
+// below returns the processes that match root, and all their descendants.
 func (t *tree) below(root func(*process) bool) []*process {
 	var out []*process
 	seen := make(map[int]bool)
@@ -137,7 +137,7 @@ func (t *tree) below(root func(*process) bool) []*process {
 			out = append(out, &t.all[i])
 		}
 	}
-	for at := 0; at < len(out); at++ { // it grows meanwhile
+	for at := 0; at < len(out); at++ { // out grows meanwhile
 		for _, i := range t.children[out[at].pid] {
 			if !seen[i] {
 				seen[i] = true

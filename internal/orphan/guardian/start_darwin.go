@@ -2,8 +2,8 @@ package guardian
 
 import "golang.org/x/sys/unix"
 
-// StartTime returns what tells a process from another one that gets its number when
-// it has ended; 0 where there is none, or it is not known.
+// StartTime returns a value that distinguishes a process from a later one with the same
+// id; 0 where there is none, or it is unknown.
 func StartTime(pid int) uint64 {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package guardian
 
-// StartTime returns 0: it is not known here.
+// StartTime returns 0: it is unknown here.
 func StartTime(int) uint64 { return 0 }

@@ -5,15 +5,15 @@ package guardian
 import "syscall"
 
 const (
-	// maxChildren bounds how many children are known at once; more are not guarded.
+	// maxChildren bounds the known children; more are not guarded.
 	maxChildren = 1 << 16
-	// maxPID is larger than the number of any process.
+	// maxPID exceeds all process ids.
 	maxPID = 1 << 30
 )
 
-// table is what a guardian knows.
+// table is the guardian's knowledge.
 type table struct {
-	gateway int // its number
+	gateway int // its process id
 	group   int // its process group, which is never killed
 	self    int
 
@@ -21,11 +21,11 @@ type table struct {
 	strays   map[int]uint64 // descendants outside of the groups, with their start times
 }
 
-// child is a process that leads a group, with all that is in the group.
+// child is a process that leads a group, together with the group.
 type child struct {
 	pid   int
-	start uint64 // what StartTime says of it; 0 is not known
-	pidfd int    // -1 is none
+	start uint64 // its StartTime; 0 when unknown
+	pidfd int    // -1 for none
 }
 
 func newTable(gateway, group int) *table {
@@ -35,7 +35,7 @@ func newTable(gateway, group int) *table {
 	}
 }
 
-// line takes a line of the gateway. One that cannot be read says nothing.
+// line processes a line of the gateway. Unreadable lines are ignored.
 func (t *table) line(line []byte) {
 	word, rest := cut(line)
 	var numbers [3]uint64
@@ -62,7 +62,7 @@ func (t *table) line(line []byte) {
 	}
 }
 
-// started is told which process a child is.
+// started records the process of a child.
 func (t *table) started(id, pid, start uint64) {
 	if pid > maxPID || !t.mayEnd(int(pid)) {
 		return
@@ -72,8 +72,8 @@ func (t *table) started(id, pid, start uint64) {
 	t.add(id, c)
 }
 
-// mayEnd reports whether a number can be that of a group that is killed: neither one
-// that stands for everything, nor the gateway's or the guardian's own.
+// mayEnd reports whether a process id may be that of a group to kill: not a special
+// number, and not the gateway's or the guardian's own.
 func (t *table) mayEnd(pid int) bool {
 	return pid > 1 && pid != t.group && pid != t.gateway && pid != t.self
 }
@@ -94,9 +94,9 @@ func (t *table) forget(id uint64) {
 	}
 }
 
-// reused reports whether the number of a child is another process's by now. A number
-// stays taken for as long as somebody is in the group that has it, so one that
-// no process has can only be that group's.
+// reused reports whether the id of a child belongs to another process by now. An id
+// stays taken while its group has processes, so an id without a process can only be
+// that group's.
 func (c *child) reused() bool {
 	if c.start == 0 {
 		return false
@@ -105,7 +105,7 @@ func (c *child) reused() bool {
 	return start != 0 && start != c.start
 }
 
-// cut returns the text before the first space, and what is behind it.
+// cut splits a line at its first space.
 func cut(line []byte) (word, rest []byte) {
 	for i, c := range line {
 		if c == ' ' {

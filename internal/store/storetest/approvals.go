@@ -13,10 +13,10 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// call is the call that is asked about.
+// call is the call of the questions.
 var call = store.ApprovalKey{Principal: "alice\x00\xff", CapabilityID: "cap_a", ArgsHash: "hash"}
 
-// ask asks about k and ends the test unless the question is new.
+// ask asks about k and requires a new question.
 func ask(t *testing.T, s *store.Store, k store.ApprovalKey) store.ApprovalRecord {
 	t.Helper()
 	r, asked, err := s.Approvals().Ask(t.Context(), k, store.ApprovalText{}, time.Now().Add(time.Hour))
@@ -26,8 +26,8 @@ func ask(t *testing.T, s *store.Store, k store.ApprovalKey) store.ApprovalRecord
 	return r
 }
 
-// Race runs fn n times at once on each of the stores, and returns how often
-// it was true.
+// Race runs fn n times concurrently on each of the stores, and returns how often it
+// returned true.
 func Race(t *testing.T, n int, fn func(s *store.Store) (bool, error), stores ...*store.Store) int {
 	t.Helper()
 	type outcome struct {
@@ -56,8 +56,8 @@ func Race(t *testing.T, n int, fn func(s *store.Store) (bool, error), stores ...
 	return trues
 }
 
-// ApprovalRace checks on stores that share a database that of many questions
-// one is asked, of many decisions one counts, and of many uses one succeeds.
+// ApprovalRace checks on stores that share a database that concurrent callers create
+// one question, make one decision and use the grant once.
 func ApprovalRace(t *testing.T, k store.ApprovalKey, stores ...*store.Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -93,8 +93,7 @@ func approvalUsedOnce(t *testing.T, s *store.Store) {
 	}
 }
 
-// What people are shown of a call is kept, its arguments only while they are
-// needed.
+// The text is kept, but the arguments only while they are needed.
 func approvalText(t *testing.T, s *store.Store) {
 	a, ctx := s.Approvals(), t.Context()
 	about := store.ApprovalText{Details: `{"tool":"fs__delete"}`, Arguments: `{"path":"/ä"}`}
@@ -238,8 +237,7 @@ func approvalExpires(t *testing.T, s *store.Store) {
 	}
 }
 
-// A denial is the answer to its call, and to no other, until it expires or is taken
-// back.
+// A denial answers only its own call, until it expires or is retracted.
 func approvalDenied(t *testing.T, s *store.Store) {
 	a, ctx := s.Approvals(), t.Context()
 	soon, late := time.Now().Add(300*time.Millisecond), time.Now().Add(time.Hour)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// linear is a credential of one principal; those of others differ in it.
+// linear returns a credential of one principal.
 func linear(principal string) store.CredentialRecord {
 	return store.CredentialRecord{
 		CredentialKey: store.CredentialKey{
@@ -165,9 +165,8 @@ func credentialRace(t *testing.T, s *store.Store) {
 	}
 }
 
-// forms has more forms sent than are kept: by one person, who is refused alone, and by
-// so many that all are. Nobody's login that is under way is touched by that, and others
-// begin.
+// forms sends more forms than are remembered: by one person, who alone is refused, and
+// by so many that all are. Pending logins are not affected, and new ones can begin.
 func forms(t *testing.T, s *store.Store) {
 	const each, all = 100, 10_000
 	l, later := s.Logins(), time.Now().Add(time.Hour)

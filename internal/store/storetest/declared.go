@@ -12,7 +12,8 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// declaredTools keeps tools by name, all of a change or none, and tells of each.
+// declaredTools checks that tools are stored by name, that a change is made completely
+// or not at all, and that it is reported.
 func declaredTools(t *testing.T, s *store.Store) {
 	d, by := s.Declared(), store.Change{Actor: "op", Reason: "why"}
 	record := func(name, body string) store.DeclaredRecord {

@@ -1,8 +1,7 @@
-// Package storetest is the suite that every database of internal/store
-// passes, and a PostgreSQL server of its own for tests that need one.
+// Package storetest is the test suite of internal/store for every database, with a
+// PostgreSQL server for tests that need one.
 //
-// The server is the real one, from the binaries of the machine: it listens on
-// a Unix socket in a folder of its own, belongs to the test process and ends
-// with it. Where the binaries are absent a test that needs it fails and says how
-// to install them.
+// The server runs from the binaries of the machine. It listens on a Unix socket in a
+// folder of its own, and ends with the test process. Without the binaries a test that
+// needs it fails and says how to install them.
 package storetest

@@ -83,13 +83,13 @@ func lostChangeRaisesNothing(t *testing.T, s *store.Store) {
 	}
 }
 
-// Report is one call of what a Watch was given.
+// Report is one report of a Watch.
 type Report struct {
 	Topic      string
 	Generation int64
 }
 
-// StartWatch watches s until the end of the test and returns what is reported.
+// StartWatch watches s until the end of the test and returns the reports.
 func StartWatch(t *testing.T, s *store.Store) <-chan Report {
 	t.Helper()
 	reports := make(chan Report, 1000)
@@ -109,7 +109,7 @@ func StartWatch(t *testing.T, s *store.Store) <-chan Report {
 	return reports
 }
 
-// Await returns when a report is at least want, and how long that took.
+// Await waits for a report that is at least want, and returns how long that took.
 func Await(t *testing.T, reports <-chan Report, want Report) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -145,8 +145,8 @@ func watchReports(t *testing.T, s *store.Store) {
 	}
 }
 
-// everyChangeRaises checks that each change of each handle is seen by those
-// who watch its topic, and what changes nothing is not.
+// everyChangeRaises checks that each change through each handle is reported to watchers
+// of its topic, and that calls without a change are not.
 func everyChangeRaises(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	key := store.ApprovalKey{Principal: "p", CapabilityID: "c", ArgsHash: "h"}

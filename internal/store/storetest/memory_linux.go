@@ -2,13 +2,12 @@ package storetest
 
 import "golang.org/x/sys/unix"
 
-// roomInMemory is what must be free before a server's files, about 60 MB, go there:
-// the tests of more than one package run at a time.
+// roomInMemory is what must be free before a server's files, about 60 MB, are put
+// there: the tests of several packages run at once.
 const roomInMemory = 2 << 30
 
-// memory returns a folder whose files are in memory, or "" if there is none with
-// enough room. A server that is killed finds there what it had written, as it does
-// on a disk.
+// memory returns a folder in memory, or "" if there is none with enough room. A killed
+// server finds its files there like on a disk.
 func memory() string {
 	const folder = "/dev/shm"
 	var fs unix.Statfs_t

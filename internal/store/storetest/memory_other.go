@@ -2,5 +2,5 @@
 
 package storetest
 
-// memory returns "": the files of a server are where other temporary files are.
+// memory returns "": the server uses the folder for temporary files.
 func memory() string { return "" }

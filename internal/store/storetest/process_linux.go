@@ -2,6 +2,5 @@ package storetest
 
 import "syscall"
 
-// endWithParent makes the server crash when the test process is killed, so
-// that it never stays behind.
+// endWithParent kills the server when the test process is killed.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = crash }

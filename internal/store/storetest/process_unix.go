@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// The signals of the server: crash makes it end at once, without a checkpoint
-// (pg_ctl stop -m immediate).
+// The signals of the server: crash ends it at once, without a checkpoint (pg_ctl stop
+// -m immediate).
 const (
 	crash = syscall.SIGQUIT
 	kill  = syscall.SIGKILL
@@ -39,8 +39,8 @@ func hand(folder string) error {
 	return os.Chown(folder, int(uid), int(gid))
 }
 
-// other returns the user to run the server as when we are root, which it
-// refuses to be run by; else zero.
+// other returns the user for the server if we are root, as which it refuses to run;
+// else zero.
 func other() (uid, gid uint32, err error) {
 	if os.Geteuid() != 0 {
 		return 0, 0, nil

@@ -4,6 +4,6 @@ package storetest
 
 import "syscall"
 
-// endWithParent cannot be had here: the server stays behind when the test
-// process is killed before it could stop it.
+// endWithParent is not possible here: the server survives when the test process is
+// killed.
 func endWithParent(*syscall.SysProcAttr) {}

@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// record returns a record with something in every field.
+// record returns a record with a value in every field.
 func record(id string) store.RegistryRecord {
 	return store.RegistryRecord{
 		ID: id, Kind: "tool", Server: "files", Original: "read " + id, Name: "files__read_" + id,
@@ -29,7 +29,7 @@ func record(id string) store.RegistryRecord {
 	}
 }
 
-// ignoreTimes leaves out what the store sets.
+// ignoreTimes ignores the times that the store sets.
 var ignoreTimes = cmpopts.IgnoreFields(store.RegistryRecord{}, "FirstSeen", "ChangedAt")
 
 func registryKeepsEverything(t *testing.T, s *store.Store) {
@@ -70,7 +70,7 @@ func registryKeepsEverything(t *testing.T, s *store.Store) {
 	}
 }
 
-// What an upstream writes must not keep it, or others, out of the registry.
+// Foreign bytes must not keep an item, or others, out of the registry.
 func registryForeignNames(t *testing.T, s *store.Store) {
 	want := record("cap_a")
 	want.Original, want.Name = "nul\x00 \xff", "files+x://\x00\xfe?$1'\\x41"
@@ -134,7 +134,7 @@ func registryMany(t *testing.T, s *store.Store) {
 	}
 }
 
-// Whoever reads, decides and writes must not undo what another did in between.
+// Callers that read, decide and write must not undo each other's changes.
 func registryUpdate(t *testing.T, s *store.Store) {
 	ctx := context.Background()
 	must(t, s.Registry().Upsert(ctx, []store.RegistryRecord{record("cap_a")}))

@@ -13,8 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Running returns an empty store in a file of its own, which runs until the test
-// ends.
+// Running returns an empty store in a file of its own, which runs until the test ends.
 func Running(t testing.TB) *store.Store {
 	t.Helper()
 	return Opened(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
@@ -39,10 +38,9 @@ func Opened(t testing.TB, o store.Options) *store.Store {
 	return s
 }
 
-// Main runs the tests of a package, ends the server that they share and looks for
-// goroutines that are left. It returns the exit code. The files of the tests are in
-// memory where that has room, unless TMPDIR says where: to sync is most of what
-// they wait for on a disk, and no test takes the power away.
+// Main runs the tests of a package, stops their shared server and checks for leaked
+// goroutines. It returns the exit code. Temporary files are in memory if there is room,
+// unless TMPDIR is set: on a disk the tests would mostly wait for syncs.
 func Main(m *testing.M, shared *Server) int {
 	if folder := memory(); folder != "" && os.Getenv("TMPDIR") == "" {
 		temp, err := os.MkdirTemp(folder, "storetest")

@@ -18,16 +18,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startTimeout bounds the start of a server, and its end.
+// startTimeout bounds the start and the end of a server.
 const startTimeout = 60 * time.Second
 
-// Superuser is the user that owns the server; it needs no password.
+// Superuser is the owner of the server; it needs no password.
 const Superuser = "toolgate"
 
-// Server is a PostgreSQL server for tests. The zero value starts with the
-// first statement or database that is asked of it. Stop must be called at the end.
-// Its methods are safe for concurrent use, except that whoever stops or kills it
-// must be alone with it.
+// Server is a PostgreSQL server for tests. The zero value starts with the first
+// statement or database. Stop must be called at the end. Its methods are safe for
+// concurrent use, except that Stop and Kill must not run beside others.
 type Server struct {
 	mu   sync.Mutex
 	bin  string // folder of the binaries
@@ -35,8 +34,8 @@ type Server struct {
 	run  *exec.Cmd
 }
 
-// StartPostgres starts a server that ends with the test. A test that kills or
-// stops its server needs one of its own; others share one [Server].
+// StartPostgres starts a server that ends with the test. A test that kills or stops its
+// server needs its own; others share one [Server].
 func StartPostgres(t testing.TB) *Server {
 	t.Helper()
 	s := new(Server)
@@ -49,7 +48,7 @@ func StartPostgres(t testing.TB) *Server {
 	return s
 }
 
-// URL makes an empty database, and returns its address for [Superuser].
+// URL creates an empty database, and returns its address for [Superuser].
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
 	name := "t" + strings.ToLower(rand.Text())
@@ -57,9 +56,8 @@ func (s *Server) URL(t testing.TB) string {
 	return s.Address(Superuser, "", name)
 }
 
-// SchemaURL makes an empty schema in a database that others use too, and
-// returns its address for [Superuser]. It takes a fraction of the time of
-// [Server.URL].
+// SchemaURL creates an empty schema in a shared database, and returns its address for
+// [Superuser]. It is much faster than [Server.URL].
 func (s *Server) SchemaURL(t testing.TB) string {
 	t.Helper()
 	name := "s" + strings.ToLower(rand.Text())
@@ -104,7 +102,7 @@ func (s *Server) require(t testing.TB) {
 	if s.bin == "" {
 		bin, err := binaries()
 		if err != nil && os.Getenv("CI") == "" {
-			t.Skip(err) // where everything is to be tested this is a failure
+			t.Skip(err) // an error where everything must be tested
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +126,7 @@ func binaries() (string, error) {
 			return filepath.Dir(path), nil
 		}
 	}
-	// Debian keeps them out of the path, one folder for each version.
+	// Debian keeps them out of PATH, in one folder per version.
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
 		return "", errors.New("PostgreSQL is not installed: its initdb is not in PATH (on Debian: apt-get install postgresql)")
@@ -145,10 +143,10 @@ func (s *Server) command(ctx context.Context, name string, args ...string) (*exe
 	return cmd, confine(cmd)
 }
 
-// create makes the folder of the server and the files in it. The folder is
-// not inside of the test's: a path to a socket has at most about 100 bytes,
-// and the server may run as another user. It is in memory where that has room:
-// a database has some hundred files, which a disk takes long to make.
+// create creates the folder of the server and its files. The folder is not inside the
+// test's: a socket path has at most about 100 bytes, and the server may run as another
+// user. It is in memory if there is room, because a database has hundreds of files,
+// which are slow on a disk.
 func (s *Server) create() error {
 	root, err := os.MkdirTemp(memory(), "storetest")
 	if err != nil {
@@ -168,14 +166,14 @@ func (s *Server) create() error {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	// Whoever is in the group "secret" needs a password.
+	// Members of the group "secret" need a password.
 	rules := "local all +secret scram-sha-256\nlocal all all trust\n"
 	return os.WriteFile(filepath.Join(root, "data", "pg_hba.conf"), []byte("local postgres toolgate trust\n"+rules), 0o600)
 }
 
 // start starts the server and waits until it answers.
 func (s *Server) start() error {
-	// Durability against a loss of power is not what tests are about.
+	// Tests do not need durability.
 	run, err := s.command(context.Background(), "postgres", "-D", filepath.Join(s.root, "data"), "-k", s.root,
 		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200", "-c", "deadlock_timeout=100ms")
 	if err != nil {
@@ -211,8 +209,7 @@ func (s *Server) start() error {
 	}
 }
 
-// Kill ends the server as a crash does: nothing is flushed, no client is told
-// in advance.
+// Kill ends the server like a crash: nothing is flushed, and no client is told before.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -222,15 +219,14 @@ func (s *Server) Kill(t testing.TB) {
 	}
 }
 
-// Start starts the server again after [Server.Kill], with what it had
-// committed.
+// Start starts the server again after [Server.Kill], with its committed data.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	s.require(t)
 }
 
-// Stop ends the server and removes its files. Stopping one that was not
-// started is no error.
+// Stop ends the server and removes its files. Stopping one that was not started is no
+// error.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Database makes an empty database for one test, and returns how to open it.
+// Database creates an empty database for one test, and returns how to open it.
 type Database func(t *testing.T) store.Options
 
-// Run runs the suite on databases of one kind. Every test has its own, and
-// opens one store on it, with its writer running.
+// Run runs the suite on databases of one kind. Every test has its own database and a
+// running store on it.
 func Run(t *testing.T, database Database) {
 	for name, test := range map[string]func(*testing.T, *store.Store){
 		"CatalogComesBackAsItWasSaved":      catalogs,
@@ -95,7 +95,7 @@ func open(t *testing.T, o store.Options) *store.Store {
 	return s
 }
 
-// by is who changes things here.
+// by is the actor of changes in tests.
 var by = store.Change{Actor: "op", Reason: "because"}
 
 // must ends the test on an error.
@@ -106,7 +106,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// recently fails the test unless at is about now.
+// recently requires that at is about now.
 func recently(t *testing.T, what string, at time.Time) {
 	t.Helper()
 	if ago := time.Since(at); ago < -time.Minute || ago > time.Minute {

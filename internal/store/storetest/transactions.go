@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// commitFails has the database refuse a commit, after which its transaction is
-// over: nothing of it is there, and the next write is.
+// commitFails makes the database refuse a commit. Nothing of that transaction may be
+// stored, and the next write must succeed.
 func commitFails(t *testing.T, s *store.Store) {
 	run := func(texts ...string) error {
 		return s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
@@ -39,8 +39,8 @@ func commitFails(t *testing.T, s *store.Store) {
 	}
 }
 
-// writesEnd has a write that does not return what failed in it, and one that ends
-// its transaction by itself.
+// writesEnd tests a write that swallows an error, and one that ends its transaction
+// itself.
 func writesEnd(t *testing.T, s *store.Store) {
 	failure := errors.New("no")
 	for name, fn := range map[string]func(ctx context.Context, tx *store.Tx) error{
@@ -68,7 +68,7 @@ func writesEnd(t *testing.T, s *store.Store) {
 	}
 }
 
-// rows counts rows of a table.
+// rows counts the rows of a table.
 func rows(t *testing.T, s *store.Store, of string) (n int) {
 	t.Helper()
 	must(t, s.View(t.Context(), func(ctx context.Context, tx *store.Tx) error {
