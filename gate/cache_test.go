@@ -49,14 +49,14 @@ func (p *ruled) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return d, nil
 }
 
-// steady is ruled that can tell.
-type steady struct{ ruled }
+// cacheable is ruled with decisions that are cacheable.
+type cacheable struct{ ruled }
 
-func (p *steady) Part() gate.Part {
-	return gate.Part{Name: p.name, Check: p.Check, State: p.State}
+func (p *cacheable) Part() gate.Part {
+	return gate.Part{Name: p.name, Check: p.Check, Snapshot: p.Snapshot}
 }
 
-func (p *steady) State(r *gate.Request) any {
+func (p *cacheable) Snapshot(r *gate.Request) any {
 	if len(r.Args) > 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (p *steady) State(r *gate.Request) any {
 // heard is what a listener was told.
 type heard []string
 
-func (h *heard) Said(phase string, d gate.Decision) {
+func (h *heard) Decided(phase string, d gate.Decision) {
 	*h = append(*h, fmt.Sprintf("%s %v %s %v", phase, d.Effect, d.Reason, d.Err))
 }
 
@@ -87,15 +87,15 @@ func randomRules(random *rand.Rand) rules {
 	return all
 }
 
-// What is kept is what would be decided now, and whoever listens hears the same,
+// What is cached is what would be decided now, and whoever listens hears the same,
 // while rules change in any order.
-func TestKeptDecisionsAreThoseOfNow(t *testing.T) {
+func TestCachedDecisionsAreThoseOfNow(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for n := range 300 {
 		var phases []gate.Phase
 		var all []*ruled
 		for i := range 1 + random.IntN(8) {
-			own := &steady{ruled{name: fmt.Sprintf("p%d", i)}}
+			own := &cacheable{ruled{name: fmt.Sprintf("p%d", i)}}
 			all = append(all, &own.ruled)
 			if random.IntN(4) == 0 {
 				phases = append(phases, &own.ruled)
@@ -113,22 +113,22 @@ func TestKeptDecisionsAreThoseOfNow(t *testing.T) {
 			if random.IntN(6) == 0 {
 				r.Args = []byte("{}")
 			}
-			var kept, anew heard
-			got := chain.DecideFor(t.Context(), &r, &kept)
+			var cached, anew heard
+			got := chain.DecideFor(t.Context(), &r, &cached)
 			want := gate.NewChain(phases...).DecideFor(t.Context(), &r, &anew)
 			if d := cmp.Diff(want, got, cmp.Comparer(sameError)); d != "" {
-				t.Fatalf("chain %d (-now +kept):\n%s", n, d)
+				t.Fatalf("chain %d (-now +cached):\n%s", n, d)
 			}
-			if d := cmp.Diff(anew, kept); d != "" {
-				t.Fatalf("chain %d, what was heard (-now +kept):\n%s", n, d)
+			if d := cmp.Diff(anew, cached); d != "" {
+				t.Fatalf("chain %d, what was heard (-now +cached):\n%s", n, d)
 			}
 			got.Demands = append(got.Demands, gate.Demand{Reason: "of this caller alone"})
 		}
 	}
 }
 
-func allowing() *steady {
-	p := &steady{ruled{name: "p"}}
+func allowing() *cacheable {
+	p := &cacheable{ruled{name: "p"}}
 	p.replace(rules{"x": {Effect: gate.Allow}})
 	return p
 }
@@ -138,7 +138,7 @@ func askX(t *testing.T, c *gate.Chain, id gate.Identity) gate.Effect {
 	return c.Decide(t.Context(), &gate.Request{Exposed: "x", Identity: gate.NewIdentity(id)}).Effect
 }
 
-func TestDecisionsAreKeptForASecondAndACaller(t *testing.T) {
+func TestDecisionsAreCachedForATimeAndACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := allowing()
 		c := gate.NewChain(p)
@@ -153,10 +153,13 @@ func TestDecisionsAreKeptForASecondAndACaller(t *testing.T) {
 		asked(1, "twice")
 		askX(t, c, gate.Identity{Persona: "other"})
 		asked(2, "somebody else")
-		time.Sleep(time.Second)
+		time.Sleep(gate.CacheTime - 1)
 		askX(t, c, gate.Identity{})
-		asked(3, "a second later")
-		for i := range 10000 { // more than is kept
+		asked(2, "shortly before it is too old")
+		time.Sleep(time.Nanosecond)
+		askX(t, c, gate.Identity{})
+		asked(3, "when it is too old")
+		for i := range 10000 { // more than is cached
 			askX(t, c, gate.Identity{Plan: fmt.Sprint(i)})
 		}
 		asked(10003, "10,000 more")
@@ -165,8 +168,47 @@ func TestDecisionsAreKeptForASecondAndACaller(t *testing.T) {
 	})
 }
 
+// A phase whose decisions are not cacheable is asked every time, and the phases around
+// it are not.
+func TestEachPhaseIsCachedByItself(t *testing.T) {
+	before, between, behind := allowing(), allowing(), allowing()
+	c := gate.NewChain(before, &between.ruled, behind)
+	for range 3 {
+		askX(t, c, gate.Identity{})
+	}
+	if before.asked != 1 || between.asked != 3 || behind.asked != 1 {
+		t.Errorf("asked %d, %d and %d times, want 1, 3 and 1", before.asked, between.asked, behind.asked)
+	}
+	between.replace(rules{"x": {Effect: gate.Deny}})
+	if got := askX(t, c, gate.Identity{}); got != gate.Deny {
+		t.Errorf("behind a phase that denies now: %v", got)
+	}
+	behind.replace(rules{"x": {Effect: gate.Deny}})
+	between.replace(rules{"x": {Effect: gate.Allow}})
+	if got := askX(t, c, gate.Identity{}); got != gate.Deny {
+		t.Errorf("in front of a phase that denies now: %v", got)
+	}
+}
+
+// A decision is cached for its own time, whatever else is cached after it.
+func TestCachedDecisionsAreNotRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := allowing(), allowing()
+		c := gate.NewChain(first, second)
+		askX(t, c, gate.Identity{})
+		for range 3 {
+			time.Sleep(2 * gate.CacheTime / 5)
+			second.replace(rules{"x": {Effect: gate.Allow}})
+			askX(t, c, gate.Identity{})
+		}
+		if first.asked != 2 || second.asked != 4 {
+			t.Errorf("asked %d and %d times, want 2 and 4", first.asked, second.asked)
+		}
+	})
+}
+
 // An allow that was decided while the rules changed is not used again.
-func TestDecisionsOfChangingRulesAreNotKept(t *testing.T) {
+func TestDecisionsOfChangingRulesAreNotCached(t *testing.T) {
 	p := allowing()
 	c := gate.NewChain(p)
 	p.during = func() { p.replace(rules{"x": {Effect: gate.Deny}}) }
@@ -179,8 +221,8 @@ func TestDecisionsOfChangingRulesAreNotKept(t *testing.T) {
 	}
 }
 
-// Decisions are made and kept by many at once.
-func TestKeptDecisionsAtOnce(t *testing.T) {
+// Decisions are made and cached by many at once.
+func TestCachedDecisionsAtOnce(t *testing.T) {
 	p := allowing()
 	c := gate.NewChain(p)
 	var wg sync.WaitGroup

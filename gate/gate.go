@@ -20,6 +20,26 @@ const (
 	Enable Action = "enable"  // have a server added or taken away
 )
 
+// Capability is a tool, prompt, resource or template as the gate is asked about it. It
+// is not changed once made.
+type Capability struct {
+	Kind         mcp.Kind
+	Server       string // key of the server in the configuration
+	Original     string // name or URI at the server
+	Exposed      string // name or URI that the client knows
+	Plain        string // see [Names]; empty where it is Exposed
+	CapabilityID string
+}
+
+// Request returns the request of a caller at the endpoint of a capsule, which is empty on
+// the main one.
+func (c *Capability) Request(action Action, id *Identity, capsule string) Request {
+	return Request{
+		Action: action, Kind: c.Kind, Server: c.Server, Original: c.Original,
+		Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID, Capsule: capsule, Identity: id,
+	}
+}
+
 // Request is one question to the gate. It is not changed by the phases.
 type Request struct {
 	Action       Action
@@ -81,97 +101,91 @@ type Decision struct {
 // Chain is the ordered phases. The zero Chain, and a nil one, deny everything.
 type Chain struct {
 	parts []Part
-	cache *decisionCache // nil caches nothing
-	of    *Chain         // which this is a pinned one of; nil for none, see Pin
-	rules []any          // of each part that was pinned; nil for a chain that is no pinned one
+	cache *cache // nil: nothing is cached
+	of    *Chain // which this is a pinned one of; nil for none, see Pin
+	rules []any  // of each part that was pinned; nil for a chain that is no pinned one
 }
 
-// NewChain returns the chain of the phases in their order. What the first of
-// them say is cached for a moment where they have a [Part.State].
+// NewChain returns the chain of the phases in their order. It caches what they decide,
+// as far as their parts say on what that depends.
 func NewChain(phases ...Phase) *Chain {
-	c := &Chain{parts: make([]Part, len(phases)), cache: &decisionCache{}}
+	c := &Chain{parts: make([]Part, len(phases)), cache: &cache{}}
 	for i, p := range phases {
 		c.parts[i] = p.Part()
 	}
 	return c
 }
 
-// undecided is the decision of a chain in which no phase allows anything.
-func undecided() Decision { return Decision{Reason: "no rule allows it"} }
+// noRule is the reason of a deny where no phase allows anything.
+const noRule = "no rule allows it"
 
-// Listener hears what each phase says of one request, in their order. It does
+func undecided() Decision { return Decision{Reason: noRule} }
+
+// Listener is told what each phase decides on one request, in their order. It does
 // not block.
 type Listener interface {
-	Said(phase string, d Decision)
+	Decided(phase string, d Decision)
 }
 
 // Decide asks the phases. The first deny ends; without an allow it is a deny.
 func (c *Chain) Decide(ctx context.Context, r *Request) Decision { return c.DecideFor(ctx, r, nil) }
 
-// DecideFor is [Chain.Decide] with somebody who hears what the phases say; nil is
-// nobody.
-func (c *Chain) DecideFor(ctx context.Context, r *Request, hears Listener) Decision {
+// DecideFor is [Chain.Decide] with a listener; nil is none.
+func (c *Chain) DecideFor(ctx context.Context, r *Request, listener Listener) Decision {
 	if c == nil || r == nil || r.Identity == nil {
 		return undecided()
 	}
-	first := c.first(ctx, r)
-	if hears != nil {
-		for i := range first.each {
-			hears.Said(c.parts[i].Name, first.each[i])
-		}
-	}
-	verdict, ended := first.verdict, first.ended
-	for i := len(first.each); i < len(c.parts); i++ {
+	key := r.Key()
+	cached := c.cached(key)
+	next := cached
+	verdict, ended := undecided(), false
+	for i := range c.parts {
 		p := &c.parts[i]
+		snapshot := c.snapshot(p, r)
+		d, known := cached.decision(i, snapshot)
+		var err error
+		if !known {
+			d, err = check(ctx, p, r)
+		}
+		ended = judge(p, &verdict, d, err)
+		// What was decided while the rules changed is not known to be of either.
+		if !known && snapshot != nil && verdict.Err == nil && c.snapshot(p, r) == snapshot {
+			if next == cached {
+				next = cached.clone(len(c.parts))
+			}
+			next.parts[i] = cachedDecision{snapshot, d}
+		}
+		if ended {
+			d = verdict
+		}
+		if listener != nil {
+			listener.Decided(p.Name, d)
+		}
 		if ended {
 			break
 		}
-		var d Decision
-		d, ended = ask(ctx, p, r, &verdict)
-		if hears != nil {
-			hears.Said(p.Name, d)
-		}
+	}
+	if next != cached {
+		c.cache.putRequest(key, next)
 	}
 	return verdict
 }
 
-// first returns what the phases that have a state say, up to the first that has
-// none: from the cache, or what they say now.
-func (c *Chain) first(ctx context.Context, r *Request) *cachedDecision {
-	of, n := states{}, 0
-	if c.cache != nil {
-		of, n = c.states(r)
+// cached returns the cached decisions on a request, nil for none.
+func (c *Chain) cached(k Key) *cachedRequest {
+	if c.cache == nil {
+		return nil
 	}
-	if n == 0 {
-		return unasked
-	}
-	key := r.Key()
-	if s := c.cache.get(key, of); s != nil {
-		return s
-	}
-	s := &cachedDecision{states: of, verdict: undecided()}
-	for i := range n {
-		var d Decision
-		d, s.ended = ask(ctx, &c.parts[i], r, &s.verdict)
-		s.each = append(s.each, d)
-		if s.ended {
-			break
-		}
-	}
-	// What was decided while the rules changed is not known to be of either.
-	if after, _ := c.states(r); after == of && s.verdict.Err == nil {
-		c.cache.put(key, s)
-	}
-	return s
+	return c.cache.request(k)
 }
 
-// ask asks one phase, adds what it says to the verdict so far, and returns it.
-func ask(ctx context.Context, p *Part, r *Request, verdict *Decision) (d Decision, ended bool) {
-	d, err := check(ctx, p, r)
-	if ended = judge(p, verdict, d, err); ended {
-		d = *verdict
+// snapshot returns the rules by which a part decides a request; nil where its decision is
+// not cacheable.
+func (c *Chain) snapshot(p *Part, r *Request) any {
+	if c.cache == nil || p.Snapshot == nil {
+		return nil
 	}
-	return d, ended
+	return p.Snapshot(r)
 }
 
 // judge adds what a phase says to the verdict so far and tells whether that
@@ -205,67 +219,6 @@ func judge(p *Part, verdict *Decision, d Decision, err error) (ended bool) {
 	return true
 }
 
-// Batches tells whether a phase gains by being asked about many at once.
-func (c *Chain) Batches() bool {
-	return c != nil && slices.ContainsFunc(c.parts, func(p Part) bool { return p.CheckAll != nil })
-}
-
-// DecideAll is [Chain.Decide] for many requests, which all have the identity
-// and the action of the first.
-func (c *Chain) DecideAll(ctx context.Context, rs []Request) []Decision {
-	verdicts := make([]Decision, len(rs))
-	open := make([]int, 0, len(rs)) // indexes of the requests that are not denied yet
-	for i := range rs {
-		verdicts[i] = undecided()
-		if c != nil && rs[i].Identity != nil {
-			open = append(open, i)
-		}
-	}
-	if c == nil {
-		return verdicts
-	}
-	for i := range c.parts {
-		if len(open) == 0 {
-			break
-		}
-		open = c.pass(ctx, &c.parts[i], rs, open, verdicts)
-	}
-	return verdicts
-}
-
-// pass asks one phase about the requests that are open and returns those that
-// still are.
-func (c *Chain) pass(ctx context.Context, p *Part, rs []Request, open []int, verdicts []Decision) []int {
-	left := open[:0]
-	if p.CheckAll == nil || len(open) < 2 {
-		for _, i := range open {
-			d, err := check(ctx, p, &rs[i])
-			if !judge(p, &verdicts[i], d, err) {
-				left = append(left, i)
-			}
-		}
-		return left
-	}
-	batch := make([]Request, len(open))
-	for n, i := range open {
-		batch[n] = rs[i]
-	}
-	decisions, err := checkAll(ctx, p, batch)
-	if err == nil && len(decisions) != len(batch) {
-		err = fmt.Errorf("%d decisions for %d requests", len(decisions), len(batch))
-	}
-	for n, i := range open {
-		var d Decision
-		if n < len(decisions) {
-			d = decisions[n]
-		}
-		if !judge(p, &verdicts[i], d, err) {
-			left = append(left, i)
-		}
-	}
-	return left
-}
-
 // check asks one phase; one that panics could not decide.
 func check(ctx context.Context, p *Part, r *Request) (d Decision, err error) {
 	defer caught(&err)
@@ -273,11 +226,6 @@ func check(ctx context.Context, p *Part, r *Request) (d Decision, err error) {
 		return Decision{}, errNoCheck
 	}
 	return p.Check(ctx, r)
-}
-
-func checkAll(ctx context.Context, p *Part, rs []Request) (ds []Decision, err error) {
-	defer caught(&err)
-	return p.CheckAll(ctx, rs)
 }
 
 func caught(err *error) {
@@ -292,21 +240,18 @@ func (c *Chain) ViewClass(id *Identity) string {
 	if c == nil || id == nil {
 		return ""
 	}
-	var class strings.Builder
+	var all strings.Builder
 	for i := range c.parts {
-		if c.parts[i].ViewClass == nil {
+		class, ok := "", false
+		if of := c.parts[i].ViewClass; of != nil {
+			class, ok = of(id)
+		}
+		if !ok {
 			return "caller:" + id.Fingerprint()
 		}
-		part := c.parts[i].ViewClass(id)
-		fmt.Fprintf(&class, "%d:%s", len(part), part)
+		fmt.Fprintf(&all, "%d:%s", len(class), class)
 	}
-	return class.String()
-}
-
-// Classifies tells whether every phase can tell which callers view the same, so
-// that [Chain.ViewClass] holds at two times too.
-func (c *Chain) Classifies() bool {
-	return c != nil && !slices.ContainsFunc(c.parts, func(p Part) bool { return p.ViewClass == nil })
+	return all.String()
 }
 
 // Open is the phase that allows everything to everyone who is known. It is in
@@ -319,6 +264,6 @@ func (Open) Part() Part {
 	return Part{
 		Name:      "open",
 		Check:     func(context.Context, *Request) (Decision, error) { return Decision{Effect: Allow}, nil },
-		ViewClass: func(*Identity) string { return "" },
+		ViewClass: func(*Identity) (string, bool) { return "", true },
 	}
 }

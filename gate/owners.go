@@ -31,8 +31,8 @@ func NewOwners(of map[string]string) *Owners {
 func (o *Owners) Part() Part {
 	return Part{
 		Name: "owner", Check: o.Check,
-		State:   func(*Request) any { return o }, // it is not changed
-		Explain: o.Explain, ViewClass: o.ViewClass,
+		Snapshot: func(*Request) any { return o }, // it is not changed
+		Explain:  o.Explain, ViewClass: o.ViewClass,
 	}
 }
 
@@ -57,13 +57,13 @@ func (o *Owners) Explain(ctx context.Context, r *Request) (Explanation, error) {
 }
 
 // ViewClass is [Part.ViewClass].
-func (o *Owners) ViewClass(id *Identity) string {
+func (o *Owners) ViewClass(id *Identity) (class string, cacheable bool) {
 	if id != nil {
 		for _, owner := range o.of {
 			if owner == id.Key() {
-				return o.revision + ":" + owner
+				return o.revision + ":" + owner, true
 			}
 		}
 	}
-	return o.revision
+	return o.revision, true
 }

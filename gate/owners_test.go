@@ -26,10 +26,17 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s: explained as %+v, %v", tc.server, e, err)
 		}
 	}
-	if o.ViewClass(alice) == o.ViewClass(twin) || o.ViewClass(twin) != o.ViewClass(nil) {
+	class := func(o *gate.Owners, id *gate.Identity) string {
+		class, cacheable := o.ViewClass(id)
+		if !cacheable {
+			t.Errorf("decisions for %v are not cacheable", id)
+		}
+		return class
+	}
+	if class(o, alice) == class(o, twin) || class(o, twin) != class(o, nil) {
 		t.Error("callers who view differently are of one class, or the other way round")
 	}
-	if gate.NewOwners(nil).ViewClass(twin) == o.ViewClass(twin) {
+	if class(gate.NewOwners(nil), twin) == class(o, twin) {
 		t.Error("other owners are of the same class")
 	}
 }

@@ -28,27 +28,27 @@ type Part struct {
 	// Check is asked about each.
 	CheckAll func(ctx context.Context, rs []Request) ([]Decision, error)
 
-	// State returns what a decision is made of beside what [Request.Key] has: the
-	// rules, as a value that is comparable and differs whenever they do. While it is
-	// the same, so is the decision on a request with the same key, whatever its
-	// arguments. It is nil where a decision depends on more, such as the arguments or
-	// the time, or where making it has to be noticed by somebody. Nil: no decision of
-	// this phase, or of one behind it, is used again.
-	State func(r *Request) any
+	// Snapshot returns the rules by which the phase decides a request, as a comparable
+	// value that differs whenever they do. As long as it is the same, so is the decision
+	// on a request with the same [Key], whatever its arguments; the chain caches it. A nil
+	// value says that the decision is not cacheable: it depends on more, such as the
+	// arguments or the time, or somebody has to notice each one. A nil function says so of
+	// all decisions.
+	Snapshot func(r *Request) any
 
-	// ViewClass returns the same string at two times and for two callers only
-	// if the phase decides the same for both, on every capability, for the
-	// action View. A phase whose rules change puts their revision into it. Nil: each
-	// caller is a class of their own, and no list is used again for another one.
-	ViewClass func(id *Identity) string
+	// ViewClass names a class of callers. Two callers have the same class, or one caller at
+	// two times, only if the phase decides the same for both on every capability, for the
+	// action [View]. A phase whose rules change puts their revision into it. The chain
+	// caches decisions on the items of lists by it. False says that they are not cacheable,
+	// and so does a nil function.
+	ViewClass func(id *Identity) (class string, cacheable bool)
 
 	// Explain decides as Check does and says why. It has no other effect. Nil: the
 	// explanation is what Check says.
 	Explain func(ctx context.Context, r *Request) (Explanation, error)
 
-	// Pin returns a part that goes on deciding View as this one does now, and what its
-	// rules are: a comparable value, the same as long as they are. Nil: the rules do
-	// not change while the phase is in use.
+	// Pin returns a part that goes on deciding [View] as this one does now, and a snapshot
+	// of its rules. Nil: the rules do not change while the phase is in use.
 	Pin func() (Part, any)
 }
 

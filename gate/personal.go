@@ -34,7 +34,7 @@ func NewPersonal(of map[string]Lister) *Personal { return &Personal{of} }
 func (p *Personal) Part() Part {
 	return Part{
 		Name: "personal", Check: p.Check,
-		State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+		Snapshot: p.Snapshot, Explain: p.Explain, ViewClass: p.ViewClass,
 	}
 }
 
@@ -47,8 +47,8 @@ func (p *Personal) Check(_ context.Context, r *Request) (Decision, error) {
 	return Decision{Reason: "the server does not list it to this caller"}, nil
 }
 
-// State is [Part.State]: what such a server lists changes by itself.
-func (p *Personal) State(r *Request) any {
+// Snapshot is [Part.Snapshot]: what such a server lists changes by itself.
+func (p *Personal) Snapshot(r *Request) any {
 	if r == nil || p.of[r.Server] != nil {
 		return nil
 	}
@@ -67,14 +67,14 @@ func (p *Personal) Explain(ctx context.Context, r *Request) (Explanation, error)
 }
 
 // ViewClass is [Part.ViewClass].
-func (p *Personal) ViewClass(id *Identity) string {
+func (p *Personal) ViewClass(id *Identity) (class string, cacheable bool) {
 	if id == nil {
-		return ""
+		return "", true
 	}
 	var b strings.Builder
 	b.WriteString(id.Rights()) // by which a server may list otherwise
 	for _, server := range slices.Sorted(maps.Keys(p.of)) {
 		b.WriteString("/" + p.of[server].Version(id))
 	}
-	return b.String()
+	return b.String(), true
 }

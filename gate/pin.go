@@ -1,13 +1,13 @@
 package gate
 
 // Pin returns a chain that goes on deciding View as this one does now, so that
-// two moments can be compared. Where no part has a [Part.Pin] it is the chain
-// itself.
+// two moments can be compared. The two share a cache. Where no part has a [Part.Pin] it
+// is the chain itself.
 func (c *Chain) Pin() *Chain {
 	if c == nil {
 		return nil
 	}
-	pinned := &Chain{parts: make([]Part, len(c.parts)), of: c, rules: make([]any, len(c.parts))}
+	pinned := &Chain{parts: make([]Part, len(c.parts)), cache: c.cache, of: c, rules: make([]any, len(c.parts))}
 	some := false
 	for i, p := range c.parts {
 		pinned.parts[i] = p

@@ -65,13 +65,8 @@ type backendEntry struct {
 // Route is where an exposed name leads. It is immutable, except for renderings that are
 // made on demand.
 type Route struct {
-	Kind         mcp.Kind
-	Server       string // key in the configuration
-	Original     string // name or URI at the server
-	Exposed      string
-	Plain        string // see [gate.Names]
-	CapabilityID string
-	Params       []mcp.ParamHeader
+	gate.Capability
+	Params []mcp.ParamHeader
 
 	tasks string // execution.taskSupport of a tool, where its server has tasks of 2025-11-25
 	to    *backendEntry
@@ -137,13 +132,15 @@ func (s *backendEntry) render(ids map[CapabilityKey]string) {
 			}
 			name, ok := names[items[i].Key]
 			if !ok {
-				s.nameless = append(s.nameless, &Route{Kind: kind, Server: s.backend.Name(), Original: items[i].Key})
+				s.nameless = append(s.nameless, &Route{Capability: gate.Capability{Kind: kind, Server: s.backend.Name(), Original: items[i].Key}})
 				continue
 			}
 			r := &Route{
-				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
-				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
-				Params:       items[i].Params, to: s, shape: shape, item: items[i].Raw,
+				Capability: gate.Capability{
+					Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
+					CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
+				},
+				Params: items[i].Params, to: s, shape: shape, item: items[i].Raw,
 			}
 			if kind == mcp.Tool {
 				r.input = mcp.Lookup(items[i].Raw, "inputSchema")
@@ -251,7 +248,7 @@ func (c *Catalog) unlisted(uri string) *Route {
 	if !ok || !names.Direct(original) || !s.listing.Declares("resources") {
 		return nil
 	}
-	return &Route{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri, to: s}
+	return &Route{Capability: gate.Capability{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri}, to: s}
 }
 
 // Lifetimes of lists without one of their own (DESIGN 6).

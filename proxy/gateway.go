@@ -126,7 +126,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer g.shutdown()
 	var views sync.WaitGroup
 	defer views.Wait()
-	views.Go(func() { g.keepViews(ctx) })
+	views.Go(func() { g.watchDecisions(ctx) })
 	sweep := time.NewTicker(max(g.opts.Limits.Idle/20, 10*time.Millisecond))
 	defer sweep.Stop()
 	for {

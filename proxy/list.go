@@ -215,8 +215,5 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Kind, raw []byte) (string, *m
 
 // question is what the gate is asked about a route.
 func (r *Route) question(action gate.Action, id *gate.Identity, scope Scope) gate.Request {
-	return gate.Request{
-		Action: action, Kind: r.Kind, Server: r.Server, Original: r.Original,
-		Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Capsule: scope.Capsule, Identity: id,
-	}
+	return r.Request(action, id, scope.Capsule)
 }

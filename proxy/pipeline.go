@@ -103,11 +103,11 @@ func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte
 	snap := g.snapshot.Load()
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
-		var hears gate.Listener // an interface that holds a nil *record would not be nil
+		var listener gate.Listener // an interface that holds a nil *record would not be nil
 		if rec != nil && action == gate.Call {
-			hears = rec
+			listener = rec
 		}
-		d = snap.decide(ctx, action, x, r, args, hears)
+		d = snap.decide(ctx, action, x, r, args, listener)
 		if rec != nil && action == gate.View {
 			rec.viewed(d)
 		}
@@ -131,12 +131,12 @@ func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte
 }
 
 // decide asks the gate about a route. Only questions about calls have arguments.
-func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte, hears gate.Listener) gate.Decision {
+func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte, listener gate.Listener) gate.Decision {
 	question := r.question(action, x.Identity, x.Scope)
 	if action == gate.Call {
 		question.Args = args
 	}
-	return s.Chain.DecideFor(ctx, &question, hears)
+	return s.Chain.DecideFor(ctx, &question, listener)
 }
 
 // errCancelled is the cancel cause of a request that the client cancelled.

@@ -222,8 +222,8 @@ func (rec *record) step(phase, verdict, rule, rev string) {
 // passed records that a phase lets the call continue.
 func (rec *record) passed(phase string) { rec.step(phase, verdictPass, "", "") }
 
-// Said implements [gate.Listener].
-func (rec *record) Said(phase string, d gate.Decision) {
+// Decided implements [gate.Listener].
+func (rec *record) Decided(phase string, d gate.Decision) {
 	verdict := d.Effect.String()
 	if d.Err != nil {
 		verdict = verdictFail
@@ -240,7 +240,7 @@ func (rec *record) viewed(d gate.Decision) {
 	if rec.undecidedView = (gate.Decision{}); d.Undecidable() {
 		rec.undecidedView = d
 	}
-	rec.Said(phase, d)
+	rec.Decided(phase, d)
 }
 
 const (

@@ -79,11 +79,11 @@ func (h *hiding) Check(_ context.Context, r *gate.Request) (gate.Decision, error
 	return gate.Decision{Effect: gate.Allow}, nil
 }
 
-func (h *hiding) ViewClass(id *gate.Identity) string {
+func (h *hiding) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	if id.Subject == h.from {
-		return h.tool
+		return h.tool, true
 	}
-	return ""
+	return "", true
 }
 
 func (s *switchable) Part() gate.Part {

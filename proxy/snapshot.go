@@ -28,7 +28,6 @@ type Snapshot struct {
 	recording Recording
 	registry  Registry
 	pinned    *gate.Chain          // Chain as it was when the snapshot was made
-	viewCache *viewCache           // decisions of Chain; nil keeps none
 	outputs   result.OutputChecker // nil checks nothing
 
 	catalog    *Catalog            // the full one
@@ -65,7 +64,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates:   config.Rates,
 		outputs: config.Outputs,
-		pinned:  config.Chain.Pin(), viewCache: newViewCache(), byFeatures: newCatalogs(servers),
+		pinned:  config.Chain.Pin(), byFeatures: newCatalogs(servers),
 	}
 	next.catalog = next.byFeatures[modernFeatures]
 	next.registry = config.Registry

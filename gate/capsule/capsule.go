@@ -67,7 +67,7 @@ func ValidName(name string) bool {
 func (p *Phase) Part() gate.Part {
 	return gate.Part{
 		Name: Name, Check: p.Check,
-		State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+		Snapshot: p.Snapshot, Explain: p.Explain, ViewClass: p.ViewClass,
 	}
 }
 
@@ -119,8 +119,8 @@ func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return v.decision(r), nil
 }
 
-// State is [gate.Part.State]: the phase, which is not changed.
-func (p *Phase) State(*gate.Request) any { return p }
+// Snapshot is [gate.Part.Snapshot]: the phase, which is not changed.
+func (p *Phase) Snapshot(*gate.Request) any { return p }
 
 // Explain is [gate.Part.Explain].
 func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
@@ -266,12 +266,12 @@ func (p *Phase) all() []Capsule {
 
 // ViewClass is [gate.Part.ViewClass]: callers that hold the same capsules
 // view the same.
-func (p *Phase) ViewClass(id *gate.Identity) string {
-	var class strings.Builder
+func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
+	var held strings.Builder
 	for _, c := range p.held(id, "") {
-		class.WriteString(strconv.Quote(c.Name))
+		held.WriteString(strconv.Quote(c.Name))
 	}
-	return class.String()
+	return held.String(), true
 }
 
 // Unmatched returns the patterns that grant none of some capabilities, with

@@ -194,7 +194,14 @@ func TestViewClass(t *testing.T) {
 		capsule.Capsule{Name: "a", Visible: patterns("a__*"), Groups: []string{"g"}},
 		capsule.Capsule{Name: "b", Visible: patterns("b__*"), Personas: []string{"p"}},
 	)
-	if p.ViewClass(who("p")) == p.ViewClass(who("", "g")) || p.ViewClass(who("p", "x")) != p.ViewClass(who("p", "y")) || p.ViewClass(nil) != "" {
+	class := func(id *gate.Identity) string {
+		class, cacheable := p.ViewClass(id)
+		if !cacheable {
+			t.Errorf("decisions for %v are not cacheable", id)
+		}
+		return class
+	}
+	if class(who("p")) == class(who("", "g")) || class(who("p", "x")) != class(who("p", "y")) || class(nil) != "" {
 		t.Error("classes are wrong")
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// cacheKey is everything that a decision without arguments depends on.
+// cacheKey is everything that the value of a rule depends on that does not look at the
+// arguments of a call.
 type cacheKey struct {
 	generation uint64 // of the policy and its data
 	request    gate.Key
@@ -18,50 +19,52 @@ func keyOf(generation uint64, r *gate.Request) cacheKey {
 	return cacheKey{generation, r.Key()}
 }
 
-// cache keeps what was found for a while, the most recently used of it. A nil
-// cache keeps nothing. It is safe for concurrent use.
-type cache[V any] struct {
+// valueCache holds values of rules for a while, the most recently used ones. A nil
+// cache holds nothing. It is safe for concurrent use.
+type valueCache struct {
 	size int
 	ttl  time.Duration
 
 	mu      sync.Mutex // guards what follows
 	entries map[cacheKey]*list.Element
-	order   *list.List // of *cacheEntry[V], most recently used first
+	order   *list.List // of *cacheEntry, most recently used first
 }
 
-type cacheEntry[V any] struct {
-	key   cacheKey
-	value V
-	until time.Time
+type cacheEntry struct {
+	key    cacheKey
+	values ruleValues
+	until  time.Time
 }
 
-func newCache[V any](size int, ttl time.Duration) *cache[V] {
+// newValueCache returns a cache for as many calls; nil for a negative size.
+func newValueCache(size int, ttl time.Duration) *valueCache {
 	if size < 0 {
 		return nil
 	}
-	return &cache[V]{size: size, ttl: ttl, entries: map[cacheKey]*list.Element{}, order: list.New()}
+	return &valueCache{size: size, ttl: ttl, entries: map[cacheKey]*list.Element{}, order: list.New()}
 }
 
-func (c *cache[V]) get(k cacheKey) (found V, ok bool) {
+// get returns the cached values; nil for none.
+func (c *valueCache) get(k cacheKey) ruleValues {
 	if c == nil {
-		return found, false
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[k]
 	if e == nil {
-		return found, false
+		return nil
 	}
-	entry := e.Value.(*cacheEntry[V])
+	entry := e.Value.(*cacheEntry)
 	if !time.Now().Before(entry.until) {
 		c.remove(e)
-		return found, false
+		return nil
 	}
 	c.order.MoveToFront(e)
-	return entry.value, true
+	return entry.values
 }
 
-func (c *cache[V]) put(k cacheKey, v V) {
+func (c *valueCache) put(k cacheKey, values ruleValues) {
 	if c == nil {
 		return
 	}
@@ -70,14 +73,14 @@ func (c *cache[V]) put(k cacheKey, v V) {
 	if e := c.entries[k]; e != nil {
 		c.remove(e)
 	}
-	c.entries[k] = c.order.PushFront(&cacheEntry[V]{k, v, time.Now().Add(c.ttl)})
+	c.entries[k] = c.order.PushFront(&cacheEntry{k, values, time.Now().Add(c.ttl)})
 	for c.order.Len() > c.size {
 		c.remove(c.order.Back())
 	}
 }
 
 // clear forgets everything.
-func (c *cache[V]) clear() {
+func (c *valueCache) clear() {
 	if c == nil {
 		return
 	}
@@ -87,7 +90,7 @@ func (c *cache[V]) clear() {
 	c.order.Init()
 }
 
-func (c *cache[V]) remove(e *list.Element) {
+func (c *valueCache) remove(e *list.Element) {
 	c.order.Remove(e)
-	delete(c.entries, e.Value.(*cacheEntry[V]).key)
+	delete(c.entries, e.Value.(*cacheEntry).key)
 }

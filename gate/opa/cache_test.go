@@ -32,7 +32,7 @@ func change(t *testing.T, v reflect.Value, name string) {
 
 // Whatever changes in a request or in its caller changes the key, so that a
 // field that is added to either and forgotten in the key fails here. Arguments
-// are not in the key: a policy that reads them has no decisions to keep.
+// are not in the key: decisions of a policy that reads them are not cacheable.
 func TestEverythingIsInTheCacheKey(t *testing.T) {
 	t.Parallel()
 	base := opa.CacheKey(1, call("fs__read", ""))
@@ -142,9 +142,9 @@ func TestInputIsMadeOfTheKey(t *testing.T) {
 	}
 }
 
-// Decisions are kept only where the policy reads nothing that is not in the
+// Decisions are cacheable only where the policy reads nothing that is not in the
 // key, and never for tool.enable.
-func TestWhatIsKept(t *testing.T) {
+func TestWhatIsCacheable(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, rego    string
@@ -189,43 +189,75 @@ func TestWhatIsKept(t *testing.T) {
 			p := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, f)}})
 			for action, want := range map[gate.Action]bool{gate.View: tt.view, gate.Call: tt.request, gate.Enable: false} {
 				if got := p.Cacheable(action); got != want {
-					t.Errorf("%s is kept: %v, want %v", action, got, want)
+					t.Errorf("%s is cacheable: %v, want %v", action, got, want)
 				}
 			}
 		})
 	}
 }
 
-// Decisions are kept for ten seconds, errors are not, and other data or
-// another policy forget them.
-func TestCacheForgets(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, policy("default decision := {\"allow\": false, \"reason\": \"no\"}\ndecision := data.tools[input.tool_name].enabled if input.tool_name"))
-	synctest.Test(t, func(t *testing.T) {
-		p := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true}}}})
-		for _, r := range []*gate.Request{view("a"), view("a"), call("a", ""), call("a", `{"x": 1}`), enable("a")} {
-			wantAllow(t, decide(t, p, r))
-		}
-		if n := p.Cached(); n != 2 { // one view, one request
-			t.Errorf("%d decisions are kept", n)
-		}
-		if err := p.SetData(opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: false}}}); err != nil {
-			t.Fatal(err)
-		}
-		wantDeny(t, decide(t, p, view("a")), "policy_denied")
-		if n := p.Cached(); n != 1 {
-			t.Errorf("%d decisions are kept", n)
-		}
-		time.Sleep(9 * time.Second)
-		decide(t, p, view("a"))
-		if n := p.Cached(); n != 1 {
-			t.Errorf("%d decisions are kept", n)
-		}
-	})
+// repeats tells whether a chain answers a request twice with one decision.
+func repeats(t *testing.T, c *gate.Chain, r *gate.Request) bool {
+	t.Helper()
+	first, second := c.Decide(t.Context(), r), c.Decide(t.Context(), r)
+	if first.ID == "" || first.Effect != second.Effect {
+		t.Errorf("%s: %+v, then %+v", r.Action, first, second)
+	}
+	return first.ID == second.ID
 }
 
-// A decision of a former policy that ends late is kept under a key that nobody
-// asks for any more.
+// A chain caches decisions of a policy that reads no arguments, other than of
+// tool.enable, until the policy or its data are others.
+func TestCachedDecisionsEnd(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, policy("default decision := {\"allow\": false, \"reason\": \"no\"}\ndecision := data.tools[input.tool_name].enabled if input.tool_name"))
+	p := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true}}}})
+	c := gate.NewChain(p)
+	for _, r := range []*gate.Request{view("a"), call("a", ""), call("a", `{"x": 1}`), enable("a")} {
+		wantAllow(t, c.Decide(t.Context(), r))
+		if got := repeats(t, c, r); got != (r.Action != gate.Enable) {
+			t.Errorf("%s %s is cached: %v", r.Action, r.Args, got)
+		}
+	}
+	if err := p.SetData(opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: false}}}); err != nil {
+		t.Fatal(err)
+	}
+	wantDeny(t, c.Decide(t.Context(), view("a")), "policy_denied")
+	wantDeny(t, c.Decide(t.Context(), call("a", "")), "policy_denied")
+	if _, err := opa.Replace(p, folder(t, policy("decision := true"))); err != nil {
+		t.Fatal(err)
+	}
+	wantAllow(t, c.Decide(t.Context(), view("a")))
+}
+
+// Values of rules are cached for calls alone, until the policy or its data are others.
+func TestCachedValuesEnd(t *testing.T) {
+	t.Parallel()
+	p := asking(t, "default decision := false\ndecision if { listed; not input.args.x }\nlisted if input.tool_name == \"a\"")
+	cached := func(when string, want int) {
+		t.Helper()
+		if n := p.Cached(); n != want {
+			t.Errorf("%s: values are cached for %d calls, want %d", when, n, want)
+		}
+	}
+	for _, r := range []*gate.Request{view("a"), call("a", ""), call("a", `{"y": 1}`), enable("a")} {
+		wantAllow(t, decide(t, p, r))
+	}
+	cached("one caller and tool", 1)
+	if err := p.SetData(opa.Data{GlobalToolDeny: []string{"x"}}); err != nil {
+		t.Fatal(err)
+	}
+	cached("other data", 0)
+	decide(t, p, call("a", ""))
+	cached("called again", 1)
+	if _, err := opa.Replace(p, folder(t, policy("decision := true"))); err != nil {
+		t.Fatal(err)
+	}
+	cached("another policy", 0)
+}
+
+// What an evaluation of a former policy finds late is cached under a key that nobody asks
+// for any more.
 func TestGenerations(t *testing.T) {
 	t.Parallel()
 	p := asking(t, "decision := true")
@@ -244,12 +276,12 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-func TestErrorsAreNotKept(t *testing.T) {
+func TestErrorsAreNotCached(t *testing.T) {
 	t.Parallel()
 	p := asking(t, "default decision := false\ndecision := 1 if input.tool_name == \"a\"")
 	wantDeny(t, decide(t, p, view("a")), "policy_error")
-	if n := p.Cached(); n != 0 {
-		t.Errorf("%d decisions are kept", n)
+	if c := gate.NewChain(p); repeats(t, c, view("a")) || repeats(t, c, call("a", "")) {
+		t.Error("an error is cached")
 	}
 }
 
@@ -275,12 +307,12 @@ func TestCacheBounds(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		if _, ok := c.Get("a"); ok {
-			t.Error("kept too long")
+			t.Error("cached too long")
 		}
 		none := opa.NewTestCache(-1, time.Second)
 		none.Put("a", "1")
 		if _, ok := none.Get("a"); ok {
-			t.Error("a cache that is off keeps something")
+			t.Error("a cache that is off holds something")
 		}
 	})
 }
@@ -289,13 +321,20 @@ func TestCacheBounds(t *testing.T) {
 // apart.
 func TestViewClass(t *testing.T) {
 	t.Parallel()
+	class := func(p *opa.Phase, id gate.Identity) string {
+		class, cacheable := p.ViewClass(gate.NewIdentity(id))
+		if !cacheable {
+			t.Error("decisions are not cacheable")
+		}
+		return class
+	}
 	classes := func(p *opa.Phase, field string) (string, string) {
 		a, b := *alice(), *alice()
 		if field != "" {
 			v := reflect.ValueOf(&b).Elem()
 			change(t, v, field)
 		}
-		return p.ViewClass(gate.NewIdentity(a)), p.ViewClass(gate.NewIdentity(b))
+		return class(p, a), class(p, b)
 	}
 	member := map[string]string{
 		"Tenant": "tenant", "Persona": "persona_id", "Subject": "user_id",
@@ -339,11 +378,11 @@ func TestViewClass(t *testing.T) {
 		t.Error("two policies share a class")
 	}
 	clock := asking(t, "decision := time.now_ns() > 0")
-	if a, b := classes(clock, ""); a == b {
-		t.Errorf("a policy that looks at the clock has the class %q twice", a)
+	if _, cacheable := clock.ViewClass(alice()); cacheable {
+		t.Error("decisions of a policy that looks at the clock are cacheable")
 	}
 	remote := newPhase(t, opa.Options{Settings: opa.Settings{URL: "http://127.0.0.1:1"}})
-	if a, b := classes(remote, ""); a == b {
-		t.Errorf("a remote policy has the class %q twice", a)
+	if _, cacheable := remote.ViewClass(alice()); cacheable {
+		t.Error("decisions of a remote policy are cacheable")
 	}
 }

@@ -2,28 +2,27 @@ package opa
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"github.com/toolgate/toolgate/gate"
 )
 
-// ViewClass implements [gate.Classifier]. Callers are in one class when they
-// agree in everything about a caller that any rule of the policy reads. A
-// policy that looks at the clock, and one on a remote server, can decide
-// otherwise at any time: then no two calls return the same.
-func (p *Phase) ViewClass(id *gate.Identity) string {
+// ViewClass is [gate.Part.ViewClass]. Callers are in one class when they agree in
+// everything about a caller that any rule of the policy reads. A policy that looks at the
+// clock, and one on a remote server, can decide otherwise at any time, so that their
+// decisions are not cacheable.
+func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	now := p.current.Load()
 	switch {
 	case id == nil:
-		return ""
+		return "", true
 	case now == nil && p.remote == nil:
-		return "none" // everybody is denied everything
+		return "none", true // everybody is denied everything
 	case now == nil, now.reads.impure:
-		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
+		return "", false
 	}
 	in, err := p.o.document(&gate.Request{Action: gate.Enable, Identity: id}, true)
 	if err != nil {
-		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
+		return "", false
 	}
 	// context is made of what the caller's other members hold, and the capsule.
 	everything := now.reads.any(inputContext)
@@ -35,9 +34,9 @@ func (p *Phase) ViewClass(id *gate.Identity) string {
 	}
 	raw, err := json.Marshal(of) // sorts by name
 	if err != nil {
-		return "once:" + p.prefix + strconv.FormatUint(p.asked.Add(1), 36)
+		return "", false
 	}
-	return now.identity + string(raw)
+	return now.identity + string(raw), true
 }
 
 // ReadsArguments tells whether a decision about a call may depend on its arguments.

@@ -20,15 +20,15 @@ import (
 // compiled is a policy without the gateway's data. It is not changed once
 // made.
 type compiled struct {
-	source   *source
-	revision string // of the manifest, or of the contents
-	compiler *ast.Compiler
-	data     map[string]any    // of its data files
-	origin   map[string]string // key of data to the file that it is from
-	lines    map[string][]string
-	reads    reads
-	settled  []ast.Ref // see settledRules
-	warnings []string
+	source      *source
+	revision    string // of the manifest, or of the contents
+	compiler    *ast.Compiler
+	data        map[string]any    // of its data files
+	origin      map[string]string // key of data to the file that it is from
+	lines       map[string][]string
+	reads       reads
+	independent []ast.Ref // see independentRules
+	warnings    []string
 }
 
 // compile parses and compiles a policy. The error has all that is wrong with
@@ -63,7 +63,7 @@ func compile(src *source, v RegoVersion, decision ast.Ref) (*compiled, error) {
 		return nil, err
 	}
 	c.reads = readsOf(c.compiler, decision)
-	c.settled = settledRules(c.compiler, &c.reads)
+	c.independent = independentRules(c.compiler, &c.reads)
 	c.warnings = c.warn(decision)
 	return c, nil
 }

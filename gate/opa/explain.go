@@ -22,7 +22,7 @@ const (
 	maxExits       = 4096
 )
 
-// Explain implements [gate.Explainer]. The rules are those of the policy that
+// Explain is [gate.Part.Explain]. The rules are those of the policy that
 // were true, the deciding one first: the innermost one that gave the reason of
 // a deny, otherwise the decision itself. For what the change of a deny means
 // see [Data.Apply]. Of a remote server it says what was asked, and no rules.

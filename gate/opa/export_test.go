@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// CacheKey returns what a decision is kept under, in a form to compare.
+// CacheKey returns the key of the cache, in a form to compare.
 func CacheKey(generation uint64, r *gate.Request) any {
 	return keyOf(generation, r)
 }
@@ -45,39 +45,42 @@ func Values(o Options, r *gate.Request) (given, plain ast.Value, err error) {
 	return given, plain, err
 }
 
-// Cacheable tells whether the policy in force allows to keep decisions.
+// Cacheable tells whether decisions of the policy in force are cacheable.
 func (p *Phase) Cacheable(a gate.Action) bool { return p.current.Load().cacheable(a) }
 
-// Cached returns how many decisions are kept.
+// Cached returns for how many calls values of rules are cached.
 func (p *Phase) Cached() int {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
-	if len(p.cache.entries) != p.cache.order.Len() {
+	p.values.mu.Lock()
+	defer p.values.mu.Unlock()
+	if len(p.values.entries) != p.values.order.Len() {
 		panic("the cache disagrees with itself")
 	}
-	return len(p.cache.entries)
+	return len(p.values.entries)
 }
 
 // Generation returns what keys of the cache have for the policy in force.
 func (p *Phase) Generation() uint64 { return p.current.Load().generation }
 
-// TestCache is a cache of reasons under the names of tools.
-type TestCache struct{ c *cache[verdict] }
+// TestCache is a cache of texts under the names of tools.
+type TestCache struct{ c *valueCache }
 
 // NewTestCache returns a cache.
 func NewTestCache(size int, ttl time.Duration) TestCache {
-	return TestCache{newCache[verdict](size, ttl)}
+	return TestCache{newValueCache(size, ttl)}
 }
 
-// Put keeps a reason.
-func (t TestCache) Put(name, reason string) {
-	t.c.put(keyOf(1, &gate.Request{Exposed: name, Identity: gate.NewIdentity(gate.Identity{})}), verdict{reason: reason})
+// Put caches a text.
+func (t TestCache) Put(name, text string) {
+	t.c.put(keyOf(1, &gate.Request{Exposed: name, Identity: gate.NewIdentity(gate.Identity{})}), ruleValues{{known: true, term: ast.StringTerm(text)}})
 }
 
-// Get returns the reason that is kept.
+// Get returns the text that is cached.
 func (t TestCache) Get(name string) (string, bool) {
-	v, ok := t.c.get(keyOf(1, &gate.Request{Exposed: name, Identity: gate.NewIdentity(gate.Identity{})}))
-	return v.reason, ok
+	values := t.c.get(keyOf(1, &gate.Request{Exposed: name, Identity: gate.NewIdentity(gate.Identity{})}))
+	if values == nil {
+		return "", false
+	}
+	return string(values[0].term.Value.(ast.String)), true
 }
 
 // CallerMembers are the members of input that are of the caller.
@@ -102,10 +105,10 @@ func (c *Circuit) Enter() (ok, probe bool) { return c.c.enter() }
 // Leave reports how it went.
 func (c *Circuit) Leave(probe, ok, gaveUp bool) { c.c.leave(probe, ok, gaveUp) }
 
-// Settled returns the rules of the policy in force whose values are remembered.
-func (p *Phase) Settled() []string {
+// Independent returns the rules of the policy in force whose values are cached.
+func (p *Phase) Independent() []string {
 	var names []string
-	for _, ref := range p.current.Load().settled {
+	for _, ref := range p.current.Load().independent {
 		names = append(names, ref.String())
 	}
 	slices.Sort(names)

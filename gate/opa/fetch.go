@@ -78,7 +78,7 @@ func (p *Phase) fetch(ctx context.Context, client *http.Client, etag string) (ra
 
 // refresh fetches the bundle and puts it in force if it is another.
 func (p *Phase) refresh(ctx context.Context, client *http.Client) (changed bool, err error) {
-	raw, etag, err := p.fetch(ctx, client, p.keeper.etag)
+	raw, etag, err := p.fetch(ctx, client, p.loader.etag)
 	if errors.Is(err, errSame) {
 		p.agreed()
 		return false, nil
@@ -95,11 +95,11 @@ func (p *Phase) refresh(ctx context.Context, client *http.Client) (changed bool,
 	}
 	// The tag of a bundle that could not be loaded is not kept: a 304 would
 	// then say that all is well.
-	p.keeper.etag = etag
+	p.loader.etag = etag
 	p.agreed()
-	if changed || !p.keeper.copied {
+	if changed || !p.loader.copied {
 		err := p.keepCopy(raw)
-		if p.keeper.copied = err == nil; err != nil {
+		if p.loader.copied = err == nil; err != nil {
 			p.o.Logger.WarnContext(ctx, "the last good policy bundle could not be kept for the next start", "error", err)
 		}
 	}

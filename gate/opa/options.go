@@ -92,7 +92,7 @@ type Options struct {
 	ListTimeout time.Duration
 	// Poll is how often a bundle URL is asked, give or take a fifth. 0: 30 s.
 	Poll time.Duration
-	// CacheSize bounds the decisions that are kept, in decisions. 0: 16384.
+	// CacheSize bounds for how many calls values of rules are cached. 0: 16384.
 	// Negative: none are.
 	CacheSize int
 

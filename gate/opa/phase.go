@@ -25,13 +25,12 @@ const reasonError = "policy_error"
 type Phase struct {
 	o        Options
 	decision ast.Ref
-	remote   *remote // nil for a policy that is evaluated here
-	cache    *cache[verdict]
-	settled  *cache[settledValues] // of rules that no argument changes, see [settledRules]
+	remote   *remote     // nil for a policy that is evaluated here
+	values   *valueCache // of rules that no argument changes, see [independentRules]
 	current  atomic.Pointer[policy]
 	prefix   string // of the ids of decisions
 	asked    atomic.Uint64
-	keeper   keeper
+	loader   loader
 	failures failures
 }
 
@@ -49,8 +48,7 @@ func New(ctx context.Context, o Options) (*Phase, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opa: %w", err)
 	}
-	p := &Phase{o: o, decision: decision, prefix: rand.Text()[:16] + "-", cache: newCache[verdict](o.CacheSize, defaultCacheTTL)}
-	p.settled = newCache[settledValues](o.CacheSize, defaultCacheTTL)
+	p := &Phase{o: o, decision: decision, prefix: rand.Text()[:16] + "-", values: newValueCache(o.CacheSize, defaultCacheTTL)}
 	if o.URL != "" {
 		p.remote = newRemote(&p.o, decision)
 		return p, nil
@@ -68,7 +66,7 @@ func New(ctx context.Context, o Options) (*Phase, error) {
 func (p *Phase) Part() gate.Part {
 	return gate.Part{
 		Name: "opa", Check: p.Check,
-		CheckAll: p.CheckAll, State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+		CheckAll: p.CheckAll, Snapshot: p.Snapshot, Explain: p.Explain, ViewClass: p.ViewClass,
 	}
 }
 
@@ -144,7 +142,7 @@ func abstained(d gate.Decision) gate.Decision {
 	return d
 }
 
-// decide asks the cache or the policy.
+// decide asks the policy.
 func (p *Phase) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 	if r == nil || r.Identity == nil {
 		return verdict{}, errors.New("a decision without an identity was asked for")
@@ -156,31 +154,14 @@ func (p *Phase) decide(ctx context.Context, r *gate.Request) (verdict, error) {
 	if now == nil {
 		return verdict{}, errLoaded
 	}
-	keep := p.keeps(now, r)
-	var key cacheKey
-	if keep {
-		key = keyOf(now.generation, r)
-		if v, ok := p.cache.get(key); ok {
-			return v, nil
-		}
-	}
-	v, err := p.evaluate(ctx, now, r)
-	if keep && err == nil {
-		p.cache.put(key, v)
-	}
-	return v, err
+	return p.evaluate(ctx, now, r)
 }
 
-// keeps tells whether a decision of a policy may be used again.
-func (p *Phase) keeps(now *policy, r *gate.Request) bool {
-	return p.cache != nil && now.cacheable(r.Action) && p.o.presentable(r)
-}
-
-// State is [gate.Part.State]: the policy, where its decisions may be kept. In
-// the mode [Shadow] each one is reported.
-func (p *Phase) State(r *gate.Request) any {
+// Snapshot is [gate.Part.Snapshot]: the policy with its data, where decisions depend on
+// nothing else. In the mode [Shadow] each decision is reported.
+func (p *Phase) Snapshot(r *gate.Request) any {
 	now := p.current.Load()
-	if now == nil || p.remote != nil || p.o.Mode == Shadow || r == nil || r.Identity == nil || !p.keeps(now, r) {
+	if now == nil || p.remote != nil || p.o.Mode == Shadow || r == nil || r.Identity == nil || !now.cacheable(r.Action) || !p.o.presentable(r) {
 		return nil
 	}
 	return now
@@ -191,14 +172,14 @@ func (p *Phase) evaluate(ctx context.Context, now *policy, r *gate.Request) (ver
 	if err != nil {
 		return unseen(verdict{revision: now.revision}, err)
 	}
-	recall := p.recall(now, r)
-	v, err := now.ask(ctx, in, p.o.Timeout, recall.use)
+	rules := p.ruleCache(now, r)
+	v, err := now.ask(ctx, in, p.o.Timeout, rules.use)
 	v.revision = now.revision
 	if err != nil {
 		action, _ := p.o.action(r) // value has asked for it
 		return v, fmt.Errorf("decide %s on %s: %w", action, r.Exposed, err)
 	}
-	recall.keep()
+	rules.save()
 	return v, nil
 }
 

@@ -234,8 +234,8 @@ func (p *policy) askOf(ctx context.Context, in map[string]any, bound time.Durati
 	return p.ask(ctx, value, bound, change...)
 }
 
-// cacheable tells whether a decision depends on nothing but what is in the key
-// of the cache.
+// cacheable tells whether a decision depends on nothing but the policy, its data and what
+// is in [gate.Key].
 func (p *policy) cacheable(action gate.Action) bool {
 	if p.reads.impure || p.reads.any(inputContext) {
 		return false

@@ -34,7 +34,7 @@ func newReplica(t *testing.T, on *store.Store, settings registry.Rules, lists fu
 		store: on, by: store.Change{Actor: "alice"},
 	}
 	r.Configure(settings)
-	r.keeps()
+	r.caches()
 	p.rig = r
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup

@@ -22,7 +22,7 @@ const reasonDown = "registry_unavailable"
 func (p *Phase) Part() gate.Part {
 	return gate.Part{
 		Name: Name, Check: p.Check,
-		State: p.State, Explain: p.Explain, ViewClass: p.ViewClass,
+		Snapshot: p.Snapshot, Explain: p.Explain, ViewClass: p.ViewClass,
 		Pin: func() (gate.Part, any) {
 			now := p.Pin()
 			return now.Part(), now
@@ -50,8 +50,8 @@ func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return d, nil
 }
 
-// State is [gate.Part.State]: the view of the catalog.
-func (p *Phase) State(*gate.Request) any {
+// Snapshot is [gate.Part.Snapshot]: the view of the catalog.
+func (p *Phase) Snapshot(*gate.Request) any {
 	v, err := p.view()
 	if err != nil {
 		return nil
@@ -188,12 +188,12 @@ func word(s string) string {
 }
 
 // ViewClass is [gate.Part.ViewClass].
-func (p *Phase) ViewClass(id *gate.Identity) string {
+func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	v, err := p.view()
 	if err != nil || id == nil {
-		return ""
+		return "", true
 	}
-	return v.viewClass(id)
+	return v.viewClass(id), true
 }
 
 // Pin returns a phase that goes on deciding as this one does now, the same one as long

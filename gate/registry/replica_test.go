@@ -75,7 +75,7 @@ func TestStoreDown(t *testing.T) {
 	r := &rig{
 		Registry: registry.New(registry.Options{Store: on, MaxAge: 3 * time.Second}), store: on, by: store.Change{Actor: "alice"},
 	}
-	r.keeps()
+	r.caches()
 	r.Configure(closed)
 	r.run(t)
 	r.list(t, offer(t, "a", tool("x")))

@@ -61,10 +61,10 @@ var (
 // rig is a registry with what its test asks it.
 type rig struct {
 	*registry.Registry
-	store *store.Store
-	log   *journal
-	by    store.Change
-	kept  *gate.Chain // keeps what the phase says
+	store  *store.Store
+	log    *journal
+	by     store.Change
+	cached *gate.Chain // caches what the phase decides
 }
 
 func newRig(t testing.TB, s registry.Rules) *rig {
@@ -80,12 +80,12 @@ func rigOn(t testing.TB, on *store.Store, s registry.Rules) *rig {
 		store:    on, log: log, by: store.Change{Actor: "alice", Reason: "because"},
 	}
 	r.Configure(s)
-	r.keeps()
+	r.caches()
 	return r
 }
 
 // keeps has the rig hold what the phase says against what a chain keeps of it.
-func (r *rig) keeps() { r.kept = gate.NewChain(r.Phase(), gate.Open{}) }
+func (r *rig) caches() { r.cached = gate.NewChain(r.Phase(), gate.Open{}) }
 
 // list records what a server lists; items are lines of a kind and a definition.
 func (r *rig) list(t testing.TB, servers ...*gate.Offer) {
@@ -132,10 +132,10 @@ func asks(server, original string, id *gate.Identity) *gate.Request {
 // says is what the phase decides: "pass", or the reason of a deny.
 func (r *rig) says(t testing.TB, q *gate.Request) string {
 	t.Helper()
-	state, kept := r.Phase().State(q), r.kept.Decide(context.Background(), q)
+	snapshot, cached := r.Phase().Snapshot(q), r.cached.Decide(context.Background(), q)
 	d, err := r.Phase().Check(context.Background(), q)
-	if passed := err == nil && d.Effect == gate.Abstain; r.Phase().State(q) == state && passed != (kept.Effect == gate.Allow) {
-		t.Fatalf("under the same view it says %+v, %v, and of before is kept %+v", d, err, kept)
+	if passed := err == nil && d.Effect == gate.Abstain; r.Phase().Snapshot(q) == snapshot && passed != (cached.Effect == gate.Allow) {
+		t.Fatalf("under the same view it decides %+v, %v, and %+v is cached", d, err, cached)
 	}
 	e, explained := r.Phase().Explain(context.Background(), q)
 	for n := 0; n < 100 && d.Revision != e.Revision; n++ { // the catalog became another one in between

@@ -27,7 +27,7 @@ func standInRig(t *testing.T, on *store.Store) *rig {
 	r := rigOn(t, on, closed)
 	r.Registry = registry.New(registry.Options{Store: on, Logger: slog.New(slog.DiscardHandler), StandIn: []byte(joinTool)})
 	r.Configure(closed)
-	r.keeps()
+	r.caches()
 	return r
 }
 

@@ -15,7 +15,7 @@ func TestTheStricterHolds(t *testing.T) {
 	on := openStore(t, store.Options{Path: t.TempDir() + "/store.db"})
 	gateway := func(name string, s registry.Rules) *rig {
 		r := &rig{Registry: registry.New(registry.Options{Store: on, Gateway: name}), store: on, by: store.Change{Actor: "alice"}}
-		r.keeps()
+		r.caches()
 		r.Configure(s)
 		return r
 	}

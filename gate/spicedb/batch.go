@@ -56,7 +56,7 @@ type groupKey struct {
 	strict           bool
 }
 
-// CheckAll implements [gate.Batcher]. It answers within
+// CheckAll is [gate.Part.CheckAll]. It answers within
 // [Options.ListTimeout]. Up to 200 objects of one type are asked about in bulk;
 // for more, everything that the caller has is looked up once and kept.
 func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decision, error) {

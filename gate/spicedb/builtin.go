@@ -48,7 +48,7 @@ func (b *Builtin) Replace(c Config) error {
 func (b *Builtin) Part() gate.Part {
 	return gate.Part{
 		Name: phaseName, Check: b.Check,
-		CheckAll: b.CheckAll, State: b.State, Explain: b.Explain, ViewClass: b.ViewClass,
+		CheckAll: b.CheckAll, Snapshot: b.Snapshot, Explain: b.Explain, ViewClass: b.ViewClass,
 	}
 }
 
@@ -71,20 +71,20 @@ func (b *Builtin) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decis
 
 // ViewClass is [gate.Part.ViewClass]: one subject of one tenant views the
 // same, until the relationships change.
-func (b *Builtin) ViewClass(id *gate.Identity) string {
+func (b *Builtin) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	g := b.graph.Load()
 	if g == nil {
-		return "" // nobody views anything
+		return "", true // nobody views anything
 	}
 	subject, err := b.names.subjectOf(id)
 	if err != nil {
-		return g.revision
+		return g.revision, true
 	}
-	return g.revision + " " + subject.String() + " " + strconv.Quote(id.Tenant)
+	return g.revision + " " + subject.String() + " " + strconv.Quote(id.Tenant), true
 }
 
-// State is [gate.Part.State]: the relationships.
-func (b *Builtin) State(*gate.Request) any {
+// Snapshot is [gate.Part.Snapshot]: the relationships.
+func (b *Builtin) Snapshot(*gate.Request) any {
 	if g := b.graph.Load(); g != nil {
 		return g
 	}

@@ -19,7 +19,7 @@ const (
 	ChangeServer = "spicedb.endpoint"
 )
 
-// Explain implements [gate.Explainer]. The question is what the zed tool would
+// Explain is [gate.Part.Explain]. The question is what the zed tool would
 // be asked. For a deny the change is one relationship, written as SpiceDB
 // writes it; whether the schema lets it be written, and whether it should be,
 // is the operator's to know.

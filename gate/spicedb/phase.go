@@ -89,7 +89,6 @@ type Phase struct {
 	wake    chan struct{} // holds one signal to begin the stream anew
 	wrote   chan struct{} // holds one signal that we wrote something
 	pairLog atomic.Int64  // when a single question's error was last logged
-	once    atomic.Uint64 // numbers view classes of one use
 }
 
 // New returns the phase. It neither connects nor starts a goroutine. The error
@@ -188,15 +187,15 @@ func (p *Phase) kept(g *generation, key []byte) (answer, bool) {
 const classTime = time.Second
 
 // ViewClass is [gate.Part.ViewClass]: a caller views the same for a second,
-// while no relationship changes. Where answers may not be kept, no two calls
-// return the same.
-func (p *Phase) ViewClass(id *gate.Identity) string {
+// while no relationship changes. Where answers are not cacheable, neither are
+// decisions made of them.
+func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	g := p.current.Load()
 	if id == nil || g == nil || !g.keeps() || p.options.Strict || p.options.StrictFor != nil || !p.fresh(p.now()) {
-		return "once " + strconv.FormatUint(p.once.Add(1), 36)
+		return "", false
 	}
 	key := appendCaller(nil, gate.View, id)
-	return strconv.FormatUint(g.number, 36) + " " + strconv.FormatInt(int64(p.now()/classTime), 36) + " " + string(key)
+	return strconv.FormatUint(g.number, 36) + " " + strconv.FormatInt(int64(p.now()/classTime), 36) + " " + string(key), true
 }
 
 // strict tells whether a request is never answered from what is kept.

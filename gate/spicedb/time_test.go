@@ -197,7 +197,11 @@ func TestIdle(t *testing.T) {
 func TestViewClassEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *spicedbtest.Server, p *spicedb.Phase) {
 		class := func(subject, persona string) string {
-			return p.ViewClass(gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: subject}, Persona: persona}))
+			class, cacheable := p.ViewClass(gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: subject}, Persona: persona}))
+			if !cacheable {
+				t.Errorf("decisions for %s are not cacheable while the stream stands", subject)
+			}
+			return class
 		}
 		s.Write(t, grant)
 		time.Sleep(1500 * time.Millisecond)
@@ -221,7 +225,7 @@ func TestViewClassEnds(t *testing.T) {
 	})
 	idle := open(t, spicedb.Options{Endpoint: "127.0.0.1:1"}) // hears of no change
 	alice := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Subject: "alice"}})
-	if first := idle.ViewClass(alice); idle.ViewClass(alice) == first {
-		t.Error("there are classes although nobody would tell of a change")
+	if _, cacheable := idle.ViewClass(alice); cacheable {
+		t.Error("decisions are cacheable although nobody would tell of a change")
 	}
 }

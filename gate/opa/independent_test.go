@@ -11,9 +11,9 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 )
 
-// Only rules that no argument can change are remembered, whichever way they
+// Only rules that no argument can change are independent, whichever way they
 // come to look at one.
-func TestSettledRules(t *testing.T) {
+func TestIndependentRules(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		policy string
@@ -53,16 +53,16 @@ func TestSettledRules(t *testing.T) {
 			for i := range want {
 				want[i] = "data.toolgate." + want[i]
 			}
-			if got := p.Settled(); !slices.Equal(got, want) {
-				t.Errorf("settled: %v, want %v", got, want)
+			if got := p.Independent(); !slices.Equal(got, want) {
+				t.Errorf("independent: %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-// remembering are policies whose decisions depend on arguments and on much
-// else, by rules that are remembered and by rules that are not.
-var remembering = []string{
+// mixed are policies whose decisions depend on arguments and on much else, by rules
+// that are independent and by rules that are not.
+var mixed = []string{
 	`default decision := false
 	decision if { listed; not banned }
 	listed if input.tool_name in {"a", "b"}
@@ -96,10 +96,10 @@ var remembering = []string{
 	unused if input.plan`,
 }
 
-// A gateway that remembers decides as one that evaluates everything every time.
-func TestRememberingChangesNothing(t *testing.T) {
+// A phase that caches values decides as one that evaluates everything every time.
+func TestCachedValuesChangeNothing(t *testing.T) {
 	t.Parallel()
-	for i, text := range remembering {
+	for i, text := range mixed {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(uint64(i), 7))
@@ -111,16 +111,16 @@ func TestRememberingChangesNothing(t *testing.T) {
 			}
 			first := data()
 			dir := folder(t, policy(text))
-			remembers := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: first})
-			forgets := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: first, CacheSize: -1})
-			if len(remembers.Settled()) == 0 {
-				t.Fatal("there is nothing to remember")
+			caching := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: first})
+			plain := newPhase(t, opa.Options{Settings: opa.Settings{Path: dir}, Data: first, CacheSize: -1})
+			if len(caching.Independent()) == 0 {
+				t.Fatal("there is nothing to cache")
 			}
 			seen := map[gate.Effect]int{}
 			for n := range 400 {
 				if n%50 == 49 {
 					next := data()
-					for _, p := range []*opa.Phase{remembers, forgets} {
+					for _, p := range []*opa.Phase{caching, plain} {
 						if err := p.SetData(next); err != nil {
 							t.Fatal(err)
 						}
@@ -132,10 +132,10 @@ func TestRememberingChangesNothing(t *testing.T) {
 				id.Persona = []string{"bot", "person"}[random.IntN(2)]
 				id.Plan = []string{"team", "free"}[random.IntN(2)]
 				r.Identity = gate.NewIdentity(id)
-				want, fault := forgets.Check(t.Context(), r)
-				got, err := remembers.Check(t.Context(), r)
+				want, fault := plain.Check(t.Context(), r)
+				got, err := caching.Check(t.Context(), r)
 				if (err == nil) != (fault == nil) || got.Effect != want.Effect || got.Reason != want.Reason {
-					t.Fatalf("%d: %s %s of %v: %+v %v, without memory %+v %v", n, r.Exposed, r.Args, r.Identity, got, err, want, fault)
+					t.Fatalf("%d: %s %s of %v: %+v %v, without a cache %+v %v", n, r.Exposed, r.Args, r.Identity, got, err, want, fault)
 				}
 				seen[want.Effect]++
 			}
@@ -159,12 +159,12 @@ func TestWithEndsWithItsExpression(t *testing.T) {
 	}
 }
 
-// Of the policy that we ship, all but what is said about arguments is remembered.
-func TestSettledDefaultPolicy(t *testing.T) {
+// Of the policy that we ship, all rules are independent but those about arguments.
+func TestIndependentRulesOfDefaultPolicy(t *testing.T) {
 	t.Parallel()
-	settled := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}}).Settled()
+	found := newPhase(t, opa.Options{Settings: opa.Settings{Path: defaultPolicy}}).Independent()
 	for name, want := range map[string]bool{"permitted": true, "denied": true, "restrictable": true, "decision": false} {
-		if got := slices.Contains(settled, "data.toolgate."+name); got != want {
+		if got := slices.Contains(found, "data.toolgate."+name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}

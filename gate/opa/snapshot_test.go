@@ -7,9 +7,9 @@ import (
 	"github.com/toolgate/toolgate/gate/opa"
 )
 
-// A policy is steady where its decisions may be kept, and another one as soon as
-// it, or its data, is replaced.
-func TestState(t *testing.T) {
+// The snapshot is there where decisions are cacheable, and another one as soon as the
+// policy, or its data, is replaced.
+func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	const plain = "package toolgate\n\ndefault decision := false\n\ndecision if input.tool_name == \"a\"\n"
 	for name, tc := range map[string]struct {
@@ -29,23 +29,23 @@ func TestState(t *testing.T) {
 				r    *gate.Request
 				want bool
 			}{{view("a"), tc.view}, {call("a", `{"x":1}`), tc.call}} {
-				before := p.State(asked.r)
+				before := p.Snapshot(asked.r)
 				if (before != nil) != asked.want {
-					t.Errorf("%s: state %v, want one: %v", asked.r.Action, before, asked.want)
+					t.Errorf("%s: snapshot %v, want one: %v", asked.r.Action, before, asked.want)
 				}
-				if before != p.State(asked.r) {
-					t.Errorf("%s: the same policy has two states", asked.r.Action)
+				if before != p.Snapshot(asked.r) {
+					t.Errorf("%s: the same policy has two snapshots", asked.r.Action)
 				}
 			}
-			before := p.State(view("a"))
+			before := p.Snapshot(view("a"))
 			if err := p.SetData(opa.Data{GlobalToolDeny: []string{"b"}}); err != nil {
 				t.Fatal(err)
 			}
-			if tc.view && p.State(view("a")) == before {
-				t.Error("other data, the same state")
+			if tc.view && p.Snapshot(view("a")) == before {
+				t.Error("other data, the same snapshot")
 			}
-			if p.State(&gate.Request{Action: gate.View}) != nil {
-				t.Error("nobody asks, and it is steady")
+			if p.Snapshot(&gate.Request{Action: gate.View}) != nil {
+				t.Error("nobody asks, and the decision is cacheable")
 			}
 		})
 	}

@@ -27,8 +27,8 @@ type Status struct {
 	ErrSince time.Time
 }
 
-// keeper is the part of a phase that loads policies. Decisions do not touch it.
-type keeper struct {
+// loader is the part of a phase that loads policies. Decisions do not touch it.
+type loader struct {
 	load       sync.Mutex // one load at a time; guards what follows
 	compiled   *compiled
 	data       gatewayData
@@ -46,9 +46,9 @@ type keeper struct {
 
 // Status tells which policy is in force. It does not wait for a load.
 func (p *Phase) Status() Status {
-	p.keeper.mu.Lock()
-	defer p.keeper.mu.Unlock()
-	s := p.keeper.status
+	p.loader.mu.Lock()
+	defer p.loader.mu.Unlock()
+	s := p.loader.status
 	s.Source = p.sourceName()
 	return s
 }
@@ -73,9 +73,9 @@ func (p *Phase) SetData(d Data) error {
 	if p.remote != nil {
 		return nil
 	}
-	p.keeper.load.Lock()
+	p.loader.load.Lock()
 	changed, err := p.setData(d)
-	p.keeper.load.Unlock()
+	p.loader.load.Unlock()
 	if err == nil && changed {
 		p.changed()
 	}
@@ -83,74 +83,73 @@ func (p *Phase) SetData(d Data) error {
 }
 
 func (p *Phase) setData(d Data) (changed bool, err error) {
-	k := &p.keeper
-	if k.compiled == nil {
+	l := &p.loader
+	if l.compiled == nil {
 		return false, errLoaded
 	}
 	data, err := d.normal()
-	if err != nil || data.canonical == k.data.canonical {
+	if err != nil || data.canonical == l.data.canonical {
 		return false, err
 	}
-	if err := p.put(context.Background(), k.compiled, data, p.Status().FromCopy); err != nil {
+	if err := p.put(context.Background(), l.compiled, data, p.Status().FromCopy); err != nil {
 		return false, err
 	}
-	k.refused = "" // what did not fit the former data may fit these
+	l.refused = "" // what did not fit the former data may fit these
 	return true, nil
 }
 
 // replace loads a source in place of the policy in force. Nothing changes when
 // it is the same, or cannot be loaded.
 func (p *Phase) replace(ctx context.Context, src *source, fromCopy bool) (changed bool, err error) {
-	k := &p.keeper
-	k.load.Lock()
-	defer k.load.Unlock()
-	if k.compiled != nil && k.compiled.source.hash == src.hash {
-		k.refused = ""
+	l := &p.loader
+	l.load.Lock()
+	defer l.load.Unlock()
+	if l.compiled != nil && l.compiled.source.hash == src.hash {
+		l.refused = ""
 		p.agreed()
 		return false, nil
 	}
-	if k.refused == src.hash {
-		return false, k.refusal
+	if l.refused == src.hash {
+		return false, l.refusal
 	}
 	c, err := compile(src, p.o.RegoVersion, p.decision)
 	if err == nil {
-		err = p.put(ctx, c, k.data, fromCopy)
+		err = p.put(ctx, c, l.data, fromCopy)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			k.refused, k.refusal = src.hash, err
+			l.refused, l.refusal = src.hash, err
 		}
 		return false, err
 	}
-	k.refused = ""
+	l.refused = ""
 	return true, nil
 }
 
 // put makes a compiled policy with data the one in force.
 func (p *Phase) put(ctx context.Context, c *compiled, data gatewayData, fromCopy bool) error {
-	k := &p.keeper
+	l := &p.loader
 	next, err := c.prepare(ctx, &p.o, p.decision, data)
 	if err != nil {
 		return err
 	}
-	k.generation++
-	next.generation = k.generation
-	k.compiled, k.data = c, data
+	l.generation++
+	next.generation = l.generation
+	l.compiled, l.data = c, data
 	p.current.Store(next)
-	p.cache.clear()
-	p.settled.clear()
-	k.mu.Lock()
-	k.status.Revision, k.status.Since, k.status.FromCopy = next.revision, time.Now(), fromCopy
-	k.mu.Unlock()
+	p.values.clear()
+	l.mu.Lock()
+	l.status.Revision, l.status.Since, l.status.FromCopy = next.revision, time.Now(), fromCopy
+	l.mu.Unlock()
 	p.o.Logger.LogAttrs(ctx, slog.LevelInfo, "policy in force", slog.String("source", p.sourceName()), slog.String("revision", next.revision))
 	return nil
 }
 
 // agreed notes that what is in force is what is there.
 func (p *Phase) agreed() {
-	p.keeper.mu.Lock()
-	defer p.keeper.mu.Unlock()
-	p.keeper.status.Err, p.keeper.status.ErrSince, p.keeper.status.FromCopy = nil, time.Time{}, false
+	p.loader.mu.Lock()
+	defer p.loader.mu.Unlock()
+	p.loader.status.Err, p.loader.status.ErrSince, p.loader.status.FromCopy = nil, time.Time{}, false
 }
 
 // failed notes that what is there is not in force, and why.
@@ -158,14 +157,14 @@ func (p *Phase) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	k := &p.keeper
-	k.mu.Lock()
-	news := k.status.Err == nil || k.status.Err.Error() != err.Error()
-	if k.status.Err == nil {
-		k.status.ErrSince = time.Now()
+	l := &p.loader
+	l.mu.Lock()
+	news := l.status.Err == nil || l.status.Err.Error() != err.Error()
+	if l.status.Err == nil {
+		l.status.ErrSince = time.Now()
 	}
-	k.status.Err = err
-	k.mu.Unlock()
+	l.status.Err = err
+	l.mu.Unlock()
 	if news {
 		p.o.Logger.LogAttrs(ctx, slog.LevelError, "the policy cannot be loaded, the last good one stays in force",
 			slog.String("source", p.sourceName()), slog.Any("error", err))
@@ -184,7 +183,7 @@ func (p *Phase) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.keeper.data = data
+	p.loader.data = data
 	if p.o.Bundle != "" {
 		return p.startBundle(ctx)
 	}

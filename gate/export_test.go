@@ -1,0 +1,18 @@
+package gate
+
+// CacheTime and MaxViews are limits of the cache.
+const (
+	CacheTime = cacheTime
+	MaxViews  = maxViews
+)
+
+// CachedLists returns how many lists and items are cached, and their sum as the cache
+// counts it.
+func (c *Chain) CachedLists() (lists, items, counted int) {
+	c.cache.mu.RLock()
+	defer c.cache.mu.RUnlock()
+	for _, l := range c.cache.lists {
+		items += l.size()
+	}
+	return len(c.cache.lists), items, c.cache.views
+}
