@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// Activity is what a gateway has done since it started. A number only grows, so
-// that two answers tell what happened between them.
+// Activity is what a gateway has done since it started. Its numbers only grow, so two
+// answers show what happened between them.
 type Activity struct {
 	Now time.Time `json:"now"`
-	// Sessions are the open ones, in this moment.
+	// Sessions is the number of sessions open at this moment.
 	Sessions int            `json:"sessions"`
-	Tools    []ToolActivity `json:"tools"` // those that were called, sorted by server and tool
+	Tools    []ToolActivity `json:"tools"` // tools that were called, sorted by server and tool
 }
 
-// ToolActivity is what was done with one tool.
+// ToolActivity is the activity of one tool.
 type ToolActivity struct {
-	Server string `json:"server"` // "other" for those beyond [MaxActivity], and for what is not known
-	Tool   string `json:"tool"`   // by the name that callers use
+	Server string `json:"server"` // "other" for tools beyond [MaxActivity], and for unknown ones
+	Tool   string `json:"tool"`   // the name that callers use
 	Calls  int64  `json:"calls"`
 	Failed int64  `json:"failed"` // of these: errors of the tool or of its server
 	Denied int64  `json:"denied"` // of these: refused by the gateway
-	Micros int64  `json:"micros"` // that all of them took together
+	Micros int64  `json:"micros"` // time of all of them together
 }
 
-// MaxActivity is how many tools are told apart.
+// MaxActivity is the maximum number of tools that are counted separately.
 const MaxActivity = 4096
 
-// Watched is a [Gateway] that can be watched at work.
+// Watched is a [Gateway] whose activity can be watched.
 type Watched interface {
-	// Activity returns what was done.
+	// Activity returns the activity since the start.
 	Activity() Activity
-	// Logs returns what the process of a server wrote to its standard error, or
-	// says that there is no such server.
+	// Logs returns what the process of a server wrote to its standard error, or an error
+	// if there is no such server.
 	Logs(server string) (ServerLogs, error)
 }
 
 // ServerLogs is the end of what a server's process wrote.
 type ServerLogs struct {
 	Server string `json:"server"`
-	// Process tells one process of the server from the next; 0 is none.
+	// Process distinguishes one process of the server from the next; 0 is none.
 	Process int64 `json:"process"`
 	// Ended is how many lines it has written; the last of them are in Lines.
 	Ended int      `json:"ended"`
@@ -58,14 +58,14 @@ func handleWatched(mux *http.ServeMux, g Watched) {
 	})
 }
 
-// Activity asks what the gateway has done.
+// Activity returns what the gateway has done.
 func (c *Client) Activity(ctx context.Context) (Activity, error) {
 	var out Activity
 	err := c.do(ctx, http.MethodGet, "/v1/activity", &out)
 	return out, err
 }
 
-// Logs asks what the process of a server has written.
+// Logs returns what the process of a server has written.
 func (c *Client) Logs(ctx context.Context, server string) (ServerLogs, error) {
 	var out ServerLogs
 	err := c.do(ctx, http.MethodGet, "/v1/logs?"+url.Values{"server": {server}}.Encode(), &out)

@@ -9,31 +9,31 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 )
 
-// Approvals is a [Gateway] that keeps questions to people about calls.
+// Approvals is a [Gateway] with questions to people about calls.
 type Approvals interface {
-	// Approvals returns the last questions in a state, all of them for an empty one.
+	// Approvals returns the last questions in a state, or in any state if it is empty.
 	Approvals(ctx context.Context, state string) ([]approval.Item, error)
-	// Approval returns one, or [approval.ErrUnknown], wrapped.
+	// Approval returns one question, or [approval.ErrUnknown], wrapped.
 	Approval(ctx context.Context, id string) (approval.Item, error)
-	// Answer decides on one, or takes a denial back.
+	// Answer answers one question, or takes a denial back.
 	Answer(ctx context.Context, id string, a Answer) (approval.Item, error)
 }
 
-// The words of [Answer.Do].
+// The values of [Answer.Do].
 const (
 	Approve = "approve"
 	Deny    = "deny"
-	Retract = "retract" // a denial
+	Retract = "retract" // takes back a denial
 )
 
-// Answer is what somebody says of a call that waits.
+// Answer is a person's answer about a waiting call.
 type Answer struct {
 	Do     string
 	Reason string
-	// Hash is that of the arguments that are approved of, see [approval.Answerer].
+	// Hash is the hash of the approved arguments, see [approval.Answerer].
 	Hash string
-	// Key is the API key of who answers, empty for whoever holds the admin token
-	// alone.
+	// Key is the API key of whoever answers. It is empty for somebody with the admin
+	// token alone.
 	Key string
 }
 
@@ -74,7 +74,7 @@ func handleApprovals(mux *http.ServeMux, a Approvals) {
 	}
 }
 
-// Approvals returns the questions that the gateway keeps.
+// Approvals returns the gateway's questions.
 func (c *Client) Approvals(ctx context.Context, state string) ([]approval.Item, error) {
 	var out []approval.Item
 	err := c.do(ctx, http.MethodGet, "/v1/approvals?"+url.Values{"state": {state}}.Encode(), &out)
@@ -88,8 +88,8 @@ func (c *Client) Approval(ctx context.Context, id string) (approval.Item, error)
 	return out, err
 }
 
-// Answer answers a question as the holder of an API key; an empty one is that of
-// nobody, and the admin token alone counts.
+// Answer answers a question as the holder of an API key. With an empty key the answer
+// counts by the admin token alone.
 func (c *Client) Answer(ctx context.Context, id string, a Answer) (approval.Item, error) {
 	var out approval.Item
 	query := url.Values{"reason": {a.Reason}, "hash": {a.Hash}}

@@ -10,38 +10,38 @@ import (
 )
 
 const (
-	// auditLimit is how many entries a search answers with unless it says.
+	// auditLimit is the default number of entries in an answer.
 	auditLimit = 50
-	// MaxAuditLimit is how many it answers with at most.
+	// MaxAuditLimit is the maximum number of entries in an answer.
 	MaxAuditLimit = 1000
 )
 
 // Errors of an [AuditReader].
 var (
-	// ErrAuditQuery is of a query that is none.
+	// ErrAuditQuery says that a query is invalid.
 	ErrAuditQuery = errors.New("the query cannot be read")
-	// ErrNoCall is of an id that the log does not have.
+	// ErrNoCall says that the log does not have the id.
 	ErrNoCall = errors.New("the audit log has no such call")
-	// ErrAuditBusy is of a question that comes while another one is answered.
+	// ErrAuditBusy says that another request is being answered.
 	ErrAuditBusy = errors.New("the audit log is being read for somebody else; try again")
 )
 
-// AuditFound is what a search found.
+// AuditFound is the result of a search.
 type AuditFound struct {
-	Entries []audit.Record `json:"entries"` // the last ones, the latest last
-	Found   int            `json:"found"`   // how many there are
-	// Unreadable says that lines were passed over; empty where none were.
+	Entries []audit.Record `json:"entries"` // the last matching ones, the latest last
+	Found   int            `json:"found"`   // number of matching entries
+	// Unreadable says that lines were skipped; empty if there were none.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// AuditReader is a [Gateway] that keeps an audit log.
+// AuditReader is a [Gateway] with an audit log.
 type AuditReader interface {
-	// SearchAudit returns the last entries that fit a query, or [ErrAuditQuery],
+	// SearchAudit returns the last entries that match a query, or [ErrAuditQuery],
 	// wrapped.
 	SearchAudit(ctx context.Context, query string, limit int) (AuditFound, error)
 	// ShowAudit returns the lines of a call, or [ErrNoCall].
 	ShowAudit(ctx context.Context, id string) (AuditFound, error)
-	// VerifyAudit returns what is not as the gateway wrote it.
+	// VerifyAudit returns everything that is not as the gateway wrote it.
 	VerifyAudit(ctx context.Context) (*audit.Report, error)
 }
 

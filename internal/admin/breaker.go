@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Breaker is a circuit breaker as people see it.
+// Breaker is a circuit breaker, described for people.
 type Breaker struct {
 	Server string `json:"server"`
-	// Tool is the name at the server of a tool with a breaker of its own; empty
-	// for the breaker of the whole server.
+	// Tool is the server's name of a tool with a breaker of its own; empty for the
+	// breaker of the whole server.
 	Tool  string `json:"tool,omitempty"`
 	State string `json:"state"` // closed, open or half-open
-	// Since is when the state was entered.
+	// Since is when the breaker entered the state.
 	Since time.Time `json:"since"`
 	// Until is when an open breaker lets a call through at the latest.
 	Until *time.Time `json:"until,omitempty"`
-	// Failures is how many calls in a row have failed while it is closed, Opens
+	// Failures is how many calls in a row have failed while the breaker is closed, Opens
 	// how often it has opened.
 	Failures int    `json:"failures"`
 	Opens    uint64 `json:"opens"`
@@ -28,10 +28,10 @@ type Breaker struct {
 
 // BreakerKeeper is a [Gateway] with circuit breakers.
 type BreakerKeeper interface {
-	// Breakers returns all of them, sorted by server and tool.
+	// Breakers returns all circuit breakers, sorted by server and tool.
 	Breakers() []Breaker
-	// ResetBreaker closes the breaker of a tool, or with an empty tool all of a
-	// server. Errors are for people.
+	// ResetBreaker closes the breaker of a tool, or all breakers of a server if tool is
+	// empty. Errors are for people.
 	ResetBreaker(server, tool string) error
 }
 
@@ -52,7 +52,7 @@ func (c *Client) Breakers(ctx context.Context) ([]Breaker, error) {
 	return c.breakers(ctx, http.MethodGet, "/v1/breakers")
 }
 
-// ResetBreaker closes breakers and returns all as they are then.
+// ResetBreaker closes breakers and returns the resulting state of all.
 func (c *Client) ResetBreaker(ctx context.Context, server, tool string) ([]Breaker, error) {
 	return c.breakers(ctx, http.MethodPost, "/v1/breakers/reset?"+url.Values{"server": {server}, "tool": {tool}}.Encode())
 }

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// BudgetUse is what was used of one budget by one owner.
+// BudgetUse is one owner's usage of one budget.
 type BudgetUse struct {
-	Budget string `json:"budget"` // "plan" for what plans count
+	Budget string `json:"budget"` // "plan" for plans
 	Per    string `json:"per"`
-	// Owner is whose it is: issuer, tenant and subject; tenant and persona; or the
+	// Owner is who is counted: issuer, tenant and subject; tenant and persona; or the
 	// tenant, the server, the server and the tool, or the class.
 	Owner  []string `json:"owner"`
-	Key    string   `json:"key"` // the same in one text
+	Key    string   `json:"key"` // the owner as one text
 	Unit   string   `json:"unit"`
 	Window string   `json:"window"`
 	Used   int64    `json:"used"`
-	// Limit is absent where there is none, or none is known.
+	// Limit is nil if there is no limit, or none is known.
 	Limit *int64 `json:"limit,omitempty"`
 	// Since is the beginning of the window.
 	Since time.Time `json:"since"`
-	// ResetAt is when used falls.
+	// ResetAt is when the usage falls.
 	ResetAt time.Time `json:"reset_at"`
-	// EmptyAt is when nothing is left at the pace of the window so far; absent
-	// where it lasts.
+	// EmptyAt is when nothing will be left at the pace of the window so far; nil if the
+	// budget lasts.
 	EmptyAt *time.Time `json:"empty_at,omitempty"`
 }
 
-// MaxBudgetUses is how many a gateway returns at most.
+// MaxBudgetUses is the maximum number of results.
 const MaxBudgetUses = 1000
 
-// BudgetQuery chooses among them; empty fields choose everything.
+// BudgetQuery selects usage; empty fields select everything.
 type BudgetQuery struct {
 	Budget, Key string
 }
 
-// Budgets is a gateway that shows its budgets.
+// Budgets is a [Gateway] with budgets.
 type Budgets interface {
-	// BudgetUse returns what is used now, [MaxBudgetUses] at most.
+	// BudgetUse returns the present usage, at most [MaxBudgetUses] results.
 	BudgetUse(ctx context.Context, q BudgetQuery) ([]BudgetUse, error)
-	// RebuildBudgets makes a store that has lost its counters usable again, and
-	// returns a sentence that says what it did.
+	// RebuildBudgets makes a store that has lost its counters usable again. It returns a
+	// sentence about what it did.
 	RebuildBudgets(ctx context.Context) (string, error)
 }
 
@@ -66,14 +66,14 @@ func handleBudgets(mux *http.ServeMux, b Budgets) {
 	})
 }
 
-// BudgetUse asks what is used now.
+// BudgetUse returns the present usage.
 func (c *Client) BudgetUse(ctx context.Context, q BudgetQuery) ([]BudgetUse, error) {
 	var out []BudgetUse
 	err := c.do(ctx, http.MethodGet, "/v1/budgets?"+url.Values{"budget": {q.Budget}, "key": {q.Key}}.Encode(), &out)
 	return out, err
 }
 
-// RebuildBudgets has a store that has lost its counters made usable again.
+// RebuildBudgets makes a store that has lost its counters usable again.
 func (c *Client) RebuildBudgets(ctx context.Context) (string, error) {
 	var out struct {
 		Did string `json:"did"`

@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// Capability is something that a server of the gateway offers.
+// Capability is a tool, prompt, resource or template that a server of the gateway offers.
 type Capability struct {
 	Kind         string `json:"kind"`
-	Name         string `json:"name"`            // as clients know it
+	Name         string `json:"name"`            // the name that clients know
 	Plain        string `json:"plain,omitempty"` // see gate.Names
 	Server       string `json:"server"`
 	Original     string `json:"original_name"`
@@ -18,8 +18,7 @@ type Capability struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// CatalogLister is a [Gateway] that tells all that it exposes, whoever may see
-// it.
+// CatalogLister is a [Gateway] that lists everything that it exposes, whoever may see it.
 type CatalogLister interface {
 	Capabilities(ctx context.Context) ([]Capability, error)
 }
@@ -36,7 +35,7 @@ func handleCapabilities(mux *http.ServeMux, l CatalogLister) {
 	})
 }
 
-// Capabilities returns all that the gateway exposes.
+// Capabilities returns everything that the gateway exposes.
 func (c *Client) Capabilities(ctx context.Context) ([]Capability, error) {
 	var out []Capability
 	err := c.do(ctx, http.MethodGet, "/v1/capabilities", &out)

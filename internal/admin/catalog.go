@@ -26,7 +26,7 @@ type CatalogEntry struct {
 	Category       string          `json:"category,omitempty"`
 	State          string          `json:"state"`
 	Enabled        bool            `json:"enabled"`
-	Decided        bool            `json:"decided"` // someone said whether it is enabled
+	Decided        bool            `json:"decided"` // somebody decided whether it is enabled
 	Class          string          `json:"class"`   // effective
 	Said           string          `json:"said_class,omitempty"`
 	Risk           string          `json:"risk,omitempty"`
@@ -40,7 +40,7 @@ type CatalogEntry struct {
 	ChangedAt      time.Time       `json:"changed_at"`
 	Hash           string          `json:"definition_hash,omitempty"`
 	HeldHash       string          `json:"held_hash,omitempty"`
-	// The following are of a single entry only.
+	// Only a single entry has the following members.
 	Description string          `json:"description,omitempty"`
 	Definition  json.RawMessage `json:"definition,omitempty"`
 	Held        json.RawMessage `json:"held_definition,omitempty"`
@@ -70,18 +70,18 @@ type CatalogChange struct {
 	Op      string `json:"op"`
 	Name    string `json:"name"` // exposed name, id, or server/original
 	Kind    string `json:"kind,omitempty"`
-	Tenant  string `json:"tenant,omitempty"`    // of flag and unflag
-	On      bool   `json:"on,omitempty"`        // of flag
-	Persona string `json:"persona,omitempty"`   // of restrict and unrestrict
-	Class   string `json:"class,omitempty"`     // of classify
-	Risk    string `json:"risk,omitempty"`      // of classify
-	Costly  bool   `json:"high_cost,omitempty"` // of classify
-	Hash    string `json:"held_hash,omitempty"` // of accept: the definition that was looked at
+	Tenant  string `json:"tenant,omitempty"`    // for flag and unflag
+	On      bool   `json:"on,omitempty"`        // for flag
+	Persona string `json:"persona,omitempty"`   // for restrict and unrestrict
+	Class   string `json:"class,omitempty"`     // for classify
+	Risk    string `json:"risk,omitempty"`      // for classify
+	Costly  bool   `json:"high_cost,omitempty"` // for classify
+	Hash    string `json:"held_hash,omitempty"` // for accept: the definition that was reviewed
 	Actor   string `json:"actor"`
 	Reason  string `json:"reason,omitempty"`
 }
 
-// CatalogSeed applies a seed file to what is in the catalog.
+// CatalogSeed applies a seed file to the catalog.
 type CatalogSeed struct {
 	File   string `json:"file"` // its name, for messages
 	Data   []byte `json:"data"`
@@ -89,10 +89,10 @@ type CatalogSeed struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// CatalogSeeded is what a seed did.
+// CatalogSeeded is the result of a seed.
 type CatalogSeeded struct {
 	Applied   int      `json:"applied"`
-	Unmatched []string `json:"unmatched"` // entries that are about nothing
+	Unmatched []string `json:"unmatched"` // entries that match nothing
 }
 
 // Cataloger is a [Gateway] whose catalog can be managed. Errors are for people.
@@ -135,7 +135,7 @@ func handleCataloger(mux *http.ServeMux, c Cataloger) {
 	})
 }
 
-// readJSON reads what the client of this package sent.
+// readJSON reads a body that the client of this package sent.
 func readJSON(r *http.Request, into any) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxCatalogBody+1))
 	switch {
@@ -168,7 +168,7 @@ func (c *Client) CatalogEntry(ctx context.Context, name, kind string) (CatalogEn
 	return out, err
 }
 
-// ChangeCatalog changes one capability and returns it as it is then.
+// ChangeCatalog changes one capability and returns its new state.
 func (c *Client) ChangeCatalog(ctx context.Context, change CatalogChange) (CatalogEntry, error) {
 	var out CatalogEntry
 	err := c.post(ctx, "/v1/catalog/change", change, &out)
@@ -182,7 +182,7 @@ func (c *Client) SeedCatalog(ctx context.Context, seed CatalogSeed) (CatalogSeed
 	return out, err
 }
 
-// post sends a body and reads the answer to it.
+// post sends a body and reads the answer.
 func (c *Client) post(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -26,7 +26,7 @@ type Declaration struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Declared says what a declaration changed.
+// Declared is the result of a declaration.
 type Declared struct {
 	Changes []string `json:"changes"`
 }
@@ -37,7 +37,7 @@ var ErrNoTool = errors.New("no such tool is declared in the store")
 // Declarer is a [Gateway] whose store holds declared tools. Errors are for people.
 type Declarer interface {
 	DeclaredTools(ctx context.Context) ([]DeclaredTool, error)
-	// DeclareTools keeps all tools of a document, or none.
+	// DeclareTools stores all tools of a document, or none.
 	DeclareTools(ctx context.Context, d Declaration) (Declared, error)
 	// UndeclareTool returns [ErrNoTool], wrapped.
 	UndeclareTool(ctx context.Context, name, reason string) error
@@ -86,7 +86,7 @@ func (c *Client) DeclareTools(ctx context.Context, d Declaration) (Declared, err
 	return out, err
 }
 
-// UndeclareTool takes a tool out of the store.
+// UndeclareTool removes a tool from the store.
 func (c *Client) UndeclareTool(ctx context.Context, name, reason string) error {
 	return c.do(ctx, http.MethodPost, "/v1/declared/"+url.PathEscape(name)+"/remove?"+url.Values{"reason": {reason}}.Encode(), nil)
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Who is whose credential is meant. The zero Who is everyone's, where all share
-// one, and else that of everyone on a gateway that asks nobody who they are.
+// Who selects a credential. The zero Who is the credential that all callers share, or, if
+// each has their own, that of everyone on a gateway without authentication.
 type Who struct {
 	Issuer, Tenant, Subject string
 }
 
-// Login is who is signed in where, or has to.
+// Login is one entry of who is signed in where, or has to sign in.
 type Login struct {
 	Server string `json:"server"`
 	// Who is a person's name, or "everyone".
@@ -31,20 +31,20 @@ type Login struct {
 // Begun is a login that waits for a person.
 type Begun struct {
 	Mode string `json:"mode"`
-	// URL is where a browser is sent to, and Redirect where it comes back; both are
-	// empty where a key is entered.
+	// URL is the address to open in a browser, and Redirect where the browser returns.
+	// Both are empty if a key is entered.
 	URL      string `json:"url,omitempty"`
 	Redirect string `json:"redirect,omitempty"`
 }
 
-// Logins is a [Gateway] whose servers are signed in to. Errors are for people.
+// Logins is a [Gateway] with servers to sign in to. Errors are for people.
 type Logins interface {
 	Logins(ctx context.Context) ([]Login, error)
 	BeginLogin(ctx context.Context, server string, who Who) (Begun, error)
-	// FinishLogin takes the address that a browser was sent back to.
+	// FinishLogin takes the address that a browser was redirected to.
 	FinishLogin(ctx context.Context, address string) error
 	EnterKey(ctx context.Context, server string, who Who, key string) error
-	// Logout tells whether there was anything to forget.
+	// Logout tells whether there was anything to delete.
 	Logout(ctx context.Context, server string, who Who) (bool, error)
 }
 
@@ -90,7 +90,7 @@ func loginPath(what, server string, as Who) string {
 	return "/v1/logins/" + what + "?" + url.Values{"server": {server}, "issuer": {as.Issuer}, "tenant": {as.Tenant}, "subject": {as.Subject}}.Encode()
 }
 
-// Logins returns who is signed in where, or has to.
+// Logins returns who is signed in where, or has to sign in.
 func (c *Client) Logins(ctx context.Context) ([]Login, error) {
 	var out []Login
 	err := c.do(ctx, http.MethodGet, "/v1/logins", &out)
@@ -104,17 +104,17 @@ func (c *Client) BeginLogin(ctx context.Context, server string, who Who) (Begun,
 	return out, err
 }
 
-// FinishLogin takes the address that a browser was sent back to.
+// FinishLogin takes the address that a browser was redirected to.
 func (c *Client) FinishLogin(ctx context.Context, address string) error {
 	return c.doWith(ctx, http.Header{headerSecret: {address}}, http.MethodPost, "/v1/logins/finish", nil)
 }
 
-// EnterKey keeps a key for a server.
+// EnterKey stores a key for a server.
 func (c *Client) EnterKey(ctx context.Context, server string, who Who, key string) error {
 	return c.doWith(ctx, http.Header{headerSecret: {key}}, http.MethodPost, loginPath("key", server, who), nil)
 }
 
-// Logout forgets a credential and tells whether there was one.
+// Logout deletes a credential and tells whether there was one.
 func (c *Client) Logout(ctx context.Context, server string, who Who) (bool, error) {
 	var had bool
 	err := c.do(ctx, http.MethodPost, loginPath("end", server, who), &had)

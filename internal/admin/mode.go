@@ -10,8 +10,7 @@ import (
 // Mode is the operating mode of a gateway.
 type Mode struct {
 	Mode string `json:"mode"`
-	// Actor, Reason and Since are of who set it; empty for a mode that nobody
-	// has set.
+	// Actor, Reason and Since describe who set the mode; they are empty if nobody did.
 	Actor  string     `json:"actor,omitempty"`
 	Reason string     `json:"reason,omitempty"`
 	Since  *time.Time `json:"since,omitempty"`
@@ -21,7 +20,7 @@ type Mode struct {
 // people.
 type ModeKeeper interface {
 	Mode(ctx context.Context) (Mode, error)
-	// SetMode returns once the mode is kept and in force in this gateway.
+	// SetMode returns once the mode is stored and in force in this gateway.
 	SetMode(ctx context.Context, mode, reason string) (Mode, error)
 }
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Operator names who uses the control socket: it takes the gateway's own user
-// alone.
+// Operator names the user of the control socket, which accepts only the gateway's own
+// user.
 func Operator() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return "user " + u.Username

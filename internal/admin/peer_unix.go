@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// listenPrivate opens a socket that only its user may connect to. The umask
-// covers the moment between its creation and the chmod.
+// listenPrivate opens a socket that only its user may connect to. The umask covers the
+// time between its creation and the chmod.
 func listenPrivate(path string) (net.Listener, error) {
 	old := syscall.Umask(0o077)
 	l, err := net.Listen("unix", path) //nolint:noctx // a socket in the file system is there at once

@@ -33,26 +33,25 @@ type Server struct {
 	Resources int     `json:"resources"`
 	Templates int     `json:"resource_templates"`
 	Tokens    int     `json:"tokens"`
-	Seconds   float64 `json:"seconds"` // in the state
-	// Breaker is open or half-open while the server is not called, or hardly,
-	// because it keeps failing; empty otherwise.
+	Seconds   float64 `json:"seconds"` // time in the state
+	// Breaker is open or half-open while the server is not called, or hardly called,
+	// because it keeps failing; otherwise empty.
 	Breaker string `json:"breaker,omitempty"`
-	// Pending names what changed in the file and waits until a person asks for
-	// a reload.
+	// Pending names what changed in the file and waits for a reload by a person.
 	Pending []string `json:"pending,omitempty"`
-	// Sandbox names what confines native tools, or is "none"; empty for every
-	// other server.
+	// Sandbox names what confines native tools, or is "none"; empty for every other
+	// server.
 	Sandbox string `json:"sandbox,omitempty"`
-	// SignIns says who has signed in to a server at which each caller does so by
-	// themselves; nil for every other server.
+	// SignIns says who has signed in to a server with credentials per caller; nil for
+	// every other server.
 	SignIns *SignIns `json:"sign_ins,omitempty"`
 }
 
-// SignIns are the callers of a server that have been heard of lately.
+// SignIns are the recent callers of a server.
 type SignIns struct {
 	SignedIn int `json:"signed_in"`
 	Needed   int `json:"needed"` // who have to sign in
-	// Who are the first of these, 20 at most.
+	// Who are the first of these, at most 20.
 	Who []string `json:"who"`
 }
 
@@ -60,40 +59,38 @@ type SignIns struct {
 type Status struct {
 	// Servers is the state of every server, sorted by name.
 	Servers []Server `json:"servers"`
-	// Pending names settings that changed in the file and wait until a person
-	// asks for a reload.
+	// Pending names settings that changed in the file and wait for a reload by a person.
 	Pending []string `json:"pending"`
-	// AtNextStart names settings that changed in the file and that a gateway
-	// reads only when it starts.
+	// AtNextStart names settings that changed in the file and that a gateway reads only
+	// when it starts.
 	AtNextStart []string `json:"at_next_start"`
 	// Mode is the operating mode.
 	Mode *Mode `json:"mode,omitempty"`
-	// NotReady is one word for what the gateway needs to decide and does not
-	// have, and Detail what is wrong with it and what to do; empty when nothing
-	// is missing.
+	// NotReady is one word for what the gateway needs to decide and lacks. Detail says
+	// what is wrong with it and what to do. Both are empty if nothing is missing.
 	NotReady string `json:"not_ready,omitempty"`
 	Detail   string `json:"detail,omitempty"`
-	// Alarms are rules of the configuration that cannot be meant so, and what cannot
-	// be decided by them.
+	// Alarms are rules of the configuration that cannot be meant that way, and what
+	// cannot be decided because of them.
 	Alarms []string `json:"alarms,omitempty"`
-	// PolicyFailures are what the policy could not decide about lately.
+	// PolicyFailures are capabilities that the policy could not decide about recently.
 	PolicyFailures []PolicyFailure `json:"policy_failures,omitempty"`
 }
 
-// PolicyFailure is something that the policy could not decide about.
+// PolicyFailure is a capability that the policy could not decide about.
 type PolicyFailure struct {
 	Name string `json:"name"` // exposed name
 	What string `json:"what"` // for a person
 }
 
-// Reloaded is what a reload did.
+// Reloaded is the result of a reload.
 type Reloaded struct {
 	// File is the configuration, empty for the demo.
 	File string `json:"file"`
 	// Applied names what changed.
 	Applied []string `json:"applied"`
-	// Pending names what an automatic reload left; it is empty after one that
-	// a person asked for.
+	// Pending names what an automatic reload left; it is empty after a reload by a
+	// person.
 	Pending []string `json:"-"`
 	// AtNextStart is as in [Status].
 	AtNextStart []string `json:"at_next_start"`
@@ -101,18 +98,18 @@ type Reloaded struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Gateway is what the control side needs of a running gateway.
+// Gateway is what the control side needs from a running gateway.
 type Gateway interface {
 	// Status returns what `ls` shows.
 	Status() Status
-	// Reload reads the configuration again at a person's wish.
+	// Reload reads the configuration again because a person asked for it.
 	Reload() (Reloaded, error)
-	// MakeRoom ends the gateway soon, so that another one can take its place,
-	// or says why it does not.
+	// MakeRoom ends the gateway soon so that another one can take over, or returns why it
+	// does not.
 	MakeRoom() error
-	// ServeStdio serves one MCP client until it or the context ends. key is
-	// its API key, empty when it has none; refuse is called instead of serving
-	// when the key is not accepted.
+	// ServeStdio serves one MCP client until it or the context ends. key is its API key,
+	// empty if it has none. If the key is not accepted, it calls refuse instead of
+	// serving.
 	ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error
 }
 
@@ -123,14 +120,14 @@ const (
 	upgradeStdio = "toolgate-stdio"
 )
 
-// Admitter is a [Gateway] that some callers may administer with a credential of
-// their own.
+// Admitter is a [Gateway] that some callers may administer with a credential of their
+// own.
 type Admitter interface {
-	// Admit returns the gateway as whoever sent a request administers it. Of the
-	// request it looks at the Authorization header, and at the connection that
-	// tokens may be bound to. The error is [ErrNotAdmin], wrapped, for somebody
-	// who is known and may not, [ErrLater], wrapped, for what cannot be told at
-	// the moment, and another one for a credential that is none.
+	// Admit returns the gateway as the sender of a request may administer it. It looks at
+	// the Authorization header of the request, and at the connection, to which tokens may
+	// be bound. The error is [ErrNotAdmin], wrapped, for a known caller without the role;
+	// [ErrLater], wrapped, if this cannot be determined at the moment; and another one
+	// for an invalid credential.
 	Admit(r *http.Request) (Gateway, error)
 }
 
@@ -140,8 +137,8 @@ var (
 	ErrLater    = errors.New("the credential cannot be verified at the moment; try again")
 )
 
-// Handler serves the control protocol. Every request needs the token, or of an
-// [Admitter] an Authorization header that it admits; an empty token refuses all
+// Handler serves the control protocol. Every request needs the token, or, for an
+// [Admitter], an Authorization header that it admits. An empty token refuses everything
 // that is not admitted.
 func Handler(g Gateway, token string) http.Handler {
 	own, want := routes(g), sha256.Sum256([]byte(token))
@@ -151,8 +148,8 @@ func Handler(g Gateway, token string) http.Handler {
 			own.ServeHTTP(w, r)
 			return
 		}
-		// What a browser sends by itself, a certificate or a cookie, is nobody's
-		// wish to administer.
+		// A certificate or a cookie, which a browser sends automatically, does not
+		// express anybody's wish to administer.
 		a, ok := g.(Admitter)
 		if !ok || r.Header.Get("Authorization") == "" || r.Header.Get(headerToken) != "" {
 			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": "the admin token is missing or wrong; if admin.token in the state folder has changed since this gateway started, start the gateway again"})
@@ -173,7 +170,7 @@ func Handler(g Gateway, token string) http.Handler {
 	})
 }
 
-// routes are everything that can be asked of a gateway.
+// routes are all endpoints of the control protocol.
 func routes(g Gateway) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -237,8 +234,8 @@ func routes(g Gateway) *http.ServeMux {
 	return mux
 }
 
-// Remote is a [Handler] for those who are not of this machine, or not its user:
-// without the way to speak MCP, which is theirs at the gateway's own endpoints.
+// Remote is a [Handler] for clients on other machines, or of other users. It has no
+// endpoint to speak MCP, because these clients have the gateway's own endpoints.
 func Remote(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/stdio" { // another spelling is redirected to this one
@@ -255,7 +252,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// writeFound answers with what was asked about, or says why it is not there.
+// writeFound writes the answer, or says why there is none.
 func writeFound(w http.ResponseWriter, v any, err error) {
 	if err != nil {
 		writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
@@ -278,17 +275,17 @@ func serveStdio(w http.ResponseWriter, r *http.Request, g Gateway) {
 		return rw.Reader, c, err
 	}
 	refuse := func(err error) { writeJSON(w, http.StatusForbidden, map[string]any{"error": err.Error()}) }
-	// The request's context would end with the client's input, while answers
-	// are still on their way.
+	// The request's context would end with the client's input, while answers are still on
+	// their way.
 	_ = g.ServeStdio(context.WithoutCancel(r.Context()), r.Header.Get(headerAPIKey), accept, refuse)
 	if conn != nil {
 		conn.Close()
 	}
 }
 
-// Listen opens the control socket for the own user, less the processes that
-// descend from this one. A socket that a dead gateway left is
-// replaced; whoever calls holds the lock of the store, so no living one has it.
+// Listen opens the control socket for the gateway's own user, except processes that
+// descend from this one. It replaces a socket that a dead gateway left. The caller holds
+// the lock of the store, so no living gateway has the socket.
 func Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -308,12 +305,12 @@ type Client struct {
 	Path  string
 	Token string
 	// Timeout is how long one exchange may take; 0 is 30 s. A connection of
-	// [Client.Stdio] lives on after it.
+	// [Client.Stdio] is not bounded by it.
 	Timeout time.Duration
 }
 
-// ErrNoAnswer tells that the gateway took a connection and ended, or fell
-// silent, before it answered.
+// ErrNoAnswer tells that the gateway accepted a connection but did not answer, because it
+// ended or stopped responding.
 var ErrNoAnswer = errors.New("the gateway gives no answer on its control socket")
 
 // ErrNotRunning tells that no gateway answers on the socket.
@@ -348,8 +345,8 @@ func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
 	return out, err
 }
 
-// MakeRoom asks the gateway to end for another one. One that will not gives a
-// [StaysError]; every other error may be of a gateway that is just ending.
+// MakeRoom asks the gateway to end for another one. If it will not, the error is a
+// [StaysError]. Every other error may come from a gateway that is about to end.
 func (c *Client) MakeRoom(ctx context.Context) error {
 	return c.do(ctx, http.MethodPost, "/v1/make-room", nil)
 }
@@ -358,7 +355,7 @@ func (c *Client) do(ctx context.Context, method, path string, out any) error {
 	return c.doAs(ctx, "", method, path, out)
 }
 
-// doAs is do for the holder of an API key; an empty one is none.
+// doAs is do for the holder of an API key; an empty key is none.
 func (c *Client) doAs(ctx context.Context, key, method, path string, out any) error {
 	var header http.Header
 	if key != "" {
@@ -367,7 +364,7 @@ func (c *Client) doAs(ctx context.Context, key, method, path string, out any) er
 	return c.doWith(ctx, header, method, path, out)
 }
 
-// doWith is do with headers of the request's own.
+// doWith is do with additional headers.
 func (c *Client) doWith(ctx context.Context, header http.Header, method, path string, out any) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
@@ -407,7 +404,7 @@ func (c *Client) roundTrip(ctx context.Context, conn net.Conn, method, path stri
 	return resp, in, unanswered(ctx, err)
 }
 
-// unanswered says why there is no answer; nil stays nil.
+// unanswered explains why there is no answer; nil stays nil.
 func unanswered(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -441,33 +438,33 @@ func apiError(resp *http.Response) error {
 	return errors.New(strings.TrimSpace(body.Error))
 }
 
-// QuestionError tells that what was asked about is not there.
+// QuestionError tells that what a request names does not exist.
 type QuestionError struct{ text string }
 
 // Error implements error.
 func (e *QuestionError) Error() string { return e.text }
 
-// RefusedError tells that the gateway does not accept who asks.
+// RefusedError tells that the gateway does not accept the caller.
 type RefusedError struct{ Reason string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
 
-// StaysError tells why things stay as they are: a gateway makes no room for another
-// one, a call is decided already, or an answer lacks what it needs.
+// StaysError tells why nothing changes: a gateway makes no room for another one, a call
+// is already decided, or an answer lacks something.
 type StaysError struct{ Reason string }
 
 // Error implements error.
 func (e *StaysError) Error() string { return e.Reason }
 
-// ReloadError tells why the gateway goes on with its old configuration.
+// ReloadError tells why the gateway keeps its old configuration.
 type ReloadError struct{ Reason string }
 
 // Error implements error.
 func (e *ReloadError) Error() string { return e.Reason }
 
-// Stdio opens a connection on which MCP is spoken line by line, as whoever the
-// API key stands for. The caller closes it.
+// Stdio opens a connection on which MCP is spoken line by line, with the identity of the
+// API key. The caller closes it.
 func (c *Client) Stdio(ctx context.Context, apiKey string) (io.ReadWriteCloser, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
@@ -494,7 +491,7 @@ func (c *Client) Stdio(ctx context.Context, apiKey string) (io.ReadWriteCloser, 
 	return &joined{Conn: conn, in: in}, nil
 }
 
-// joined is a connection whose first bytes may have been read ahead.
+// joined is a connection whose first bytes may have been read already.
 type joined struct {
 	net.Conn
 	in *bufio.Reader

@@ -22,15 +22,14 @@ type AddedServer struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// ErrNoServer tells that there is no server of that name, or that it is promoted
-// already.
+// ErrNoServer tells that there is no server of that name, or that it is already promoted.
 var ErrNoServer = errors.New("there is no such server that could be changed")
 
-// Adder is a [Gateway] whose callers add servers.
+// Adder is a [Gateway] whose callers can add servers.
 type Adder interface {
 	AddedServers(ctx context.Context) ([]AddedServer, error)
-	// PromoteServer makes one everyone's, RemoveServer takes one away, whoever
-	// added it. They return [ErrNoServer], wrapped.
+	// PromoteServer makes a server available to everyone, RemoveServer removes one,
+	// whoever added it. They return [ErrNoServer], wrapped.
 	PromoteServer(ctx context.Context, server, reason string) error
 	RemoveServer(ctx context.Context, server string) error
 }
@@ -65,12 +64,12 @@ func (c *Client) AddedServers(ctx context.Context) ([]AddedServer, error) {
 	return out, err
 }
 
-// PromoteServer makes a server that was added everyone's.
+// PromoteServer makes an added server available to everyone.
 func (c *Client) PromoteServer(ctx context.Context, server, reason string) error {
 	return c.do(ctx, http.MethodPost, "/v1/servers/"+url.PathEscape(server)+"/promote?"+url.Values{"reason": {reason}}.Encode(), nil)
 }
 
-// RemoveServer takes a server away that was added.
+// RemoveServer removes an added server.
 func (c *Client) RemoveServer(ctx context.Context, server string) error {
 	return c.do(ctx, http.MethodPost, "/v1/servers/"+url.PathEscape(server)+"/remove", nil)
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ToolUsage is what was executed in one group.
+// ToolUsage is the usage of one group.
 type ToolUsage struct {
-	Group    map[string]string `json:"group"` // by what it was grouped
+	Group    map[string]string `json:"group"` // the values that it was grouped by
 	Calls    int64             `json:"calls"`
 	Failures int64             `json:"failures"`
 	Errors   map[string]int64  `json:"errors"` // failures by class
@@ -20,7 +20,7 @@ type ToolUsage struct {
 	BytesOut int64             `json:"bytes_out"`
 }
 
-// UsageReader is a [Gateway] that knows what was executed.
+// UsageReader is a [Gateway] with an execution log.
 type UsageReader interface {
 	// ToolUsage returns what was executed since a time, grouped, most calls
 	// first.

@@ -9,21 +9,21 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// WhyQuestion asks what the gate says of a capability to a caller.
+// WhyQuestion asks whether the gate lets a caller see and call a capability.
 type WhyQuestion struct {
 	Name string // exposed name or URI
-	// Args are the arguments of the call, a JSON object; nil explains it as far as it
-	// holds whatever they are.
+	// Args are the arguments of the call, a JSON object. With nil the explanation covers
+	// what holds for any arguments.
 	Args    json.RawMessage
 	As      string // id or subject of an API key; empty is everyone without authentication
 	Assumed *Caller
 	Capsule string // endpoint of a capsule; empty is the main one
 }
 
-// Caller is somebody whom a question is about and who has shown nothing: it says
-// what their token would.
+// Caller is an assumed caller: nobody has authenticated, and the fields are the claims
+// that a token would have.
 type Caller struct {
-	Issuer  string // empty is the only one that there is
+	Issuer  string // may be empty if there is only one issuer
 	Tenant  string
 	Subject string
 	Persona string
@@ -32,8 +32,7 @@ type Caller struct {
 	Plan    string
 }
 
-// values are the caller as a query, beside what is there. A nil caller adds
-// nothing.
+// values adds the caller to a query. A nil caller adds nothing.
 func (c *Caller) values(v url.Values) url.Values {
 	if c != nil {
 		v.Set("assume", "true")
@@ -66,20 +65,20 @@ type Why struct {
 	Original     string     `json:"original_name"`
 	CapabilityID string     `json:"capability_id,omitempty"`
 	Caller       string     `json:"caller"`
-	Assumed      bool       `json:"assumed,omitempty"` // the caller has shown nothing
+	Assumed      bool       `json:"assumed,omitempty"` // the caller is assumed
 	View         WhyVerdict `json:"view"`
 	Call         WhyVerdict `json:"call"`
 }
 
-// WhyVerdict is one decision with what each step said. Its effect is allow, deny, or
-// ask where people are asked first.
+// WhyVerdict is one decision with the verdict of each step. Its effect is allow, deny, or
+// ask if people are asked first.
 type WhyVerdict struct {
 	Effect string    `json:"effect"`
 	Reason string    `json:"reason,omitempty"`
 	Steps  []WhyStep `json:"steps"`
 }
 
-// WhyStep is what one phase of the gate said, or one of the steps after it.
+// WhyStep is the verdict of one phase of the gate, or of one of the steps after it.
 type WhyStep struct {
 	Phase    string   `json:"phase"`
 	Effect   string   `json:"effect"`
@@ -94,7 +93,7 @@ type WhyStep struct {
 // WhoCan is what one known caller may do with a capability.
 type WhoCan struct {
 	Caller  string `json:"caller"`
-	Assumed bool   `json:"assumed,omitempty"` // the caller has shown nothing
+	Assumed bool   `json:"assumed,omitempty"` // the caller is assumed
 	View    bool   `json:"view"`
 	Call    bool   `json:"call"`
 	Asks    bool   `json:"asks,omitempty"`   // people are asked before a call
@@ -104,12 +103,12 @@ type WhoCan struct {
 // Explainer is a [Gateway] that explains its decisions. Errors are for people.
 type Explainer interface {
 	Why(ctx context.Context, q WhyQuestion) (Why, error)
-	// WhoCan is about the callers that the gateway knows by name, and besides
-	// about one that is assumed, nil for none.
+	// WhoCan covers the callers that the gateway knows by name, and an assumed one if it
+	// is not nil.
 	WhoCan(ctx context.Context, name string, besides *Caller) ([]WhoCan, error)
 }
 
-// handleExplainer serves what an explainer answers.
+// handleExplainer serves the answers of an Explainer.
 func handleExplainer(mux *http.ServeMux, e Explainer) {
 	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -139,8 +138,7 @@ func (c *Client) Why(ctx context.Context, q WhyQuestion) (Why, error) {
 	return out, err
 }
 
-// WhoCan asks which of the callers that the gateway knows may use a capability,
-// and whether one that is assumed may.
+// WhoCan asks which known callers may use a capability, and whether an assumed one may.
 func (c *Client) WhoCan(ctx context.Context, name string, besides *Caller) ([]WhoCan, error) {
 	var out []WhoCan
 	query := besides.values(url.Values{"name": {name}})

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// systems are the ones we build for: an import may exist on one only.
+// systems are the ones we build for: an import may exist on one system only.
 var systems = []string{"linux", "darwin", "windows"}
 
 // pkg is a package of this module, on all systems together.
@@ -100,7 +100,7 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s %s\n\trule %q: %s", p.path, complaint, key, r.why)
 			}
 		}
-		// Test files may use any package of ours, but not what is closed.
+		// Test files may use any package of ours, except closed ones.
 		tests := rule{ours: []string{anything}, others: r.others}
 		for _, imported := range unique(p.tests) {
 			if complaint := tests.judge(p.path, imported, testOthers); complaint != "" {

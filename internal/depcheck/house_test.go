@@ -10,18 +10,19 @@ import (
 	"testing"
 )
 
-// What the structure of the repository is held to. A wall is a package, or a type that
-// owns its state and its lock; these figures keep complexity from going where no wall is.
+// These are the bounds for the structure of the repository. A wall is a package, or a
+// type that owns its state and its lock. The figures keep complexity from growing where
+// there is no wall.
 const (
 	mainLines       = 150 // of package main of the program
 	methodsOfType   = 60
 	locksOfStruct   = 2
-	filesOfFolder   = 45 // that are no tests
+	filesOfFolder   = 45 // non-test files
 	linesOfFunction = 94
 	linesOfFile     = 600
 )
 
-// larger is what goes beyond a figure, with what it has. A number here may only become
+// larger lists what exceeds a figure, with its number. A number here may only become
 // smaller.
 var larger = map[string]int{}
 
@@ -31,8 +32,7 @@ type figure struct {
 	what string
 }
 
-// measured are the figures of the product's own code, tests and generated files left
-// out.
+// measured are the figures of the product's own code, without tests and generated files.
 type measured struct {
 	main                                                int
 	methods, locks, folders, functions, files, packages []figure
@@ -73,7 +73,7 @@ func measure(t *testing.T) *measured {
 	return m
 }
 
-// declarations measures those of a file; methods counts them by type.
+// declarations measures the declarations of a file; methods counts methods by type.
 func (m *measured) declarations(fset *token.FileSet, path string, f *ast.File, methods map[string]int) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -127,8 +127,7 @@ func locksIn(s *ast.StructType) int {
 	return n
 }
 
-// The house is not larger anywhere than its figures say. With -v, the largest of each
-// are printed.
+// Nothing in the house may exceed its figures. With -v, the largest of each are printed.
 func TestHouse(t *testing.T) {
 	m := measure(t)
 	if m.main > mainLines {

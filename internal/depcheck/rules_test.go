@@ -2,8 +2,8 @@ package depcheck_test
 
 const module = "github.com/toolgate/toolgate"
 
-// rule says what the packages of one folder may import besides the standard
-// library, outside their tests.
+// rule says what the packages of one folder may import besides the standard library,
+// outside their tests.
 type rule struct {
 	ours   []string // folders of this module; "x/..." is x and everything in it
 	others []string // modules, or packages in them, by prefix
@@ -13,9 +13,9 @@ type rule struct {
 // anything allows every import.
 const anything = "..."
 
-// rules is the whole table. A key is a folder, or "folder/..." for a folder
-// and everything in it; the longest key that fits a package is its rule. What
-// is listed need not exist yet; what exists must be listed.
+// rules is the whole table. A key is a folder, or "folder/..." for a folder and
+// everything in it. The longest key that matches a package is its rule. Listed packages
+// need not exist yet; existing packages must be listed.
 var rules = map[string]rule{
 	"cmd/toolgate/...": {
 		ours: []string{anything}, others: []string{anything},
@@ -414,28 +414,28 @@ var rules = map[string]rule{
 	"examples/...":          {ours: []string{anything}, others: []string{anything}, why: "shows how others use toolgate"},
 }
 
-// closed are folders that nobody imports but themselves: what is only ever
-// run must be free to change. Their reasons are in rules.
+// closed are folders that only they themselves may import: code that is only ever run
+// must be free to change. rules has their reasons.
 var closed = []string{"cmd/...", "internal/bench/...", "internal/e2e/...", "internal/depcheck/...", "examples/..."}
 
-// testOthers is what test files may import besides what their package may: the
-// independent implementations we compare with, and what makes tests short.
+// testOthers is what test files may import besides what their package may: independent
+// implementations to compare with, and what makes tests short.
 var testOthers = []string{
 	"github.com/modelcontextprotocol/go-sdk",      // the official SDK, as client and server
 	"github.com/mark3labs/mcp-go",                 // a second implementation, independent of the first
 	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against
-	"github.com/google/go-cmp",                    // differences that can be read
+	"github.com/google/go-cmp",                    // readable differences
 	"go.uber.org/goleak",                          // goroutines that outlive their owner
 	"golang.org/x/net/dns/dnsmessage",             // name servers that answer what a test says
 	"golang.org/x/tools/txtar",                    // conversations as text files
 	"github.com/prometheus/common",                // the parser of Prometheus
 	"github.com/prometheus/client_model",          // what that parser reads
 	"go.yaml.in/yaml/v3",                          // files of the examples
-	"go.opentelemetry.io/proto/otlp",              // what a collector is sent
+	"go.opentelemetry.io/proto/otlp",              // what a collector receives
 	"google.golang.org/protobuf",                  // in which it is written
 	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file, and messages in the matrix
 }
 
-// emptyNames are names that say what kind of thing is inside and not what it
-// is for; whoever needs one has not found the thing's home yet.
+// emptyNames are names that say what kind of thing is inside and not what it is for.
+// Whoever needs one has not found the right place yet.
 var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "misc"}

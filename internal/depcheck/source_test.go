@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// sources parses every Go file of a folder, whatever it is built for.
+// sources parses every Go file of a folder, whatever system it is built for.
 func sources(t *testing.T, fset *token.FileSet, dir string) map[string]*ast.File {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -71,8 +71,8 @@ func TestTestsDoNotWaitForTime(t *testing.T) {
 	}
 }
 
-// findBubbles adds the functions of f that run what they are given inside a
-// synctest bubble: those that call synctest.Test and are no tests themselves.
+// findBubbles adds the functions of f that run their argument inside a synctest bubble:
+// those that call synctest.Test and are not tests themselves.
 func findBubbles(f *ast.File, into map[string]bool) {
 	bubble := importName(f, "testing/synctest")
 	if bubble == "" {
@@ -92,10 +92,10 @@ func findBubbles(f *ast.File, into map[string]bool) {
 	}
 }
 
-// bareSleeps returns where f sleeps in real time: calls of time.Sleep that are
-// not inside an argument of synctest.Test, or of a function in bubbles. In a
-// file that uses synctest, a top-level function that is no test is believed to
-// be called from a bubble.
+// bareSleeps returns where f sleeps in real time: calls of time.Sleep that are not inside
+// an argument of synctest.Test, or of a function in bubbles. In a file that uses
+// synctest, a top-level function that is not a test is assumed to be called from a
+// bubble.
 func bareSleeps(f *ast.File, bubbles map[string]bool) []token.Pos {
 	sleeper, bubble := importName(f, "time"), importName(f, "testing/synctest")
 	if sleeper == "" {
@@ -111,7 +111,7 @@ func bareSleeps(f *ast.File, bubbles map[string]bool) []token.Pos {
 			if call, ok := n.(*ast.CallExpr); ok {
 				name, plain := call.Fun.(*ast.Ident)
 				if plain && bubbles[name.Name] || bubble != "" && isSelector(call.Fun, bubble, "Test") {
-					return false // whatever is in there runs on the bubble's clock
+					return false // everything in there uses the bubble's clock
 				}
 			}
 			if e, ok := n.(ast.Expr); ok && isSelector(e, sleeper, "Sleep") {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file asks the kernel about one TCP socket of this machine (sock_diag(7)):
-// to read the tables of /proc costs as much as there are connections.
+// This file asks the kernel about one TCP socket of this machine (sock_diag(7)). Reading
+// the tables of /proc costs time for every connection.
 
 const (
 	diagRequest = unix.SizeofNlMsghdr + 56 // struct inet_diag_req_v2
@@ -29,8 +29,8 @@ var (
 )
 
 // askKernel finds the socket of this machine that is connected from one address to
-// another. The error is errNoSocket where there is none, any other where it cannot
-// be told.
+// another. The error is errNoSocket if there is none, and any other if this cannot be
+// determined.
 func askKernel(from, to netip.AddrPort) (socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -45,8 +45,8 @@ func askKernel(from, to netip.AddrPort) (socket, error) {
 	if !errors.Is(err, errNoSocket) {
 		return s, err
 	}
-	// A kernel without this service gives the same answer. It knows the other end of
-	// the connection, which is our own, if it has it.
+	// A kernel without this service gives the same answer. The other end of the
+	// connection is our own, so a kernel with the service knows it.
 	if _, err := diagnose(fd, to, from); err != nil {
 		return socket{}, errNoDiag
 	}
@@ -91,7 +91,8 @@ func diagQuestion(from, to netip.AddrPort) []byte {
 	return q
 }
 
-// putEnds writes the ends of a socket as struct inet_diag_sockid begins.
+// putEnds writes the ends of a socket in the form in which struct inet_diag_sockid
+// begins.
 func putEnds(id []byte, from, to netip.AddrPort) {
 	binary.BigEndian.PutUint16(id[0:], from.Port())
 	binary.BigEndian.PutUint16(id[2:], to.Port())
@@ -120,7 +121,7 @@ func readDiagnosis(answer []byte, from, to netip.AddrPort) (socket, error) {
 	}
 	msg := answer[unix.SizeofNlMsghdr:]
 	if msg[1] == stateListen || !sameEnds(msg[4:], msg[0], from, to) {
-		return socket{}, errNoSocket // the kernel falls back to whoever listens at the address
+		return socket{}, errNoSocket // the kernel returns the listener of the address if there is no connection
 	}
 	return socket{
 		uid:   strconv.FormatUint(uint64(order.Uint32(msg[64:])), 10),
@@ -128,7 +129,7 @@ func readDiagnosis(answer []byte, from, to netip.AddrPort) (socket, error) {
 	}, nil
 }
 
-// sameEnds tells whether a struct inet_diag_sockid is that of a socket.
+// sameEnds tells whether a struct inet_diag_sockid describes a socket.
 func sameEnds(id []byte, family byte, from, to netip.AddrPort) bool {
 	end := func(address []byte, port uint16) netip.AddrPort {
 		size := 16

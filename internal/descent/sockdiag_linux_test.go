@@ -26,7 +26,7 @@ func connected(t testing.TB, network, address string) (dialled, accepted net.Con
 	return dialled, accepted
 }
 
-func end(a net.Addr) netip.AddrPort { return plain(netip.MustParseAddrPort(a.String())) }
+func end(a net.Addr) netip.AddrPort { return unmapped(netip.MustParseAddrPort(a.String())) }
 
 // The kernel says of a socket what the tables of /proc do.
 func TestTheKernelKnowsSockets(t *testing.T) {

@@ -3,18 +3,17 @@
 //
 //	go test -tags e2e -timeout 15m ./internal/e2e/...
 //
-// What they need from the npm and Python package registries is pinned in node
-// and python, installed once into the folder that TOOLGATE_E2E_CACHE names
-// (internal/e2e/.cache by default) and found there afterwards without a network.
-// What could not run is listed at the end with its reason, which -v shows, and in
-// results/could-not-run.txt of the cache; with CI=true it fails the run.
-// TOOLGATE_E2E_BINARY names a toolgate to test instead of the one that is built.
+// Their npm and Python packages are pinned in node and python. They are installed once
+// into the folder of TOOLGATE_E2E_CACHE (internal/e2e/.cache by default) and need no
+// network afterwards. Tests that could not run are listed at the end with their reason,
+// which -v shows, and in results/could-not-run.txt of the cache; with CI=true they fail
+// the run. TOOLGATE_E2E_BINARY names a toolgate to test instead of building one.
 //
-// TestQuestions has servers of every library ask clients of every library, in both
-// eras; with -v it prints who can answer whom, which results/questions.txt keeps.
+// In TestQuestions servers of every library ask clients of every library, in both eras.
+// With -v it prints who can answer whom, which is also in results/questions.txt.
 //
 // Every driver runs one script, first directly against a server and then through
-// toolgate. What succeeds directly is what toolgate has to reach, and what a
-// client library cannot do at all is a row in limits_test.go, which must stay
-// true: an entry that turns out to work fails the run.
+// toolgate. toolgate must achieve everything that succeeds directly. What a client
+// library cannot do at all is a row in limits_test.go, which must stay true: an entry
+// that turns out to work fails the run.
 package e2e

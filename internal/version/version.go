@@ -1,4 +1,4 @@
-// Package version knows which version of toolgate this is.
+// Package version holds the version of toolgate.
 package version
 
 // Version is set when a release is built.
