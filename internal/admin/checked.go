@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxTurnedAway bounds how many descendants are told why at one time; more
-	// are not told.
+	// maxTurnedAway bounds how many descendants get an explanation at one time; further
+	// ones get none.
 	maxTurnedAway = 8
-	// turnAwayTime is how long that may take.
+	// turnAwayTime bounds an explanation.
 	turnAwayTime = 2 * time.Second
 )
 
-// checked accepts connections of the own user only, and none of a process that
+// checked accepts connections of the gateway's own user only, and none of a process that
 // descends from this one.
 type checked struct {
 	net.Listener
-	telling chan struct{} // has room for maxTurnedAway
+	telling chan struct{} // has a capacity of maxTurnedAway
 }
 
 // Accept implements [net.Listener].
@@ -44,7 +44,7 @@ func (l *checked) Accept() (net.Conn, error) {
 	}
 }
 
-// turnAway tells a descendant why it is not served. It returns at once.
+// turnAway tells a descendant why it is refused. It returns at once.
 func (l *checked) turnAway(c net.Conn) {
 	select {
 	case l.telling <- struct{}{}:
@@ -69,9 +69,9 @@ func (l *checked) turnAway(c net.Conn) {
 	}()
 }
 
-// Strangers serves nothing to descendants of this process. The server in front of it has
-// [descent.ConnContext].
-func Strangers(h http.Handler) http.Handler {
+// RefuseDescendants wraps a handler and refuses descendants of this process. The server
+// in front of it has [descent.ConnContext].
+func RefuseDescendants(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if descent.OfRequest(r.Context()) {
 			writeJSON(w, http.StatusForbidden, map[string]any{"error": descent.Reason})

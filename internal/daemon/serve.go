@@ -115,7 +115,7 @@ func (d *Daemon) serveAdmin(ctx context.Context, token string) error {
 		l.Close()
 		return err
 	}
-	return listen.NewFront(l, certs, sideConnections, d.log).Serve(ctx, admin.Strangers(admin.Remote(admin.Handler(d.Control(), token))), func() time.Duration { return 0 })
+	return listen.NewFront(l, certs, sideConnections, d.log).Serve(ctx, admin.RefuseDescendants(admin.Remote(admin.Handler(d.Control(), token))), func() time.Duration { return 0 })
 }
 
 // ServeMetrics serves /metrics on its own address. The default address may be

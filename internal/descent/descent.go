@@ -1,11 +1,11 @@
-// Package descent tells which connections come from the processes that this one has
-// started, and theirs. A gateway starts programs that others wrote, and they run as its
+// Package descent tells which connections come from processes that this one, or one of
+// its descendants, has started. A gateway starts programs that others wrote, and they run as its
 // user. They may not administer it: approve what they ask for, change its mode, or read
 // what it knows (docs/adr/0034).
 //
-// The kernel is asked who is at the other end of one connection, and /proc for the
+// The package asks the kernel who is at the other end of a connection, and /proc for the
 // ancestors of that process. On Linux a process whose parent has ended is handed to this
-// one (see [Adopt]), so that no number of forks leads out of its descent.
+// one (see [Adopt]), so no number of forks leads out of its descent.
 package descent
 
 import (
@@ -18,12 +18,12 @@ import (
 // Reason is what a descendant is told.
 const Reason = "a process that this gateway has started may not administer it"
 
-// maxAncestors bounds the way from a process to the first.
+// maxAncestors bounds the number of ancestors up to the first process.
 const maxAncestors = 4096
 
-// peer is the other end of a TCP connection. What is found out about it holds for as
-// long as the connection: one who gives it to a descendant could as well do what the
-// descendant asks for.
+// peer is the other end of a TCP connection. What is found out about it stays valid for
+// the whole connection: a process that gives its connection to a descendant could as well
+// do what the descendant asks for.
 type peer struct {
 	from, to netip.AddrPort
 
@@ -44,21 +44,21 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if err != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, peerKey{}, &peer{from: plain(theirs), to: plain(ours)})
+	return context.WithValue(ctx, peerKey{}, &peer{from: unmapped(theirs), to: unmapped(ours)})
 }
 
-func plain(a netip.AddrPort) netip.AddrPort {
+func unmapped(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// OfRequest tells whether the other end of the TCP connection of a request, whose
-// context is handed in, is held by a descendant of this process. It is found out once
-// for a connection; that may take milliseconds, and other connections wait for it.
+// OfRequest tells whether a descendant of this process holds the other end of the TCP
+// connection of a request. ctx is the request's context. The first answer for a
+// connection may take milliseconds, and other connections wait for it; it is remembered.
 //
-// Requests from other machines are from no descendant: their credential decides. On
-// systems other than Linux, which do not tell who is at the other end, no request is: a
-// refusal would be one of everybody on this machine (docs/adr/0034). A request whose
-// connection is not known is, so that a server without [ConnContext] serves nobody.
+// Requests from other machines do not come from descendants; their credential decides. On
+// systems other than Linux, which do not reveal the other end, the answer is false: a
+// refusal would concern everybody on this machine (docs/adr/0034). For a request without a
+// known connection it is true, so a server without [ConnContext] serves nobody.
 func OfRequest(ctx context.Context) bool {
 	p, ok := ctx.Value(peerKey{}).(*peer)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt does nothing: macOS hands orphans to its first process, and their descent
-// is lost.
+// Adopt does nothing: macOS hands orphans to its first process, and their descent is
+// lost.
 func Adopt() error { return nil }
 
 // SweepAdopted has nothing to do here.
@@ -22,9 +22,9 @@ func SweepAdopted(ctx context.Context) error {
 // EndAdopted has nothing to do here.
 func EndAdopted() {}
 
-// OfConn tells whether the other end of a connection is a process that
-// descends from this one, as long as none on the way has ended. A peer that cannot
-// be told is one.
+// OfConn tells whether the other end of a connection is a process that descends from this
+// one, as long as none of its ancestors has ended. A peer that cannot be identified
+// counts as a descendant.
 func OfConn(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -61,6 +61,6 @@ func OfConn(c net.Conn) bool {
 	return true
 }
 
-// heldByDescendant is not known here: the token or the signature of a request decides
-// (docs/authentication.md says so for each system).
+// heldByDescendant cannot be determined here: the token or the signature of a request
+// decides (docs/authentication.md says so for each system).
 func heldByDescendant(_, _ netip.AddrPort) bool { return false }

@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descentTries is how often the way to the first process is gone again when a
-// process on it ends meanwhile.
+// descentTries is how often the ancestors are read again if one of them ends meanwhile.
 const descentTries = 5
 
 // OfConn tells whether the other end of a connection on a Unix socket is a process that
-// descends from this one. A peer that cannot be told is one.
+// descends from this one. A peer that cannot be identified counts as a descendant.
 func OfConn(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -32,8 +31,8 @@ func OfConn(c net.Conn) bool {
 		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr == nil {
 			pid = int(cred.Pid)
 		}
-		// Older kernels do not have it; then a number may have been given to another
-		// process within these microseconds.
+		// Older kernels do not have it; then another process may have got the number
+		// within these microseconds.
 		if f, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
 			pidfd = f
 		}
@@ -47,12 +46,12 @@ func OfConn(c net.Conn) bool {
 	case os.Getpid():
 		return false
 	case 0:
-		return false // of a namespace around ours, where no descendant is
+		return false // a process of a surrounding namespace, where no descendant is
 	}
 	if descends(pid) {
 		return true
 	}
-	return pidfd >= 0 && ended(pidfd) // the number may be another's now
+	return pidfd >= 0 && ended(pidfd) // another process may have the number now
 }
 
 // ended tells whether the process of a pidfd has ended.
@@ -66,8 +65,8 @@ func ended(pidfd int) bool {
 	}
 }
 
-// descends tells whether a process descends from this one. One that ends while it
-// is looked at does.
+// descends tells whether a process descends from this one. A process that ends during the
+// check counts as a descendant.
 func descends(pid int) bool {
 	self := os.Getpid()
 	for range descentTries {
@@ -82,7 +81,7 @@ func descends(pid int) bool {
 			parent, err := parentOf(at)
 			if err != nil {
 				if at != pid && errors.Is(unix.Kill(at, 0), unix.EPERM) {
-					return false // another user's, hidden from us: we started it not
+					return false // another user's process, hidden from us: we did not start it
 				}
 				lost = true
 				break
@@ -90,14 +89,14 @@ func descends(pid int) bool {
 			at = parent
 		}
 		if !lost {
-			return true // longer than any way is
+			return true // more ancestors than there can be
 		}
 	}
 	return true
 }
 
-// parentOf reads the parent of a process (proc_pid_stat(5)); 0 is none of this
-// namespace. The name of a program stands in brackets, and may have brackets in it.
+// parentOf reads the parent of a process (proc_pid_stat(5)); 0 is none of this namespace.
+// The name of a program is in parentheses, and may contain parentheses.
 func parentOf(pid int) (int, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -168,7 +168,7 @@ func serving(h http.Handler) *httptest.Server {
 // at each connection once.
 func TestPeersAreLookedAtOnce(t *testing.T) {
 	t.Parallel()
-	answer := admin.Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+	answer := admin.RefuseDescendants(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
 	blind := httptest.NewServer(answer)
 	defer blind.Close()
 	if resp, err := blind.Client().Get(blind.URL); err != nil || resp.StatusCode != http.StatusForbidden {
@@ -221,7 +221,7 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 	socket := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
 	go func() { _ = socket.Serve(l) }() // ends with Close
 	defer socket.Close()
-	over := serving(admin.Strangers(answer))
+	over := serving(admin.RefuseDescendants(answer))
 	defer over.Close()
 
 	for _, address := range []string{"unix:" + path, "tcp:" + over.Listener.Addr().String()} {
@@ -255,7 +255,7 @@ func TestDescendantsAreTurnedAway(t *testing.T) {
 // turned away like the others.
 func TestHiddenDescendantsAreTurnedAway(t *testing.T) {
 	t.Parallel()
-	over := serving(admin.Strangers(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
+	over := serving(admin.RefuseDescendants(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })))
 	defer over.Close()
 	for range 5 {
 		if got := asked(t, "tcp:"+over.Listener.Addr().String(), 0, "DESCENT_HIDE=1"); !strings.Contains(got, "403 Forbidden") || strings.Contains(got, "served") {

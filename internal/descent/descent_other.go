@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Adopt does nothing where descent cannot be told.
+// Adopt does nothing on systems that do not reveal descent.
 func Adopt() error { return nil }
 
 // SweepAdopted has nothing to do here.
@@ -20,9 +20,9 @@ func SweepAdopted(ctx context.Context) error {
 // EndAdopted has nothing to do here.
 func EndAdopted() {}
 
-// OfConn is not known here: the user and the token decide.
+// OfConn cannot be determined here: the user and the token decide.
 func OfConn(net.Conn) bool { return false }
 
-// heldByDescendant is not known here: the token or the signature of a request decides
-// (docs/authentication.md says so for each system).
+// heldByDescendant cannot be determined here: the token or the signature of a request
+// decides (docs/authentication.md says so for each system).
 func heldByDescendant(_, _ netip.AddrPort) bool { return false }

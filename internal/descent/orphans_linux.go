@@ -11,9 +11,9 @@ import (
 	"github.com/toolgate/toolgate/internal/orphan"
 )
 
-// Adopt makes this process the parent of its descendants whose own parents end,
-// in the place of the first process of the system (prctl(2),
-// PR_SET_CHILD_SUBREAPER). It is called before anything is started.
+// Adopt makes this process the parent of its descendants whose own parents end, in place
+// of the first process of the system (prctl(2), PR_SET_CHILD_SUBREAPER). Call it before
+// anything is started.
 func Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -21,14 +21,14 @@ func Adopt() error {
 	return nil
 }
 
-// sweepEvery is how often orphans that have ended are looked for. One that has
-// ended and is still there at the second look is nobody's: those that this process
-// has started itself are waited for by whoever started them.
+// sweepEvery is how often the gateway looks for orphans that have ended. An ended process
+// that is still there at the second look is an orphan: processes that this one has
+// started itself are waited for by whoever started them.
 const sweepEvery = 30 * time.Second
 
-// SweepAdopted reaps the orphans that were handed to this process, until the
-// context ends. The guardian is asked to look for those that live: nothing but their
-// parent shows whose they are, and that is lost with this process.
+// SweepAdopted reaps the orphans that were handed to this process, until the context
+// ends. It asks the guardian to look for living ones: only their parent shows where they
+// belong, and that is lost with this process.
 func SweepAdopted(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -44,8 +44,8 @@ func SweepAdopted(ctx context.Context) error {
 	}
 }
 
-// sweep reaps the dead children that were dead before, and returns those that are
-// dead now.
+// sweep reaps the ended children that had ended before, and returns those that have ended
+// now.
 func sweep(before map[int]bool) map[int]bool {
 	now := map[int]bool{}
 	parents, states, err := processes()
@@ -61,7 +61,7 @@ func sweep(before map[int]bool) map[int]bool {
 			continue
 		}
 		var status unix.WaitStatus
-		_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // somebody else may have
+		_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // another goroutine may have reaped it
 	}
 	return now
 }
@@ -69,12 +69,12 @@ func sweep(before map[int]bool) map[int]bool {
 // maxRounds bounds how often EndAdopted looks for what is left.
 const maxRounds = 64
 
-// EndAdopted kills what is left of the descendants of a process that ends and has
-// waited for all that it started itself: handed on to the first process of the
-// system, they would not be known as descendants by the next gateway.
+// EndAdopted kills the remaining descendants of a process that is about to end and has
+// waited for all that it started itself. Otherwise they would be handed to the first
+// process of the system, and the next gateway would not know them as descendants.
 func EndAdopted() {
-	// To read all processes takes longer than most commands, and most have started
-	// nothing. What has no children has no descendants.
+	// Reading all processes takes longer than most commands, and most have started
+	// nothing. A process without children has no descendants.
 	if unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WALL|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD {
 		return
 	}

@@ -13,16 +13,16 @@ import (
 	"sync"
 )
 
-// walking is held by who looks at the open files of all processes, which costs
-// milliseconds: connections that come together wait for each other, and take no more
+// walking is held while the open files of all processes are read, which costs
+// milliseconds. Connections that arrive together wait for each other, and use no more
 // than one core.
 var walking sync.Mutex
 
-// heldByDescendant tells whether the socket of this machine that is connected from
-// one address to another belongs to a descendant. One of this machine that belongs
-// to nobody any more does. A process can have a socket where /proc does not show
-// it, as in a message that nobody has received; so one that may be a descendant's
-// is, unless somebody else is seen to hold it.
+// heldByDescendant tells whether the socket of this machine that is connected from one
+// address to another belongs to a descendant. A socket of this machine without an owner
+// counts as one. A process can have a socket where /proc does not show it, as in a
+// message that nobody has received. So a socket that may belong to a descendant counts as
+// one, unless another process is seen to hold it.
 func heldByDescendant(from, to netip.AddrPort) bool {
 	s, found := socketOf(from, to)
 	if !found || s.inode == "0" {
@@ -103,12 +103,12 @@ func holdsSocket(pid int, inode string) (bool, error) {
 
 // socket is one of this machine.
 type socket struct {
-	uid   string // of who made it
-	inode string // "0" when nobody has it any more
+	uid   string // user that created it
+	inode string // "0" if nobody has it any more
 }
 
-// mayBeDescendants tells whether a descendant can have made a socket: of a user's
-// process they all are the user's.
+// mayBeDescendants tells whether a descendant can have created a socket: the descendants
+// of a user's process all belong to that user.
 func (s socket) mayBeDescendants() bool {
 	return os.Geteuid() == 0 || s.uid == strconv.Itoa(os.Geteuid())
 }
@@ -124,10 +124,10 @@ func socketOf(from, to netip.AddrPort) (s socket, found bool) {
 	return readSocket(from, to)
 }
 
-// readSocket is socketOf by the tables of /proc (proc_pid_net(5)). They are read where
-// the kernel does not answer for one socket: in a service that may not use netlink
-// sockets, as with the RestrictAddressFamilies of examples/deploy/toolgate.service, and
-// under a kernel without sock_diag.
+// readSocket does the same as socketOf with the tables of /proc (proc_pid_net(5)). They
+// are used if the kernel does not answer for one socket: in a service that may not use
+// netlink sockets, as with the RestrictAddressFamilies of
+// examples/deploy/toolgate.service, and under a kernel without sock_diag.
 func readSocket(from, to netip.AddrPort) (s socket, found bool) {
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		text, err := os.ReadFile(name)
@@ -150,8 +150,8 @@ func readSocket(from, to netip.AddrPort) (s socket, found bool) {
 	return socket{}, false
 }
 
-// procAddress reads an address as the kernel prints it: 32-bit words in the order
-// of the machine, then the port.
+// procAddress reads an address as the kernel prints it: 32-bit words in the byte order of
+// the machine, then the port.
 func procAddress(text string) (netip.AddrPort, bool) {
 	host, port, ok := strings.Cut(text, ":")
 	number, err := strconv.ParseUint(port, 16, 16)

@@ -8,16 +8,16 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 )
 
-// whoFlags are the flags that say which caller a question is about.
-type whoFlags struct {
+// callerFlags are the flags that say which caller a question is about.
+type callerFlags struct {
 	as      string
 	assumed admin.Caller
 }
 
-// assuming holds the flags that describe the claims of a token.
-var assuming = []string{"issuer", "tenant", "persona", "groups", "scopes", "plan"}
+// claimFlags holds the flags that describe the claims of a token.
+var claimFlags = []string{"issuer", "tenant", "persona", "groups", "scopes", "plan"}
 
-func (w *whoFlags) add(c *cobra.Command) {
+func (w *callerFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.as, "as", "", "the `caller`: id or subject of an API key, or the subject of a token")
 	f.StringVar(&w.assumed.Issuer, "issuer", "", "`issuer` of the token")
@@ -30,22 +30,22 @@ func (w *whoFlags) add(c *cobra.Command) {
 
 // caller returns the caller that the flags describe: a known caller by name, or, with any
 // of the other flags, a caller with exactly these claims.
-func (w *whoFlags) caller(c *cobra.Command) (as string, assumed *admin.Caller) {
-	if !slices.ContainsFunc(assuming, c.Flags().Changed) {
+func (w *callerFlags) caller(c *cobra.Command) (as string, assumed *admin.Caller) {
+	if !slices.ContainsFunc(claimFlags, c.Flags().Changed) {
 		return w.as, nil
 	}
 	return "", w.described()
 }
 
 // besides returns the caller that the flags describe, or nil without such flags.
-func (w *whoFlags) besides(c *cobra.Command) *admin.Caller {
-	if w.as == "" && !slices.ContainsFunc(assuming, c.Flags().Changed) {
+func (w *callerFlags) besides(c *cobra.Command) *admin.Caller {
+	if w.as == "" && !slices.ContainsFunc(claimFlags, c.Flags().Changed) {
 		return nil
 	}
 	return w.described()
 }
 
-func (w *whoFlags) described() *admin.Caller {
+func (w *callerFlags) described() *admin.Caller {
 	who := w.assumed
 	who.Subject = w.as
 	return &who

@@ -105,7 +105,7 @@ func (o *options) showResult(result []byte) error {
 		if err := json.Indent(&out, result, "", "  "); err != nil {
 			return err
 		}
-		fmt.Printf("%s\n", shownJSON(out.Bytes()))
+		fmt.Printf("%s\n", escapedJSON(out.Bytes()))
 	case "yaml":
 		if err := writeYAML(os.Stdout, json.RawMessage(result)); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (o *options) showResult(result []byte) error {
 			block := e.Of(content)
 			if text, ok := mcp.LookupString(block, "text"); ok {
 				if screen { // a program gets the text as it is
-					text = shown(text)
+					text = escaped(text)
 				}
 				fmt.Println(text)
 				continue

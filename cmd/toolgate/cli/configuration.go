@@ -103,11 +103,11 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	return c, nil
 }
 
-// successor returns the configuration for a process that takes over from a gateway that
+// takeoverConfig returns the configuration for a process that takes over from a gateway that
 // has gone. No person asked for this start. So it uses the file as it is now only if that
 // configuration was in force. Otherwise it uses what this process read when a person
 // started it, and the change waits for a reload.
-func (o *options) successor(c *config.Config, state *statedir.Dir) *config.Config {
+func (o *options) takeoverConfig(c *config.Config, state *statedir.Dir) *config.Config {
 	text, err := os.ReadFile(filepath.Join(state.Path, statedir.InForceFile))
 	if err != nil {
 		return c

@@ -47,7 +47,7 @@ func (o *options) print(w io.Writer, t table) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "%s\n", shownJSON(text))
+		_, err = fmt.Fprintf(w, "%s\n", escapedJSON(text))
 		return err
 	case "yaml":
 		return writeYAML(w, t.data)
@@ -89,7 +89,7 @@ func writeYAML(w io.Writer, data any) error {
 // yamlEscapes escapes characters that a terminal interprets. YAML does not allow all of
 // them literally, and they appear only inside double quotes.
 func yamlEscapes(text []byte) []byte {
-	return []byte(shown(string(text)))
+	return []byte(escaped(string(text)))
 }
 
 // block removes JSON's flow style and quotes from a tree, except where a value needs
@@ -149,12 +149,12 @@ func say(format string, args ...any) { fsay(os.Stdout, format, args...) }
 
 // fsay is say for another writer.
 func fsay(w io.Writer, format string, args ...any) {
-	_, _ = io.WriteString(w, shown(fmt.Sprintf(format, args...))) // there is nobody to report an error to
+	_, _ = io.WriteString(w, escaped(fmt.Sprintf(format, args...))) // there is nobody to report an error to
 }
 
-// shown escapes every character of a text that a terminal interprets or that changes how
+// escaped escapes every character of a text that a terminal interprets or that changes how
 // other characters are displayed. Newlines and tabs stay.
-func shown(text string) string {
+func escaped(text string) string {
 	if !strings.ContainsFunc(text, actsInText) && utf8.ValidString(text) {
 		return text
 	}
@@ -170,9 +170,9 @@ func shown(text string) string {
 	return b.String()
 }
 
-// shownJSON replaces these characters in JSON with escapes of the same value. Outside
+// escapedJSON replaces these characters in JSON with escapes of the same value. Outside
 // strings, JSON has none of them except newlines.
-func shownJSON(text []byte) []byte {
+func escapedJSON(text []byte) []byte {
 	if !strings.ContainsFunc(string(text), actsInText) {
 		return text
 	}

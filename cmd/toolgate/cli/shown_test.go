@@ -25,7 +25,7 @@ func TestShown(t *testing.T) {
 		hostile:                 `a\u001b[2Jb\u009b31mc\u0007d\u202ee\u2028f\u0085g\u000dh\u007fi\U000e0041j\u200bk`,
 		"broken\xff":            "broken\uFFFD",
 	} {
-		if got := shown(text); got != want {
+		if got := escaped(text); got != want {
 			t.Errorf("%q is shown as %q, not %q", text, got, want)
 		}
 	}

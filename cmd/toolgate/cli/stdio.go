@@ -97,7 +97,7 @@ func (o *options) stdio(ctx context.Context, arg string) error {
 		}
 		log, _ := o.logger(c)
 		log.Warn("the gateway is gone; this client continues with the next one, which this process starts if no other does")
-		c, attempts = o.successor(c, state), takeOverAttempts
+		c, attempts = o.takeoverConfig(c, state), takeOverAttempts
 	}
 }
 

@@ -95,7 +95,7 @@ func (o *options) logLine(l logLine) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Printf("%s\n", shownJSON(text))
+		_, err = fmt.Printf("%s\n", escapedJSON(text))
 		return err
 	case "name":
 		_, err := fmt.Println(printable(l.Server))
@@ -238,7 +238,7 @@ func (o *options) printLook(l look, screen bool) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Printf("%s\n", shownJSON(text))
+		_, err = fmt.Printf("%s\n", escapedJSON(text))
 		return err
 	}
 	t := table{header: []string{"TOOL", "CALLS", "PER SECOND", "MEAN", "FAILED", "DENIED", "IN ALL"}, data: l}

@@ -15,7 +15,7 @@ import (
 
 func newWhy(o *options) *cobra.Command {
 	var q admin.WhyQuestion
-	var who whoFlags
+	var who callerFlags
 	var path, object string
 	c := &cobra.Command{
 		Use:   "why NAME [NAME=VALUE ...]",
@@ -62,7 +62,7 @@ the flags give.`,
 }
 
 func newWhoCan(o *options) *cobra.Command {
-	var flags whoFlags
+	var flags callerFlags
 	var path string
 	c := &cobra.Command{
 		Use:   "who-can NAME",

@@ -24,11 +24,11 @@ type state struct {
 	prefix string // prefix of the ids of our own requests, which nobody else can guess
 
 	mu         sync.Mutex
-	generation int               // number of previous gateways
-	seq        int               // sequence number of requests
-	flying     map[string]flying // requests of the client without an answer, by id
-	asked      map[string]mcp.ID // requests to the client without an answer: the id that the client sees, with the gateway's id
-	again      [][]byte          // lines of the client for the next gateway, in order
+	generation int                       // number of previous gateways
+	seq        int                       // sequence number of requests
+	pending    map[string]pendingRequest // requests of the client without an answer, by id
+	asked      map[string]mcp.ID         // requests to the client without an answer: the id that the client sees, with the gateway's id
+	again      [][]byte                  // lines of the client for the next gateway, in order
 
 	hello       []byte // params of the client's initialize, once it has succeeded
 	version     string // the result of that initialize
@@ -37,8 +37,8 @@ type state struct {
 	subscribed  map[string][]byte
 }
 
-// flying is a request without an answer.
-type flying struct {
+// pendingRequest is a request without an answer.
+type pendingRequest struct {
 	seq    int
 	id     mcp.ID
 	method string
@@ -49,7 +49,7 @@ type flying struct {
 func newState(limits mcp.Limits) state {
 	return state{
 		limits: limits, prefix: "toolgate-stdio-" + rand.Text(),
-		flying: make(map[string]flying), asked: make(map[string]mcp.ID), subscribed: make(map[string][]byte),
+		pending: make(map[string]pendingRequest), asked: make(map[string]mcp.ID), subscribed: make(map[string][]byte),
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *state) sent(raw []byte, alone bool) []byte {
 	switch msg.Kind {
 	case mcp.KindRequest:
 		s.seq++
-		f := flying{seq: s.seq, id: msg.ID, method: msg.Method}
+		f := pendingRequest{seq: s.seq, id: msg.ID, method: msg.Method}
 		if alone && repeatable(msg.Method) {
 			f.line = raw
 		}
@@ -120,14 +120,14 @@ func (s *state) sent(raw []byte, alone bool) []byte {
 				f.params = msg.Params()
 			}
 		}
-		s.flying[msg.ID.Key()] = f
+		s.pending[msg.ID.Key()] = f
 	case mcp.KindNotification:
 		switch msg.Method {
 		case mcp.NotifyInitialized:
 			s.initialized = true
 		case mcp.NotifyCancelled: // nobody waits for the answer any more
 			if id, ok := mcp.ParseID(msg.Param("requestId")); ok {
-				delete(s.flying, id.Key())
+				delete(s.pending, id.Key())
 			}
 		}
 	case mcp.KindResponse:
@@ -205,8 +205,8 @@ func (s *state) shown(id mcp.ID) mcp.ID {
 
 // settled records an answer to the client.
 func (s *state) settled(msg *mcp.Message) {
-	f, ok := s.flying[msg.ID.Key()]
-	delete(s.flying, msg.ID.Key())
+	f, ok := s.pending[msg.ID.Key()]
+	delete(s.pending, msg.ID.Key())
 	if !ok || f.params == nil || msg.Fault() != nil {
 		return
 	}
@@ -224,14 +224,14 @@ func (s *state) settled(msg *mcp.Message) {
 	}
 }
 
-// greetID is the end of the id of the initialize that is sent on the client's behalf.
-const greetID = "-initialize"
+// initializeID is the end of the id of the initialize that is sent on the client's behalf.
+const initializeID = "-initialize"
 
 // ours takes an answer to a request that was sent on the client's behalf. A new gateway
 // may list other things than the last one, so the client is told that the lists have
 // changed.
 func (s *state) ours(msg *mcp.Message) ([][]byte, error) {
-	if !strings.HasSuffix(msg.ID.Key(), greetID) {
+	if !strings.HasSuffix(msg.ID.Key(), initializeID) {
 		return nil, nil
 	}
 	version, _ := mcp.LookupString(msg.Result(), "protocolVersion")
@@ -263,7 +263,7 @@ func (s *state) keep(line []byte) {
 	}
 	for _, one := range messages {
 		if msg, err := mcp.Parse(one, s.limits); err == nil && msg.Kind == mcp.KindRequest {
-			delete(s.flying, msg.ID.Key())
+			delete(s.pending, msg.ID.Key())
 		}
 	}
 	s.again = append(s.again, line)
@@ -284,7 +284,7 @@ func (s *state) lost(last bool) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out, again [][]byte
-	for _, f := range slices.SortedFunc(maps.Values(s.flying), func(a, b flying) int { return cmp.Compare(a.seq, b.seq) }) {
+	for _, f := range slices.SortedFunc(maps.Values(s.pending), func(a, b pendingRequest) int { return cmp.Compare(a.seq, b.seq) }) {
 		switch {
 		case f.method == mcp.MethodListen && last: // it ends with its client and has no answer
 		case f.method == mcp.MethodListen:
@@ -310,7 +310,7 @@ func (s *state) lost(last bool) [][]byte {
 		params := append(append([]byte(`{"requestId":`), idOf(key)...), `,"reason":"the gateway that asked is gone"}`...)
 		out = append(out, mcp.AppendNotification(nil, mcp.NotifyCancelled, params))
 	}
-	clear(s.flying)
+	clear(s.pending)
 	clear(s.asked)
 	s.again = again
 	s.generation++
@@ -357,7 +357,7 @@ func (s *state) catchUp() (greeting, again [][]byte) {
 		}
 		return nil, again
 	}
-	say(greetID, mcp.MethodInitialize, s.hello)
+	say(initializeID, mcp.MethodInitialize, s.hello)
 	if s.initialized {
 		greeting = append(greeting, initialized)
 	}
