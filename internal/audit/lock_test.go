@@ -141,10 +141,10 @@ func TestWriterWithoutLock(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o500); err != nil { //nolint:gosec // a folder
+	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Chmod(dir, 0o700) //nolint:errcheck,gosec // so that it can be removed
+	defer os.Chmod(dir, 0o700) //nolint:errcheck // so that it can be removed
 	l := open(t, path, audit.Options{Fsync: audit.FsyncAlways})
 	add(t, l, "one")
 	if err := l.Close(); err != nil {

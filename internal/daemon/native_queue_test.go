@@ -31,7 +31,7 @@ func TestNativePythonShim(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			shim := h.path("python3")
-			if err := os.WriteFile(shim, []byte(c.body), 0o700); err != nil { //nolint:gosec // it is run
+			if err := os.WriteFile(shim, []byte(c.body), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			got, library := build.RealPython(shim)

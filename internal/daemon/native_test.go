@@ -107,7 +107,7 @@ func TestNativePluginFails(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	program := h.path("weather")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	plugins := map[string]any{"weather": map[string]any{"path": program, "sha256": strings.Repeat("ab", 32)}}

@@ -108,7 +108,7 @@ func readDiagnosis(answer []byte, from, to netip.AddrPort) (socket, error) {
 	order := binary.NativeEndian
 	switch order.Uint16(answer[4:]) {
 	case unix.NLMSG_ERROR:
-		if errno := unix.Errno(-int32(order.Uint32(answer[unix.SizeofNlMsghdr:]))); errno != unix.ENOENT { //nolint:gosec // the kernel's own number
+		if errno := unix.Errno(-int32(order.Uint32(answer[unix.SizeofNlMsghdr:]))); errno != unix.ENOENT { // the kernel's own number
 			return socket{}, fmt.Errorf("%w: %w", errNoDiag, errno)
 		}
 		return socket{}, errNoSocket

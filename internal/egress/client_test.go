@@ -306,7 +306,7 @@ func TestNoProxyAndNoCookies(t *testing.T) {
 	var cookies atomic.Int64
 	base, port, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
 		cookies.Add(int64(len(r.Cookies())))
-		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"}) //nolint:gosec // it must not come back
+		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
 	})
 	n := names{"site.example": {"127.0.0.1"}}
 	c := client(t, Policy{AnyPort: true, Resolver: n.resolver(t), Allow: Loopback()}, Limits{})

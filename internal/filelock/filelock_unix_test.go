@@ -43,10 +43,10 @@ func TestReadOnlyFolder(t *testing.T) {
 	if err := os.WriteFile(closed+filelock.Suffix, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o500); err != nil { //nolint:gosec // a folder
+	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Chmod(dir, 0o700) //nolint:errcheck,gosec // so that it can be removed
+	defer os.Chmod(dir, 0o700) //nolint:errcheck // so that it can be removed
 	if _, err := filelock.Take(path); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a lock file that cannot be made: %v", err)
 	}
@@ -81,7 +81,7 @@ func asNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(binary, b, 0o755); err != nil { //nolint:gosec // another user has to run it
+	if err := os.WriteFile(binary, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chown(dir, nobody, nobody); err != nil {

@@ -127,7 +127,7 @@ func (c *Child) Ended() {
 
 // line is the guardian's line about a child.
 func (c *Child) line() []byte {
-	return line(guardian.Started, c.id, uint64(c.pid), c.start) //nolint:gosec // positive
+	return line(guardian.Started, c.id, uint64(c.pid), c.start) // positive
 }
 
 func line(word string, numbers ...uint64) []byte {

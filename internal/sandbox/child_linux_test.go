@@ -221,13 +221,13 @@ var deeds = map[string]func(args []string) (string, error){
 	},
 	// A grandchild in a session of its own, which holds the output open.
 	"leave": func([]string) (string, error) {
-		cmd := exec.Command(os.Args[0], childMark, "hang") //nolint:gosec // itself
+		cmd := exec.Command(os.Args[0], childMark, "hang")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		cmd.Stdout = os.Stdout
 		return "", cmd.Start()
 	},
 	"spawn": func([]string) (string, error) {
-		cmd := exec.Command(os.Args[0], childMark, "hang") //nolint:gosec // itself
+		cmd := exec.Command(os.Args[0], childMark, "hang")
 		cmd.Stdout = os.Stdout
 		return "", cmd.Start()
 	},
@@ -295,7 +295,7 @@ func dial(network, address string) (string, error) {
 // forkBomb starts processes until that fails, and says how many it got.
 func forkBomb(args []string) (string, error) {
 	for n := range number(args[0]) {
-		cmd := exec.Command(os.Args[0], childMark, "hang") //nolint:gosec // itself
+		cmd := exec.Command(os.Args[0], childMark, "hang")
 		if err := cmd.Start(); err != nil {
 			return strconv.Itoa(n), err
 		}

@@ -255,7 +255,7 @@ func RemoveAll(folder string) error {
 	}
 	_ = filepath.WalkDir(folder, func(path string, d os.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) //nolint:gosec // a folder, which nobody else can swap: its process is gone
+			_ = os.Chmod(path, 0o700) // a folder, which nobody else can swap: its process is gone
 		}
 		return nil
 	})

@@ -198,8 +198,8 @@ func limits(p Policy, m machine) []shim.Limit {
 		}
 		// Only root may exceed the limits of this process.
 		var has unix.Rlimit
-		if err := unix.Getrlimit(l.Resource, &has); err == nil && has.Max <= uint64(l.Hard) { //nolint:gosec // not negative
-			l.Hard = int(has.Max) //nolint:gosec // smaller than an int
+		if err := unix.Getrlimit(l.Resource, &has); err == nil && has.Max <= uint64(l.Hard) { // not negative
+			l.Hard = int(has.Max) // smaller than an int
 			l.Soft = min(l.Soft, l.Hard)
 		}
 		list = append(list, l)

@@ -67,7 +67,7 @@ func runConfined(t *testing.T, p Policy, deed ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), testBinary(t), append([]string{childMark, "confined", string(policy)}, deed...)...) //nolint:gosec // itself
+	cmd := exec.CommandContext(t.Context(), testBinary(t), append([]string{childMark, "confined", string(policy)}, deed...)...)
 	cmd.Env = []string{"GORACE=atexit_sleep_ms=0"}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

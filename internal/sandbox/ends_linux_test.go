@@ -107,7 +107,7 @@ func TestEndOfTheGatewayEndsTheProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer reader.Close()
-			gateway := exec.CommandContext(t.Context(), testBinary(t), childMark, "gateway", name) //nolint:gosec // itself
+			gateway := exec.CommandContext(t.Context(), testBinary(t), childMark, "gateway", name)
 			gateway.Stdout, gateway.Stderr = writer, os.Stderr
 			if err := gateway.Start(); err != nil {
 				t.Fatal(err)

@@ -123,7 +123,7 @@ func detail(m machine) string {
 // hasSeccomp reports whether seccomp filters can return errors.
 func hasSeccomp() bool {
 	action := uint32(0x00050000)                                                                // SECCOMP_RET_ERRNO
-	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, 2, 0, uintptr(unsafe.Pointer(&action))) //nolint:gosec // SECCOMP_GET_ACTION_AVAIL reads it
+	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, 2, 0, uintptr(unsafe.Pointer(&action))) // SECCOMP_GET_ACTION_AVAIL reads it
 	return errno == 0
 }
 
@@ -144,7 +144,7 @@ func tasksOf(uid int) int {
 		}
 		// The folder has two links besides one per thread.
 		if err := syscall.Stat("/proc/"+e.Name()+"/task", &stat); err == nil {
-			n += int(stat.Nlink) - 2 //nolint:gosec // a count
+			n += int(stat.Nlink) - 2
 		}
 	}
 	return n

@@ -48,7 +48,7 @@ func copyTo(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, data, 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(path, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -103,7 +103,7 @@ func TestOpenFileIsRun(t *testing.T) {
 func TestScript(t *testing.T) {
 	folder := t.TempDir()
 	script := folder + "/script"
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"a script says $1\"\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"a script says $1\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	p := Policy{Mode: Auto, Run: []string{"/bin/sh"}}

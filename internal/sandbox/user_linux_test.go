@@ -33,7 +33,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if err := os.Chown(temp, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // the program in it is run by another user
+	if err := os.Chmod(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -42,7 +42,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if raced {
 		escapes = ""
 	}
-	cmd := exec.CommandContext(ctx, copyTo(t, folder+"/tests"), "-test.v", //nolint:gosec // itself
+	cmd := exec.CommandContext(ctx, copyTo(t, folder+"/tests"), "-test.v",
 		"-test.run=^Test("+escapes+"WhatIsGranted|ForkBomb|NothingIsLeftBehind|EndOf.*|Listen|FullNetwork|Required|Descriptors|PrivateFolderGoes|ConfineItself|Script)$")
 	cmd.Dir = temp
 	cmd.Env = []string{"TMPDIR=" + temp, "HOME=" + temp, "PATH=" + defaultPath, "GORACE=atexit_sleep_ms=0"}

@@ -22,5 +22,5 @@ func links(f *os.File) (uint64, error) {
 	if !ok {
 		return 0, errors.New("the system does not say")
 	}
-	return uint64(stat.Nlink), nil //nolint:unconvert // it is narrower on other systems
+	return uint64(stat.Nlink), nil // it is narrower on other systems
 }

@@ -110,7 +110,7 @@ func (c *connection) close() error {
 type connTx struct {
 	*sql.Conn
 	c    *connection
-	ctx  context.Context //nolint:containedctx // of the whole transaction, as [sql.Tx] has one
+	ctx  context.Context // of the whole transaction, as [sql.Tx] has one
 	done bool
 }
 

@@ -98,7 +98,7 @@ func (t *Traces) Begin(traceparent, tracestate string, began time.Time) *Span {
 		if !parent.IsSampled() {
 			return nil
 		}
-	} else if t.sample <= 0 || rand.Float64() >= t.sample { //nolint:gosec // chance is all that is wanted
+	} else if t.sample <= 0 || rand.Float64() >= t.sample { // chance is all that is wanted
 		return nil
 	}
 	s := &Span{tracer: t.tracer, began: began}
@@ -109,7 +109,7 @@ func (t *Traces) Begin(traceparent, tracestate string, began time.Time) *Span {
 // Span is a call that is traced. It belongs to the goroutine of the call.
 type Span struct {
 	tracer trace.Tracer
-	ctx    context.Context //nolint:containedctx // it holds the span and is used for nothing else
+	ctx    context.Context // it holds the span and is used for nothing else
 	span   trace.Span
 	began  time.Time
 	sent   trace.Span // of the request to a server; nil when there is none

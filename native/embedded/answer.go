@@ -66,8 +66,8 @@ func (s *stream) forget() {
 // trailers returns a status as gRPC writes it.
 func trailers(c code, text string) []byte {
 	field := func(dst []byte, name, value string) []byte {
-		dst = append(append(dst, 0, byte(len(name))), name...) //nolint:gosec // of few bytes
-		return append(append(dst, byte(len(value))), value...) //nolint:gosec // cut below
+		dst = append(append(dst, 0, byte(len(name))), name...) // of few bytes
+		return append(append(dst, byte(len(value))), value...) // cut below
 	}
 	out := field(nil, "grpc-status", strconv.Itoa(int(c)))
 	if text == "" {
@@ -118,7 +118,7 @@ func (s *stream) send(message, end []byte) {
 		return
 	}
 	frames := s.begin(make([]byte, 0, min(len(message), maxFrame)+256))
-	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) //nolint:gosec // memory ends before
+	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) // memory ends before
 	left := len(head) + len(message)
 	for left > 0 {
 		n, err := s.reserve(min(left, maxFrame), len(frames) == 0)

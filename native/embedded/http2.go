@@ -144,12 +144,12 @@ func (c *conn) readPreface() error {
 }
 
 func appendFrame(dst []byte, kind, flags byte, id uint32, length int) []byte {
-	dst = append(dst, byte(length>>16), byte(length>>8), byte(length), kind, flags) //nolint:gosec // of 24 bits
+	dst = append(dst, byte(length>>16), byte(length>>8), byte(length), kind, flags) // of 24 bits
 	return binary.BigEndian.AppendUint32(dst, id)
 }
 
 func appendWindow(dst []byte, id uint32, more int) []byte {
-	return binary.BigEndian.AppendUint32(appendFrame(dst, frameWindowUpdate, 0, id, 4), uint32(more)) //nolint:gosec // of 31 bits
+	return binary.BigEndian.AppendUint32(appendFrame(dst, frameWindowUpdate, 0, id, 4), uint32(more)) // of 31 bits
 }
 
 func (c *conn) write(frames []byte) error {

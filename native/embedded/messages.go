@@ -21,7 +21,7 @@ const (
 var errMessage = errors.New("the message is not protobuf")
 
 func appendKey(dst []byte, field, kind int) []byte {
-	return binary.AppendUvarint(dst, uint64(field)<<3|uint64(kind)) //nolint:gosec // both are small
+	return binary.AppendUvarint(dst, uint64(field)<<3|uint64(kind)) // both are small
 }
 
 func appendBytes[T ~string | ~[]byte](dst []byte, field int, v T) []byte {
@@ -39,7 +39,7 @@ func appendInt(dst []byte, field int, v int64) []byte {
 	if v == 0 {
 		return dst
 	}
-	return binary.AppendUvarint(appendKey(dst, field, varintField), uint64(v)) //nolint:gosec // as protobuf has it
+	return binary.AppendUvarint(appendKey(dst, field, varintField), uint64(v)) // as protobuf has it
 }
 
 func appendBool(dst []byte, field int, v bool) []byte {
@@ -66,7 +66,7 @@ func readFields(data []byte, each func(field int, value []byte)) error {
 			return errMessage
 		}
 		data = data[n:]
-		field := int(key >> 3) //nolint:gosec // bounded
+		field := int(key >> 3) // bounded
 		size := 0
 		switch key & 7 {
 		case varintField:

@@ -56,7 +56,7 @@ func (p *Pool) forget(at *list.Element) {
 }
 
 func taskAt(at *list.Element) *task {
-	return at.Value.(*task) //nolint:forcetypeassert // nothing else is in it
+	return at.Value.(*task) // nothing else is in it
 }
 
 // greediest is who has most, by size or by number.

@@ -194,7 +194,7 @@ func (p *Pool) next() {
 	for p.running < p.limits.Workers {
 		var best *ticket
 		for at := p.waiting.Front(); at != nil; at = at.Next() {
-			t := at.Value.(*ticket) //nolint:forcetypeassert // nothing else is in it
+			t := at.Value.(*ticket) // nothing else is in it
 			if n := p.runs[t.principal]; n < p.limits.Each && (best == nil || n < p.runs[best.principal]) {
 				best = t
 			}

@@ -64,7 +64,7 @@ func (s *server) ListTools(context.Context, *proto.ListToolsRequest) (*proto.Lis
 		out.Tools = append(out.Tools, &proto.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, InputSchemaJson: t.Input, OutputSchemaJson: t.Output,
 			AnnotationsJson: annotations, Category: t.Category, Risk: string(t.Risk), TimeoutMs: t.Timeout.Milliseconds(),
-			RatePerHour: int32(min(t.RatePerHour, 1<<31-1)), Queue: t.Queue, //nolint:gosec // bounded
+			RatePerHour: int32(min(t.RatePerHour, 1<<31-1)), Queue: t.Queue, // bounded
 		})
 	}
 	return out, nil

@@ -21,12 +21,12 @@ func newMan() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
+			if err := os.MkdirAll(args[0], 0o755); err != nil { // manual pages are for everybody
 				return failure.New(failure.Config, err)
 			}
 			return eachCommand(cmd.Root(), func(c *cobra.Command) error {
 				name := filepath.Join(args[0], strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
-				return failure.New(failure.Config, os.WriteFile(name, []byte(manPage(c)), 0o644)) //nolint:gosec // manual pages are for everybody
+				return failure.New(failure.Config, os.WriteFile(name, []byte(manPage(c)), 0o644)) // manual pages are for everybody
 			})
 		},
 	}

@@ -43,7 +43,7 @@ func TestPages(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil { //nolint:gosec // documentation is for everybody
+			if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			continue

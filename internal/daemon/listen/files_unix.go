@@ -11,8 +11,8 @@ import (
 // bounded.
 func openFiles() int {
 	var r syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 { //nolint:unconvert // it is signed on some systems
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 { // it is signed on some systems
 		return 0
 	}
-	return int(r.Cur) //nolint:gosec // compared above
+	return int(r.Cur) // compared above
 }

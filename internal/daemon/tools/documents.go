@@ -95,7 +95,7 @@ func (s *source) file() string {
 func (s *source) load(dir string, keys *seal.Keyring) (*document, error) {
 	text, err := os.ReadFile(filepath.Join(dir, s.file()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
+		return nil, nil // there is none, and that is no error
 	}
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (t *table) doomed(all []process) []*process {
 			// It leads a group of its own, which is killed like those of the children.
 			c := &child{pid: p.pid, start: p.start, pidfd: -1}
 			c.open()
-			t.add(uint64(p.pid)|1<<63, c) //nolint:gosec // positive; apart from the gateway's numbers
+			t.add(uint64(p.pid)|1<<63, c) // positive; apart from the gateway's numbers
 		}
 	}
 	return out
@@ -141,7 +141,7 @@ func openProcess(pid int) int {
 	if errno != 0 {
 		return -1
 	}
-	return int(fd) //nolint:gosec // a descriptor
+	return int(fd)
 }
 
 func signalProcess(pidfd int, sig syscall.Signal, flags uintptr) syscall.Errno {

@@ -35,7 +35,7 @@ func guard() {
 		os.Exit(exitStarted)
 	}
 	settle()
-	t := newTable(int(gateway), int(group)) //nolint:gosec // numbers of processes
+	t := newTable(int(gateway), int(group)) // numbers of processes
 	if !t.follow(0) {
 		os.Exit(exitRead)
 	}

@@ -93,7 +93,7 @@ func enter() {
 	if !ok {
 		errno = syscall.EINVAL
 	}
-	_, _ = syscall.Write(report, []byte{byte(errno)}) //nolint:gosec // there are fewer
+	_, _ = syscall.Write(report, []byte{byte(errno)}) // there are fewer
 	os.Exit(exitRead)
 }
 

@@ -100,11 +100,11 @@ func parseStat(text []byte) (p process, ok bool) {
 		}
 		switch field {
 		case 4:
-			p.parent = int(n) //nolint:gosec // checked
+			p.parent = int(n) // checked
 		case 5:
-			p.group = int(n) //nolint:gosec // checked
+			p.group = int(n) // checked
 		case 6:
-			p.session = int(n) //nolint:gosec // checked
+			p.session = int(n) // checked
 		case 22:
 			p.start = n
 			return p, true

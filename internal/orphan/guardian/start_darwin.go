@@ -10,5 +10,5 @@ func StartTime(pid int) uint64 {
 		return 0
 	}
 	began := info.Proc.P_starttime
-	return uint64(began.Sec)*1e6 + uint64(began.Usec) //nolint:gosec // not negative
+	return uint64(began.Sec)*1e6 + uint64(began.Usec) // not negative
 }

@@ -106,7 +106,7 @@ func (p *Plan) wait() error {
 // everything that needs memory or files was done before.
 func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
 	// Everything but what was given ends here, even what the runtime opened.
-	keep := uintptr(p.Keep) //nolint:gosec // a descriptor
+	keep := uintptr(p.Keep)
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, keep, 1<<31-1, closeRangeCloex); errno != 0 {
 		return fault("closing descriptors", errno)
 	}
@@ -116,8 +116,8 @@ func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
 		}
 	}
 	for _, l := range p.Limits {
-		limit := [2]uint64{uint64(l.Soft), uint64(l.Hard)}                                   //nolint:gosec // never negative
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), //nolint:gosec // a number of the kernel
+		limit := [2]uint64{uint64(l.Soft), uint64(l.Hard)}                                   // never negative
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), // a number of the kernel
 			uintptr(unsafe.Pointer(&limit)), 0, 0, 0); errno != 0 {
 			return fault("limiting resource "+itoa(l.Resource), errno)
 		}

@@ -49,8 +49,8 @@ func (p *Plan) Confine() error {
 	}
 	prog := p.filter(syscall.Getpid())
 	for _, l := range p.Limits {
-		limit := [2]uint64{uint64(l.Soft), uint64(l.Hard)}                                   //nolint:gosec // never negative
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), //nolint:gosec // a number of the kernel
+		limit := [2]uint64{uint64(l.Soft), uint64(l.Hard)}                                   // never negative
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), // a number of the kernel
 			uintptr(unsafe.Pointer(&limit)), 0, 0, 0); errno != 0 {
 			return fault("limiting resource "+itoa(l.Resource), errno)
 		}

@@ -44,7 +44,7 @@ func LandlockVersion() int {
 	if errno != 0 {
 		return 0
 	}
-	return int(r) //nolint:gosec // a small number
+	return int(r)
 }
 
 // rightsOn returns what Landlock is told for an access.
@@ -92,7 +92,7 @@ func (p *Plan) ruleset(opened []int) (int, error) {
 	if errno != 0 {
 		return -1, fault(doing, errno)
 	}
-	rules := int(r) //nolint:gosec // a descriptor
+	rules := int(r)
 	for i, g := range p.Grants {
 		var stat syscall.Stat_t
 		if err := syscall.Fstat(opened[i], &stat); err != nil {
@@ -103,7 +103,7 @@ func (p *Plan) ruleset(opened []int) (int, error) {
 			rights &= forFiles
 		}
 		// The kernel's structure is packed: twelve bytes.
-		beneath := [3]uint32{uint32(rights), uint32(rights >> 32), uint32(opened[i])} //nolint:gosec // bits
+		beneath := [3]uint32{uint32(rights), uint32(rights >> 32), uint32(opened[i])}
 		_, _, errno = syscall.RawSyscall6(sysLandlockAdd, r, 1, uintptr(unsafe.Pointer(&beneath)), 0, 0, 0)
 		if errno != 0 {
 			return -1, fault(doing+": "+g.Path, errno)

@@ -133,7 +133,7 @@ func (c *coder) plan(p *Plan) {
 func (c *coder) number(n *int) {
 	if !c.reads {
 		for i := range 8 {
-			c.data = append(c.data, byte(uint64(*n)>>(8*i))) //nolint:gosec // every bit is kept
+			c.data = append(c.data, byte(uint64(*n)>>(8*i))) // every bit is kept
 		}
 		return
 	}
@@ -145,7 +145,7 @@ func (c *coder) number(n *int) {
 	for i := range 8 {
 		v |= uint64(c.data[i]) << (8 * i)
 	}
-	*n, c.data = int(v), c.data[8:] //nolint:gosec // every bit is kept
+	*n, c.data = int(v), c.data[8:] // every bit is kept
 }
 
 // length is a number that cannot be more than what is left to be read. It reports

@@ -46,7 +46,7 @@ func openExact(path string) (int, error) {
 	if errno != 0 {
 		return -1, fault("opening "+path, errno)
 	}
-	return int(fd), nil //nolint:gosec // a descriptor
+	return int(fd), nil
 }
 
 // mountAttributes adds attributes to a mount and, where recursive, to all below it.
@@ -157,10 +157,10 @@ func (p *Plan) trees(opened []int) ([]mounted, error) {
 		if g.Access&Device == 0 {
 			set |= mountNoDev
 		}
-		if err := mountAttributes(int(fd), set, true); err != nil { //nolint:gosec // a descriptor
+		if err := mountAttributes(int(fd), set, true); err != nil {
 			return nil, fault("restricting the mount of "+g.Path, err)
 		}
-		trees = append(trees, mounted{g, int(fd), stat.Mode&syscall.S_IFMT == syscall.S_IFDIR}) //nolint:gosec // a descriptor
+		trees = append(trees, mounted{g, int(fd), stat.Mode&syscall.S_IFMT == syscall.S_IFDIR})
 	}
 	return trees, nil
 }

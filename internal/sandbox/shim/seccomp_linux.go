@@ -164,7 +164,7 @@ func (p *Plan) among(self int) []rule {
 	if p.Landlock < 3 {
 		refused(nrTruncate)
 	}
-	me := uint32(self) //nolint:gosec // a process identifier
+	me := uint32(self) // a process identifier
 	own := func(arg int, more ...term) [][]term {
 		return [][]term{append(more, term{arg: arg, value: me}), append(more, term{arg: arg})}
 	}
@@ -210,7 +210,7 @@ func (p *Plan) filter(self int) []syscall.SockFilter {
 	}
 	for _, r := range p.rules(self) {
 		body := r.body()
-		prog = append(prog, syscall.SockFilter{Code: equal, K: r.nr, Jf: uint8(len(body))}) //nolint:gosec // a test counts them
+		prog = append(prog, syscall.SockFilter{Code: equal, K: r.nr, Jf: uint8(len(body))}) // a test counts them
 		prog = append(prog, body...)
 	}
 	for _, list := range [][]uint32{denied, deniedEverywhere} {
@@ -244,7 +244,7 @@ func (r rule) body() []syscall.SockFilter {
 		var one []syscall.SockFilter
 		for i := range terms {
 			last := terms[len(terms)-1-i]
-			one = append(last.test(uint8(len(one)+1)), one...) //nolint:gosec // a test counts them
+			one = append(last.test(uint8(len(one)+1)), one...) // a test counts them
 		}
 		prog = append(append(prog, one...), syscall.SockFilter{Code: answerIt, K: then})
 	}
@@ -253,7 +253,7 @@ func (r rule) body() []syscall.SockFilter {
 
 // test returns instructions that go on if t holds, and else skip that many.
 func (t term) test(skip uint8) []syscall.SockFilter {
-	prog := []syscall.SockFilter{{Code: load, K: uint32(16 + 8*t.arg)}} //nolint:gosec // one of six
+	prog := []syscall.SockFilter{{Code: load, K: uint32(16 + 8*t.arg)}} // one of six
 	if t.mask != 0 {
 		prog = append(prog, syscall.SockFilter{Code: and, K: t.mask})
 	}
@@ -270,7 +270,7 @@ func loadFilter(prog []syscall.SockFilter, everyThread bool) error {
 	if len(prog) > 4096 {
 		return fault("filtering system calls", syscall.E2BIG)
 	}
-	head := syscall.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} //nolint:gosec // checked above
+	head := syscall.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]} // checked above
 	flags := uintptr(0)
 	if everyThread {
 		flags = 1 // SECCOMP_FILTER_FLAG_TSYNC

@@ -14,7 +14,7 @@ func memory() string {
 	if err := unix.Statfs(folder, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC || unix.Access(folder, unix.W_OK) != nil {
 		return ""
 	}
-	if fs.Bavail < roomInMemory/uint64(fs.Bsize) { //nolint:gosec // the size of a block is not negative
+	if fs.Bavail < roomInMemory/uint64(fs.Bsize) { // the size of a block is not negative
 		return ""
 	}
 	return folder

@@ -59,7 +59,7 @@ func (s *Settings) Child(g *group.Gateway) group.Child {
 		},
 	}
 	for _, port := range s.Ports {
-		c.Ports = append(c.Ports, uint16(port)) //nolint:gosec // its range is checked
+		c.Ports = append(c.Ports, uint16(port)) // its range is checked
 	}
 	for name, value := range s.Search.Headers {
 		c.Search.Headers[name] = value.Reveal()
