@@ -65,8 +65,8 @@ func TestCallsBesideAQuestion(t *testing.T) {
 	})
 }
 
-// The answer of a client does not wait for ever: what began meanwhile may wait for
-// the very call that it belongs to.
+// The answer of a client does not wait for ever: a call that began meanwhile may wait for
+// the very call that the answer belongs to.
 func TestAnAnswerWaitsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -90,8 +90,8 @@ func TestAnAnswerWaitsForAMoment(t *testing.T) {
 	})
 }
 
-// Both answers of one call go at once when what ran beside it has ended: neither
-// waits for the other.
+// Both answers of one call are sent as soon as the call that ran meanwhile has ended.
+// Neither waits for the other.
 func TestTwoAnswersOfOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -122,7 +122,7 @@ func TestTwoAnswersOfOneCall(t *testing.T) {
 	})
 }
 
-// A question that the server takes back is not asked any more, whatever runs beside.
+// A question that the server has cancelled is no longer open, whatever else runs.
 func TestAQuestionIsTakenBackBesideACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -145,8 +145,8 @@ func TestAQuestionIsTakenBackBesideACall(t *testing.T) {
 	})
 }
 
-// Calls of other clients, of those that cannot be told apart, and of tools that ask
-// are made on another channel while a client is asked.
+// While a client is being asked, another channel serves calls of other clients, of unknown
+// clients, and of tools that ask.
 func TestCallsOfOthersBesideAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -168,7 +168,7 @@ func TestCallsOfOthersBesideAQuestion(t *testing.T) {
 	})
 }
 
-// A server that works on nothing while it waits for an answer is found out.
+// It is noticed that a server does nothing else while it waits for an answer.
 func TestAServerThatWorksOnNothingBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -195,7 +195,8 @@ func TestAServerThatWorksOnNothingBeside(t *testing.T) {
 	})
 }
 
-// What a process keeps is there for all calls of a client, also while it is asked.
+// All calls of a client find the state that its process keeps, also while the client is
+// being asked.
 func TestStateIsOfOneProcess(t *testing.T) {
 	t.Parallel()
 	r := run(t, childServer("keeps", mcp.Legacy))

@@ -22,8 +22,8 @@ func sized(id mcp.ID, size int) string {
 	return head + strings.Repeat("x", size-len(head)-len(`"}}`)) + `"}}`
 }
 
-// What waits for a call is bounded in bytes, what is in work not counted; an
-// empty queue takes what a queue that is not does not.
+// The messages that wait for a call are bounded in bytes, without the one that is being
+// handled. An empty queue takes a message of any size.
 func TestMuxFloodBytes(t *testing.T) {
 	const most = 1000
 	tests := []struct {
@@ -144,8 +144,8 @@ func TestDropIsLogged(t *testing.T) {
 	}
 }
 
-// Questions that wait for their answers are bounded in bytes, and those whose
-// answers wait for the server are small whatever it asked.
+// The open questions of a call are bounded in bytes. Answers that wait for the server are
+// small, whatever it asked.
 func TestQuestionBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{Limits: Limits{Result: 10_000}}, mcp.Legacy)
@@ -203,8 +203,8 @@ func TestQuestionBytes(t *testing.T) {
 	})
 }
 
-// Events beyond the limit, on the streams of a POST and of HTTP+SSE. Only the
-// call that such an event answers ends by it.
+// Events beyond the limit, on the streams of a POST and of HTTP+SSE. Such an event ends
+// only the call that it answers.
 func TestLargeEvents(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -287,7 +287,7 @@ func TestLargeEvents(t *testing.T) {
 	}
 }
 
-// An event beyond the limit on the standalone stream costs itself alone.
+// An event beyond the limit on the standalone stream is lost, and nothing else is.
 func TestLargeEventStandalone(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -305,7 +305,7 @@ func TestLargeEventStandalone(t *testing.T) {
 	}
 }
 
-// A process that cannot start says always the same, whatever is seen first: its
+// A process that cannot start always gives the same reason, whatever is seen first: its
 // exit, the end of its output, or that nobody reads its input.
 func TestExitTextIsStable(t *testing.T) {
 	t.Parallel()
@@ -343,8 +343,8 @@ func TestExitTextIsStable(t *testing.T) {
 	}
 }
 
-// An event id that cannot be sent in a header is not sent: the stream is opened
-// again from where the server likes.
+// An event id that cannot be sent in a header is not sent. The stream is opened again
+// without it.
 func TestResumeBehindBadID(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"control characters": "a\x01b", "long": strings.Repeat("x", 100_000)} {
@@ -363,8 +363,8 @@ func TestResumeBehindBadID(t *testing.T) {
 	}
 }
 
-// What a server says of itself when it fails is shown as one line, not without
-// end and without anything that a terminal obeys.
+// The reason that a failing server gives is shown as one bounded line without control
+// characters.
 func TestReasonIsPrintable(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)

@@ -22,8 +22,8 @@ import (
 const delicate = `{"zeta":1,  "name" : "echo","arguments":{"b":9007199254740993,"a":-1e+2,"u":"\u00e9\/","B":18446744073709551616,"n":null},` +
 	`"_meta":{"vendor.example/x":{"deep":[1.0,2]},"progressToken":"client-7","io.modelcontextprotocol/protocolVersion":"1999-01-01"},"unknown":[{}]}`
 
-// What the gateway has no reason to change arrives byte for byte, in both
-// directions; what belongs to the hop is made anew.
+// Everything arrives byte for byte, in both directions, except the parts that belong to
+// the hop.
 func TestCallBytes(t *testing.T) {
 	t.Parallel()
 	meta := `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"toolgate","version":"1"},` +
@@ -237,8 +237,8 @@ func TestCallHeaders(t *testing.T) {
 	}
 }
 
-// A server that finds old headers gets new ones, once; nothing of the hop's
-// own errors reaches a client.
+// A server that rejects outdated headers gets new ones, once. No error of the hop itself
+// reaches a client.
 func TestCallHopFaults(t *testing.T) {
 	t.Parallel()
 	t.Run("-32020 fetches the schema again and retries once", func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// When a call ends whose server works and falls silent, in seconds.
+// When a call ends whose server works and then falls silent, in seconds.
 func TestCallClockEnds(t *testing.T) {
 	t.Parallel()
 	const s = time.Second

@@ -119,8 +119,8 @@ func deleted(f *fakeHTTP) []string {
 	return all
 }
 
-// The pool is bounded: the least recently used idle connection makes room, and
-// where none becomes idle the caller hears it.
+// The pool is bounded. The least recently used idle connection makes room. If none becomes
+// idle, the caller is told.
 func TestPoolEviction(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -242,8 +242,8 @@ func TestPoolEndSession(t *testing.T) {
 	})
 }
 
-// A connection of a principal that cannot be opened is that principal's
-// trouble, and is tried again.
+// If the connection of a principal cannot be opened, only that principal is affected, and
+// it is tried again.
 func TestPoolOpenFails(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -402,7 +402,7 @@ func TestSubscriptionOverlaps(t *testing.T) {
 	}
 }
 
-// What a server says on a stream whose successor it has just acknowledged is
+// A message that a server sends on a stream whose successor it has just acknowledged is
 // not lost.
 func TestSubscriptionLingers(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,8 @@ func everyCallEnds(t *testing.T, r *running, calls []*mcp.Call) {
 	}
 }
 
-// Processes of several principals die, lie and close what they should not while
-// others call them: every call ends, and in the end everyone is served.
+// Processes of several principals die, lie and close their streams while others call them.
+// Every call ends, and in the end everyone is served.
 func TestChaosProcesses(t *testing.T) {
 	t.Parallel()
 	spec := childServer("hostile", mcp.Legacy)

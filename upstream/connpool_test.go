@@ -60,7 +60,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// Random comings and goings: what admit promises holds at every step.
+// In a random history, what [admit] promises holds at every step.
 func TestAdmitIsFair(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -170,7 +170,7 @@ func TestPoolFair(t *testing.T) {
 	}
 }
 
-// A process whose place another one takes has ended before that one starts.
+// A process that makes room for another one has ended before that one starts.
 func TestPoolCountsEndingProcesses(t *testing.T) {
 	t.Parallel()
 	spec := childServer("scarce", mcp.Legacy)
@@ -184,8 +184,8 @@ func TestPoolCountsEndingProcesses(t *testing.T) {
 	r.end()
 }
 
-// Calls that wait for a process to read are made again on its successor when it
-// dies, but for the one that it may have read.
+// When a process dies, the calls that it has not read are made again on its successor. The
+// one that it may have read is not.
 func TestPoolLostBeforeCall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -169,8 +169,7 @@ func TestEraModernAndKnown(t *testing.T) {
 	}
 }
 
-// What a listing of the last run says about the era is trusted for a day, and
-// no longer than it proves right.
+// The era in the listing of the last run is trusted for a day, unless it proves wrong.
 func TestEraRemembered(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -230,8 +229,7 @@ func TestEraMemoryEnds(t *testing.T) {
 	}
 }
 
-// A server that comes back in another era is found out, whichever request
-// notices it.
+// If a server comes back in another era, any request notices.
 func TestEraChangesWithRestart(t *testing.T) {
 	t.Parallel()
 	for _, first := range []mcp.Era{mcp.Legacy, mcp.Modern} {
@@ -355,8 +353,8 @@ func TestEraFallsBackToSSE(t *testing.T) {
 	})
 }
 
-// A server that turns the version down although it supports it is asked once
-// more, and no more than that.
+// A server that rejects the version although it supports it is asked once more, and no
+// more.
 func TestDiscoverIsTriedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

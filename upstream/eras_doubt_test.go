@@ -31,7 +31,7 @@ func (f *fakeHTTP) calledIn() (versions []string) {
 	return versions
 }
 
-// What a server says of one attempt, and not of an era, makes it no server of a
+// An error of one attempt that says nothing about the era does not make a server one of a
 // single era for good.
 func TestOneAttemptSaysNothingOfAnEra(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestOneAttemptSaysNothingOfAnEra(t *testing.T) {
 }
 
 // Which errors are about the era.
-func TestTurnedDown(t *testing.T) {
+func TestRefusesEra(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]bool{
 		mcp.CodeMethodNotFound: true, mcp.CodeInvalidRequest: true, mcp.CodeInvalidParams: true, mcp.CodeUnsupportedVersion: true,
@@ -88,7 +88,7 @@ func TestTurnedDown(t *testing.T) {
 	}
 }
 
-// What is known of the other era stays where a list of it cannot be read.
+// If a list of the other era cannot be read, the last lists stay.
 func TestListsOfTheOtherEraAreWhole(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.EraUnknown)
@@ -124,8 +124,8 @@ func TestListsOfTheOtherEraAreWhole(t *testing.T) {
 	}
 }
 
-// A process takes the place of the gateway's own only while there is one that nobody
-// uses: what has ended is begun anew as it was. Who comes too late is told so.
+// A process replaces the own connection only while that one is open and unused. A call
+// that comes too late is told so.
 func TestNothingTakesThePlaceOfWhatHasEnded(t *testing.T) {
 	for _, tt := range []struct{ ended, used, taken bool }{{false, false, true}, {true, false, false}, {false, true, false}} {
 		s := New(childServer("both", mcp.EraUnknown), Options{Logger: slog.New(slog.DiscardHandler)})

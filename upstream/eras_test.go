@@ -77,7 +77,7 @@ func TestBothErasOneProcessForOneEra(t *testing.T) {
 	}
 }
 
-// Clients of both eras have a process each, and are listed what theirs offers.
+// Clients of each era have a process of their own, and see what it lists.
 func TestBothErasTwoProcesses(t *testing.T) {
 	t.Parallel()
 	r := run(t, childServer("both", mcp.EraUnknown))
@@ -106,8 +106,8 @@ func TestBothErasTwoProcesses(t *testing.T) {
 	}
 }
 
-// What is known of the eras is taken over at the next start: the process that is
-// needed is the first one.
+// The eras of a server are remembered at the next start, so that the first process is the
+// one that is needed.
 func TestBothErasKept(t *testing.T) {
 	t.Parallel()
 	first := run(t, childServer("both", mcp.EraUnknown))
@@ -152,7 +152,7 @@ func TestBothErasHTTP(t *testing.T) {
 	}
 }
 
-// A server that turns the other era down is asked once, and called in its own.
+// A server that refuses the other era is asked once, and then called in its own.
 func TestOneEra(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -12,8 +12,8 @@ import (
 
 const withApps = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
 
-// A legacy server is told of the extensions of the clients that call it, also where
-// its process has begun before they came, unless somebody has used that already.
+// A legacy server is told the extensions of the clients that call it, even if its process
+// started before they came, unless somebody has already used that process.
 func TestExtensionsAreDeclaredToLegacyServers(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
@@ -45,7 +45,7 @@ func TestExtensionsAreDeclaredToLegacyServers(t *testing.T) {
 	}
 }
 
-// What is kept is bounded, and does not grow by what is said twice.
+// Remembered extensions are bounded, and repeated declarations take no room.
 func TestExtensionsAreBounded(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

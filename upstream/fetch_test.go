@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// What a server lists, and what of it is kept with which reason.
+// What a server lists, what is kept of it, and the reason that is shown.
 func TestFetchGuards(t *testing.T) {
 	t.Parallel()
 	page := func(next string, names ...string) string {
@@ -125,8 +125,8 @@ func TestFetchGuards(t *testing.T) {
 	}
 }
 
-// A list that cannot be read takes no other one along: what it had is kept, the
-// state says what is wrong, and it is tried again.
+// A list that cannot be read does not affect the others. Its last items stay, the state
+// says what is wrong, and it is tried again.
 func TestFetchOneListFails(t *testing.T) {
 	t.Parallel()
 	templates := func(x *exchange) { x.result(`{"resourceTemplates":[{"name":"t","uriTemplate":"x:/{a}"}]}`) }
@@ -173,8 +173,7 @@ func TestFetchOneListFails(t *testing.T) {
 	}
 }
 
-// A list that fails later does not take the last good one away, and is tried
-// again.
+// A list that fails later does not remove the last good one, and is tried again.
 func TestFetchFailsLater(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Modern)
@@ -216,8 +215,8 @@ func TestFetchTTL(t *testing.T) {
 	}
 }
 
-// Changes that come together are one fetch and one report; a flood of them is
-// a few.
+// Changes that come together cause one reading and one report. A flood of changes causes a
+// few.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {

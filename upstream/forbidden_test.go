@@ -26,9 +26,8 @@ func (c narrowRights) Refused(_ context.Context, _ string, _ http.Header, status
 	return false, c
 }
 
-// TestForbiddenCallsAreRefusedAlone has a tool that needs more rights than there are: its
-// calls are refused, and those of the other tool go on over the same connection, which
-// is neither given up nor asked for its lists again.
+// A tool needs more rights than there are. Its calls are refused. Calls of the other tool
+// go on over the same connection, and the lists are not read again.
 func TestForbiddenCallsAreRefusedAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		era       mcp.Era
@@ -70,8 +69,8 @@ func TestForbiddenCallsAreRefusedAlone(t *testing.T) {
 	}
 }
 
-// TestForbiddenListsAreLeftOutAlone has a list that needs more rights than there are: the
-// others are kept, over the same connection.
+// A list needs more rights than there are. The other lists are read over the same
+// connection.
 func TestForbiddenListsAreLeftOutAlone(t *testing.T) {
 	t.Parallel()
 	for _, era := range []mcp.Era{mcp.Modern, mcp.Legacy} {

@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Servers of HTTP+SSE say in several ways that they do not know a session any more. A
-// new one is opened then, and the call is made there.
+// Servers of HTTP+SSE say in several ways that they have forgotten a session. Then a new
+// one is opened, and the call is made there.
 func TestForgottenSessionsOfSSE(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(http.ResponseWriter){
@@ -53,7 +53,7 @@ func TestForgottenSessionsOfSSE(t *testing.T) {
 	}
 }
 
-// A request that is turned down alone says nothing of the session.
+// One refused request says nothing about the session.
 func TestOneRefusalOfSSE(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -76,7 +76,7 @@ func TestOneRefusalOfSSE(t *testing.T) {
 	}
 }
 
-// A handshake that is turned down says why: there was no session yet.
+// A refused handshake reports its reason: there was no session yet.
 func TestARefusedHandshakeOfSSE(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)

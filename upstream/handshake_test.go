@@ -143,8 +143,8 @@ func TestHandshakeRace(t *testing.T) {
 	}
 }
 
-// What a server says before the handshake is over disturbs nothing: a ping is
-// answered, a question refused, a notification has nobody to go to yet.
+// Messages of a server during the handshake do no harm: a ping is answered, a question
+// refused, a notification dropped.
 func TestHandshakeInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.EraUnknown)

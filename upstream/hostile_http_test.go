@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// How an HTTP server can answer one call, and what its caller gets. No other
-// call notices.
+// How an HTTP server can answer one call, and what the caller gets. No other call is
+// affected.
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -429,8 +429,8 @@ func TestSSEEndpoint(t *testing.T) {
 	})
 }
 
-// Some servers accept a POST of HTTP+SSE only when they have run the request:
-// what they report and ask meanwhile is not held up by that.
+// Some servers accept a POST of HTTP+SSE only after they have run the request. Meanwhile
+// their progress and questions arrive.
 func TestSSEAcceptsLate(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -477,8 +477,8 @@ func TestSSEAcceptsLate(t *testing.T) {
 	}
 }
 
-// What a POST of HTTP+SSE is refused with ends its call, at once; whether it
-// may have run is told.
+// A refused POST of HTTP+SSE ends its call at once. The error tells whether the request
+// may have been run.
 func TestSSERefusals(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -513,7 +513,7 @@ func TestSSERefusals(t *testing.T) {
 	}
 }
 
-// The same over streamable HTTP, where the refund of a charge hangs on it.
+// The same over streamable HTTP, where it decides about the refund of a charge.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

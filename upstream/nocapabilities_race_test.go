@@ -36,9 +36,9 @@ func (p pausing) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return p
 }
 
-// A look at the plain list that is due while another one goes on, for a connection
-// that is no more, is made up for.
-func TestPlainListOfTheNextConnection(t *testing.T) {
+// If a reading of the lists without capabilities is due while one for a lost connection
+// goes on, it is done afterwards.
+func TestListsWithoutCapabilitiesOfTheNextConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -80,8 +80,8 @@ func TestPlainListOfTheNextConnection(t *testing.T) {
 	r.state(mcp.Ready)
 }
 
-// A session of its own that the server has forgotten is replaced at once.
-func TestPlainSessionThatIsForgotten(t *testing.T) {
+// A session for these lists that the server has forgotten is replaced at once.
+func TestForgottenSessionWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -96,7 +96,8 @@ func TestPlainSessionThatIsForgotten(t *testing.T) {
 	r.bothListed("echo more confirm", "echo more fallback")
 }
 
-// A session that was given up when another began counts, whoever has found it out.
+// It counts as a lost session when the server ends one because another began, whoever
+// noticed it first.
 func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -115,8 +116,8 @@ func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
 	}
 }
 
-// A look that is not begun any more, because its connection is closed, is over.
-func TestPlainListOfAClosedConnection(t *testing.T) {
+// A reading that cannot begin because its connection is closed has ended.
+func TestListsWithoutCapabilitiesOfAClosedConnection(t *testing.T) {
 	t.Parallel()
 	s := New(Spec{URL: "http://127.0.0.1:1/mcp", Local: "me", Plain: PlainAuto, Questions: everyQuestion}, Options{Logger: quietLog})
 	conn, _, done := memoryConn(t, s.spec, mcp.Legacy)

@@ -121,7 +121,7 @@ func exactly(call *mcp.Call) *mcp.Call {
 	return call
 }
 
-func TestPlainListOverHTTP(t *testing.T) {
+func TestListsWithoutCapabilitiesOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -153,7 +153,7 @@ func TestPlainListOverHTTP(t *testing.T) {
 	}
 }
 
-func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
+func TestEqualListsWithoutCapabilitiesCostNothing(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	turn := 0
@@ -207,7 +207,7 @@ func TestPlainListThatIsTheSameCostsNothing(t *testing.T) {
 	}
 }
 
-func TestPlainListIsReadAgainWhenTheFullOneChanges(t *testing.T) {
+func TestListsWithoutCapabilitiesAreReadWhenTheFullOnesChange(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -222,7 +222,7 @@ func TestPlainListIsReadAgainWhenTheFullOneChanges(t *testing.T) {
 	testwait.Until(t, patience, "one list for everyone", func() bool { return r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "more"}) })
 }
 
-func TestPlainChangesAreCountedPerSet(t *testing.T) {
+func TestChangesAreCountedPerSet(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -281,7 +281,7 @@ func TestChangesOfOneSetAreEveryones(t *testing.T) {
 	})
 }
 
-func TestPlainListIsNotLookedAt(t *testing.T) {
+func TestListsWithoutCapabilitiesAreNotRead(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -314,7 +314,7 @@ func TestPlainListIsNotLookedAt(t *testing.T) {
 	}
 }
 
-func TestPlainListDoesNotHoldTheFullOneUp(t *testing.T) {
+func TestListsWithoutCapabilitiesDoNotHoldTheFullOnesUp(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.handle(mcp.MethodInitialize, func(x *exchange) {
@@ -332,7 +332,7 @@ func TestPlainListDoesNotHoldTheFullOneUp(t *testing.T) {
 	r.call(tool("echo", `{}`))
 }
 
-func TestPlainListAtAServerWithOneSession(t *testing.T) {
+func TestListsWithoutCapabilitiesAtAServerWithOneSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -374,7 +374,7 @@ func knownPlain() *mcp.Listing {
 	return l
 }
 
-func TestPlainListThatIsKnown(t *testing.T) {
+func TestKnownListsWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -407,7 +407,7 @@ func TestPlainListThatIsKnown(t *testing.T) {
 	r.bothListed("echo confirm", "echo fallback")
 }
 
-func TestPlainSubscriptions(t *testing.T) {
+func TestSubscriptionsWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
@@ -463,7 +463,7 @@ const (
 	toldNone = `{}`
 )
 
-func TestPlainListOfAProcess(t *testing.T) {
+func TestListsWithoutCapabilitiesOfAProcess(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -493,7 +493,7 @@ func TestPlainListOfAProcess(t *testing.T) {
 	}
 }
 
-func TestPlainListOfAProcessThatRunsAnyway(t *testing.T) {
+func TestListsWithoutCapabilitiesOfAProcessThatRunsAnyway(t *testing.T) {
 	t.Parallel()
 	spec, path := plainChild(t, "varies", PlainAuto)
 	r := run(t, spec)

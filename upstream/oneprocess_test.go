@@ -22,8 +22,8 @@ func (r *running) kept(call *mcp.Call) int {
 	return kept.Calls
 }
 
-// With one process allowed all calls find what it keeps: those that others would run
-// in a second process, because a client is asked, wait for the answer.
+// With one process allowed, all calls find its state. Calls that would otherwise use a
+// second process, because a client is being asked, wait for the answer.
 func TestOneProcess(t *testing.T) {
 	t.Parallel()
 	spec := childServer("keeps", mcp.Legacy)
@@ -54,8 +54,7 @@ func TestOneProcess(t *testing.T) {
 	}
 }
 
-// The question of a client that never answers does not keep the only process for
-// ever.
+// A client that never answers does not block the only process for ever.
 func TestOneProcessIsNotKept(t *testing.T) {
 	t.Parallel()
 	spec := childServer("keeps", mcp.Legacy)
@@ -72,7 +71,7 @@ func TestOneProcessIsNotKept(t *testing.T) {
 	}
 }
 
-// Callers that are told apart share the only process where that is allowed.
+// Several principals share the only process if that is allowed.
 func TestOneProcessOfSeveral(t *testing.T) {
 	t.Parallel()
 	spec := childServer("keeps", mcp.Legacy)

@@ -7,8 +7,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// A probe finds out that the server has forgotten its session, which nothing else
-// may: the session is renewed, and the next one is answered.
+// A probe notices that the server has forgotten the session, which may be the first to do
+// so. The session is renewed, and the next probe succeeds.
 func TestProbeRenewsTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)

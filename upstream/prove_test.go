@@ -107,8 +107,8 @@ func (l *lock) times(method string) int {
 	return l.asked[method]
 }
 
-// TestEveryRequestIsProven has servers of all transports let nothing in without a proof
-// of its own: messages, streams and the end of a session.
+// Servers of all transports require a separate proof for every request: messages, streams
+// and the end of a session.
 func TestEveryRequestIsProven(t *testing.T) {
 	for name, tt := range map[string]struct {
 		era       mcp.Era
@@ -148,8 +148,8 @@ func TestEveryRequestIsProven(t *testing.T) {
 	}
 }
 
-// TestNoncesUnderLoad has 50 calls at once share one nonce that is good for one of them:
-// each is run once, and sent no more than twice.
+// 50 concurrent calls share a nonce that is good for one of them. Each is run once and
+// sent at most twice.
 func TestNoncesUnderLoad(t *testing.T) {
 	f, l, k := newFake(t, mcp.Modern), newLock(t), &keyed{}
 	f.guard = l.guard
@@ -170,8 +170,8 @@ func TestNoncesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestNonceLoops has a server want another nonce with every request: a call is sent
-// twice, not run, and ends as one whose login is no good.
+// A server wants another nonce with every request. A call is sent twice, is not run, and
+// fails as one whose login is not accepted.
 func TestNonceLoops(t *testing.T) {
 	f, l, k := newFake(t, mcp.Modern), newLock(t), &keyed{}
 	f.guard = l.guard
@@ -189,8 +189,7 @@ func TestNonceLoops(t *testing.T) {
 	}
 }
 
-// TestStaticHeadersNeedNoProof has the configured headers name the scheme themselves:
-// they are sent as they are.
+// Configured headers that name the scheme themselves are sent as they are.
 func TestStaticHeadersNeedNoProof(t *testing.T) {
 	f := newFake(t, mcp.Modern)
 	spec := f.spec()

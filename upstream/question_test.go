@@ -54,8 +54,8 @@ func TestQuestionFault(t *testing.T) {
 	})
 }
 
-// With two calls in flight nobody can tell whose question it is: it is refused
-// and neither call notices. From then on calls go one after the other.
+// With two calls in flight nobody can tell which call a question belongs to. It is
+// refused, and neither call notices. From then on calls run one at a time.
 func TestQuestionUnattributable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -95,7 +95,8 @@ func TestQuestionUnattributable(t *testing.T) {
 	})
 }
 
-// Nobody's question: no call in flight, or only the gateway's own requests.
+// Questions that belong to no call: none is in flight, or only requests of the gateway
+// itself.
 func TestQuestionOfNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -126,7 +127,7 @@ func TestQuestionOfNobody(t *testing.T) {
 	})
 }
 
-// A server of 2026-07-28 has no business asking by request.
+// A server of 2026-07-28 must not ask by request.
 func TestQuestionModern(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Modern)
@@ -183,8 +184,7 @@ func TestQuestionFlood(t *testing.T) {
 	})
 }
 
-// The server takes a question back: the client is not kept waiting, and the
-// server gets no answer any more.
+// The server cancels a question: the client stops waiting, and the server gets no answer.
 func TestQuestionTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
@@ -242,8 +242,8 @@ func TestQuestionEndsWithCall(t *testing.T) {
 	})
 }
 
-// Waiting for one's turn counts against one's own patience, and a call that
-// never got it was not delivered.
+// The wait for a turn counts against the deadline of the call. A call that never got its
+// turn was not delivered.
 func TestQuestionSerialWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{Timeouts: Timeouts{Call: time.Minute}}, mcp.Legacy)
@@ -265,8 +265,8 @@ func TestQuestionSerialWait(t *testing.T) {
 	})
 }
 
-// Over streamable HTTP the stream of a POST says whose question it is, however
-// many calls run.
+// Over streamable HTTP the stream of a POST tells which call a question belongs to,
+// however many calls run.
 func TestQuestionOnPostStream(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -310,8 +310,8 @@ func TestQuestionOnPostStream(t *testing.T) {
 	}
 }
 
-// What comes on the standalone stream belongs to no call: questions are
-// refused, notifications are events.
+// Messages on the standalone stream belong to no call: questions are refused,
+// notifications are events.
 func TestQuestionOnStandaloneStream(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)

@@ -80,7 +80,7 @@ func (s *reaped) held(principals ...string) []bool {
 
 // Connections end idleTime after their last use, to the second, unless they are
 // in use or hold subscriptions.
-func TestTendIdle(t *testing.T) {
+func TestReapIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, done := reapedServer(t, Spec{URL: "none"})
 		defer done()
@@ -119,9 +119,9 @@ func TestTendIdle(t *testing.T) {
 	})
 }
 
-// A lost connection leaves the pool at once; one that holds subscriptions is
-// tried again with the backoff of the server until nobody wants it.
-func TestTendReopens(t *testing.T) {
+// A lost connection leaves the pool at once. One with subscriptions is tried again with
+// the backoff of the server until nobody wants it.
+func TestReaperReopens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, done := reapedServer(t, Spec{URL: "none"}) // no attempt succeeds
 		defer done()
@@ -159,8 +159,8 @@ func TestTendReopens(t *testing.T) {
 	})
 }
 
-// Opening again takes no place from anybody.
-func TestTendReopensInFreePlaces(t *testing.T) {
+// Connections that are opened again close no other connection.
+func TestReaperReopensWhereThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, done := reapedServer(t, Spec{URL: "none", Limits: Limits{Conns: 2}})
 		defer done()
@@ -186,8 +186,8 @@ func watchBy(principal, uri string) *mcp.Call {
 	return &mcp.Call{Method: mcp.MethodSubscribe, Params: []byte(`{"uri":"` + uri + `"}`), Principal: principal}
 }
 
-// A principal's process that dies, or its session that is forgotten, comes back
-// with its subscriptions, without a call.
+// When the process of a principal dies, or its session is forgotten, it comes back with
+// its subscriptions without a call.
 func TestPooledSubscriptionReturns(t *testing.T) {
 	t.Parallel()
 	updated := `ann/ notifications/resources/updated {"uri":"file:///a"}`
@@ -246,8 +246,8 @@ func TestPooledSubscriptionReturns(t *testing.T) {
 	})
 }
 
-// The stream of subscriptions of a principal's modern connection is opened
-// again when the server ends it, as that of the gateway's own.
+// When the server ends the subscription stream of a connection of a principal, it is
+// opened again, as that of the own connection is.
 func TestPooledListenReturns(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Modern)

@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// What a server changes without a word is found out when the time is over that it
-// gave for its lists, as long as somebody uses them.
+// Changes that a server does not announce are found when its lists are no longer fresh, as
+// long as somebody uses them.
 func TestSilentChangesAreFound(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Modern)
@@ -42,7 +42,7 @@ func TestSilentChangesAreFound(t *testing.T) {
 	}
 }
 
-// Lists that are the same as before are no news: nothing is made of them.
+// Equal lists are not reported.
 func TestConfirmedListsAreNoNews(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -88,8 +88,8 @@ func TestFreshFor(t *testing.T) {
 	}
 }
 
-// The lists are read again when their time is over and somebody has asked since they
-// were read; else when somebody asks.
+// If somebody has asked for the lists, they are read again when they are no longer fresh;
+// otherwise when somebody asks.
 func TestDemand(t *testing.T) {
 	t.Parallel()
 	s := New(Spec{Key: "s", URL: "http://h/"}, Options{Logger: quietLog})
@@ -109,7 +109,7 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// A server that does not list while it works is not taken for one that cannot.
+// A server that does not answer list requests while it works does not count as broken.
 func TestScheduleTolerates(t *testing.T) {
 	t.Parallel()
 	plan := schedule{}

@@ -28,8 +28,8 @@ func (c *changing) Refused(context.Context, string, http.Header, int, http.Heade
 	return true, nil
 }
 
-// TestNothingIsSentAgainByTheLibrary has neither a request nor its repetition with
-// another token carry what makes net/http repeat it.
+// Neither a request nor its repetition with another token has the headers that make
+// net/http repeat it.
 func TestNothingIsSentAgainByTheLibrary(t *testing.T) {
 	f, c := newFake(t, mcp.Modern), &changing{}
 	f.guard = func(w http.ResponseWriter, r *http.Request) {

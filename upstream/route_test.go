@@ -6,9 +6,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// A legacy server is told no more of a modern client than it declared: over
-// streamable HTTP at once, where a process would be needed for it when the
-// server is known to ask.
+// A legacy server is told no more about a modern client than the client declared: over
+// streamable HTTP always, by a process only when the server is known to ask.
 func TestRoute(t *testing.T) {
 	const all, some, none = `{"sampling":{},"elicitation":{},"roots":{}}`, `{"elicitation":{"form":{}},"x":{}}`, `{}`
 	spec := Spec{Local: "me", Questions: everyQuestion}

@@ -18,10 +18,9 @@ func askableCall(name string, a *asker) *mcp.Call {
 	return call
 }
 
-// The first question of a server is not lost because several calls begin at
-// once: what nobody knows yet is called alone, and after the question
-// everything is.
-func TestLaneFirstQuestion(t *testing.T) {
+// The first question of a server is not lost when several calls begin at once: an unknown
+// tool runs alone, and after the question every call does.
+func TestSerialQueueFirstQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
 		defer done()
@@ -55,9 +54,9 @@ func TestLaneFirstQuestion(t *testing.T) {
 	})
 }
 
-// What ended once without a question runs beside others at once; what nobody
-// knows waits a moment at most; a client that cannot be asked does not wait.
-func TestLaneOfAQuietServer(t *testing.T) {
+// A tool that ended once without a question runs beside others at once. An unknown one
+// waits a moment at most. A client that cannot be asked does not wait.
+func TestSerialQueueOfAQuietServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
 		defer done()
@@ -103,7 +102,7 @@ func TestLaneOfAQuietServer(t *testing.T) {
 
 // A call whose connection is lost while it waits for its turn was not
 // delivered.
-func TestLaneEndsWithItsConnection(t *testing.T) {
+func TestSerialQueueEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, done := memoryConn(t, Spec{}, mcp.Legacy)
 		defer done()
@@ -122,8 +121,8 @@ func TestLaneEndsWithItsConnection(t *testing.T) {
 	})
 }
 
-// While the client thinks about a question the server's time does not run, but
-// the call ends at its hard limit.
+// While the client thinks, the time of the server does not run. The hard limit still ends
+// the call.
 func TestCallClock(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -167,9 +166,8 @@ func TestCallClock(t *testing.T) {
 	}
 }
 
-// A client that thinks, or never answers, keeps nobody else from a server that
-// runs one call at a time: the next call gets a process of its own, as long as
-// there is a place for one, and waits when there is none.
+// A client that thinks, or never answers, keeps nobody from a server that runs one call at
+// a time: the next call gets another process if there is room, and waits otherwise.
 func TestSpareConnections(t *testing.T) {
 	t.Parallel()
 	spec := childServer("asks", mcp.Legacy)

@@ -52,7 +52,7 @@ func (p *ServerPool) whose() []string {
 	return slices.Sorted(maps.Keys(p.servers))
 }
 
-// Where there is no room for one more, who was asked for least recently makes it.
+// If there is no room for another server, the least recently used one ends.
 func TestFullServerPoolsDisplaceTheOldest(t *testing.T) {
 	f := newServerPool(t, 3)
 	for _, principal := range []string{"a", "b", "c", "a", "a", "c", "d", "a", "e"} {
@@ -65,7 +65,7 @@ func TestFullServerPoolsDisplaceTheOldest(t *testing.T) {
 	}
 }
 
-// Servers end that nobody asks for in half an hour, and begin again when somebody does.
+// A server ends after half an hour without use, and starts again when somebody needs it.
 func TestIdleServersEnd(t *testing.T) {
 	f := newServerPool(t, 0)
 	f.server("busy")
@@ -88,7 +88,7 @@ func TestIdleServersEnd(t *testing.T) {
 	}
 }
 
-// Calls of a holder that has a server wait for none of those who look at all of them.
+// A call of a holder that has a server does not wait for operations on all servers.
 func TestKnownCallersWaitForNobody(t *testing.T) {
 	f := newServerPool(t, 0)
 	f.server("a")
@@ -106,8 +106,8 @@ func TestKnownCallersWaitForNobody(t *testing.T) {
 	f.mu.Unlock()
 }
 
-// BenchmarkServerPoolListed is what it costs to know whose server a call goes to, which is
-// asked several times for each call.
+// BenchmarkServerPoolListed measures how long it takes to find the server of a call, which
+// each call does several times.
 func BenchmarkServerPoolListed(b *testing.B) {
 	f := newServerPool(b, 0)
 	for i := range 100 {

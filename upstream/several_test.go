@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// On a channel that principals share, being the only call in flight says
-// nothing: the server may still talk about a call that is over.
+// On a channel that principals share, it means nothing that a call is the only one in
+// flight: the server may still talk about one that has ended.
 func TestSharedChannelAttributesByTokenAlone(t *testing.T) {
 	t.Parallel()
 	for _, several := range []bool{false, true} {
@@ -47,7 +47,7 @@ func TestSharedChannelAttributesByTokenAlone(t *testing.T) {
 	}
 }
 
-// Only what was declared is asked, also where the stream tells whose call it is.
+// Only declared questions are asked, even if the stream tells which call they belong to.
 func TestUndeclaredQuestionsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := &Conn{declared: []byte(`{"elicitation":{}}`)}

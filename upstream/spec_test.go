@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// The hash changes with everything that makes another server of it, and with
-// nothing else.
+// The hash changes with everything that makes it a different server, and with nothing
+// else.
 func TestSpecHash(t *testing.T) {
 	base := Spec{
 		Key: "a", Transport: Stdio, Command: "npx", Args: []string{"x", "y"}, Dir: "/d", Env: []string{"A=1"},

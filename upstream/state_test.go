@@ -17,8 +17,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// A server that is killed and restarted is back within a second of its
-// return, each time, without anybody calling it.
+// A server that is killed and restarted is connected again within a second of its return,
+// without a call.
 func TestStateRestarts(t *testing.T) {
 	t.Parallel()
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
@@ -157,8 +157,8 @@ func TestStateNeedsLogin(t *testing.T) {
 	}
 }
 
-// A session that the server has forgotten is renewed once, by all who need it
-// together, and the tool runs exactly once for each call.
+// A forgotten session is renewed once for all calls together, and each call runs its tool
+// exactly once.
 func TestStateSessionLost(t *testing.T) {
 	t.Parallel()
 	lost := map[string]func(*exchange){
@@ -292,7 +292,7 @@ func TestStateSessionLostForEver(t *testing.T) {
 	}
 }
 
-// No standalone stream is no fault, whatever its refusal looks like.
+// A missing standalone stream is no error, whatever the refusal looks like.
 func TestStateWithoutStandaloneStream(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 405, 406, 501} {

@@ -59,8 +59,8 @@ func TestStdioSubscription(t *testing.T) {
 	}
 }
 
-// One hostile process, one call after the other, with sound calls between them
-// and beside them: nothing it writes costs more than the call it belongs to.
+// One hostile process gets one call after the other, with good calls between and beside
+// them. Whatever it writes harms only the call that it belongs to.
 func TestStdioHostile(t *testing.T) {
 	t.Parallel()
 	spec := childServer("hostile", mcp.Legacy)
@@ -217,9 +217,8 @@ func TestStdioCannotStart(t *testing.T) {
 	}
 }
 
-// A process that stops reading: calls end within their deadline, those that
-// could not be written as not delivered, and the end of Run is not delayed by
-// more than the grace of the process.
+// A process stops reading. Calls end within their deadline; those that could not be
+// written were not delivered; and Run ends within the grace of the process.
 func TestStdioDeaf(t *testing.T) {
 	t.Parallel()
 	spec := childServer("deaf", mcp.Legacy)

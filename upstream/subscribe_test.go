@@ -12,8 +12,8 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// While the last subscriber of a resource leaves, another one comes: the server
-// hears of both in the order in which they count.
+// While the last subscriber of a resource leaves, another one comes: the server is told of
+// both in the right order.
 func TestSubscribeTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, done := reapedServer(t, Spec{URL: "none", Timeouts: Timeouts{Call: time.Minute}})
@@ -69,8 +69,7 @@ func TestSubscribeTakesTurns(t *testing.T) {
 	})
 }
 
-// A subscription that could not be opened is asked for again by the next one
-// who wants it.
+// A subscription that failed is tried again by the next subscriber.
 func TestSubscribeAfterFailure(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Modern)

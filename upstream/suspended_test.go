@@ -56,9 +56,9 @@ func (r *running) answered(name string, a *unanswered) {
 	}
 }
 
-// Clients that never answer do not stop a server: the call that was suspended for
-// longest is given up for one that finds no connection, whatever its client can be
-// asked, and the others keep theirs.
+// Clients that never answer do not block a server. The call that was suspended longest is
+// given up for one that finds no connection, whatever its client can answer, and the
+// others keep theirs.
 func TestAbandonedQuestionsGiveWay(t *testing.T) {
 	t.Parallel()
 	spec := childServer("asks", mcp.Legacy)
@@ -91,8 +91,7 @@ func TestAbandonedQuestionsGiveWay(t *testing.T) {
 	r.answered("t5", r.ask("t5", "me"))
 }
 
-// What one principal leaves unanswered does not keep another from its first
-// connection.
+// Unanswered questions of one principal do not keep another from its first connection.
 func TestAbandonedQuestionsOfAnother(t *testing.T) {
 	t.Parallel()
 	spec := childServer("asks", mcp.Legacy)
@@ -122,8 +121,7 @@ func (r *running) waits(whose string) {
 	})
 }
 
-// A call that waits for a connection finds the one that took the place of the
-// gateway's own meanwhile.
+// A call that waits for a connection uses the successor of the own connection.
 func TestAWaitFindsAnotherConnection(t *testing.T) {
 	t.Parallel()
 	spec := childServer("keeps", mcp.Legacy)
@@ -149,8 +147,8 @@ func TestAWaitFindsAnotherConnection(t *testing.T) {
 	}
 }
 
-// A call that waits for a connection hears of a question that is asked meanwhile, and
-// does not wait in vain for what is abandoned.
+// A call that waits for a connection notices a later question, and does not wait in vain
+// for an abandoned one.
 func TestAWaitHearsOfALaterQuestion(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -191,8 +189,8 @@ func TestAWaitHearsOfALaterQuestion(t *testing.T) {
 	}
 }
 
-// A call that finds no connection, and nothing to be given up, is told so and what
-// to do, long before its deadline.
+// A call that finds no connection, and nothing to give up, fails long before its deadline
+// and says what to do.
 func TestNoConnectionIsTold(t *testing.T) {
 	t.Parallel()
 	spec := childServer("asks", mcp.Legacy)
@@ -219,7 +217,7 @@ func TestThinkTime(t *testing.T) {
 	}
 }
 
-func TestYields(t *testing.T) {
+func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	// A place is its principal, in capitals where it runs; the one suspended for
 	// longest is first.

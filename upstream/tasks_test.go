@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// What a legacy server keeps for a connection is asked about on that one alone,
-// by those who share it, and is gone with it.
+// State that a legacy server keeps for a connection is used on that connection alone, by
+// those who share it, and is lost with it.
 func TestNamedConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -58,8 +58,7 @@ func TestNamedConnection(t *testing.T) {
 	}
 }
 
-// A session that the server has forgotten is not renewed for what was kept in
-// it.
+// A forgotten session is not renewed for a call that needs the state of the session.
 func TestNamedConnectionLost(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)

@@ -44,7 +44,7 @@ func definitions(l *mcp.Listing) (all []string) {
 	return all
 }
 
-// A union says of each era what is listed there to somebody.
+// A union has the lists of each era.
 func TestUnionsHaveBothEras(t *testing.T) {
 	t.Parallel()
 	stale := ofBoth(listed(mcp.Legacy, "echo"), nil)
@@ -84,8 +84,8 @@ func TestUnionsHaveBothEras(t *testing.T) {
 	}
 }
 
-// What a caller is listed in the era that its first connection is not of is listed to
-// it, and a change of that is one.
+// A caller also has the list of the era that its first connection does not speak, and
+// changes of it are noticed.
 func TestServersListBothEras(t *testing.T) {
 	t.Parallel()
 	known := ofBoth(listed(mcp.Modern, "echo"), listed(mcp.Legacy, "echo", "old"))

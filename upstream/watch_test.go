@@ -184,9 +184,8 @@ func TestLogLevel(t *testing.T) {
 	})
 }
 
-// On a shared channel a stream is ended before its successor is there. What
-// both are told of may have changed in between, so it counts as updated; what
-// is new or gone does not.
+// On a shared channel a stream ends before its successor begins. Resources of both may
+// have changed in between, so they count as updated. New and removed ones do not.
 func TestWatchGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, l, _, done := watcher(t)

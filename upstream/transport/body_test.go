@@ -19,7 +19,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// An announced size is no reason to take memory, but for small ones.
+// Memory is not allocated for an announced size, except for small ones.
 func TestReadBodyAnnounced(t *testing.T) {
 	const limit = 32 << 20
 	broken := errors.New("broken")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A request for which there never was a connection was not delivered: it is not
-// charged and may be made again.
+// A request that never had a connection was not delivered: it is not charged and may be
+// repeated.
 func TestNoConnectionIsNoDelivery(t *testing.T) {
 	t.Parallel()
 	discard := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

@@ -81,6 +81,7 @@ type StatusError struct {
 	body   string // the first bytes, for a person
 }
 
+// Error implements error.
 func (e *StatusError) Error() string {
 	text := "HTTP " + http.StatusText(e.Status)
 	if http.StatusText(e.Status) == "" {
@@ -98,6 +99,7 @@ type LoginError struct {
 	why    MissingError // nil if only the status is known
 }
 
+// Unwrap returns the wrapped error.
 func (e *LoginError) Unwrap() error {
 	if e.why == nil {
 		return nil // not an interface with a nil in it
@@ -105,6 +107,7 @@ func (e *LoginError) Unwrap() error {
 	return e.why
 }
 
+// Error implements error.
 func (e *LoginError) Error() string {
 	if e.why != nil {
 		return e.why.Error()
@@ -118,7 +121,10 @@ func (e *LoginError) Error() string {
 // ProtocolError is an answer that violates the protocol.
 type ProtocolError struct{ err error }
 
+// Error implements error.
 func (e *ProtocolError) Error() string { return e.err.Error() }
+
+// Unwrap returns the wrapped error.
 func (e *ProtocolError) Unwrap() error { return e.err }
 
 // invalid returns a [ProtocolError].
@@ -129,7 +135,10 @@ func invalid(format string, args ...any) error {
 // undelivered marks an error of a request that the server cannot have run.
 type undelivered struct{ err error }
 
+// Error implements error.
 func (e *undelivered) Error() string { return e.err.Error() }
+
+// Unwrap returns the wrapped error.
 func (e *undelivered) Unwrap() error { return e.err }
 
 // Undelivered marks an error of a request that the server cannot have run. See

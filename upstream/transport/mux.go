@@ -52,6 +52,8 @@ type pending struct {
 	wake   chan struct{} // capacity 1
 }
 
+// NewMux returns a Mux without requests. inbound must not block for long: it holds up the
+// channel.
 func NewMux(log *slog.Logger, limits Limits, inbound func(mcp.Message)) *Mux {
 	return &Mux{
 		Log: log, limits: limits, inbound: inbound,

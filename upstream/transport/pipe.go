@@ -122,16 +122,21 @@ func (p *pipe) queue(ctx context.Context, raw []byte) error {
 	}
 }
 
+// RoundTrip implements [Link].
 func (p *pipe) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
 	return p.Mux.RoundTrip(ctx, req, func(raw []byte) error { return p.queue(ctx, raw) })
 }
 
+// Send implements [Link].
 func (p *pipe) Send(ctx context.Context, raw []byte, _ http.Header) error {
 	return p.queue(ctx, raw)
 }
 
+// Negotiated implements [Link].
 func (*pipe) Negotiated(mcp.Version) {}
-func (*pipe) Ready()                 {}
+
+// Ready implements [Link].
+func (*pipe) Ready() {}
 
 // Close hangs up and waits for everything that the link started.
 func (p *pipe) Close(ctx context.Context) {

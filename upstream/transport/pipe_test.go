@@ -84,7 +84,7 @@ func TestPipeClosed(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	late := errors.New("too late")
 	cancel(late)
-	p, _ = connected(t) // whose other end reads nothing
+	p, _ = connected(t)                                            // whose other end reads nothing
 	if err := p.Send(t.Context(), []byte(`{}`), nil); err != nil { // the writer has it
 		t.Error(err)
 	}

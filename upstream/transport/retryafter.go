@@ -15,7 +15,10 @@ type BusyError struct {
 	After time.Duration
 }
 
+// Error implements error.
 func (e *BusyError) Error() string { return e.err.Error() }
+
+// Unwrap returns the wrapped error.
 func (e *BusyError) Unwrap() error { return e.err }
 
 // busyOr returns a [BusyError], undelivered, if the server refused a request before it

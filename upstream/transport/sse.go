@@ -181,6 +181,7 @@ func (l *sseLink) post(ctx context.Context, raw []byte) (*http.Response, error) 
 	return l.do(r)
 }
 
+// Send implements [Link].
 func (l *sseLink) Send(ctx context.Context, raw []byte, _ http.Header) error {
 	resp, err := l.post(ctx, raw)
 	if err != nil {
@@ -205,12 +206,22 @@ func (l *sseLink) Send(ctx context.Context, raw []byte, _ http.Header) error {
 	return &undelivered{err}
 }
 
+// Negotiated implements [Link].
 func (l *sseLink) Negotiated(mcp.Version) {}
-func (l *sseLink) Ready()                 { l.agreed.Store(true) }
-func (l *sseLink) Done() <-chan struct{}  { return l.Mux.Done() }
-func (l *sseLink) Cause() error           { return l.Mux.Cause() }
-func (l *sseLink) Fail(err error)         { l.Mux.Fail(err) }
 
+// Ready implements [Link].
+func (l *sseLink) Ready() { l.agreed.Store(true) }
+
+// Done implements [Link].
+func (l *sseLink) Done() <-chan struct{} { return l.Mux.Done() }
+
+// Cause implements [Link].
+func (l *sseLink) Cause() error { return l.Mux.Cause() }
+
+// Fail implements [Link].
+func (l *sseLink) Fail(err error) { l.Mux.Fail(err) }
+
+// Close implements [Link].
 func (l *sseLink) Close(context.Context) {
 	l.once.Do(func() {
 		l.Mux.Fail(ErrClosed)

@@ -64,6 +64,7 @@ func dialStreamable(_ context.Context, o *Options, inbound func(mcp.Message)) (L
 	return l, nil
 }
 
+// RoundTrip implements [Link].
 func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
 	resp, err := l.post(ctx, req.Raw, req.Header)
 	if err != nil {
@@ -442,6 +443,7 @@ func (l *streamableLink) listen(resp *http.Response, last *string) {
 	}
 }
 
+// Send implements [Link].
 func (l *streamableLink) Send(ctx context.Context, raw []byte, header http.Header) error {
 	resp, err := l.post(ctx, raw, header)
 	if err != nil {
@@ -456,6 +458,7 @@ func (l *streamableLink) Send(ctx context.Context, raw []byte, header http.Heade
 	return nil
 }
 
+// Fail implements [Link].
 func (l *streamableLink) Fail(err error) {
 	l.failed.Do(func() {
 		l.cancel(err)
@@ -463,8 +466,11 @@ func (l *streamableLink) Fail(err error) {
 	})
 }
 
+// Done implements [Link].
 func (l *streamableLink) Done() <-chan struct{} { return l.lost }
-func (l *streamableLink) Cause() error          { return context.Cause(l.ctx) }
+
+// Cause implements [Link].
+func (l *streamableLink) Cause() error { return context.Cause(l.ctx) }
 
 // Close ends the session at the server and waits for the streams of the link.
 func (l *streamableLink) Close(ctx context.Context) {

@@ -52,8 +52,8 @@ func (r *running) up() {
 	})
 }
 
-// Clients that declare ever new extensions begin the gateway's own connection anew
-// a few times in an hour.
+// Clients that keep declaring new extensions make the own connection begin again a few
+// times in an hour, and no more.
 func TestExtensionsBeginFewConnections(t *testing.T) {
 	t.Parallel()
 	spec, told := notesServer(t)
@@ -79,8 +79,8 @@ func TestExtensionsBeginFewConnections(t *testing.T) {
 	}
 }
 
-// What is declared while a connection is opened is told on the one that follows at
-// once.
+// Extensions that are declared while a connection opens are declared on the one that
+// follows at once.
 func TestExtensionsDeclaredMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
@@ -105,7 +105,7 @@ func TestExtensionsDeclaredMeanwhile(t *testing.T) {
 	}
 }
 
-// Where nothing is told of clients, nothing begins anew because of them.
+// If the server is told nothing about clients, no connection begins again because of them.
 func TestExtensionsOfServersThatAreToldNothing(t *testing.T) {
 	t.Parallel()
 	spec, told := notesServer(t)
@@ -121,7 +121,7 @@ func TestExtensionsOfServersThatAreToldNothing(t *testing.T) {
 	}
 }
 
-// What was declared least recently makes room, whatever has filled it.
+// The least recently declared extensions make room for new ones.
 func TestExtensionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	var e extensions
@@ -152,7 +152,7 @@ func TestExtensionsMakeRoom(t *testing.T) {
 	}
 }
 
-// A connection is either used or begun anew.
+// A connection is either used by a call or begins again, never both.
 func TestNothingBeginsAnewUnderACall(t *testing.T) {
 	t.Parallel()
 	spec, _ := notesServer(t)
