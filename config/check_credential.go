@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // checkServerAuth reports what only several values together can have wrong in how
@@ -64,7 +65,7 @@ func checkServerAuth(p *tree.Problems, n *tree.Node, path string, s *ServerSetti
 	if a.Header != "" && !validHeaderName(a.Header) {
 		p.At(n.Get("header"), path+".header", "", "%.40q is not a name of a header", a.Header)
 	}
-	if s.Isolation == IsolationShared && a.Per == PerPrincipal {
+	if s.Isolation == upstream.IsolateShared && a.Per == PerPrincipal {
 		p.At(n.Get("per"), path+".per", "remove isolation: shared", "connections that all share cannot carry a credential of each caller")
 	}
 	for i, text := range a.Networks {

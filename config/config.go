@@ -7,7 +7,9 @@ import (
 
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // Config is one configuration, read and checked. It is plain data: nothing in
@@ -60,19 +62,8 @@ type Skipped struct {
 	Reason string
 }
 
-// Transport is how a server is reached. The zero value is no transport.
-type Transport string
-
-// The transports.
-const (
-	TransportStdio Transport = "stdio"
-	TransportHTTP  Transport = "http" // streamable HTTP
-	TransportSSE   Transport = "sse"  // HTTP+SSE of 2024-11-05
-	// TransportAuto is a URL without a type: streamable HTTP first, then SSE.
-	TransportAuto Transport = "auto"
-	// TransportNative is a group of the gateway's own tools, or a plugin.
-	TransportNative Transport = "native"
-)
+// TransportNative is that of a group of the gateway's own tools, or a plugin.
+const TransportNative upstream.Transport = "native"
 
 // Protocol is which protocol era is spoken to a server.
 type Protocol string
@@ -82,17 +73,6 @@ const (
 	ProtocolAuto   Protocol = "auto"   // ask the server once and remember
 	ProtocolLegacy Protocol = "legacy" // 2025-11-25 and before
 	ProtocolModern Protocol = "modern" // 2026-07-28 and after
-)
-
-// Isolation is who shares a connection to a server.
-type Isolation string
-
-// The isolation settings.
-const (
-	IsolationAuto      Isolation = "auto" // shared for modern servers, one per principal for legacy ones
-	IsolationShared    Isolation = "shared"
-	IsolationPrincipal Isolation = "principal"
-	IsolationSession   Isolation = "session"
 )
 
 // PlainCatalog says where it is found out what a server lists to clients that it
@@ -126,7 +106,7 @@ type Server struct {
 	// toolgate.servers.<key>.namespace says so; no other server has the
 	// same one.
 	Namespace string
-	Transport Transport
+	Transport upstream.Transport
 
 	// Command and Args start a stdio server. They may hold expanded
 	// secrets: show Written instead.
@@ -160,9 +140,9 @@ type Server struct {
 	// Exclude are tools not to list; it wins over Include.
 	Include, Exclude []string
 
-	Timeouts       Timeouts
+	Timeouts       upstream.Timeouts
 	Protocol       Protocol
-	Isolation      Isolation
+	Isolation      upstream.Isolation
 	PlainCatalog   PlainCatalog
 	Concurrency    int // calls in flight
 	Processes      int // processes or connections at most
@@ -170,8 +150,8 @@ type Server struct {
 	// Auth is how toolgate authenticates to a remote server; see AuthMode and
 	// AuthPer for what is in force.
 	Auth    ServerAuth `json:",omitzero"`
-	Breaker BreakerSettings
-	Retry   RetrySettings
+	Breaker guard.Breaker
+	Retry   guard.Retry
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
 	// RenamedFrom is the key that the server had before; empty for none.
@@ -201,15 +181,6 @@ type Written struct {
 	Command string
 	Args    []string
 	URL     string
-}
-
-// Timeouts are the deadlines of one server, all positive but Idle.
-type Timeouts struct {
-	Start time.Duration // until the server has answered its first request
-	List  time.Duration // one list, all its pages
-	Call  time.Duration // one call without progress
-	Idle  time.Duration // one silence of a call that has reported progress; 0 is as Call
-	Hard  time.Duration // one call with progress
 }
 
 // Defaults of a [Server] (the timeouts of toolgate.servers.<key>.timeouts).
@@ -256,7 +227,7 @@ type Tool struct {
 	// Hard bounds every call of it, whatever progress it reports. Absent: the server's.
 	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
 	// Breaker is one of the tool's own, beside that of its server. Absent: none.
-	Breaker *BreakerSettings `config:"breaker"`
+	Breaker *guard.Breaker `config:"breaker"`
 	// Idempotent lets the tool run twice for one call, where the first answer was lost. Absent: it does not, unless
 	// retry.trust_hints of its server says so.
 	Idempotent *bool `config:"idempotent"`

@@ -8,12 +8,13 @@ import (
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // environment reads the variables of a stdio server: an env file, over it the
 // entry's own, and the names clients have for "hand this one on".
 func (x *reading) environment() {
-	if x.s.Transport != TransportStdio {
+	if x.s.Transport != upstream.Stdio {
 		return
 	}
 	x.s.Env = map[string]secret.Text{}
@@ -106,7 +107,7 @@ func (x *reading) inherited() {
 // headers reads the headers of a remote server, in all the places clients put
 // them.
 func (x *reading) headers() {
-	if x.s.Transport == TransportStdio || x.s.Transport == "" {
+	if x.s.Transport == upstream.Stdio || x.s.Transport == "" {
 		return
 	}
 	x.s.Headers = map[string]secret.Text{}

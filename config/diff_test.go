@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // change is one edit of a file and what an automatic reload makes of it.
@@ -25,8 +27,8 @@ func TestMerge(t *testing.T) {
 		"env_inherit":      {old: base, new: base, settings: `env_inherit: [A]`, pending: []string{"env_inherit"}, check: func(s Server) bool { return s.EnvInherit == nil }},
 		"url":              {old: `{ url: "https://x" }`, new: `{ url: "https://y" }`, pending: []string{"url"}, check: func(s Server) bool { return s.URL == "https://x" && s.Written.URL == "https://x" }},
 		"headers":          {old: `{ url: "https://x" }`, new: `{ url: "https://x", headers: { A: b } }`, pending: []string{"headers"}, check: func(s Server) bool { return s.Headers == nil }},
-		"transport":        {old: `{ url: "https://x" }`, new: `{ url: "https://x", type: sse }`, pending: []string{"transport"}, check: func(s Server) bool { return s.Transport == TransportAuto }},
-		"stdio to http":    {old: base, new: `{ url: "https://x" }`, pending: []string{"transport", "command", "args", "env", "url", "processes"}, check: func(s Server) bool { return s.Transport == TransportStdio && s.Command == "x" && s.URL == "" }},
+		"transport":        {old: `{ url: "https://x" }`, new: `{ url: "https://x", type: sse }`, pending: []string{"transport"}, check: func(s Server) bool { return s.Transport == upstream.Auto }},
+		"stdio to http":    {old: base, new: `{ url: "https://x" }`, pending: []string{"transport", "command", "args", "env", "url", "processes"}, check: func(s Server) bool { return s.Transport == upstream.Stdio && s.Command == "x" && s.URL == "" }},
 		"shaping":          {old: base, new: base, settings: `tools: { t: { hidden: true } }`, pending: []string{"tools"}, check: func(s Server) bool { return !s.Tools["t"].Hidden }},
 		"results":          {old: base, new: base, settings: `results: { redact: { tokens: true } }`, pending: []string{"results"}, check: func(s Server) bool { return !s.Results.Written() }},
 		"settings":         {old: base, new: base, settings: `namespace: n, concurrency: 1, processes: 1, protocol: legacy, isolation: shared, plain_catalog: never, timeouts: { call: 1s }, client_requests: { elicitation: deny }`, now: []string{"namespace", "timeouts", "concurrency"}, pending: []string{"protocol", "isolation", "plain_catalog", "processes", "client_requests"}, check: func(s Server) bool { return s.Namespace == "n" && s.Concurrency == 1 }},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // testEnv is the environment of the good and bad files.
@@ -203,11 +204,11 @@ func checkConfig(t *testing.T, c *Config) {
 			continue
 		}
 		switch s.Transport {
-		case TransportStdio:
+		case upstream.Stdio:
 			if s.Command == "" || s.URL != "" || s.Headers != nil {
 				t.Errorf("server %q is stdio and has command %q, url %q", s.Key, s.Command, s.URL)
 			}
-		case TransportHTTP, TransportSSE, TransportAuto:
+		case upstream.Streamable, upstream.SSE, upstream.Auto:
 			if s.URL == "" || s.Command != "" || s.Env != nil {
 				t.Errorf("server %q is remote and has command %q, url %q", s.Key, s.Command, s.URL)
 			}

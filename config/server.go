@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // serverReader turns entries of one file into servers.
@@ -149,10 +150,10 @@ func (x *reading) switchedOff() bool {
 }
 
 // transport decides how the server is reached: by its type where it has one,
-// else by what it names. A URL without a type is TransportAuto, except in
+// else by what it names. A URL without a type is upstream.Auto, except in
 // Gemini's files, where "url" is the older SSE transport and "httpUrl" the
 // newer one, and in Cline's, where a missing type has always meant SSE. VS Code
-// falls back to SSE for its type http, so that is TransportAuto too.
+// falls back to SSE for its type http, so that is upstream.Auto too.
 func (x *reading) transport() {
 	typeKey, typ := x.first("type", "transport", "transportType")
 	_, cmd := x.first("command", "cmd")
@@ -165,16 +166,16 @@ func (x *reading) transport() {
 		x.origin("transport", typ)
 		switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(typ.Value)) {
 		case "stdio", "local":
-			x.s.Transport = TransportStdio
+			x.s.Transport = upstream.Stdio
 		case "http", "streamablehttp":
-			x.s.Transport = TransportHTTP
+			x.s.Transport = upstream.Streamable
 			if x.client == ClientVSCode {
-				x.s.Transport = TransportAuto
+				x.s.Transport = upstream.Auto
 			}
 		case "sse":
-			x.s.Transport = TransportSSE
+			x.s.Transport = upstream.SSE
 		case "remote":
-			x.s.Transport = TransportAuto
+			x.s.Transport = upstream.Auto
 		case "ws", "websocket":
 			x.refuse(typ, typeKey, "", "WebSocket is no transport of MCP and is not supported; ask the server's maker for an http address")
 			return
@@ -188,13 +189,13 @@ func (x *reading) transport() {
 			x.refuse(cmd, "", "remove one, or add type: stdio or type: http", "names both a command and a %s", urlKey)
 			return
 		case cmd != nil:
-			x.s.Transport = TransportStdio
+			x.s.Transport = upstream.Stdio
 		case urlKey == "httpUrl":
-			x.s.Transport = TransportHTTP
+			x.s.Transport = upstream.Streamable
 		case url != nil && (x.client == ClientGemini && urlKey == "url" || x.client == ClientCline):
-			x.s.Transport = TransportSSE
+			x.s.Transport = upstream.SSE
 		case url != nil:
-			x.s.Transport = TransportAuto
+			x.s.Transport = upstream.Auto
 		case x.client == ClientZed:
 			x.refuse(nil, "", "add command and args", "its command comes from a Zed extension, which exists only in Zed")
 			return
@@ -203,10 +204,10 @@ func (x *reading) transport() {
 			return
 		}
 	}
-	if x.s.Transport == TransportStdio && cmd == nil {
+	if x.s.Transport == upstream.Stdio && cmd == nil {
 		x.refuse(nil, "command", "add command: ...", "a stdio server needs a command")
 	}
-	if x.s.Transport != TransportStdio && url == nil {
+	if x.s.Transport != upstream.Stdio && url == nil {
 		x.refuse(nil, "url", "add url: ...", "a remote server needs a url")
 	}
 }
@@ -214,7 +215,7 @@ func (x *reading) transport() {
 // command reads what to start, in the three shapes clients have: a text with
 // args, one list, and Zed's older map of path, args and env.
 func (x *reading) command() {
-	if x.s.Transport != TransportStdio {
+	if x.s.Transport != upstream.Stdio {
 		return
 	}
 	key, cmd := x.first("command", "cmd")
@@ -289,7 +290,7 @@ func (x *reading) absolute(path string) string {
 
 // address reads the URL of a remote server.
 func (x *reading) address() {
-	if x.s.Transport == TransportStdio || x.s.Transport == "" {
+	if x.s.Transport == upstream.Stdio || x.s.Transport == "" {
 		return
 	}
 	key, n := x.first("httpUrl", "serverUrl", "url", "uri")
@@ -352,7 +353,7 @@ func (x *reading) unsupported() {
 	if n := x.node.Get("authProviderType"); !n.IsNull() && n.Value != "dynamic_discovery" && !authorized {
 		x.refuse(n, "authProviderType", "write an Authorization header under headers, or toolgate.servers.NAME.auth", "this way to log in is %s", decode.NotAvailable)
 	}
-	if authorized || x.s.Transport == TransportStdio {
+	if authorized || x.s.Transport == upstream.Stdio {
 		return
 	}
 	for _, key := range [...]string{"oauth", "auth"} {
@@ -396,7 +397,7 @@ func (x *reading) authentication(set ServerAuth) {
 		return
 	}
 	x.s.Auth = set
-	if x.s.Transport == TransportStdio && set.Mode != AuthStatic {
+	if x.s.Transport == upstream.Stdio && set.Mode != AuthStatic {
 		x.refuse(nil, "", "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", x.key)
 	}
 }
@@ -408,7 +409,7 @@ func (x *reading) settings(set ServerSettings) {
 	if set.Namespace != nil {
 		s.Namespace = *set.Namespace
 	}
-	s.Protocol, s.Isolation, s.PlainCatalog = ProtocolAuto, IsolationAuto, PlainAuto
+	s.Protocol, s.Isolation, s.PlainCatalog = ProtocolAuto, upstream.IsolateAuto, PlainAuto
 	if set.Protocol != "" {
 		s.Protocol = set.Protocol
 	}

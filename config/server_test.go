@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 func parse(t *testing.T, name, text string, opts Options) *Config {
@@ -132,25 +133,25 @@ func TestInputs(t *testing.T) {
 func TestTransport(t *testing.T) {
 	tests := []struct {
 		name, entry string
-		want        Transport
+		want        upstream.Transport
 		refused     string
 	}{
-		{"x.json", `{"command": "x"}`, TransportStdio, ""},
-		{"x.json", `{"url": "https://x"}`, TransportAuto, ""},
-		{"x.json", `{"httpUrl": "https://x"}`, TransportHTTP, ""},
-		{"x.json", `{"serverUrl": "https://x"}`, TransportAuto, ""},
-		{"x.json", `{"type": "http", "url": "https://x"}`, TransportHTTP, ""},
-		{"x.json", `{"type": "streamable-http", "url": "https://x"}`, TransportHTTP, ""},
-		{"x.json", `{"type": "streamable_http", "url": "https://x"}`, TransportHTTP, ""},
-		{"x.json", `{"type": "streamableHttp", "url": "https://x"}`, TransportHTTP, ""},
-		{"x.json", `{"transport": "sse", "url": "https://x"}`, TransportSSE, ""},
-		{"x.json", `{"type": "sse", "command": "x", "url": "https://x"}`, TransportSSE, ""},
-		{"x.json", `{"type": "stdio", "command": "x", "url": "https://x"}`, TransportStdio, ""},
-		{".gemini/settings.json", `{"url": "https://x"}`, TransportSSE, ""},
-		{".gemini/settings.json", `{"url": "https://x", "httpUrl": "https://y"}`, TransportHTTP, ""},
-		{".gemini/settings.json", `{"url": "https://x", "type": "http"}`, TransportHTTP, ""},
-		{"cline_mcp_settings.json", `{"url": "https://x"}`, TransportSSE, ""},
-		{"x.json", `{"url": "https://x", "autoApprove": []}`, TransportAuto, ""},
+		{"x.json", `{"command": "x"}`, upstream.Stdio, ""},
+		{"x.json", `{"url": "https://x"}`, upstream.Auto, ""},
+		{"x.json", `{"httpUrl": "https://x"}`, upstream.Streamable, ""},
+		{"x.json", `{"serverUrl": "https://x"}`, upstream.Auto, ""},
+		{"x.json", `{"type": "http", "url": "https://x"}`, upstream.Streamable, ""},
+		{"x.json", `{"type": "streamable-http", "url": "https://x"}`, upstream.Streamable, ""},
+		{"x.json", `{"type": "streamable_http", "url": "https://x"}`, upstream.Streamable, ""},
+		{"x.json", `{"type": "streamableHttp", "url": "https://x"}`, upstream.Streamable, ""},
+		{"x.json", `{"transport": "sse", "url": "https://x"}`, upstream.SSE, ""},
+		{"x.json", `{"type": "sse", "command": "x", "url": "https://x"}`, upstream.SSE, ""},
+		{"x.json", `{"type": "stdio", "command": "x", "url": "https://x"}`, upstream.Stdio, ""},
+		{".gemini/settings.json", `{"url": "https://x"}`, upstream.SSE, ""},
+		{".gemini/settings.json", `{"url": "https://x", "httpUrl": "https://y"}`, upstream.Streamable, ""},
+		{".gemini/settings.json", `{"url": "https://x", "type": "http"}`, upstream.Streamable, ""},
+		{"cline_mcp_settings.json", `{"url": "https://x"}`, upstream.SSE, ""},
+		{"x.json", `{"url": "https://x", "autoApprove": []}`, upstream.Auto, ""},
 		{"x.json", `{"command": "x", "url": "https://x"}`, "", "both a command and a url"},
 		{"x.json", `{"type": "ws", "url": "wss://x"}`, "", "WebSocket"},
 		{"x.json", `{"type": "carrier-pigeon", "url": "https://x"}`, "", "not a supported transport"},
@@ -173,8 +174,8 @@ func TestTransport(t *testing.T) {
 		{"x.json", `{"url": "https://x", "headers": {"A B": "c"}}`, "", "not a name of a header"},
 		{"x.json", `{"url": "https://x", "headers": {"A": "c\r\nD: e"}}`, "", "line break"},
 		{"x.json", `{"url": "https://x", "headers": {"host": "c"}}`, "", "set by the connection"},
-		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}}`, TransportAuto, ""},
-		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}, "headers": {"authorization": "b"}}`, TransportAuto, ""},
+		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}}`, upstream.Auto, ""},
+		{"x.json", `{"url": "https://x", "oauth": {"clientId": "a"}, "headers": {"authorization": "b"}}`, upstream.Auto, ""},
 		{"x.json", `{"command": "x", "envFile": "/does/not/exist.env"}`, "", "env file cannot be used"},
 	}
 	for _, tt := range tests {
@@ -199,13 +200,13 @@ func TestTransport(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	d := func(start, list, call, hard time.Duration) Timeouts {
-		return Timeouts{Start: start, List: list, Call: call, Hard: hard}
+	d := func(start, list, call, hard time.Duration) upstream.Timeouts {
+		return upstream.Timeouts{Start: start, List: list, Call: call, Hard: hard}
 	}
 	const s, m = time.Second, time.Minute
 	tests := []struct {
 		name, entry, settings string
-		want                  Timeouts
+		want                  upstream.Timeouts
 	}{
 		{"x.json", `"command": "x"`, ``, d(30*s, 10*s, 2*m, 30*m)},
 		{"x.json", `"command": "C:\\Tools\\NPX.CMD"`, ``, d(60*s, 10*s, 2*m, 30*m)},

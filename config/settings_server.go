@@ -1,9 +1,9 @@
 package config
 
 import (
-	"time"
-
+	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // ServerSettings are what toolgate adds to one server of the file. What is
@@ -17,17 +17,17 @@ type ServerSettings struct {
 	// Protocol is the era spoken to the server. Absent: auto.
 	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
 	// Isolation is who shares a connection. Absent: auto.
-	Isolation Isolation `config:"isolation" enum:"auto|shared|principal|session"`
+	Isolation upstream.Isolation `config:"isolation" enum:"auto|shared|principal|session"`
 	// PlainCatalog is how toolgate finds out what a legacy server lists to a client that it may ask nothing,
 	// which is what such a legacy client is shown: auto over HTTP alone and from processes that run anyway,
 	// always by a process of its own too and before the first list is shown, never not at all, so that everyone is shown the same. Absent: auto.
 	PlainCatalog PlainCatalog `config:"plain_catalog" enum:"auto|always|never"`
 	// Timeouts are the deadlines. Absent: the client's, else start 30s (60s for commands that may download first), list 10s, call 120s, hard 30m.
-	Timeouts TimeoutSettings `config:"timeouts"`
+	Timeouts upstream.Timeouts `config:"timeouts"`
 	// Breaker stops calling a failing server. Absent: the defaults of each.
-	Breaker BreakerSettings `config:"breaker"`
+	Breaker guard.Breaker `config:"breaker"`
 	// Retry repeats what was never delivered. Absent: the defaults of each.
-	Retry RetrySettings `config:"retry"`
+	Retry guard.Retry `config:"retry"`
 	// Concurrency is how many calls may be in flight. Absent: 32.
 	Concurrency int `config:"concurrency" min:"1" max:"10000"`
 	// Processes is how many processes or connections the server may have. Absent: 8, or 256 for one
@@ -53,40 +53,4 @@ type Offer struct {
 	Description string `config:"description" required:"true"`
 	// Arguments are the values that may take the place of {NAME} in the server's args, url and env. Absent: there are no such places.
 	Arguments map[string][]string `config:"arguments"`
-}
-
-// TimeoutSettings are the deadlines of a server; 0 is "not set here".
-type TimeoutSettings struct {
-	// Start bounds the time until the server has answered its first request. Absent: 30s, or 60s for commands that may download first.
-	Start time.Duration `config:"start" min:"1ms" max:"24h"`
-	// List bounds all lists of a server together. Absent: 10s.
-	List time.Duration `config:"list" min:"1ms" max:"24h"`
-	// Call bounds a call that reports no progress. Absent: 120s.
-	Call time.Duration `config:"call" min:"1ms" max:"24h"`
-	// Idle bounds the silence of a call that has begun to report progress. Absent: call.
-	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
-	// Hard bounds every call, whatever progress it reports. Absent: 30m, or call if that is longer.
-	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
-}
-
-// BreakerSettings says when a server or a tool that fails is no longer called.
-type BreakerSettings struct {
-	// Failures in a row that open the breaker. Absent: 5.
-	Failures int `config:"failures" min:"1" max:"1000000"`
-	// Ratio of failures that opens it, of at least 20 calls within 30s. Absent: 0.5.
-	Ratio float64 `config:"ratio" min:"0.01" max:"1"`
-	// Open is how long it stays open at most the first time, before a call is tried again; it doubles up to 2m each
-	// time that does not go well. Absent: 10s.
-	Open time.Duration `config:"open" min:"1ms" max:"2m"`
-	// Off never opens it. Absent: it opens.
-	Off bool `config:"off"`
-}
-
-// RetrySettings bounds repetition.
-type RetrySettings struct {
-	// Max is how many times a call that was never delivered, or that may be made twice, is repeated. Absent: 2.
-	Max *int `config:"max" min:"0" max:"10"`
-	// TrustHints lets tools be called twice for one call that the server itself lists as read-only or idempotent,
-	// where idempotent does not say otherwise. Absent: the server is not believed.
-	TrustHints bool `config:"trust_hints"`
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // maxTimeout bounds what a client's file can ask for.
@@ -24,8 +25,8 @@ const maxTimeout = 7 * 24 * time.Hour
 //	Codex, Vibe   startup_timeout_sec (or _ms), tool_timeout_sec
 //	Continue      connectionTimeout in ms
 //	any other     timeout in ms, each call; below 1000 read as seconds
-func (x *reading) timeouts(set TimeoutSettings) {
-	t := Timeouts{Start: DefaultStart, List: DefaultList, Call: DefaultCall, Hard: DefaultHard}
+func (x *reading) timeouts(set upstream.Timeouts) {
+	t := upstream.Timeouts{Start: DefaultStart, List: DefaultList, Call: DefaultCall, Hard: DefaultHard}
 	if launcher(x.s.Command, x.s.Args) {
 		t.Start = DefaultLauncherStart
 	}

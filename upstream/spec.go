@@ -128,14 +128,20 @@ func (q Questions) less(others Questions) Questions {
 
 // Timeouts bound the waits for one server. Defaults replace zero values.
 type Timeouts struct {
-	Start time.Duration // from start to the end of the handshake; 30 s
-	List  time.Duration // for one complete catalog; 10 s
-	Call  time.Duration // for one call, extended by progress; 120 s
-	Idle  time.Duration // between two signs of progress of a call; as Call
-	Hard  time.Duration // for one call in any case; 30 min
+	// Start bounds the time until the server has answered its first request. Absent: 30s, or 60s for commands that may download first.
+	Start time.Duration `config:"start" min:"1ms" max:"24h"`
+	// List bounds all lists of a server together. Absent: 10s.
+	List time.Duration `config:"list" min:"1ms" max:"24h"`
+	// Call bounds a call that reports no progress. Absent: 120s.
+	Call time.Duration `config:"call" min:"1ms" max:"24h"`
+	// Idle bounds the silence of a call that has begun to report progress. Absent: call.
+	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
+	// Hard bounds every call, whatever progress it reports. Absent: 30m, or call if that is longer.
+	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
+
 	// Think is how long a suspended call keeps its connection from calls that find none; a
 	// minute divided by Limits.Conns, at least 10 s.
-	Think time.Duration
+	Think time.Duration `config:"-" json:"-"`
 }
 
 // Limits bound what one server may send and hold. Defaults replace zero values.

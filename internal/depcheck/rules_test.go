@@ -215,7 +215,7 @@ var rules = map[string]rule{
 			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/group", "native/plugins/...",
-			"native/queue", "proxy/auth", "proxy/redact", "proxy/result",
+			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

@@ -234,7 +234,7 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	began := time.Now()
 	limit := cmp.Or(call.Timeout, set.Call)
 	what := capability{call.Kind, call.Key}
-	own, heard := attempt(call, set.Retries > 0)
+	own, heard := attempt(call, set.Retry.times() > 0)
 	delivered, renewed := false, false
 	g.budget.earn()
 	for repetition := 1; ; repetition++ {
@@ -257,7 +257,7 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			pause, again = 0, !renewed
 		}
 		switch {
-		case repetition > set.Retries, heard.Load(), time.Since(began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
+		case repetition > set.Retry.times(), heard.Load(), time.Since(began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
 			!again, g.peek(what) != nil, !failure.Renewed && !g.budget.spend():
 			return mcp.Answer{}, err
 		}
@@ -343,7 +343,7 @@ func (g *Guard) idempotent(set *Settings, call *mcp.Call) bool {
 	if said := set.Tools[call.Key].Idempotent; said != nil {
 		return *said
 	}
-	if !set.TrustHints {
+	if !set.Retry.TrustHints {
 		return false
 	}
 	listing, _ := g.backend.Listing()

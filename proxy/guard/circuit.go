@@ -11,10 +11,15 @@ import (
 // Breaker configures when something that fails is no longer called. Zero fields stand
 // for the defaults.
 type Breaker struct {
-	Failures int           // in a row; 5
-	Ratio    float64       // of at least 20 calls within 30 s; 0.5
-	Open     time.Duration // longest open time the first time; 10 s
-	Off      bool          // never opens
+	// Failures in a row that open the breaker. Absent: 5.
+	Failures int `config:"failures" min:"1" max:"1000000"`
+	// Ratio of failures that opens it, of at least 20 calls within 30s. Absent: 0.5.
+	Ratio float64 `config:"ratio" min:"0.01" max:"1"`
+	// Open is how long it stays open at most the first time, before a call is tried again; it doubles up to 2m each
+	// time that does not go well. Absent: 10s.
+	Open time.Duration `config:"open" min:"1ms" max:"2m"`
+	// Off never opens it. Absent: it opens.
+	Off bool `config:"off"`
 }
 
 func (b Breaker) withDefaults() Breaker {

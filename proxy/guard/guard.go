@@ -24,16 +24,28 @@ type Settings struct {
 	Breaker Breaker
 	// Tools are settings of single tools, by their name at the backend.
 	Tools map[string]Tool
-	// NoRetry disables retries. Retries is how often a request is retried at most; 2
-	// when zero.
-	NoRetry bool
-	Retries int
-	// TrustHints retries tools that the backend marks as read-only or idempotent,
-	// unless Tools decides.
-	TrustHints bool
+	// Retry bounds repetition.
+	Retry Retry
 	// Call bounds one call including its retries, where the call has no timeout of its
 	// own; 120 s when zero.
 	Call time.Duration
+}
+
+// Retry bounds repetition.
+type Retry struct {
+	// Max is how many times a call that was never delivered, or that may be made twice, is repeated. Absent: 2.
+	Max *int `config:"max" min:"0" max:"10"`
+	// TrustHints lets tools be called twice for one call that the server itself lists as read-only or idempotent,
+	// where idempotent does not say otherwise. Absent: the server is not believed.
+	TrustHints bool `config:"trust_hints"`
+}
+
+// times is how often a request is retried at most.
+func (r Retry) times() int {
+	if r.Max == nil {
+		return 2
+	}
+	return max(0, *r.Max)
 }
 
 // Tool configures one tool of a backend.
@@ -47,12 +59,6 @@ type Tool struct {
 }
 
 func (r Settings) withDefaults() Settings {
-	if r.Retries <= 0 {
-		r.Retries = 2
-	}
-	if r.NoRetry {
-		r.Retries = 0
-	}
 	r.Call = cmp.Or(max(0, r.Call), 120*time.Second)
 	return r
 }

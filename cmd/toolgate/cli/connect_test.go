@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 func (h *home) text(t *testing.T, path string) string {
@@ -246,8 +247,8 @@ func TestImport(t *testing.T) {
 			return s.Headers["Authorization"].Reveal() == "Bearer "+secret && strings.HasSuffix(s.URL, "api_key="+secret+"-query")
 		},
 		"fs":  func(s config.Server) bool { return s.Args[1] == secret+"-argument" && s.Env["PLAIN"].Reveal() == "yes" },
-		"old": func(s config.Server) bool { return s.Transport == config.TransportSSE },
-		"in":  func(s config.Server) bool { _, ok := s.Env["K"]; return ok && s.Transport == config.TransportStdio },
+		"old": func(s config.Server) bool { return s.Transport == upstream.SSE },
+		"in":  func(s config.Server) bool { _, ok := s.Env["K"]; return ok && s.Transport == upstream.Stdio },
 	} {
 		if s, ok := c.Server(name); !ok || s.Refused != nil || !what(s) {
 			t.Errorf("%s has become %+v %v", name, s, s.Refused)

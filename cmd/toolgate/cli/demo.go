@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // demoServer is the name of the built-in demo.
@@ -30,13 +31,13 @@ func addDemo(c *config.Config) error {
 		return fmt.Errorf("start the demo: %w", err)
 	}
 	c.Servers = append(c.Servers, config.Server{
-		Key: demoServer, Namespace: demoServer, Transport: config.TransportStdio,
+		Key: demoServer, Namespace: demoServer, Transport: upstream.Stdio,
 		Command: self, Args: []string{"demo-server"},
 		Written: config.Written{Command: "toolgate", Args: []string{"demo-server"}},
-		Timeouts: config.Timeouts{
+		Timeouts: upstream.Timeouts{
 			Start: config.DefaultStart, List: config.DefaultList, Call: config.DefaultCall, Hard: config.DefaultHard,
 		},
-		Protocol: config.ProtocolAuto, Isolation: config.IsolationAuto,
+		Protocol: config.ProtocolAuto, Isolation: upstream.IsolateAuto,
 		Concurrency: config.DefaultConcurrency, Processes: config.DefaultProcesses,
 	})
 	return nil

@@ -31,6 +31,7 @@ import (
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -235,7 +236,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		headers[name] = s.Headers[name].Reveal()
 		found = append(found, doctor.Token(s.Key, "header "+name, headers[name], e.now)...)
 	}
-	if s.Transport == config.TransportStdio {
+	if s.Transport == upstream.Stdio {
 		if s.Cwd != "" {
 			if info, err := os.Stat(s.Cwd); err != nil || !info.IsDir() {
 				found = append(found, doctor.Found(doctor.CodeNoFolder, s.Key, s.Cwd+" is not a folder", ""))

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 func newImport(o *options) *cobra.Command {
@@ -217,7 +218,7 @@ func (p *importPlan) add(s *config.Server, f clients.Found) {
 // spelling, whatever its client uses.
 func importEntry(s *config.Server) edit.Map {
 	var m edit.Map
-	if s.Transport == config.TransportStdio {
+	if s.Transport == upstream.Stdio {
 		m = edit.Map{{Key: "command", Value: s.Command}}
 		if len(s.Args) > 0 {
 			m = append(m, edit.Field{Key: "args", Value: s.Args})
@@ -230,7 +231,7 @@ func importEntry(s *config.Server) edit.Map {
 			m = append(m, edit.Field{Key: "env_vars", Value: s.EnvInherit})
 		}
 	} else {
-		if s.Transport != config.TransportAuto {
+		if s.Transport != upstream.Auto {
 			m = append(m, edit.Field{Key: "type", Value: string(s.Transport)})
 		}
 		m = append(m, edit.Field{Key: "url", Value: s.URL})

@@ -27,7 +27,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 	limits := c.Toolgate.Limits
 	spec := upstream.Spec{
 		Key:        s.Key,
-		Transport:  upstream.Transport(s.Transport),
+		Transport:  s.Transport,
 		Command:    s.Command,
 		Args:       s.Args,
 		Dir:        s.Cwd,
@@ -35,7 +35,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		URL:        s.URL,
 		Headers:    secret.Reveal(s.Headers),
 		Credential: credentialName(s),
-		Isolation:  upstream.Isolation(s.Isolation),
+		Isolation:  s.Isolation,
 		PerRights:  TradesCallers(s),
 		Off:        s.Disabled,
 		Questions: upstream.Questions{
@@ -43,9 +43,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),
 			Roots:       s.ClientRequests.Roots.Allowed(),
 		},
-		Timeouts: upstream.Timeouts{
-			Start: s.Timeouts.Start, List: s.Timeouts.List, Call: s.Timeouts.Call, Idle: s.Timeouts.Idle, Hard: s.Timeouts.Hard,
-		},
+		Timeouts: s.Timeouts,
 		Limits: upstream.Limits{
 			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
 			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
@@ -88,7 +86,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 		Queue:       limits.Queue,
 		Hard:        s.Timeouts.Hard,
 		Result:      int(limits.Result),
-		PerSession:  s.Isolation == config.IsolationSession,
+		PerSession:  s.Isolation == upstream.IsolateSession,
 		PerRights:   TradesCallers(s),
 		Questions: proxy.Questions{
 			Sampling:    s.ClientRequests.Sampling.Allowed(),

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // namespace is one of tools that the configuration declares.
@@ -74,7 +75,7 @@ func CheckDeclared(c *config.Config, off *build.KeptOff) error {
 func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Mount, run []func(), err error) {
 	list := make([]config.Server, 0, len(p.declared))
 	for _, name := range slices.Sorted(maps.Keys(p.declared)) {
-		list = append(list, config.Server{Key: name, Namespace: name, Timeouts: config.Timeouts{Hard: build.DeclaredHard}})
+		list = append(list, config.Server{Key: name, Namespace: name, Timeouts: upstream.Timeouts{Hard: build.DeclaredHard}})
 	}
 	made, err := build.NewMounts(p.c, list)
 	if err != nil {
@@ -96,7 +97,7 @@ func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Moun
 // The tools have nothing to do with each other, so that each has a circuit breaker of
 // its own.
 func (t *Table) guardDeclared(ctx context.Context, n *namespace) (start func()) {
-	settings := guard.Settings{Breaker: guard.Breaker{Off: true}, NoRetry: true, Tools: make(map[string]guard.Tool)}
+	settings := guard.Settings{Breaker: guard.Breaker{Off: true}, Retry: guard.Retry{Max: new(0)}, Tools: make(map[string]guard.Tool)}
 	for name := range n.external {
 		settings.Tools[name] = guard.Tool{Breaker: &guard.Breaker{}}
 	}

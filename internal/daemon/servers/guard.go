@@ -12,29 +12,13 @@ import (
 
 // guardSettings are how a server of the configuration is treated when it fails.
 func guardSettings(s *config.Server) guard.Settings {
-	r := guard.Settings{
-		Breaker: breaker(s.Breaker), Tools: make(map[string]guard.Tool),
-		TrustHints: s.Retry.TrustHints, Call: s.Timeouts.Call,
-	}
-	if s.Retry.Max != nil {
-		r.Retries, r.NoRetry = *s.Retry.Max, *s.Retry.Max == 0
-	}
+	set := guard.Settings{Breaker: s.Breaker, Retry: s.Retry, Call: s.Timeouts.Call, Tools: make(map[string]guard.Tool)}
 	for name, t := range s.Tools {
-		if t.Breaker == nil && t.Idempotent == nil {
-			continue
+		if t.Breaker != nil || t.Idempotent != nil {
+			set.Tools[name] = guard.Tool{Breaker: t.Breaker, Idempotent: t.Idempotent}
 		}
-		own := guard.Tool{Idempotent: t.Idempotent}
-		if t.Breaker != nil {
-			b := breaker(*t.Breaker)
-			own.Breaker = &b
-		}
-		r.Tools[name] = own
 	}
-	return r
-}
-
-func breaker(b config.BreakerSettings) guard.Breaker {
-	return guard.Breaker{Failures: b.Failures, Ratio: b.Ratio, Open: b.Open, Off: b.Off}
+	return set
 }
 
 // sink is told what happens to one server, for the gateway and for the guard in front of

@@ -8,12 +8,13 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 func TestGuardSettings(t *testing.T) {
 	t.Parallel()
 	none, yes := 0, true
-	own := config.BreakerSettings{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}
+	own := guard.Breaker{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}
 	for name, tt := range map[string]struct {
 		server config.Server
 		want   guard.Settings
@@ -21,12 +22,12 @@ func TestGuardSettings(t *testing.T) {
 		"nothing said": {config.Server{}, guard.Settings{}},
 		"everything": {
 			config.Server{
-				Timeouts: config.Timeouts{Call: time.Minute}, Breaker: config.BreakerSettings{Failures: 9},
-				Retry: config.RetrySettings{Max: &none, TrustHints: true},
+				Timeouts: upstream.Timeouts{Call: time.Minute}, Breaker: guard.Breaker{Failures: 9},
+				Retry: guard.Retry{Max: &none, TrustHints: true},
 				Tools: map[string]config.Tool{"a": {Breaker: &own}, "b": {Idempotent: &yes}, "c": {Hidden: true}},
 			},
 			guard.Settings{
-				Breaker: guard.Breaker{Failures: 9}, NoRetry: true, TrustHints: true, Call: time.Minute,
+				Breaker: guard.Breaker{Failures: 9}, Retry: guard.Retry{Max: &none, TrustHints: true}, Call: time.Minute,
 				Tools: map[string]guard.Tool{
 					"a": {Breaker: &guard.Breaker{Failures: 2, Ratio: 0.1, Open: time.Second, Off: true}}, "b": {Idempotent: &yes},
 				},
