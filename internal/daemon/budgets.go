@@ -117,11 +117,11 @@ func budgetUse(l *budget.Limiter, b *budget.Balance, now time.Time) admin.Budget
 func (ctl *Control) rebuildBudgets(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	lost, ok := ctl.d.budgets.Store.(budget.Rebuilder)
+	rebuilder, ok := ctl.d.budgets.Store.(budget.Rebuilder)
 	if !ok {
 		return "The budgets are in the store, which loses none: there is nothing to rebuild.", nil
 	}
-	if err := lost.Rebuild(ctx); err != nil {
+	if err := rebuilder.Rebuild(ctx); err != nil {
 		return "", err
 	}
 	ctl.d.log.Warn("budgets are rebuilt: what was lost counts as unused", "actor", admin.Operator())

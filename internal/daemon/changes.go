@@ -55,12 +55,13 @@ func (ctl *Control) SetMode(ctx context.Context, mode, reason string) (admin.Mod
 
 // Reload implements [admin.Gateway].
 func (ctl *Control) Reload() (admin.Reloaded, error) {
-	return ctl.d.reloadAs(ctl.by.name(), ctl.by.id)
+	return ctl.d.reloads.as(ctl.by.name(), ctl.by.id)
 }
 
-func (d *Daemon) reloadAs(actor string, id *gate.Identity) (admin.Reloaded, error) {
-	did, err := d.TakeFile(true)
-	return did, d.records.Changed(actor, &records.Change{What: "reload", Name: did.File, Reason: strings.Join(did.Applied, "; "), Identity: id}, err)
+// as reads the file again for somebody, and writes that into the audit log.
+func (r *reloads) as(actor string, id *gate.Identity) (admin.Reloaded, error) {
+	did, err := r.d.TakeFile(true)
+	return did, r.d.records.Changed(actor, &records.Change{What: "reload", Name: did.File, Reason: strings.Join(did.Applied, "; "), Identity: id}, err)
 }
 
 // ChangeCatalog implements [admin.Cataloger]. Who has the admin role makes the change,

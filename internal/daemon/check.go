@@ -86,8 +86,8 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 }
 
 // warnUnconfined writes what is not confined as it should be into the log.
-func (d *Daemon) warnUnconfined(c *config.Config) {
+func (r *reloads) warnUnconfined(c *config.Config) {
 	for _, u := range UnconfinedOf(c, sandbox.Available) {
-		d.log.Warn("not confined as it should be", "subject", u.Subject, "runs", !u.Refused, "err", u.Why)
+		r.d.log.Warn("not confined as it should be", "subject", u.Subject, "runs", !u.Refused, "err", u.Why)
 	}
 }

@@ -68,6 +68,7 @@ type Daemon struct {
 	metrics   *telemetry.Metrics
 	hidden    hidden.Secrets // from whoever reads what is shown
 	settings  settings
+	reloads   reloads
 	generated string // hash of the key that was made for the listener; empty for none
 
 	// The parts, each with its own state, its own lock and its own Run.
@@ -95,9 +96,6 @@ type Daemon struct {
 	onMakeRoom func()              // ends this gateway for another one; nil where that may not be
 	unguard    func()              // ends the guardian, when every server has ended
 
-	reloading sync.Mutex         // one configuration is applied at a time
-	stopGates context.CancelFunc // what the gates in force do by themselves; under reloading
-
 	ctx   context.Context // of Run
 	tasks sync.WaitGroup  // what is done in the background until ctx ends
 }
@@ -107,7 +105,7 @@ type Daemon struct {
 // when Run is not called.
 func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, generatedKey string) (_ *Daemon, err error) {
 	d := &Daemon{opts: o, state: state, metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey}
-	d.settings = settings{boot: c.Toolgate, file: c}
+	d.settings, d.reloads = settings{boot: c.Toolgate, file: c}, reloads{d: d}
 	d.log, d.logs = o.Log(c)
 	d.hideSecrets(c, c.Servers)
 	defer func() {
@@ -147,10 +145,10 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	})
 	d.approvals = newApprovals(d.store, d.records, d.log)
 	d.tools = tools.New(tools.Options{
-		Log: d.log, Store: d.store.Declared(), Keys: d.keys, State: state, Config: d.Current, InForce: d.settings.inForce, Apply: d.applyIf,
+		Log: d.log, Store: d.store.Declared(), Keys: d.keys, State: state, Config: d.Current, InForce: d.settings.inForce, Apply: d.reloads.again,
 	})
 	d.added = added.New(added.Options{
-		Log: d.log, Store: d.store.Dynamic(), Config: d.Current, Apply: d.applyIf,
+		Log: d.log, Store: d.store.Dynamic(), Config: d.Current, Apply: d.reloads.again,
 		Status: func(server string) (mcp.Status, bool) { return d.servers.Status(server) }, Settle: d.Settle,
 	})
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)

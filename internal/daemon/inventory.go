@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// inventory is what this gateway has that names may be about; nil while a server has not
-// been heard of.
+// inventory is everything of this gateway that a name in the configuration may refer to;
+// nil while a server has not been heard of.
 func (d *Daemon) inventory(ctx context.Context) *references.Inventory {
 	if !d.Settled() {
 		return nil

@@ -14,20 +14,20 @@ import (
 )
 
 // renameServers moves what the store keeps of renamed servers to their new names.
-func (d *Daemon) renameServers(c *config.Config) {
+func (r *reloads) renameServers(c *config.Config) {
 	for i := range c.Servers {
 		from, to := c.Servers[i].RenamedFrom, c.Servers[i].Key
 		if from == "" {
 			continue
 		}
-		log := d.log.With("server", to, "renamed_from", from)
-		moved, taken, err := d.registry.RenameServer(d.ctx, from, to)
+		log := r.d.log.With("server", to, "renamed_from", from)
+		moved, taken, err := r.d.registry.RenameServer(r.d.ctx, from, to)
 		switch {
 		case err != nil:
 			log.Error("what is kept of a renamed server stays with its former name; reload to try again", "err", err)
 		case moved:
 			log.Info("a server was renamed; flags, restrictions and accepted definitions are its own")
-			d.orphaned.server(&c.Toolgate.SpiceDB, from, to)
+			r.d.orphaned.server(&c.Toolgate.SpiceDB, from, to)
 		case taken:
 			log.Warn("something was kept of a renamed server under its new name already; what was kept before stays with the former one")
 		}

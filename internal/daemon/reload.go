@@ -12,21 +12,21 @@ import (
 // never starts or changes a command, argument, environment, URL or plugin; what
 // waits is in the result.
 func (d *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
-	did, err := d.reloadFile(manual)
+	did, err := d.reloads.file(manual)
 	if err == nil && manual {
 		d.tools.Ask(d.ctx, &did)
 	}
 	return did, err
 }
 
-func (d *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	defer func() { d.metrics.Reloaded(err) }()
-	old := d.Current()
-	read, err := d.opts.Read(old.Path)
+func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.d.metrics.Reloaded(err) }()
+	old := r.d.Current()
+	read, err := r.d.opts.Read(old.Path)
 	if err != nil {
-		d.log.Error("reload refused; the old configuration goes on", "err", err)
+		r.d.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
 	next, pending := read, []config.Pending(nil)
@@ -35,34 +35,34 @@ func (d *Daemon) reloadFile(manual bool) (_ admin.Reloaded, err error) {
 	}
 	var accepted []string
 	if manual {
-		taken, end := d.tools.Accept()
+		taken, end := r.d.tools.Accept()
 		accepted = taken
 		defer func() { end(err == nil) }()
-		d.orphaned.forget()
-		if err := d.records.Auditor().Reopen(); err != nil {
-			d.log.Error("the audit log", "err", err)
+		r.d.orphaned.forget()
+		if err := r.d.records.Auditor().Reopen(); err != nil {
+			r.d.log.Error("the audit log", "err", err)
 		}
 	}
-	if err := d.apply(next); err != nil {
-		d.log.Error("reload refused; the old configuration goes on", "err", err)
+	if err := r.apply(next); err != nil {
+		r.d.log.Error("reload refused; the old configuration goes on", "err", err)
 		return admin.Reloaded{}, err
 	}
-	d.warnUnconfined(d.settings.inForce())
-	later := atNextStart(&d.settings.boot, &read.Toolgate)
+	r.warnUnconfined(r.d.settings.inForce())
+	later := atNextStart(&r.d.settings.boot, &read.Toolgate)
 	// What a running gateway cannot take over does not wait for a reload.
 	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })
-	d.settings.leave(pending, later)
-	d.state.Remember(next)
+	r.d.settings.leave(pending, later)
+	r.d.state.Remember(next)
 	for _, p := range pending {
-		d.log.Warn("waits for `toolgate reload`", "change", p.String())
+		r.d.log.Warn("waits for `toolgate reload`", "change", p.String())
 	}
-	d.log.Info("configuration reloaded", "file", read.Path)
+	r.d.log.Info("configuration reloaded", "file", read.Path)
 	for _, path := range later {
-		d.log.Warn("takes effect at the next start", "setting", path)
+		r.d.log.Warn("takes effect at the next start", "setting", path)
 	}
 	return admin.Reloaded{
 		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
-		Warnings: d.orphaned.problems(),
+		Warnings: r.d.orphaned.problems(),
 	}, nil
 }
 

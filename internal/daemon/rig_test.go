@@ -3,16 +3,13 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -115,19 +112,7 @@ func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
 	return c.c.All(ctx, kind)
 }
 
-// alive tells whether a process runs; one that only nobody has waited for does
-// not.
-func alive(pid int) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, after, _ := bytes.Cut(stat, []byte(") "))
-	return !bytes.HasPrefix(after, []byte("Z"))
-}
+func alive(pid int) bool { return daemontest.Alive(pid) }
 
 func (h *home) text(t *testing.T, path string) string {
 	t.Helper()

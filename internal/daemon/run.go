@@ -28,7 +28,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 
 	group, gctx := errgroup.WithContext(parts)
 	d.ctx = gctx
-	if err := d.applyFirst(gctx); err != nil {
+	if err := d.reloads.first(gctx); err != nil {
 		stopLast()
 		return errors.Join(err, late.Wait())
 	}

@@ -167,7 +167,7 @@ func (d *Daemon) WatchSignals(ctx context.Context) error {
 	for {
 		select {
 		case <-hup:
-			_, _ = d.reloadAs("signal", nil) // logged there
+			_, _ = d.reloads.as("signal", nil) // logged there
 		case <-ctx.Done():
 			return nil
 		}

@@ -13,7 +13,7 @@ import (
 
 // Why implements [admin.Explainer].
 func (ctl *Control) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, error) {
-	id, assumed, err := ctl.d.identities.Asked(q.As, q.Assumed)
+	id, impersonated, err := ctl.d.identities.Asked(q.As, q.Assumed)
 	if err != nil {
 		return admin.Why{}, err
 	}
@@ -24,7 +24,7 @@ func (ctl *Control) Why(ctx context.Context, q admin.WhyQuestion) (admin.Why, er
 	}
 	return admin.Why{
 		Name: w.Exposed, Kind: w.Kind.String(), Server: w.Server, Original: w.Original, CapabilityID: w.CapabilityID,
-		Caller: callerName(id), Assumed: assumed, View: verdict(&w.View), Call: verdict(&w.Call),
+		Caller: callerName(id), Assumed: impersonated, View: verdict(&w.View), Call: verdict(&w.Call),
 	}, nil
 }
 

@@ -295,19 +295,7 @@ func newClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// alive tells whether a process runs; one that only nobody has waited for does
-// not.
-func alive(pid int) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, after, _ := bytes.Cut(stat, []byte(") "))
-	return !bytes.HasPrefix(after, []byte("Z"))
-}
+func alive(pid int) bool { return daemontest.Alive(pid) }
 
 // sockets lists what is left of control sockets.
 func (h *home) sockets(t *testing.T) []string {

@@ -152,8 +152,8 @@ func (s *Servers) Beside(c *config.Config) (servers []config.Server, owners map[
 	owners = make(map[string]string)
 	for i := range added {
 		r := &added[i]
-		offer, _ := c.Server(r.Entry)
-		server, ok := offer.Enabled(r.Server, Namespace(r.Entry, r.Server), readArguments(r.Arguments))
+		template, _ := c.Server(r.Entry)
+		server, ok := template.Enabled(r.Server, Namespace(r.Entry, r.Server), readArguments(r.Arguments))
 		if _, taken := c.Server(r.Server); !ok || taken {
 			s.o.Log.Warn("a server that was added is not served: the configuration does not offer it any more", "server", r.Server, "offer", r.Entry)
 			continue
@@ -175,13 +175,13 @@ func readArguments(raw []byte) map[string]string {
 }
 
 // addedKey is the key of a server that a principal adds: the same for the same
-// offer and arguments, and telling nobody who it was.
-func addedKey(principal, offer string, arguments []byte) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%s", len(principal), principal, len(offer), offer, arguments))
-	return offer + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:7])
+// template and arguments, and telling nobody who it was.
+func addedKey(principal, template string, arguments []byte) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%s", len(principal), principal, len(template), template, arguments))
+	return template + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:7])
 }
 
 // Namespace is the namespace of such a server, within 20 characters.
-func Namespace(offer, key string) string {
-	return build.AddedPrefix(offer) + key[len(key)-build.AddedTail+1:]
+func Namespace(template, key string) string {
+	return build.AddedPrefix(template) + key[len(key)-build.AddedTail+1:]
 }

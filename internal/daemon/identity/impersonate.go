@@ -10,16 +10,16 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// Asked is the identity that a question is about, and whether it is assumed.
-func (k *Keeper) Asked(as string, assumed *admin.Caller) (*gate.Identity, bool, error) {
-	if assumed == nil {
+// Asked is the identity that a question is about, and whether the caller is impersonated.
+func (k *Keeper) Asked(as string, other *admin.Caller) (*gate.Identity, bool, error) {
+	if other == nil {
 		id, err := k.Caller(as)
 		if err == nil || as == "" || len(k.tokenIssuers()) == 0 {
 			return id, false, err
 		}
-		assumed = &admin.Caller{Subject: as} // who may well have a token
+		other = &admin.Caller{Subject: as} // who may well have a token
 	}
-	id, err := k.Impersonate(assumed)
+	id, err := k.Impersonate(other)
 	return id, true, err
 }
 

@@ -151,7 +151,7 @@ func (o *Operation) Use(c *config.Config, g *build.Gates) (listed func([]string)
 	}
 }
 
-// nameless returns what finds the names in a configuration that are about nothing
+// nameless returns what finds the names in a configuration that match nothing
 // that there is.
 func (o *Operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
 	return func(ctx context.Context) ([]governance.Problem, bool) {

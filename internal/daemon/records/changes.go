@@ -34,8 +34,8 @@ func (r *Records) Changed(actor string, c *Change, err error) error {
 		e.Reason = strings.TrimPrefix(c.Reason+": "+err.Error(), ": ")
 	}
 	e.Name, e.Reason = r.hidden.Shown(e.Name), r.hidden.Shown(e.Reason) // people write what they like
-	if lost := r.audit.Append(&e); lost != nil {
-		r.log.Error("audit entry not written", "change", c.What, "name", c.Name, "actor", actor, "err", lost)
+	if failed := r.audit.Append(&e); failed != nil {
+		r.log.Error("audit entry not written", "change", c.What, "name", c.Name, "actor", actor, "err", failed)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func By(c *config.Config, g *build.Gates, scopes *auth.Scopes) Mentioned {
 	return Mentioned{c, g.Examiner.Rules, scopes, g.Capsules, g.Policy, g.Builtin}
 }
 
-// Dangling returns the names that are about nothing that there is or may be.
+// Dangling returns the names that match nothing that exists or may exist.
 // Whoever wrote them protects or allows nothing by them.
 func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	var problems []governance.Problem
@@ -100,7 +100,7 @@ func (m Mentioned) at(path string, i int) gate.Rule {
 	return gate.Rule{File: o.File, Line: o.Line}
 }
 
-// nothing says that a name is about nothing, and what it may have been meant for.
+// nothing says that a name matches nothing, and which name may have been meant.
 func nothing(inv *Inventory, name string) string {
 	text := fmt.Sprintf("%q matches nothing that there is", name)
 	kind, bare, found := strings.Cut(name, ":")

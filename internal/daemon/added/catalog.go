@@ -24,7 +24,7 @@ func (s *Servers) Offers(ctx context.Context) ([]enable.Offer, error) {
 	servers := s.o.Config().Servers
 	for i := range servers {
 		server := &servers[i]
-		may, err := s.offers(ctx, server)
+		may, err := s.mayAdd(ctx, server)
 		if err != nil {
 			return nil, err
 		}
@@ -35,17 +35,17 @@ func (s *Servers) Offers(ctx context.Context) ([]enable.Offer, error) {
 	return out, nil
 }
 
-// mostArguments is how many arguments of an offer the gate is asked about to find
+// mostArguments is how many arguments of a template the gate is asked about to find
 // out whether the caller may have it with any.
 const mostArguments = 64
 
-// offers tells whether a server of the file can be added.
-func offers(s *config.Server) bool { return s.Offer != nil && s.Refused == nil && !s.Disabled }
+// addable tells whether a server of the file is a template of servers to add.
+func addable(s *config.Server) bool { return s.Offer != nil && s.Refused == nil && !s.Disabled }
 
-// offers tells whether a server is one that the caller may add, with whichever
+// mayAdd tells whether a server is one that the caller may add, with whichever
 // arguments.
-func (s *Servers) offers(ctx context.Context, server *config.Server) (bool, error) {
-	if !offers(server) {
+func (s *Servers) mayAdd(ctx context.Context, server *config.Server) (bool, error) {
+	if !addable(server) {
 		return false, nil
 	}
 	if may, err := s.may(ctx, server.Key, nil); may || err != nil {
@@ -77,7 +77,7 @@ func (s *Servers) shows(ctx context.Context, name string) bool {
 	if !ok {
 		return false
 	}
-	may, err := s.offers(ctx, &server)
+	may, err := s.mayAdd(ctx, &server)
 	return may && err == nil
 }
 
@@ -138,24 +138,24 @@ func (s *Servers) describe(r *store.DynamicRecord) enable.Added {
 }
 
 // Add implements [enable.Shelf].
-func (s *Servers) Add(ctx context.Context, principal, offer string, arguments map[string]string) (enable.Added, error) {
+func (s *Servers) Add(ctx context.Context, principal, template string, arguments map[string]string) (enable.Added, error) {
 	who, ok := gate.ParsePrincipal(principal)
 	if !ok {
-		return enable.Added{}, fmt.Errorf("add the server %s: the caller has no principal", offer)
+		return enable.Added{}, fmt.Errorf("add the server %s: the caller has no principal", template)
 	}
 	raw, err := json.Marshal(arguments) // sorted by name
 	if err != nil {
-		return enable.Added{}, fmt.Errorf("add the server %s: %w", offer, err)
+		return enable.Added{}, fmt.Errorf("add the server %s: %w", template, err)
 	}
-	switch may, err := s.may(ctx, offer, arguments); {
+	switch may, err := s.may(ctx, template, arguments); {
 	case err != nil:
 		return enable.Added{}, err
 	case !may:
-		return enable.Added{}, enable.Unknown(offer)
+		return enable.Added{}, enable.Unknown(template)
 	}
 	r := store.DynamicRecord{
-		Server: addedKey(principal, offer, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
-		Entry: offer, Arguments: raw, Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: "add_server"},
+		Server: addedKey(principal, template, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
+		Entry: template, Arguments: raw, Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: "add_server"},
 	}
 	_, err = s.o.Store.Add(ctx, r, s.o.Config().Toolgate.Limits.AddedPerPrincipal) // one that is there already is fine
 	switch {
