@@ -58,7 +58,7 @@ type groupKey struct {
 
 // CheckAll is [gate.Part.CheckAll]. It answers within
 // [Options.ListTimeout]. Up to 200 objects of one type are asked about in bulk;
-// for more, everything that the caller has is looked up once and kept.
+// for more, everything that the caller has is looked up once and cached.
 func (p *Phase) CheckAll(ctx context.Context, rs []gate.Request) ([]gate.Decision, error) {
 	decisions := make([]gate.Decision, len(rs))
 	if p.client == nil {
@@ -99,7 +99,7 @@ func (p *Phase) decide(ctx context.Context, g *generation, rs []gate.Request, de
 			}
 			decisions[r.index] = o.decision()
 			allowed = allowed || o.allow
-			if !part.strict && g.keeps() && len(part.questions) <= bulkMost {
+			if !part.strict && g.cacheable() && len(part.questions) <= bulkMost {
 				g.answers.put(appendKey(space[:0], &rs[r.index]), o.answer)
 			}
 		}
@@ -117,14 +117,14 @@ func (p *Phase) groups(g *generation, rs []gate.Request, decisions []gate.Decisi
 	who := "" // the caller of last
 	for i := range rs {
 		r := &rs[i]
-		if d, ok, err := settled(r); ok {
+		if d, ok, err := local(r); ok {
 			d.Err = err
 			decisions[i] = d
 			continue
 		}
 		strict := p.strict(r)
 		if !strict {
-			if a, ok := p.kept(g, appendKey(space[:0], r)); ok {
+			if a, ok := p.cached(g, appendKey(space[:0], r)); ok {
 				decisions[i] = a.decision()
 				continue
 			}

@@ -119,7 +119,7 @@ func (b *Builtin) decide(r *gate.Request) (d gate.Decision, q question, path tra
 	if g == nil {
 		return gate.Decision{Reason: ReasonMisconfigured}, q, path, errZero
 	}
-	if d, ok, err := settled(r); ok {
+	if d, ok, err := local(r); ok {
 		return d, q, path, err
 	}
 	if q, err = b.names.of(r); err != nil {

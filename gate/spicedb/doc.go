@@ -12,10 +12,10 @@
 // question from configuration. Both speak of objects as a [Mapping] names
 // them. Only HAS_PERMISSION allows; everything else, an error included, denies.
 //
-// What is kept between calls is one immutable generation behind an atomic
+// What is cached between calls is one immutable generation behind an atomic
 // pointer. It is filled by reads at least as fresh as the last event of the
 // Watch stream, and an event drops it whole. Where the stream is broken nothing
-// is kept and every read is fully consistent.
+// is cached and every read is fully consistent.
 //
 // The package does not write the schema, and it writes no relationship but
 // those of [Phase.Sync].

@@ -41,7 +41,7 @@ var errLeft = errors.New("the caller did not wait")
 // errOverdue is the cause of a context that ends by our own deadline.
 var errOverdue = errors.New("no answer in time")
 
-// errClosed is said after Close.
+// errClosed is the error after Close.
 var errClosed = errors.New("the phase is closed")
 
 // overdue is a question that was not answered in our own time.

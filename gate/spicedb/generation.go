@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxAge is how old a kept answer may be: a relationship or caveat that
+	// maxAge is how old a cached answer may be: a relationship or caveat that
 	// ends by itself is not announced.
 	maxAge = 30 * time.Second
-	// maxSilence is how long answers are kept without a sign that the Watch
+	// maxSilence is how long answers are cached without a sign that the Watch
 	// stream has delivered what there was.
 	maxSilence = 13 * time.Second
-	// answerShards divide what is kept, so that callers wait less for another.
+	// answerShards divide the cached answers, so that callers wait less for each other.
 	answerShards = 16
-	// maxKey is the longest key that is kept as it is, in bytes.
+	// maxKey is the longest cache key that is not hashed, in bytes.
 	maxKey = 512
 )
 
 // generation is what is known between two changes of the relationships. It is
-// replaced, never changed; what it keeps is filled by reads that began while it
-// was the current one. The zero generation keeps nothing and reads fully
+// replaced, never changed; its caches are filled by reads that began while it
+// was the current one. The zero generation caches nothing and reads fully
 // consistent.
 type generation struct {
 	// number tells two generations apart between which something changed.
@@ -37,25 +37,25 @@ type generation struct {
 	// token is a ZedToken that reads must be at least as fresh as.
 	token string
 	// ours is the token of relationships that we wrote and that the stream has
-	// not delivered yet: until then nothing is kept.
+	// not delivered yet: until then nothing is cached.
 	ours string
 
 	answers *answers
 	lookups *lookups
 }
 
-// keeps tells whether answers may be kept between calls.
-func (g *generation) keeps() bool { return g.live && g.ours == "" && g.answers != nil }
+// cacheable tells whether answers may be cached between calls.
+func (g *generation) cacheable() bool { return g.live && g.ours == "" && g.answers != nil }
 
 // consistency is how fresh a read must be.
 func (g *generation) consistency(full bool) *v1.Consistency {
-	if full || !g.keeps() || g.token == "" {
+	if full || !g.cacheable() || g.token == "" {
 		return &v1.Consistency{Requirement: &v1.Consistency_FullyConsistent{FullyConsistent: true}}
 	}
 	return &v1.Consistency{Requirement: &v1.Consistency_AtLeastAsFresh{AtLeastAsFresh: &v1.ZedToken{Token: g.token}}}
 }
 
-// answer is what SpiceDB said.
+// answer is an answer of SpiceDB.
 type answer struct {
 	allow    bool
 	reason   string        // of a deny
@@ -71,7 +71,7 @@ func (a answer) decision() gate.Decision {
 	return gate.Decision{Effect: gate.Deny, Reason: a.reason, Revision: a.revision}
 }
 
-// answers are kept single answers, bounded in number.
+// answers are cached single answers, bounded in number.
 type answers struct {
 	seed   maphash.Seed
 	limit  int // of each shard
@@ -79,8 +79,8 @@ type answers struct {
 }
 
 type answerShard struct {
-	mu   sync.RWMutex
-	kept map[string]answer
+	mu     sync.RWMutex
+	cached map[string]answer
 }
 
 func newAnswers(limit int) *answers {
@@ -91,24 +91,24 @@ func (a *answers) shard(key []byte) *answerShard {
 	return &a.shards[maphash.Bytes(a.seed, key)%answerShards]
 }
 
-// get returns a kept answer.
+// get returns a cached answer.
 func (a *answers) get(key []byte) (answer, bool) {
 	s := a.shard(key)
 	s.mu.RLock()
-	found, ok := s.kept[string(key)]
+	found, ok := s.cached[string(key)]
 	s.mu.RUnlock()
 	return found, ok
 }
 
-// put keeps an answer. A shard that is full is emptied first.
+// put caches an answer. A shard that is full is emptied first.
 func (a *answers) put(key []byte, found answer) {
 	s := a.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept == nil || len(s.kept) >= a.limit {
-		s.kept = map[string]answer{}
+	if s.cached == nil || len(s.cached) >= a.limit {
+		s.cached = map[string]answer{}
 	}
-	s.kept[string(key)] = found
+	s.cached[string(key)] = found
 }
 
 // appendKey appends everything of a request that its answer depends on. No two

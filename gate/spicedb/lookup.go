@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// maxLookups is how many lookups a generation keeps.
+	// maxLookups is how many lookups a generation caches.
 	maxLookups = 4096
 	// maxLookupIDs is how many different objects a generation's lookups may
 	// name in all. A subject with more is asked about in bulk.
 	maxLookupIDs = 1 << 17
-	// maxConditional is how many objects of a lookup are remembered with the
+	// maxConditional is how many objects of a lookup are cached with the
 	// context that they lack, for the reason.
 	maxConditional = 1000
 )
 
-// errManyIDs ends a lookup that names more objects than are kept.
+// errManyIDs ends a lookup that names more objects than are cached.
 var errManyIDs = errors.New("the lookup names too many objects")
 
 // lookup is every object of one type on which a caller has a permission.
@@ -69,13 +69,13 @@ func (n *ids) find(id string) (uint32, bool) {
 
 // lookups are those of one generation.
 type lookups struct {
-	index ids
-	mu    sync.Mutex
-	kept  map[string]*lookup
+	index  ids
+	mu     sync.Mutex
+	cached map[string]*lookup
 }
 
 func newLookups() *lookups {
-	return &lookups{index: ids{numbers: map[string]uint32{}}, kept: map[string]*lookup{}}
+	return &lookups{index: ids{numbers: map[string]uint32{}}, cached: map[string]*lookup{}}
 }
 
 // start returns the lookup for a key; begin tells that it is the caller's to
@@ -83,7 +83,7 @@ func newLookups() *lookups {
 func (l *lookups) start(key string, good func(*lookup) bool) (found *lookup, begin bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if found := l.kept[key]; found != nil {
+	if found := l.cached[key]; found != nil {
 		select {
 		case <-found.done:
 			if good(found) {
@@ -93,18 +93,18 @@ func (l *lookups) start(key string, good func(*lookup) bool) (found *lookup, beg
 			return found, false
 		}
 	}
-	if len(l.kept) >= maxLookups {
-		clear(l.kept)
+	if len(l.cached) >= maxLookups {
+		clear(l.cached)
 	}
 	found = &lookup{done: make(chan struct{}), index: &l.index}
-	l.kept[key] = found
+	l.cached[key] = found
 	return found, true
 }
 
 // peek returns a lookup that is there and good.
 func (l *lookups) peek(key string, good func(*lookup) bool) *lookup {
 	l.mu.Lock()
-	found := l.kept[key]
+	found := l.cached[key]
 	l.mu.Unlock()
 	if found == nil {
 		return nil
@@ -203,7 +203,7 @@ func (p *Phase) objects(ctx context.Context, g *generation, key string, q questi
 		Context:            c.context(),
 	}
 	doing := "look up each " + q.object.kind + " on which " + q.subject.String() + " has " + q.permission
-	if full || !g.keeps() {
+	if full || !g.cacheable() {
 		l := &lookup{index: &ids{numbers: map[string]uint32{}}}
 		return l, l.run(ctx, p, req, doing)
 	}

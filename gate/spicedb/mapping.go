@@ -158,7 +158,7 @@ type ref struct{ kind, id string }
 
 func (r ref) String() string { return r.kind + ":" + r.id }
 
-// question is what SpiceDB is asked. It is the key of what is kept, beside
+// question is what SpiceDB is asked. It is the cache key of an answer, beside
 // the caveat context.
 type question struct {
 	object     ref

@@ -41,7 +41,7 @@ type Options struct {
 	TLS *tls.Config
 	// Mapping says what the schema calls things.
 	Mapping Mapping
-	// Strict asks fully consistent every time and keeps no answer. StrictFor
+	// Strict asks fully consistent every time and caches no answer. StrictFor
 	// does so for the requests for which it returns true; nil is none. It is
 	// called for every request, concurrently.
 	Strict    bool
@@ -49,7 +49,7 @@ type Options struct {
 	// CallTimeout bounds the decision of one request and ListTimeout that of a
 	// list, all questions for it together; 0 is 150 ms and 500 ms.
 	CallTimeout, ListTimeout time.Duration
-	// CacheEntries bounds the single answers that are kept; 0 is 65536.
+	// CacheEntries bounds the single answers that are cached; 0 is 65536.
 	CacheEntries int
 	// Zone is where the caveat context's hour is told; nil is UTC.
 	Zone *time.Location
@@ -69,7 +69,7 @@ type Options struct {
 // Phase asks a SpiceDB. The zero Phase denies everything. Its methods are safe
 // for concurrent use.
 //
-// Without [Phase.Run] every decision is fully consistent and none is kept.
+// Without [Phase.Run] every decision is fully consistent and no answer is cached.
 // After [Phase.Close] every decision is an error.
 type Phase struct {
 	names   names
@@ -170,9 +170,9 @@ func (p *Phase) fresh(asked time.Duration) bool {
 	return now-asked <= maxAge && now-time.Duration(p.proof.Load()) <= maxSilence
 }
 
-// kept returns an answer of the generation that may be used.
-func (p *Phase) kept(g *generation, key []byte) (answer, bool) {
-	if !g.keeps() {
+// cached returns an answer of the generation that may be used.
+func (p *Phase) cached(g *generation, key []byte) (answer, bool) {
+	if !g.cacheable() {
 		return answer{}, false
 	}
 	a, ok := g.answers.get(key)
@@ -182,8 +182,8 @@ func (p *Phase) kept(g *generation, key []byte) (answer, bool) {
 	return a, true
 }
 
-// classTime is how long the class of a caller stays the same: decisions are kept
-// by it that are as old already as an answer may be.
+// classTime is how long the class of a caller stays the same. It is short, because the
+// answers may be as old as maxAge when a decision is made of them and cached by class.
 const classTime = time.Second
 
 // ViewClass is [gate.Part.ViewClass]: a caller views the same for a second,
@@ -191,20 +191,20 @@ const classTime = time.Second
 // decisions made of them.
 func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	g := p.current.Load()
-	if id == nil || g == nil || !g.keeps() || p.options.Strict || p.options.StrictFor != nil || !p.fresh(p.now()) {
+	if id == nil || g == nil || !g.cacheable() || p.options.Strict || p.options.StrictFor != nil || !p.fresh(p.now()) {
 		return "", false
 	}
 	key := appendCaller(nil, gate.View, id)
 	return strconv.FormatUint(g.number, 36) + " " + strconv.FormatInt(int64(p.now()/classTime), 36) + " " + string(key), true
 }
 
-// strict tells whether a request is never answered from what is kept.
+// strict tells whether a request is never answered from the cache.
 func (p *Phase) strict(r *gate.Request) bool {
 	return p.options.Strict || p.options.StrictFor != nil && p.options.StrictFor(r)
 }
 
-// settled answers what needs no question: ok is false for everything else.
-func settled(r *gate.Request) (d gate.Decision, ok bool, err error) {
+// local decides what SpiceDB need not be asked about: ok is false for everything else.
+func local(r *gate.Request) (d gate.Decision, ok bool, err error) {
 	switch {
 	case r == nil || r.Identity == nil:
 		return gate.Decision{Reason: "the caller is not known"}, true, nil
@@ -229,14 +229,14 @@ func (p *Phase) Check(ctx context.Context, r *gate.Request) (gate.Decision, erro
 	if p.client == nil {
 		return gate.Decision{Reason: ReasonMisconfigured}, errZero
 	}
-	if d, ok, err := settled(r); ok {
+	if d, ok, err := local(r); ok {
 		return d, err
 	}
 	strict := p.strict(r)
 	var space [maxKey]byte
 	key := appendKey(space[:0], r)
 	if !strict {
-		if a, ok := p.kept(p.current.Load(), key); ok {
+		if a, ok := p.cached(p.current.Load(), key); ok {
 			return a.decision(), nil
 		}
 	}
@@ -261,7 +261,7 @@ func reasonIn(err error) string {
 	return ReasonMisconfigured
 }
 
-// ask answers one question and keeps the answer. An allow that was read while
+// ask answers one question and caches the answer. An allow that was read while
 // relationships changed is read again; the last round is fully consistent.
 func (p *Phase) ask(ctx context.Context, key []byte, q question, c caller, strict bool) (answer, error) {
 	for round := 1; ; round++ {
@@ -276,7 +276,7 @@ func (p *Phase) ask(ctx context.Context, key []byte, q question, c caller, stric
 			return answer{}, err
 		}
 		if !a.allow || round == rounds || p.current.Load().number == g.number {
-			if !strict && g.keeps() {
+			if !strict && g.cacheable() {
 				g.answers.put(key, a)
 			}
 			return a, nil
@@ -286,7 +286,7 @@ func (p *Phase) ask(ctx context.Context, key []byte, q question, c caller, stric
 
 // looked returns a lookup of the generation that answers q.
 func (p *Phase) looked(g *generation, q question, c caller) *lookup {
-	if !g.keeps() {
+	if !g.cacheable() {
 		return nil
 	}
 	l := g.lookups.peek(lookupKey(q, c), p.good)

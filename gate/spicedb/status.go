@@ -7,9 +7,9 @@ import (
 
 // The reasons of decisions that could not be made, which deny.
 const (
-	// ReasonUnavailable is said when SpiceDB does not answer in time.
+	// ReasonUnavailable is the reason when SpiceDB does not answer in time.
 	ReasonUnavailable = "authz_unavailable"
-	// ReasonMisconfigured is said when it answers that it cannot be asked
+	// ReasonMisconfigured is the reason when it answers that it cannot be asked
 	// this: another schema, a bad token.
 	ReasonMisconfigured = "authz_misconfigured"
 )
@@ -21,7 +21,7 @@ type Status struct {
 	Since  time.Time // of OK and Reason as they are
 	Detail string    // for a person: what is wrong, and what to do
 	// Watching tells whether the Watch stream stands, so that decisions are
-	// kept between calls. It is not needed for OK.
+	// cached between calls. It is not needed for OK.
 	Watching bool
 }
 

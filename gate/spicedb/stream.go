@@ -136,7 +136,7 @@ func (p *Phase) receive(ctx context.Context, cursor string, events chan<- *v1.Wa
 	}
 }
 
-// stand begins to keep answers: the stream is believed. What is read from now
+// stand begins to cache answers: the stream is believed. What is read from now
 // on is at least as fresh as the probe, and what changes after it is announced.
 func (s *stream) stand(first probed, changed bool) {
 	if s.stood {
@@ -186,7 +186,7 @@ func (s *stream) crowded() bool {
 	return len(s.applied) >= burst && time.Since(s.applied[0]) < time.Second
 }
 
-// apply drops what was kept before the events.
+// apply drops what was cached before the events.
 func (s *stream) apply() {
 	token := s.waiting
 	s.waiting = ""
@@ -221,7 +221,7 @@ func (s *stream) confirm(found confirmed) {
 // compare looks whether the stream has delivered what the newest state has.
 func (s *stream) compare(found probed) {
 	if found.err != nil {
-		return // which proves nothing; what is kept ends with maxSilence
+		return // which proves nothing; what is cached ends with maxSilence
 	}
 	heard := s.heard
 	s.heard = false
@@ -237,7 +237,7 @@ func (s *stream) compare(found probed) {
 	}
 }
 
-// lag drops what was kept: there is a newer state, and no event told of it.
+// lag drops what was cached: there is a newer state, and no event told of it.
 // Whether the stream is cut, or the datastore's tokens move by themselves, the
 // state that the probe saw is a good one to begin with.
 func (s *stream) lag() error {

@@ -52,7 +52,7 @@ func (p *Phase) Run(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { p.notify(ctx) })
 
-	cursor, said := "", ""
+	cursor, logged := "", ""
 	// Waits are their length to 125% of it.
 	again := backoff.Backoff{Base: 5 * minBackoff / 4, Max: 5 * maxBackoff / 4, Jitter: 0.2}
 	for ctx.Err() == nil {
@@ -67,11 +67,11 @@ func (p *Phase) Run(ctx context.Context) error {
 		}
 		if s.stood {
 			again.Reset()
-			said = ""
+			logged = ""
 		}
-		if text := err.Error(); text != said {
-			p.log.Warn("the Watch stream of SpiceDB is broken: decisions are not kept until it stands again", "error", err)
-			said = text
+		if text := err.Error(); text != logged {
+			p.log.Warn("the Watch stream of SpiceDB is broken: answers are not cached until it stands again", "error", err)
+			logged = text
 		}
 		_ = backoff.Sleep(ctx, again.Next()) // the loop ends with the context
 	}
@@ -151,7 +151,7 @@ func (p *Phase) advance(token string) {
 	p.current.Store(&next)
 }
 
-// empty gives a generation new room to keep answers in.
+// empty gives a generation empty caches.
 func (p *Phase) empty(g *generation) {
 	g.answers, g.lookups = newAnswers(p.options.CacheEntries), newLookups()
 }
