@@ -9,14 +9,14 @@ type caller struct {
 	capsule string
 }
 
-// WithCaller returns a context that tells a part of the gateway which is called
-// like a server who calls it, and at the endpoint of which capsule.
+// WithCaller returns a context with the caller and the capsule of the endpoint, for
+// parts of the gateway that are called like servers.
 func WithCaller(ctx context.Context, id *Identity, capsule string) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller{id, capsule})
 }
 
-// CallerOf returns what [WithCaller] noted; the identity is nil where nobody is
-// known.
+// CallerOf returns the caller and the capsule of [WithCaller]; a nil identity where the
+// context has none.
 func CallerOf(ctx context.Context) (id *Identity, capsule string) {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c.id, c.capsule

@@ -254,9 +254,8 @@ func (c *Chain) ViewClass(id *Identity) string {
 	return all.String()
 }
 
-// Open is the phase that allows everything to everyone who is known. It is in
-// a chain only where that was said: on a loopback gateway without
-// authentication, or by `gate: { open: true }`.
+// Open is the phase that allows everything to every known caller. It is in a chain only on
+// a loopback gateway without authentication, or with `gate: { open: true }`.
 type Open struct{}
 
 // Part implements [Phase]: everyone views everything.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Principal is who a request belongs to: always all three parts. It is the only
-// key of budgets, pools, sessions, parks, seals, caches and audit entries.
+// Principal is who a request belongs to: always all three parts. Budgets, pools,
+// sessions, suspended calls, seals and audit entries have no other key.
 type Principal struct {
 	Issuer  string // who vouches for the subject
 	Tenant  string
@@ -98,10 +98,10 @@ func NewIdentity(id Identity) *Identity {
 	return &id
 }
 
-// Rights stands for the principal and everything by which its requests may be
-// decided otherwise than those of another token of it: two requests with the same
-// Rights may share what was had for one of them. The order of groups and scopes
-// means nothing, nor does the name of the credential.
+// Rights is a digest of the principal and of everything else that decisions may depend
+// on. Two requests with the same Rights may share what was fetched for one of them, even
+// if they came with different tokens. The order of groups and scopes does not matter, nor
+// does the name of the credential.
 func (i *Identity) Rights() string {
 	if i.rights == "" {
 		return i.digest()

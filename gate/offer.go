@@ -2,20 +2,20 @@ package gate
 
 import "github.com/toolgate/toolgate/internal/mcp"
 
-// Offer is what one server lists, before anybody is shown it. It is not changed
-// once made: the same offer is the same pointer.
+// Offer is what one server lists, before any client sees it. It is not changed once
+// made: the same offer is the same pointer.
 type Offer struct {
 	Server    string // key of the server in the configuration
 	Namespace string // in front of its exposed names; empty for none
-	// Native tells that it is a part of the gateway, whose definitions change with
-	// the gateway alone.
+	// Native tells that the server is a part of the gateway: its definitions change only
+	// with the gateway.
 	Native bool
-	// Confirmed tells that the server itself said so since it was started: what
-	// is missing is then gone. A last known list is not confirmed.
+	// Confirmed tells that the server itself has listed it since it was started, so that
+	// what is missing is gone. A last known list is not confirmed.
 	Confirmed bool
 	Items     []Offered
-	// Instructions is what the server says of itself to models; nil while
-	// nothing is known of it.
+	// Instructions are the server's instructions for models; nil while they are not
+	// known.
 	Instructions *string
 }
 
@@ -31,7 +31,7 @@ type Offered struct {
 	// External tells that another service answers it, where the server is a part of
 	// the gateway.
 	External bool
-	// StandIn tells that the gateway lists it in place of what is not known of the
-	// server yet. It is nobody's definition: it is neither recorded nor compared.
+	// StandIn tells that the gateway lists it itself while the server's own list is not
+	// known yet. It is neither recorded nor compared.
 	StandIn bool
 }

@@ -9,9 +9,8 @@ import (
 	"slices"
 )
 
-// Owners is the phase of servers that belong to somebody: what they offer is
-// there for their owner alone. It says nothing of all others. The zero value
-// has none.
+// Owners is the phase of servers that belong to a caller: only the owner may view and call
+// what they offer. It abstains for all other servers. The zero value has no servers.
 type Owners struct {
 	of       map[string]string // principal key, by server
 	revision string

@@ -10,18 +10,18 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Lister is a server that lists otherwise for each caller. It is safe for
-// concurrent use and does not wait for the server.
+// Lister is a server whose lists differ between callers. It is safe for concurrent use and
+// does not wait for the server.
 type Lister interface {
-	// Lists tells whether a caller is listed something.
+	// Lists tells whether the server lists a capability to a caller.
 	Lists(id *Identity, kind mcp.Kind, original string) bool
-	// Version is another one when what a caller is listed is.
+	// Version changes whenever the lists of a caller do.
 	Version(id *Identity) string
 }
 
-// Personal is the phase of servers at which each caller has a credential of their
-// own: what such a server lists to one of them is there for that one. It says
-// nothing of all others. The zero value has none.
+// Personal is the phase of servers at which each caller has a credential of their own. A
+// caller may view what such a server lists to them. It abstains for all other servers.
+// The zero value has no servers.
 type Personal struct {
 	of map[string]Lister // by server
 }

@@ -2,9 +2,9 @@ package gate
 
 import "errors"
 
-// RequestError is the error of a phase whose rules were asked and gave no answer to
-// one request that can be used. It says nothing about other requests: what cannot be
-// asked at all, such as a service that is down, is another error.
+// RequestError is the error of a phase whose rules gave no usable answer to one request.
+// It says nothing about other requests. A phase that cannot decide at all, because a
+// service is down for example, returns another error.
 type RequestError struct{ Err error }
 
 // Error implements error.
@@ -14,8 +14,8 @@ func (e *RequestError) Error() string { return e.Err.Error() }
 func (e *RequestError) Unwrap() error { return e.Err }
 
 // Undecidable tells whether a phase could not decide about this one request, while it
-// decides about others. Who may not be told whether something may be viewed is told
-// of it as little as who may not view it.
+// decides about others. What the request is about is then hidden from the caller, as if
+// the caller might not view it.
 func (d *Decision) Undecidable() bool {
 	_, ok := errors.AsType[*RequestError](d.Err)
 	return d.Err != nil && ok
