@@ -169,7 +169,7 @@ func ParseQuery(text string, now time.Time) (*Query, error) {
 		at := strings.IndexAny(rest, "=!~<> \t")
 		if at <= 0 || rest[at] == ' ' || rest[at] == '\t' {
 			word, _, _ := strings.Cut(rest, " ")
-			return nil, fmt.Errorf("%q is no term: write a field, one of = != ~ !~ < > <= >=, and a value, such as decision=deny", word)
+			return nil, fmt.Errorf("%q is not a valid term: write a field, one of = != ~ !~ < > <= >=, and a value, such as decision=deny", word)
 		}
 		name := rest[:at]
 		f, err := findField(name)

@@ -42,9 +42,9 @@ func TestQuery(t *testing.T) {
 	for query, want := range map[string]string{
 		"tol=x":                      `there is no field "tol": did you mean "tool"?`,
 		"whatsoever9=x":              "the fields are event, id,",
-		"github":                     `"github" is no term`,
-		"=x":                         `"=x" is no term`,
-		"tool":                       `"tool" is no term`,
+		"github":                     `"github" is not a valid term`,
+		"=x":                         `"=x" is not a valid term`,
+		"tool":                       `"tool" is not a valid term`,
 		"tool>x":                     "it is text",
 		"ms~1":                       "it is a number",
 		"ms=x":                       "it must be a duration",

@@ -116,7 +116,7 @@ func NotApproved(a gate.Approval) *Error {
 	switch a.State {
 	case gate.ApprovalPending:
 		e.Kind, e.RetryAfter = "approval_pending", ApprovalRetry
-		e.Text = fmt.Sprintf("This call waits for the approval of %s (%s). Make the same call again when it was given.", Answerers(a.By), a.ID)
+		e.Text = fmt.Sprintf("This call waits for the approval of %s (%s). Make the same call again once it has been granted.", Answerers(a.By), a.ID)
 	case gate.ApprovalUsed:
 		e.Kind = "approval_pending"
 		e.Text = fmt.Sprintf("The approval %s was used by another call with the same arguments. Make the call again to ask for another one.", a.ID)

@@ -199,7 +199,14 @@ func (f statusFunc) absent(ctx context.Context) []string {
 	var out []string
 	for _, s := range status.Servers {
 		if s.State != mcp.Ready.String() && s.State != mcp.Disabled.String() && !s.Stale {
-			out = append(out, strings.TrimSuffix(fmt.Sprintf("server %s is %s: %s", s.Name, s.State, s.Reason), ": "))
+			how := "is " + s.State
+			switch s.State {
+			case mcp.Failed.String():
+				how = "has failed"
+			case mcp.NeedsLogin.String():
+				how = "needs a login"
+			}
+			out = append(out, strings.TrimSuffix(fmt.Sprintf("server %s %s: %s", s.Name, how, s.Reason), ": "))
 		}
 	}
 	return out

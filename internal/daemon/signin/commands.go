@@ -33,7 +33,7 @@ func (c Commands) whose(server string, who admin.Who) (*credential.Source, strin
 	}
 	s := all[i].Source
 	if s == nil {
-		return nil, "", fmt.Errorf("nobody signs in to %s: it is shown the headers of the file", server)
+		return nil, "", fmt.Errorf("%s needs no login: it uses the headers from the file", server)
 	}
 	switch set := s.Settings(); {
 	case set.Shared && who != (admin.Who{}):
