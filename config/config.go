@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // Config is one configuration, read and checked. It is plain data: nothing in
@@ -149,7 +150,7 @@ type Server struct {
 	ClientRequests ClientRequests
 	// Auth is how toolgate authenticates to a remote server; see AuthMode and
 	// AuthPer for what is in force.
-	Auth    ServerAuth `json:",omitzero"`
+	Auth    credential.Auth `json:",omitzero"`
 	Breaker guard.Breaker
 	Retry   guard.Retry
 	// Tools shapes single tools, by their original names.

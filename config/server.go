@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // serverReader turns entries of one file into servers.
@@ -370,7 +371,7 @@ func (x *reading) signIn(key string, n *tree.Node) {
 		return
 	}
 	own := &x.s.Auth
-	own.Mode = AuthOAuth
+	own.Mode = credential.OAuth
 	x.origin("auth", n)
 	for _, f := range n.Fields {
 		switch strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(f.Key)) {
@@ -392,12 +393,12 @@ func (x *reading) signIn(key string, n *tree.Node) {
 
 // authentication lays what toolgate.servers.<key>.auth says over what the entry
 // says.
-func (x *reading) authentication(set ServerAuth) {
-	if reflect.DeepEqual(set, ServerAuth{}) {
+func (x *reading) authentication(set credential.Auth) {
+	if reflect.DeepEqual(set, credential.Auth{}) {
 		return
 	}
 	x.s.Auth = set
-	if x.s.Transport == upstream.Stdio && set.Mode != AuthStatic {
+	if x.s.Transport == upstream.Stdio && set.Mode != credential.Static {
 		x.refuse(nil, "", "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", x.key)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // ServerSettings are what toolgate adds to one server of the file. What is
@@ -36,7 +37,7 @@ type ServerSettings struct {
 	// EnvInherit are variables of our own environment handed on where set. Absent: none beyond PATH, HOME, LANG and TMPDIR.
 	EnvInherit []string `config:"env_inherit" format:"envname"`
 	// Auth is how toolgate authenticates to the server. Absent: with the entry's own headers, or where it has none by signing in once the server asks for that.
-	Auth ServerAuth `config:"auth"`
+	Auth credential.Auth `config:"auth"`
 	// ClientRequests says which questions of the server may reach a client. Absent: elicitation only.
 	ClientRequests ClientRequests `config:"client_requests"`
 	// Tools shapes single tools, by their original names. Absent: all as they are.

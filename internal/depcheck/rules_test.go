@@ -88,7 +88,7 @@ var rules = map[string]rule{
 		why: "an authorization server and a protected server for tests of more than one package",
 	},
 	"upstream/credential": {
-		ours: []string{"upstream/oauth"},
+		ours: []string{"config/secret", "config/tree", "upstream/oauth"},
 		why:  "tokens of principals; where they are kept and who may be reached is handed in",
 	},
 
@@ -215,7 +215,7 @@ var rules = map[string]rule{
 			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/group", "native/plugins/...",
-			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream",
+			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

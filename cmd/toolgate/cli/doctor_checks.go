@@ -251,7 +251,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 	if s.URL == "" {
 		return // the gateway's own tools, and plugins, which have a check of their own
 	}
-	if s.AuthMode() == config.AuthWorkload {
+	if s.AuthMode() == credential.Workload {
 		if err := credential.CheckAssertion(s.Auth.Assertion); err != nil {
 			found = append(found, doctor.Found(doctor.CodeAssertion, s.Key, s.Auth.Assertion+": "+err.Error(), ""))
 		}
@@ -268,7 +268,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 	}
 	asked = slices.DeleteFunc(asked, func(f doctor.Finding) bool {
 		// Somebody is signed in, or nobody has to be.
-		return f.Code == doctor.CodeLogin && (e.ready[s.Key] || s.AuthMode() == config.AuthWorkload)
+		return f.Code == doctor.CodeLogin && (e.ready[s.Key] || s.AuthMode() == credential.Workload)
 	})
 	e.add(what, hidden.URL(s.Written.URL), append(found, asked...)...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // This file is the composition root: it turns a configuration, which is plain
@@ -160,7 +161,7 @@ func ServerURL(c *config.Config, address net.Addr) string {
 // credentialName names how a server's credential is had, empty for the headers of
 // the file: what changes it makes another server of it.
 func credentialName(s *config.Server) string {
-	if s.AuthMode() == config.AuthStatic {
+	if s.AuthMode() == credential.Static {
 		return ""
 	}
 	own := s.Auth
@@ -177,5 +178,5 @@ func credentialName(s *config.Server) string {
 // TradesCallers tells whether a server is shown what callers' own tokens are traded
 // for.
 func TradesCallers(s *config.Server) bool {
-	return s.AuthMode() == config.AuthExchanged && s.Auth.Exchange.Subject == ""
+	return s.AuthMode() == credential.Exchange && s.Auth.Exchange.Subject == ""
 }

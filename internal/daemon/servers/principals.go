@@ -128,7 +128,7 @@ func because(reason string, s *admin.SignIns) string {
 func (t *Table) Personal(servers []config.Server) map[string]gate.Lister {
 	out := make(map[string]gate.Lister)
 	for i := range servers {
-		if servers[i].AuthPer() == config.PerPrincipal {
+		if servers[i].AuthPer() == credential.PerPrincipal {
 			out[servers[i].Key] = lister{t, servers[i].Key}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // had of an authorization server or a person. The error says what is wrong with
 // the configuration of the latter.
 func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.Credential, error) {
-	if of.AuthMode() == config.AuthStatic {
+	if of.AuthMode() == credential.Static {
 		return upstream.NewStatic(spec.Headers), nil
 	}
 	client, err := egressFor(of)
@@ -25,9 +25,9 @@ func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.
 		return nil, err
 	}
 	set := credential.Settings{
-		Server: of.Key, URL: of.URL, Mode: credential.Mode(of.AuthMode()), Shared: of.AuthPer() == config.PerShared,
+		Server: of.Key, URL: of.URL, Mode: of.AuthMode(), Shared: of.AuthPer() == credential.PerShared,
 		Headers: http.Header(upstream.NewStatic(spec.Headers)), Issuer: of.Auth.Issuer, Scopes: of.Auth.Scopes,
-		Header: "Authorization", Prefix: "Bearer ", Binding: credential.Binding(of.Auth.DPoP), Assertion: of.Auth.Assertion,
+		Header: "Authorization", Prefix: "Bearer ", Binding: of.Auth.DPoP, Assertion: of.Auth.Assertion,
 	}
 	if of.Auth.Header != "" {
 		set.Header, set.Prefix = of.Auth.Header, ""
@@ -35,13 +35,13 @@ func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.
 	if of.Auth.Prefix != nil {
 		set.Prefix = *of.Auth.Prefix
 	}
-	if set.Client, err = registration(&of.Auth.Client, of.Auth.Issuer); err != nil {
+	if set.Client, err = of.Auth.Client.Registration(of.Auth.Issuer); err != nil {
 		return nil, fmt.Errorf("auth.client: %w", err)
 	}
 	if set.Mode == credential.Exchange {
 		x := &of.Auth.Exchange
 		set.IDP, set.Audience, set.Grant = x.Issuer, x.Audience, oauth.TypeAccess
-		if set.IDPClient, err = registration(&x.Client, x.Issuer); err != nil {
+		if set.IDPClient, err = x.Client.Registration(x.Issuer); err != nil {
 			return nil, fmt.Errorf("auth.exchange.client: %w", err)
 		}
 		if x.Grant == "id_jag" {
@@ -57,29 +57,8 @@ func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.
 	}), nil
 }
 
-// registration is a client of the configuration, nil where there is none.
-func registration(c *config.AuthClient, issuer string) (*oauth.Registration, error) {
-	if c.ID == "" {
-		return nil, nil
-	}
-	r := &oauth.Registration{Issuer: issuer, ID: c.ID, Secret: c.Secret.Reveal(), Method: c.Auth}
-	if c.Key != "" {
-		text, err := os.ReadFile(c.Key)
-		if err != nil {
-			return nil, fmt.Errorf("read the key: %w", err)
-		}
-		if r.Key, err = oauth.ParseKey(text, c.KeyID); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Key, err)
-		}
-		if r.Method == "" {
-			r.Method = oauth.AuthKey
-		}
-	}
-	return r, nil
-}
-
 // subject returns what proves a caller to an identity provider.
-func (s *Service) subject(x *config.AuthExchange) func(principal string) (string, string, bool) {
+func (s *Service) subject(x *credential.ExchangeSettings) func(principal string) (string, string, bool) {
 	kind := map[string]string{"access_token": oauth.TypeAccess, "id_token": oauth.TypeID, "jwt": oauth.TypeJWT}[x.SubjectType]
 	if kind == "" {
 		if kind = oauth.TypeAccess; x.Grant == "id_jag" {
