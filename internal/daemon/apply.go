@@ -184,7 +184,7 @@ func (r *reloads) use(a *application, mounts []proxy.Mount, arguments proxy.Argu
 // those of the one before. mu is held.
 func (r *reloads) runGates(a *application) {
 	r.d.operation.Relations.Use(r.d.ctx, a.gates.Relations, &r.d.tasks, func(err error) {
-		r.d.log.Error("the relationships are not kept up with any more", "err", err)
+		r.d.log.Error("changes of relationships are no longer followed", "err", err)
 	})
 	if r.stopGates != nil {
 		r.stopGates()

@@ -185,7 +185,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 // endOrphans sees to it that no process outlives the gateway that has started it.
 func (d *Daemon) endOrphans() {
 	if err := descent.Adopt(); err != nil {
-		d.log.Warn("a server that leaves its descent may reach the control side", "err", err)
+		d.log.Warn("a server that detaches itself from the gateway may reach the control socket", "err", err)
 	}
 	d.unguard = orphan.Guard(func(err error) {
 		d.log.Warn("what servers have started may outlive a gateway that is killed: its guardian does not run, or has ended and is started again",

@@ -1,4 +1,4 @@
-// Package daemon is the running gateway: everything that lives as long as it does, made
-// of the settings of one configuration and run together until it ends. Commands start
-// it, ask it over the control API, and say what it said; it knows nothing of them.
+// Package daemon is the running gateway. It makes the parts of a gateway from one
+// configuration, runs them together and ends them together. Commands start a gateway and
+// talk to it over the control API; this package knows no command.
 package daemon

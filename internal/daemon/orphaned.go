@@ -24,12 +24,12 @@ func (r *reloads) renameServers(c *config.Config) {
 		moved, taken, err := r.d.registry.RenameServer(r.d.ctx, from, to)
 		switch {
 		case err != nil:
-			log.Error("what is kept of a renamed server stays with its former name; reload to try again", "err", err)
+			log.Error("what the store keeps of a renamed server is still under its old name; reload to try again", "err", err)
 		case moved:
-			log.Info("a server was renamed; flags, restrictions and accepted definitions are its own")
+			log.Info("a server was renamed; its flags, restrictions and accepted definitions have moved to the new name")
 			r.d.orphaned.server(&c.Toolgate.SpiceDB, from, to)
 		case taken:
-			log.Warn("something was kept of a renamed server under its new name already; what was kept before stays with the former one")
+			log.Warn("the store already has entries under the new name of a renamed server; those under the old name stay there")
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (l *orphanedRelations) renamed(all []registry.Rename) {
 		}
 		is = append(is, one)
 		if one.Exposed, one.Plain = r.Was, ""; hashOf(r.Was, r.Is.Stable()) {
-			one.Exposed = r.Is.Stable() // a twin is gone, which changes no id
+			one.Exposed = r.Is.Stable() // a case collision is gone, which changes no id
 		}
 		was = append(was, one)
 	}
@@ -139,9 +139,9 @@ func (l *orphanedRelations) add(text string) {
 	l.log.Warn("a rename has left relations behind", "what", text)
 }
 
-// hashOf tells whether a name is what another becomes beside a twin.
-func hashOf(name, plain string) bool {
-	tail, ok := strings.CutPrefix(name, plain+"_")
+// hashOf tells whether a name is what another one becomes in a case collision.
+func hashOf(name, unsuffixed string) bool {
+	tail, ok := strings.CutPrefix(name, unsuffixed+"_")
 	return ok && len(tail) == len("pgfvt7i")
 }
 

@@ -51,7 +51,7 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	later := atNextStart(&r.d.settings.boot, &read.Toolgate)
 	// What a running gateway cannot take over does not wait for a reload.
 	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })
-	r.d.settings.leave(pending, later)
+	r.d.settings.setWaiting(pending, later)
 	r.d.state.Remember(next)
 	for _, p := range pending {
 		r.d.log.Warn("waits for `toolgate reload`", "change", p.String())

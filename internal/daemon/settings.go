@@ -44,16 +44,16 @@ func (s *settings) use(file, applied *config.Config) {
 	s.file, s.applied = file, applied
 }
 
-// leave notes what a reload has left undone: pending waits for a person, later for the
-// next start.
-func (s *settings) leave(pending []config.Pending, later []string) {
+// setWaiting notes what a reload did not take over: pending waits for a person, later for
+// the next start.
+func (s *settings) setWaiting(pending []config.Pending, later []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending, s.later = pending, later
 }
 
-// left is what the last reload has left undone. It is not changed by anybody.
-func (s *settings) left() (pending []config.Pending, later []string) {
+// waiting returns what the last reload did not take over. Callers do not change it.
+func (s *settings) waiting() (pending []config.Pending, later []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pending, s.later

@@ -23,7 +23,7 @@ func (ctl *Control) Status() admin.Status {
 	if ctl.d.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}
-	pending, later := ctl.d.settings.left()
+	pending, later := ctl.d.settings.waiting()
 	for _, p := range pending {
 		if p.Server == "" {
 			out.Pending = append(out.Pending, p.What)
@@ -36,7 +36,7 @@ func (ctl *Control) Status() admin.Status {
 
 // Servers returns the state of every server, sorted by name.
 func (ctl *Control) Servers() []admin.Server {
-	pending, _ := ctl.d.settings.left()
+	pending, _ := ctl.d.settings.waiting()
 	waiting := make(map[string][]string) // by server
 	for _, p := range pending {
 		if p.Server != "" {

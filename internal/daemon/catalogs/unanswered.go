@@ -26,7 +26,7 @@ func (u Unanswered) Note(ctx context.Context, specs []upstream.Spec) {
 	defer cancel()
 	for i := range specs {
 		if err := u.meta.Put(ctx, unansweredKey(specs[i].Key), []byte(specs[i].Hash())); err != nil {
-			u.log.Warn("it is not kept that a server was waited for in vain", "server", specs[i].Key, "err", err)
+			u.log.Warn("a server that does not answer could not be noted; the next start waits for it again", "server", specs[i].Key, "err", err)
 		}
 	}
 }
