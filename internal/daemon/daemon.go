@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon/added"
@@ -133,10 +132,8 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if d.rates, err = build.NewRates(c, d.metrics, d.log); err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	d.budgets.Store, d.budgets.observe = sqlstore.New(d.store, d.log), d.records.CountCharge
-	if c.Toolgate.BudgetsIn == "redis" {
-		d.budgets.Store = d.rates.Redis.Budgets(build.BudgetEpoch{Meta: d.store.Meta()})
-	}
+	d.budgets.Store = build.BudgetStore(c.Toolgate.BudgetsIn, build.BudgetParts{Store: d.store, Redis: d.rates.Redis, Log: d.log})
+	d.budgets.observe = d.records.CountCharge
 	d.orphaned = &orphanedRelations{log: d.log}
 	d.registry = registry.New(registry.Options{
 		Store: d.store, Logger: d.log, OnChange: func() { d.gateway.Changed("") }, OnRename: d.orphaned.renamed,

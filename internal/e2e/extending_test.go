@@ -56,22 +56,26 @@ func extensions(t *testing.T) map[string]string {
 	return overlay
 }
 
-// withLines adds the lines of a block that are marked with + behind the lines before
-// them, which must be in the text once.
+// withLines changes the lines of a text as a block says: those marked with - are removed
+// and those marked with + are added. The lines before and those removed must be in the
+// text once.
 func withLines(text, block string) (string, error) {
-	var before, added []string
+	var before, after string
+	added := 0
 	for line := range strings.Lines(block) {
 		if rest, is := strings.CutPrefix(line, "+"); is {
-			added = append(added, rest)
+			after += rest
+			added++
+		} else if rest, is := strings.CutPrefix(line, "-"); is {
+			before += rest
 		} else {
-			before = append(before, line)
+			before, after = before+line, after+line
 		}
 	}
-	context := strings.Join(before, "")
-	if strings.Count(text, context) != 1 || len(added) == 0 {
-		return "", fmt.Errorf("the lines\n%sare there %d times, want once, and %d lines are added", context, strings.Count(text, context), len(added))
+	if strings.Count(text, before) != 1 || added == 0 {
+		return "", fmt.Errorf("the lines\n%sare there %d times, want once, and %d lines are added", before, strings.Count(text, before), added)
 	}
-	return strings.Replace(text, context, context+strings.Join(added, ""), 1), nil
+	return strings.Replace(text, before, after, 1), nil
 }
 
 // buildExtended builds toolgate with the examples and returns the program.
@@ -139,6 +143,13 @@ func TestExtending(t *testing.T) {
 	write("mcpServers:\n  lines: { type: tcp, url: \"tcp://" + serveLines(t) + "\" }\n")
 	if out, err := run("call", "lines__greet", "-c", config); err != nil || !strings.Contains(out, "hello over a line") {
 		t.Errorf("the transport: %v, %s", err, out)
+	}
+	write("toolgate:\n  budgets_in: logged\n  native: { util: {} }\n  budgets: [ { name: one, per: subject, match: \"*\", limit: 1, window: day } ]\n")
+	if out, err := run("call", "util__echo", "text=hi", "-c", config); err != nil {
+		t.Errorf("a call within the budget: %v, %s", err, out)
+	}
+	if out, err := run("call", "util__echo", "text=hi", "-c", config); err == nil || !strings.Contains(out, "a budget is used up") {
+		t.Errorf("a call beyond the budget: %v, %s, want a line in the log", err, out)
 	}
 	write("toolgate:\n  denied: { nams: [] }\n")
 	if out, err := run("validate", config); err == nil || !strings.Contains(out, "write names instead") {

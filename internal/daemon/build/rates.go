@@ -15,7 +15,6 @@ import (
 	"github.com/toolgate/toolgate/budget/redis"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -60,23 +59,6 @@ func (r *Rates) Close() {
 	if r != nil && r.Redis != nil {
 		_ = r.Redis.Close() // nothing is written on the way
 	}
-}
-
-// BudgetEpoch keeps the epoch of budgets that are in Redis in the store, whose
-// loss is another one.
-type BudgetEpoch struct{ Meta *store.Meta }
-
-const epochEntry = "budget/redis_epoch"
-
-// Known implements [redis.Epochs].
-func (e BudgetEpoch) Known(ctx context.Context) (string, error) {
-	epoch, _, err := e.Meta.Get(ctx, epochEntry)
-	return string(epoch), err
-}
-
-// Remember implements [redis.Epochs].
-func (e BudgetEpoch) Remember(ctx context.Context, epoch string) error {
-	return e.Meta.Put(ctx, epochEntry, []byte(epoch))
 }
 
 // Limiter is the rates of a configuration, nil where there are none.
