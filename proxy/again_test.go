@@ -133,7 +133,7 @@ func TestTaskWaitsWhileLocked(t *testing.T) {
 		b := newWorker(t, mcp.Modern, working)
 		r := newRig(t, mounted(b.script), func(_ *Options, c *Config) { c.Mounts[0].Concurrency = 1 }).run()
 		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
-		slots := r.snapshot.Load().catalog.byServer["s"].slots
+		slots := r.snapshot.Load().catalog.byServer["s"].permits
 		if err := slots.Acquire(t.Context(), "s", "other"); err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,7 @@ func (c *call) findRound() (err error) {
 
 // acquire takes a permit to call the server.
 func (c *call) acquire() error {
-	slots, who := c.route.to.slots, c.x.Identity.Key()
+	slots, who := c.route.to.permits, c.x.Identity.Key()
 	if err := slots.Acquire(c.ctx, c.route.Server, who); err != nil {
 		return err
 	}

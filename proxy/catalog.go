@@ -50,7 +50,7 @@ type backendEntry struct {
 	nameless []*Route              // items that are not offered, see [backendEntry.names]
 	digest   map[mcp.Kind]uint64   // of what clients see, by kind
 	offer    *gate.Offer           // for the registry
-	slots    *limit.Concurrency
+	permits  *limit.Concurrency
 	hash     func(name string) int // see [Options.NameHash]
 	unnamed  bool                  // its capability ids could not be issued
 

@@ -82,7 +82,7 @@ func TestClientsThatCanBeAskedNothingShareTheConnection(t *testing.T) {
 
 // Each client of a server of both eras whose legacy side varies its lists is shown its
 // own list, whatever other clients are shown in its place.
-func TestBothErasAndAPlainList(t *testing.T) {
+func TestBothErasAndListsWithoutClientFeatures(t *testing.T) {
 	b := newOfTwoEras(t, mcp.Legacy)
 	b.listing.Plain = newScript(t, "s", mcp.Legacy, tool("both"), tool("fallback")).listing
 	b.listing.Plain.Capabilities = b.listing.Capabilities

@@ -48,7 +48,7 @@ func (r *rig) openAs(version mcp.Version, capabilities string, headers ...string
 	return w.field("Mcp-Session-Id")
 }
 
-func TestWhoIsShownThePlainList(t *testing.T) {
+func TestListsWithoutClientFeatures(t *testing.T) {
 	full, plain := []string{"s__a", "s__confirm"}, []string{"s__a", "s__fallback"}
 	elicitation, all := Questions{Elicitation: true}, Questions{Sampling: true, Elicitation: true, Roots: true}
 	for _, tt := range []struct {
@@ -278,7 +278,7 @@ func TestListChangedBySet(t *testing.T) {
 }
 
 // A greeting says what the server says to such clients.
-func TestGreetingsBySet(t *testing.T) {
+func TestInitializeByClientFeatures(t *testing.T) {
 	b := &script{name: "s"}
 	b.offerBoth(t, `{"tools":{}}`, []string{tool("a")}, []string{tool("a"), `prompt {"name":"p"}`})
 	b.listing.Instructions, b.listing.Plain.Instructions = "I may ask.", "I shall not ask."

@@ -64,7 +64,7 @@ func TestApply(t *testing.T) {
 		listen, _ := r.begin(modernRequest(modernBody("2", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")))
 		synctest.Wait()
 		listen.next()
-		slots := r.snapshot.Load().catalog.byServer["kept"].slots
+		slots := r.snapshot.Load().catalog.byServer["kept"].permits
 		r.Apply(Config{Mounts: mounted(kept), Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()})
 		synctest.Wait()
 		if got := strings.Count(listen.next(), "tools/list_changed"); got != 1 {
@@ -81,7 +81,7 @@ func TestApply(t *testing.T) {
 		if w := r.do(req); w.code() != http.StatusNotFound {
 			t.Errorf("the door of the removed server: status %d", w.code())
 		}
-		if r.snapshot.Load().catalog.byServer["kept"].slots != slots {
+		if r.snapshot.Load().catalog.byServer["kept"].permits != slots {
 			t.Error("the places of a server that stayed were made anew")
 		}
 		<-running.done

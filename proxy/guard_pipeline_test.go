@@ -137,7 +137,7 @@ func TestTrialIsGivenBack(t *testing.T) {
 
 // The call of a modern client to a legacy server, which runs apart from its
 // request, is the trial as any other.
-func TestTrialIsParked(t *testing.T) {
+func TestTrialIsSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g guarded
 		r := noted(t, newScript(t, "s", mcp.Legacy, tool("echo")), nil, nil, behindGuard(&g)).run()

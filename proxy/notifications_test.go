@@ -50,7 +50,7 @@ func messageOf(server, data string) mcp.Event {
 // Whoever reads from a server does not wait until it is decided who may hear of what
 // it says, and what another server says does not wait either. All of it is told, in
 // its order.
-func TestNewsDoNotHoldTheReader(t *testing.T) {
+func TestNotificationsDoNotBlockTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
 		r, takes, _, kept := newSlow(t, b, newScript(t, "other", mcp.Legacy, tool("a")))
@@ -83,7 +83,7 @@ func TestNewsDoNotHoldTheReader(t *testing.T) {
 }
 
 // Where the decision is quick, what a server says before an answer comes before it.
-func TestNewsComeBeforeAnswers(t *testing.T) {
+func TestNotificationsComeBeforeResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("a"))
 		r := newRig(t, mounted(b)).run()
@@ -109,7 +109,7 @@ func TestNewsComeBeforeAnswers(t *testing.T) {
 
 // What waits is bounded: what is subscribed to is told of as a whole, tasks in their
 // latest state, and messages are dropped. What has changed last is told in any case.
-func TestNewsAreBounded(t *testing.T) {
+func TestNotificationQueueIsBounded(t *testing.T) {
 	for name, size := range map[string]int{"many": 10, "large": 64 << 10} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestNewsAreBounded(t *testing.T) {
 }
 
 // What is about nobody takes no place, and a gateway that has ended tells nothing.
-func TestNewsOfNobody(t *testing.T) {
+func TestNotificationsWithoutRecipients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
 		r := newRig(t, mounted(b))
@@ -176,7 +176,7 @@ func TestNewsOfNobody(t *testing.T) {
 }
 
 // Of a task the latest state counts where too much waits, as far as it is short.
-func TestNewsOfTasksAreMerged(t *testing.T) {
+func TestTaskNotificationsAreMerged(t *testing.T) {
 	r := newRig(t, nil)
 	state := func(task, status, more string) mcp.Event {
 		return newsOf("s", mcp.NotifyTaskStatus, `{"taskId":"`+task+`","status":"`+status+`","statusMessage":"`+more+`"}`)

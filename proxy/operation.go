@@ -18,7 +18,7 @@ func (g *Gateway) Throttle(t limit.Throttle) {
 	defer g.publisher.mu.Unlock()
 	g.throttle.Store(&t)
 	for _, s := range g.snapshot.Load().catalog.servers {
-		s.slots.Throttle(t)
+		s.permits.Throttle(t)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestCancelCalls(t *testing.T) {
 	})
 }
 
-func TestCancelParkedCall(t *testing.T) {
+func TestCancelSuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
 		r := newRig(t, mounted(b)).run()
@@ -97,7 +97,7 @@ func TestThrottleOfALaterServer(t *testing.T) {
 	next := *r.config.Load()
 	next.Mounts = mounted(newScript(t, "late", mcp.Modern, tool("a")))
 	r.Apply(next)
-	s := r.snapshot.Load().catalog.byServer["late"].slots
+	s := r.snapshot.Load().catalog.byServer["late"].permits
 	if !free(s, 32) {
 		t.Error("it has fewer places than it is configured to have")
 	}

@@ -61,7 +61,7 @@ func TestPartial(t *testing.T) {
 }
 
 // What is kept of a call is bounded, and is of timeouts alone.
-func TestHeardSoFar(t *testing.T) {
+func TestPartialOutput(t *testing.T) {
 	var h partialOutput
 	timeout := &mcp.Failure{Kind: mcp.FailTimeout, Reason: "silent"}
 	unchanged := func(err error) {

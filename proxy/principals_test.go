@@ -100,7 +100,7 @@ func TestQuestionsThatOutliveTheirCall(t *testing.T) {
 				t.Errorf("a call of the caller counts as running: %v", err)
 			}
 		}
-		if s := r.snapshot.Load().catalog.byServer["s"].slots; !free(s, 32) {
+		if s := r.snapshot.Load().catalog.byServer["s"].permits; !free(s, 32) {
 			t.Error("a place is taken")
 		}
 	})

@@ -100,7 +100,7 @@ func TestRequestRates(t *testing.T) {
 
 // What does not exist and what is hidden count the same and look the same, also
 // when there are too many.
-func TestUnknownFloodTellsNothing(t *testing.T) {
+func TestManyUnknownNamesRevealNothing(t *testing.T) {
 	var texts [2]string
 	for i, name := range []string{"s__nowhere", "s__unknown"} {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("nowhere"), tool("a"))), hide("nowhere"), bounded(limit.Rates{Unknown: 2}))
@@ -130,7 +130,7 @@ func TestUnknownFloodTellsNothing(t *testing.T) {
 }
 
 // A flood of cancellations is not heard, and the calls of others go on.
-func TestCancelFlood(t *testing.T) {
+func TestTooManyCancellations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"))
 		b.reply = func(ctx context.Context, _ *mcp.Call) (mcp.Answer, error) {
@@ -253,7 +253,7 @@ func TestRatesInThePipeline(t *testing.T) {
 
 // A subscription to what is hidden counts and looks as one to what does not
 // exist, also when there are too many.
-func TestUnknownFloodOfSubscriptionsTellsNothing(t *testing.T) {
+func TestManyUnknownSubscriptionsRevealNothing(t *testing.T) {
 	var texts [2]string
 	for i, uri := range []string{"s+file:///nowhere", "none+file:///nowhere"} {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///nowhere","name":"r"}`)
@@ -272,7 +272,7 @@ func TestUnknownFloodOfSubscriptionsTellsNothing(t *testing.T) {
 
 // What a server says of resources that are hidden from a subscriber counts for
 // nothing: it was not the subscriber who asked.
-func TestUpdatesAreNoUnknownFlood(t *testing.T) {
+func TestUpdatesDoNotCountAsUnknownNames(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d","name":"d"}`, `resource {"uri":"file:///d/secret","name":"r"}`, tool("a"))
 	r := newRig(t, mounted(b), hide("file:///d/secret"), bounded(limit.Rates{Unknown: 2}))
 	session := r.open()

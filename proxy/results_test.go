@@ -242,8 +242,8 @@ func TestRedactedOnTheWay(t *testing.T) {
 	}
 }
 
-// TestRedactedNews: log messages outside calls, and the states of tasks.
-func TestRedactedNews(t *testing.T) {
+// TestRedactedNotifications: log messages outside calls, and the states of tasks.
+func TestRedactedNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, `"status":"working","statusMessage":"hunter2x"`)
 		r := newRig(t, mounted(b.script), withResults(result.Rules{Redact: canaries})).run()
@@ -410,9 +410,9 @@ func TestRefusedResults(t *testing.T) {
 	}
 }
 
-// TestNotificationFloods: of what a server says during a call, as much passes in
+// TestTooManyNotifications: of what a server says during a call, as much passes in
 // a second as may, and the next second is a new one.
-func TestNotificationFloods(t *testing.T) {
+func TestTooManyNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
 		b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {

@@ -25,8 +25,8 @@ type serverRequests struct {
 	on        *Route     // what is called; nil where unknown
 	suspended *suspended // set when the call can outlive a request of its client
 
-	// judge decides again on the call as it is now. It may be called at any time.
-	judge func(context.Context) error
+	// decideAgain decides again on the call as it is now. It may be called at any time.
+	decideAgain func(context.Context) error
 
 	// Members of _meta that tie questions to a task of 2025-11-25 for the client, and
 	// their answers for the server; nil elsewhere.
@@ -40,10 +40,10 @@ type serverRequests struct {
 	asked    atomic.Int32
 	answered atomic.Int32
 
-	mu      sync.Mutex
-	waiting int       // questions that a legacy client has not answered yet
-	second  time.Time // the second in which notifications are counted
-	passed  int       // notifications in that second
+	mu           sync.Mutex
+	waiting      int       // questions that a legacy client has not answered yet
+	notifySecond time.Time // the second in which notifications are counted
+	notifyCount  int       // notifications in that second
 }
 
 // currentRequest returns the request that notifications belong to, nil when there is
@@ -103,15 +103,15 @@ func (d *serverRequests) notify(method string, params []byte) {
 func (d *serverRequests) allowNotification(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now.Sub(d.second) >= time.Second {
-		d.second, d.passed = now, 0
+	if now.Sub(d.notifySecond) >= time.Second {
+		d.notifySecond, d.notifyCount = now, 0
 	}
 	most := d.g.opts.Limits.NotificationsPerSecond
-	if d.passed++; d.passed == most+1 {
+	if d.notifyCount++; d.notifyCount == most+1 {
 		d.g.log.Warn("a server sends too many notifications; the rest of this second is dropped",
 			"server", d.to.backend.Name(), "limit", "limits.notifications_per_second", "value", most)
 	}
-	return d.passed <= most
+	return d.notifyCount <= most
 }
 
 // ask relays a request of a legacy server to the client of the call, in the form of the
@@ -171,9 +171,9 @@ func (d *serverRequests) releaseWhileAsking(open int) {
 	d.waiting += open
 	switch {
 	case open > 0 && d.waiting == 1:
-		d.to.slots.Release(d.x.Identity.Key())
+		d.to.permits.Release(d.x.Identity.Key())
 	case d.waiting == 0:
-		d.to.slots.Resume(d.x.Identity.Key())
+		d.to.permits.Resume(d.x.Identity.Key())
 	}
 }
 

@@ -96,12 +96,12 @@ func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *bac
 	}
 	s := &backendEntry{mount: m, backend: m.Backend, listing: listing, hash: pb.g.opts.NameHash}
 	if before != nil && before.backend == m.Backend {
-		s.slots = before.slots
-		s.slots.Resize(m.Concurrency, m.Queue)
+		s.permits = before.permits
+		s.permits.Resize(m.Concurrency, m.Queue)
 	} else {
-		s.slots = limit.NewConcurrency(m.Concurrency, m.Queue, pb.g.principals)
+		s.permits = limit.NewConcurrency(m.Concurrency, m.Queue, pb.g.principals)
 	}
-	s.slots.Throttle(*pb.g.throttle.Load())
+	s.permits.Throttle(*pb.g.throttle.Load())
 	s.others = otherListings(listing)
 	ids, named := pb.capabilityIDs(ctx, m.Backend.Name(), listing)
 	s.unnamed = !named

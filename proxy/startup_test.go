@@ -105,7 +105,7 @@ func TestCallsThatWaitForAStartAreBounded(t *testing.T) {
 			t.Errorf("call %d is answered %s", i, w.text())
 		}
 	}
-	at := s.snapshot.Load().catalog.byServer["s"].slots
+	at := s.snapshot.Load().catalog.byServer["s"].permits
 	for i := range 2 + 6 {
 		if _, err := at.Await(fmt.Sprint("other", i)); err != nil {
 			t.Errorf("a place was not given back: %v", err)
@@ -130,7 +130,7 @@ func TestWaitsOfOneCallerAreBounded(t *testing.T) {
 
 // Whoever may not view the tool by which one signs in does not learn from a refusal
 // that there is such a server.
-func TestCrowdsAreUnknownToStrangers(t *testing.T) {
+func TestOverloadIsHiddenFromOtherCallers(t *testing.T) {
 	s := newStarting(t, hide("join"))
 	for range 4 {
 		s.waits("alice")

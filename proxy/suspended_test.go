@@ -70,7 +70,7 @@ func inputs(w *recorder) string {
 // A legacy server asks a modern client by way of input requests; its call is
 // made once, charged once and recorded once, and holds no place while the
 // client thinks.
-func TestPark(t *testing.T) {
+func TestSuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm, `sampling/createMessage {"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}],"task":{}}`)
 		r := noted(t, b, nil, nil).run()
@@ -120,7 +120,7 @@ func TestPark(t *testing.T) {
 // What a server asks at once is one round; what the client leaves out of its
 // answer is asked again, what it adds is ignored, and what is no answer is an
 // error that uses nothing up. Prompts and resources may ask as tools do.
-func TestParkedQuestions(t *testing.T) {
+func TestQuestionsOfASuspendedCall(t *testing.T) {
 	for _, q := range []struct{ method, members string }{
 		{"tools/call", `"name":"s__ask"`}, {"prompts/get", `"name":"s__ask"`}, {"resources/read", `"uri":"s+file:///ask"`},
 	} {
@@ -155,7 +155,7 @@ func TestParkedQuestions(t *testing.T) {
 }
 
 // A suspended call that is gone is an error that says so, and its call is not made again.
-func TestLostParks(t *testing.T) {
+func TestLostSuspendedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
 		one, two := newRig(t, mounted(b)).run(), newRig(t, mounted(b), func(o *Options, _ *Config) {
@@ -187,7 +187,7 @@ func TestLostParks(t *testing.T) {
 }
 
 // Two retries that race: one resumes the call.
-func TestRacingRetriesOfAPark(t *testing.T) {
+func TestRacingRetriesOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
 		r := newRig(t, mounted(b)).run()
@@ -220,7 +220,7 @@ func TestRacingRetriesOfAPark(t *testing.T) {
 // Parks are capped, per principal and per server. One more of a principal takes
 // the place of its oldest, which ends at its server too and says so to whoever
 // comes back for it; of somebody else's nothing is taken.
-func TestParksAreCapped(t *testing.T) {
+func TestSuspendedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
 		r := newRig(t, mounted(b), func(o *Options, _ *Config) {
@@ -266,7 +266,7 @@ func TestParksAreCapped(t *testing.T) {
 
 // A principal that has nothing parked at a server that is full is refused, and
 // its call ends there.
-func TestParksOfOthersStay(t *testing.T) {
+func TestSuspendedCallsOfOthersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) { o.Limits.ParkedPerServer = 1 }).run()
 		ask := func(who string) string {
@@ -311,7 +311,7 @@ func TestQuestionsAreCapped(t *testing.T) {
 
 // A client that goes away in a round, or cancels it, ends the call at the
 // server too.
-func TestRoundOfAParkIsCancelled(t *testing.T) {
+func TestRoundOfASuspendedCallIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
 		why := make(chan error, 2)
@@ -352,7 +352,7 @@ func TestRoundOfAParkIsCancelled(t *testing.T) {
 
 // Progress goes out under the token of the round that it falls in, and nowhere
 // between rounds; a result that came meanwhile is there for the retry.
-func TestProgressOfAPark(t *testing.T) {
+func TestProgressOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -427,7 +427,7 @@ func TestURLsFirst(t *testing.T) {
 
 // A panic in a call that runs apart from its request is the end of this call
 // alone.
-func TestPanicInAPark(t *testing.T) {
+func TestPanicInASuspendedCall(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("on purpose") }
 	r := newRig(t, mounted(b))
@@ -442,7 +442,7 @@ func TestPanicInAPark(t *testing.T) {
 
 // A call that its backend gives up while its client thinks says so to whoever comes
 // back for it, and is not made again.
-func TestParkThatIsGivenUp(t *testing.T) {
+func TestSuspendedCallThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -466,7 +466,7 @@ func TestParkThatIsGivenUp(t *testing.T) {
 
 // At the default limits as many calls of one principal may wait for answers as a
 // few dozen clients make at once.
-func TestParksOfManyClients(t *testing.T) {
+func TestSuspendedCallsOfManyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(inquirer(t, askForm))).run()
 		var open []*recorder

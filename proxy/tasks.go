@@ -176,8 +176,8 @@ func (s *Snapshot) checkTool(ctx context.Context, x *Exchange, r *Route) ([]gate
 	return s.arguments.CheckArguments(ctx, PendingCall{Request: &question, Schema: r.input, Listed: r.item})
 }
 
-// judgeTask decides again on a task. It may be called at any time.
-func (ts *taskService) judgeTask(ctx context.Context, x *Exchange, t *task) error {
+// decideAgain decides again on a task. It may be called at any time.
+func (ts *taskService) decideAgain(ctx context.Context, x *Exchange, t *task) error {
 	demands, err := ts.permitTask(ctx, x, t)
 	if err != nil {
 		return err
@@ -264,19 +264,19 @@ func (c *call) sendTaskRequest() (mcp.Answer, error) {
 		return t.route.to.backend.Call(c.ctx, request)
 	}
 	d := &serverRequests{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
-	d.judge = func(ctx context.Context) error { return g.tasks.judgeTask(ctx, x, t) }
+	d.decideAgain = func(ctx context.Context) error { return g.tasks.decideAgain(ctx, x, t) }
 	request.Notify, request.Ask, request.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { c.rec.entry.Rounds = int(d.answered.Load()) }()
 	ctx, cancel := t.route.bounded(c.ctx, t.route.hard())
 	defer cancel()
-	run := &taskRun{d: d, route: t.route, id: t.id, call: request, judged: time.Now()}
+	run := &taskRun{d: d, route: t.route, id: t.id, call: request, lastDecision: time.Now()}
 	got, err := run.poll(ctx)
 	if err != nil || got.Fault != nil {
 		return got, err
 	}
 	c.reserved.delivered = true
 	if got, err = run.awaitLegacyTask(ctx, got.Result); err == nil { // the wait may have been long
-		err = g.tasks.judgeTask(ctx, x, t)
+		err = g.tasks.decideAgain(ctx, x, t)
 	}
 	return got, err
 }

@@ -33,7 +33,7 @@ type taskRun struct {
 	id    string    // the server's own
 	call  *mcp.Call // requests about the task are derived from it
 
-	judged time.Time // time of the last decision
+	lastDecision time.Time // time of the last decision
 }
 
 // run sends a call to its server. If the server insists on a task that the client
@@ -109,7 +109,7 @@ func (d *serverRequests) follow(ctx context.Context, r *Route, call *mcp.Call, m
 	defer cancel()
 	about := *call
 	about.Conn = made.Conn
-	run := &taskRun{d: d, route: r, id: id, call: &about, judged: time.Now()}
+	run := &taskRun{d: d, route: r, id: id, call: &about, lastDecision: time.Now()}
 	d.relatedUp = relatedTask(id)
 	end := run.awaitLegacyTask
 	if made.Era == mcp.Modern {
@@ -117,7 +117,7 @@ func (d *serverRequests) follow(ctx context.Context, r *Route, call *mcp.Call, m
 	}
 	got, err := end(ctx, state)
 	if err == nil {
-		err = d.judge(ctx)
+		err = d.decideAgain(ctx)
 	}
 	if err != nil {
 		run.cancel(ctx)
@@ -264,7 +264,7 @@ func (t *taskRun) answer(ctx context.Context, requests []byte) (*mcp.Error, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := t.d.judge(ctx); err != nil {
+	if err := t.d.decideAgain(ctx); err != nil {
 		return nil, err
 	}
 	got, err := t.route.to.backend.Call(ctx, t.request(mcp.MethodTaskUpdate, responses))
@@ -307,11 +307,11 @@ func (t *taskRun) pollNext(ctx context.Context, state []byte) (mcp.Answer, error
 // recheck decides again on a running task, unless that was done just now. When the gate
 // cannot decide at the moment, the task goes on: nothing is delivered until it can.
 func (t *taskRun) recheck(ctx context.Context) error {
-	if time.Since(t.judged) <= maxDecisionAge {
+	if time.Since(t.lastDecision) <= maxDecisionAge {
 		return nil
 	}
-	err := t.d.judge(ctx)
-	t.judged = time.Now()
+	err := t.d.decideAgain(ctx)
+	t.lastDecision = time.Now()
 	if refused, ok := errors.AsType[*refusal.Error](err); ok && refused.Code == refusal.CodeUnavailable && refused.Err != nil {
 		return nil //nolint:nilerr // it goes on
 	}

@@ -104,7 +104,7 @@ func TestDrivenTask(t *testing.T) {
 				if own != 1 || strings.Count(strings.Join(r.steps(), ", "), "charge") != 2 {
 					t.Errorf("%d entries, steps %v", own, r.steps())
 				}
-				if s := r.snapshot.Load().catalog.byServer["s"].slots; !free(s, 32) {
+				if s := r.snapshot.Load().catalog.byServer["s"].permits; !free(s, 32) {
 					t.Error("a place is taken")
 				}
 			})
@@ -177,7 +177,7 @@ func TestDrivenTaskThatEndsEarly(t *testing.T) {
 					if n := len(b.seen(mcp.MethodTaskCancel)); n != tt.cancels {
 						t.Errorf("cancelled %d times, want %d", n, tt.cancels)
 					}
-					if s := r.snapshot.Load().catalog.byServer["s"].slots; !free(s, 32) {
+					if s := r.snapshot.Load().catalog.byServer["s"].permits; !free(s, 32) {
 						t.Error("a place is taken")
 					}
 				})
@@ -251,7 +251,7 @@ func TestDrivenTaskThatAsksWithoutEnd(t *testing.T) {
 
 // The questions of a driven task of 2025-11-25 reach a modern client as input
 // requests: the call is parked with its task, and its retry brings the answer.
-func TestDrivenPark(t *testing.T) {
+func TestTaskOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working, `"status":"input_required"`)
 		var told []string
@@ -284,7 +284,7 @@ func TestDrivenPark(t *testing.T) {
 			t.Errorf("an abandoned task was cancelled %d times", n)
 		}
 		open, _ := r.awaited()
-		s := r.snapshot.Load().catalog.byServer["s"].slots
+		s := r.snapshot.Load().catalog.byServer["s"].permits
 		if !free(s, 32) || open != 0 {
 			t.Errorf("a place is taken, or some of %d calls are open", open)
 		}

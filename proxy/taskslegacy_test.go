@@ -129,7 +129,7 @@ func TestBlockedTaskResult(t *testing.T) {
 		if n := len(b.seen(mcp.MethodTaskCancel)); n != 0 {
 			t.Errorf("the task was cancelled %d times", n)
 		}
-		s := r.snapshot.Load().catalog.byServer["s"].slots
+		s := r.snapshot.Load().catalog.byServer["s"].permits
 		if !free(s, 1) {
 			t.Error("a place is taken")
 		}

@@ -119,10 +119,10 @@ func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) [
 func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
 	catalog := snap.Catalog(x)
 	s := catalog.byServer[from.at.server]
-	if err := s.slots.Acquire(ctx, from.at.server, x.Identity.Key()); err != nil {
+	if err := s.permits.Acquire(ctx, from.at.server, x.Identity.Key()); err != nil {
 		return "", context.Cause(ctx)
 	}
-	defer s.slots.Release(x.Identity.Key())
+	defer s.permits.Release(x.Identity.Key())
 	var params []byte
 	if from.behind != "" {
 		params = mcp.SetMember(nil, "cursor", mcp.Quote(from.behind))

@@ -64,7 +64,7 @@ func (c *call) await(r *Route, from *backendEntry) (*Route, error) {
 			return r, nil
 		}
 	}
-	leave, err := from.slots.Await(c.x.Identity.Key())
+	leave, err := from.permits.Await(c.x.Identity.Key())
 	if err != nil {
 		return r, err
 	}

@@ -92,7 +92,7 @@ func TestUnlistedCallsLeadToTheLogin(t *testing.T) {
 
 // Whoever may not view the tool by which one signs in, or is elsewhere, is told
 // nothing of the server; and none of the other servers is waited for.
-func TestUnlistedIsUnknownToStrangers(t *testing.T) {
+func TestUnlistedIsHiddenFromOtherCallers(t *testing.T) {
 	l := newBehindLogin(t, hide("join"))
 	if got, none := l.call("s__later", ""), l.call("t__later", ""); strings.ReplaceAll(got, "s__", "t__") != none {
 		t.Errorf("answered %s, and for what is nowhere %s", got, none)

@@ -202,7 +202,7 @@ func TestCancelTasks(t *testing.T) {
 
 // So is a task of a tool that is shown to those clients alone that cannot be asked
 // anything.
-func TestCancelTasksOfThePlainList(t *testing.T) {
+func TestCancelTasksListedWithoutClientFeatures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working)
 		b.offerBoth(t, legacyTasks, []string{tool("job")}, []string{`tool {"name":"fallback","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`})
