@@ -84,8 +84,8 @@ func TestClientsThatCanBeAskedNothingShareTheConnection(t *testing.T) {
 // own list, whatever other clients are shown in its place.
 func TestBothErasAndListsWithoutClientFeatures(t *testing.T) {
 	b := newOfTwoEras(t, mcp.Legacy)
-	b.listing.Plain = newScript(t, "s", mcp.Legacy, tool("both"), tool("fallback")).listing
-	b.listing.Plain.Capabilities = b.listing.Capabilities
+	b.listing.WithoutCapabilities = newScript(t, "s", mcp.Legacy, tool("both"), tool("fallback")).listing
+	b.listing.WithoutCapabilities.Capabilities = b.listing.Capabilities
 	r := newRig(t, mounted(b))
 	for declared, want := range map[string]string{`{}`: "s__fallback", `{"elicitation":{}}`: "s__older"} {
 		if got, _ := listed(t, mcp.Tool, r.legacy(r.openAs(mcp.V20251125, declared), "1", "tools/list", "")); !slices.Equal(got, []string{"s__both", want}) {
@@ -96,7 +96,7 @@ func TestBothErasAndListsWithoutClientFeatures(t *testing.T) {
 		t.Errorf("a modern client is listed %q", got)
 	}
 	r.modern("2", "tools/call", `"name":"s__newer"`)
-	if calls := b.seen(mcp.MethodToolsCall); len(calls) != 1 || calls[0].Era != mcp.Modern || calls[0].Plain {
+	if calls := b.seen(mcp.MethodToolsCall); len(calls) != 1 || calls[0].Era != mcp.Modern || calls[0].WithoutCapabilities {
 		t.Errorf("a modern client's calls are %+v", calls)
 	}
 }

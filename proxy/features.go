@@ -94,10 +94,10 @@ func (s *backendEntry) shownTo(features clientFeatures) *backendEntry {
 // newWithoutFeatures returns the entry for clients without client features, nil where
 // it is the same.
 func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backendEntry {
-	if s.listing == nil || s.listing.Plain == nil {
+	if s.listing == nil || s.listing.WithoutCapabilities == nil {
 		return nil
 	}
-	listing, same := sharedDefinitions(s.listing, s.listing.Plain)
+	listing, same := sharedDefinitions(s.listing, s.listing.WithoutCapabilities)
 	if same {
 		return nil
 	}
@@ -135,7 +135,7 @@ func otherListings(l *mcp.Listing) (others []*mcp.Listing) {
 	if l == nil {
 		return nil
 	}
-	for _, set := range [...]*mcp.Listing{l.Plain, l.Other} {
+	for _, set := range [...]*mcp.Listing{l.WithoutCapabilities, l.Other} {
 		if set != nil {
 			others = append(others, set)
 		}

@@ -27,7 +27,7 @@ func (b *script) offerBoth(t testing.TB, capabilities string, full, plain []stri
 	b.offer(t, mcp.Legacy, capabilities, full...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.listing.Plain = other.listing
+	b.listing.WithoutCapabilities = other.listing
 }
 
 // newVarying returns a legacy backend that lists a, and confirm to clients that
@@ -89,7 +89,7 @@ func TestListsWithoutClientFeatures(t *testing.T) {
 					}
 					continue
 				}
-				if len(calls) != before+1 || calls[before].Plain != slices.Equal(tt.want, plain) {
+				if len(calls) != before+1 || calls[before].WithoutCapabilities != slices.Equal(tt.want, plain) {
 					t.Errorf("declared %s: %s, which is listed, was called as %+v", tt.declared, name, calls[before:])
 				}
 			}
@@ -107,7 +107,7 @@ func TestModernClientsAreShownTheFullList(t *testing.T) {
 		t.Errorf("the list is %q, want %q", got, want)
 	}
 	r.modern("1", "tools/call", `"name":"s__confirm"`)
-	if calls := b.seen(mcp.MethodToolsCall); len(calls) != 1 || calls[0].Plain {
+	if calls := b.seen(mcp.MethodToolsCall); len(calls) != 1 || calls[0].WithoutCapabilities {
 		t.Errorf("calls %+v", calls)
 	}
 }
@@ -209,7 +209,7 @@ func TestCatalogsBySet(t *testing.T) {
 				q := mounts[i].Questions
 				asked := q.Sampling && features&samplingFeature != 0 || q.Elicitation && features&elicitationFeature != 0 || q.Roots && features&rootsFeature != 0
 				l, _ := mounts[i].Backend.Listing()
-				want := l.Plain != nil && !asked && q != (Questions{})
+				want := l.WithoutCapabilities != nil && !asked && q != (Questions{})
 				if got := snap.catalogOf(person("alice"), features).byServer[mounts[i].Backend.Name()].isWithoutFeatures; got != want {
 					t.Fatalf("clients that can be asked %03b at a server that may ask %+v: plain %v, want %v", features, q, got, want)
 				}
@@ -248,7 +248,7 @@ func TestListChangedBySet(t *testing.T) {
 			b.offerBoth(t, everything, full, plain)
 			b.mu.Lock()
 			b.listing.Announced = map[mcp.Kind]uint64{mcp.Tool: announced[0]}
-			b.listing.Plain.Announced = map[mcp.Kind]uint64{mcp.Tool: announced[1]}
+			b.listing.WithoutCapabilities.Announced = map[mcp.Kind]uint64{mcp.Tool: announced[1]}
 			b.mu.Unlock()
 			r.Changed("s")
 		}
@@ -281,8 +281,8 @@ func TestListChangedBySet(t *testing.T) {
 func TestInitializeByClientFeatures(t *testing.T) {
 	b := &script{name: "s"}
 	b.offerBoth(t, `{"tools":{}}`, []string{tool("a")}, []string{tool("a"), `prompt {"name":"p"}`})
-	b.listing.Instructions, b.listing.Plain.Instructions = "I may ask.", "I shall not ask."
-	b.listing.Plain.Capabilities = []byte(`{"tools":{},"prompts":{}}`)
+	b.listing.Instructions, b.listing.WithoutCapabilities.Instructions = "I may ask.", "I shall not ask."
+	b.listing.WithoutCapabilities.Capabilities = []byte(`{"tools":{},"prompts":{}}`)
 	r := newRig(t, mounted(b))
 	greeting := func(capabilities string) string {
 		return r.post(request("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`}`)).text()
@@ -312,7 +312,7 @@ func TestSubscriptionsBySet(t *testing.T) {
 	}
 	var at []bool
 	for _, call := range b.seen(mcp.MethodSubscribe) {
-		at = append(at, call.Plain)
+		at = append(at, call.WithoutCapabilities)
 	}
 	if diff := cmp.Diff([]bool{false, true}, at); diff != "" {
 		t.Fatalf("subscriptions at the server (-want +got):\n%s", diff)
@@ -331,17 +331,17 @@ func TestSubscriptionsBySet(t *testing.T) {
 	told := func(session string) bool {
 		return strings.Contains(streams[session].text(), mcp.NotifyResourceUpdated)
 	}
-	update := mcp.Event{Server: "s", Principal: person("alice").Key(), Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"x:a"}`), Plain: true}
+	update := mcp.Event{Server: "s", Principal: person("alice").Key(), Method: mcp.NotifyResourceUpdated, Params: []byte(`{"uri":"x:a"}`), WithoutCapabilities: true}
 	r.Happened(update)
 	testwait.Until(t, patience, "the session without capabilities is told", func() bool { return told(plain) })
 	if told(full) {
 		t.Error("the other set is told")
 	}
-	update.Plain = false
+	update.WithoutCapabilities = false
 	r.Happened(update)
 	testwait.Until(t, patience, "the other session is told", func() bool { return told(full) })
 	r.legacy(plain, "2", "resources/unsubscribe", `{"uri":"s+x:a"}`)
-	if calls := b.seen(mcp.MethodUnsubscribe); len(calls) != 1 || !calls[0].Plain {
+	if calls := b.seen(mcp.MethodUnsubscribe); len(calls) != 1 || !calls[0].WithoutCapabilities {
 		t.Errorf("unsubscribed with %+v", calls)
 	}
 }
@@ -371,8 +371,8 @@ func TestSetsShareDefinitions(t *testing.T) {
 	full := newScript(t, "s", mcp.Legacy, tool("both"), tool("asks"))
 	plain := newScript(t, "p", mcp.Legacy, `tool {"name":"both","description":"another","inputSchema":{"type":"object"}}`, tool("alone"))
 	listing := *full.listing
-	listing.Plain = plain.listing
-	shared, same := sharedDefinitions(&listing, listing.Plain)
+	listing.WithoutCapabilities = plain.listing
+	shared, same := sharedDefinitions(&listing, listing.WithoutCapabilities)
 	if same || string(shared.Items[mcp.Tool][0].Raw) != string(full.listing.Items[mcp.Tool][0].Raw) || shared.Items[mcp.Tool][1].Key != "alone" {
 		t.Errorf("%v, %s", same, shared.Items[mcp.Tool][0].Raw)
 	}
@@ -389,8 +389,8 @@ func TestSetsShareDefinitions(t *testing.T) {
 	if !slices.Equal(names, []string{"alone", "asks", "both"}) {
 		t.Errorf("offered %v", names)
 	}
-	listing.Plain = newScript(t, "p", mcp.Legacy, `tool {"name":"asks","inputSchema":{}}`, tool("both")).listing
-	if _, same := sharedDefinitions(&listing, listing.Plain); !same {
+	listing.WithoutCapabilities = newScript(t, "p", mcp.Legacy, `tool {"name":"asks","inputSchema":{}}`, tool("both")).listing
+	if _, same := sharedDefinitions(&listing, listing.WithoutCapabilities); !same {
 		t.Error("sets with the same names are two")
 	}
 }

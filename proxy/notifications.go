@@ -63,7 +63,7 @@ type topic struct {
 }
 
 func topicOf(ev *mcp.Event) topic {
-	t := topic{ev.Principal, ev.Session, ev.Rights, ev.Conn, ev.Plain, ev.Era, ev.Method, ""}
+	t := topic{ev.Principal, ev.Session, ev.Rights, ev.Conn, ev.WithoutCapabilities, ev.Era, ev.Method, ""}
 	switch ev.Method {
 	case mcp.NotifyResourceUpdated:
 		t.about, _ = mcp.LookupString(ev.Params, "uri")

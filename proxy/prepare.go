@@ -115,7 +115,7 @@ func (g *Gateway) newCall(x *Exchange, to *backendEntry, method string, params [
 	call := &mcp.Call{
 		Method: method, Params: params,
 		Principal: x.Identity.Key(), Session: x.sessionID(), Rights: x.Identity.Rights(), Token: x.Identity.Token,
-		LogLevel: x.LogLevel, Plain: to.isWithoutFeatures, Era: x.features().era(to.mount.Questions),
+		LogLevel: x.LogLevel, WithoutCapabilities: to.isWithoutFeatures, Era: x.features().era(to.mount.Questions),
 	}
 	call.Exact = x.Era == mcp.Modern
 	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told in initialize

@@ -27,7 +27,7 @@ func (r *Route) watchKey() resourceKey {
 
 // concerns reports whether a notification may be about the resource, by its connection.
 func (k *resourceKey) concerns(ev *mcp.Event) bool {
-	return k.server == ev.Server && k.withoutFeatures == ev.Plain && (k.era == mcp.EraUnknown || k.era == ev.Era)
+	return k.server == ev.Server && k.withoutFeatures == ev.WithoutCapabilities && (k.era == mcp.EraUnknown || k.era == ev.Era)
 }
 
 // subscriber is told about updates: a legacy session or a modern listen.

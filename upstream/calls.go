@@ -60,7 +60,7 @@ func (s *Server) route(call *mcp.Call, main *Conn) connKey {
 	if era != main.era {
 		key.era = era
 	}
-	if call.Plain && era == mcp.Legacy {
+	if call.WithoutCapabilities && era == mcp.Legacy {
 		key.withheld = s.spec.Questions
 		return key
 	}

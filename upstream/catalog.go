@@ -168,7 +168,7 @@ func (c *catalog) inherit(listing *mcp.Listing) {
 // complete adds to a listing of the own connection what is known from other connections;
 // mu is held.
 func (c *catalog) complete(l *mcp.Listing) {
-	l.Plain, l.Eras, l.Other, l.Declared = c.without.listing, c.eras.speaks, c.eras.other, c.extensions.known()
+	l.WithoutCapabilities, l.Eras, l.Other, l.Declared = c.without.listing, c.eras.speaks, c.eras.other, c.extensions.known()
 	if !c.eras.again.IsZero() {
 		l.Eras = 0 // it is not for certain
 	}

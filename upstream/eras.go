@@ -109,7 +109,7 @@ func (c *catalog) switchEra(before, now mcp.Era) {
 	c.eras.other = nil
 	if c.listing != nil && c.listing.Era == before {
 		other := *c.listing
-		other.Plain, other.Other = nil, nil
+		other.WithoutCapabilities, other.Other = nil, nil
 		c.eras.other = &other
 	}
 }

@@ -166,14 +166,14 @@ func (c *catalog) adoptWithout(main *Conn, full, listing *mcp.Listing) {
 	w := &c.without
 	w.main, w.full, w.at, w.listing = main, full, time.Now(), listing
 	switch now := c.listing; {
-	case now == nil || now == seen && now.Plain == listing:
+	case now == nil || now == seen && now.WithoutCapabilities == listing:
 		c.mu.Unlock()
 		return
 	case now != seen && now != full:
 		w.due = true // it was compared with an outdated listing
 	}
 	next := *c.listing
-	next.Plain = listing
+	next.WithoutCapabilities = listing
 	c.listing, w.full = &next, &next
 	c.mu.Unlock()
 	c.sink.Changed(c.spec.Key)
@@ -185,22 +185,22 @@ func (c *catalog) fullOnly(call *mcp.Call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.listing
-	return l != nil && l.Plain != nil && l.Find(call.Kind, call.Key) != nil && l.Plain.Find(call.Kind, call.Key) == nil
+	return l != nil && l.WithoutCapabilities != nil && l.Find(call.Kind, call.Key) != nil && l.WithoutCapabilities.Find(call.Kind, call.Key) == nil
 }
 
 // restoreWithout takes the lists for clients without capabilities from a last good
 // listing; mu is held.
 func (c *catalog) restoreWithout(known *mcp.Listing) {
-	if known.Plain == nil {
+	if known.WithoutCapabilities == nil {
 		return
 	}
-	plain := *known.Plain
+	plain := *known.WithoutCapabilities
 	plain.Stale = true
 	if !c.varies(known.Era) {
-		known.Plain = nil
+		known.WithoutCapabilities = nil
 		return
 	}
-	known.Plain, c.without.listing = &plain, &plain
+	known.WithoutCapabilities, c.without.listing = &plain, &plain
 }
 
 // keepsSession tells whether a session stays open to hear of changes of the lists for

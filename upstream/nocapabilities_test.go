@@ -50,11 +50,11 @@ func (f *fakeHTTP) plainSpec() Spec {
 // differs.
 func (r *running) plainTools() []string {
 	l, _ := r.Listing()
-	if l == nil || l.Plain == nil {
+	if l == nil || l.WithoutCapabilities == nil {
 		return nil
 	}
 	names := []string{}
-	for _, item := range l.Plain.Items[mcp.Tool] {
+	for _, item := range l.WithoutCapabilities.Items[mcp.Tool] {
 		names = append(names, item.Key)
 	}
 	return names
@@ -92,8 +92,8 @@ func (r *running) announcements() (full, plain uint64) {
 	if l == nil {
 		return 0, 0
 	}
-	if l.Plain != nil {
-		plain = l.Plain.Announced[mcp.Tool]
+	if l.WithoutCapabilities != nil {
+		plain = l.WithoutCapabilities.Announced[mcp.Tool]
 	}
 	return l.Announced[mcp.Tool], plain
 }
@@ -111,7 +111,7 @@ func (f *fakeHTTP) sessionOf(name string) string {
 
 // plainly makes a call one of a client that is shown the plain list.
 func plainly(call *mcp.Call) *mcp.Call {
-	call.Plain = true
+	call.WithoutCapabilities = true
 	return call
 }
 
@@ -145,7 +145,7 @@ func TestListsWithoutCapabilitiesOverHTTP(t *testing.T) {
 	} {
 		r.call(tt.call)
 		if got := f.sessionOf(tt.call.Key); got != tt.want {
-			t.Errorf("%s (plain %v, exact %v) was called in session %s, want %s", tt.call.Key, tt.call.Plain, tt.call.Exact, got, tt.want)
+			t.Errorf("%s (plain %v, exact %v) was called in session %s, want %s", tt.call.Key, tt.call.WithoutCapabilities, tt.call.Exact, got, tt.want)
 		}
 	}
 	if n := len(f.requests(mcp.MethodInitialize)); n != 2 {
@@ -370,7 +370,7 @@ func knownPlain() *mcp.Listing {
 		return l
 	}
 	l := listing("old", "confirm")
-	l.Plain = listing("old", "fallback")
+	l.WithoutCapabilities = listing("old", "fallback")
 	return l
 }
 
@@ -381,11 +381,11 @@ func TestKnownListsWithoutCapabilities(t *testing.T) {
 	spec, known := f.plainSpec(), knownPlain()
 	offered := New(spec, Options{Known: known, Logger: quietLog})
 	l, _ := offered.Listing()
-	if l.Plain == nil || !l.Stale || !l.Plain.Stale || known.Plain.Stale {
+	if l.WithoutCapabilities == nil || !l.Stale || !l.WithoutCapabilities.Stale || known.WithoutCapabilities.Stale {
 		t.Fatalf("the known listing is offered as %+v", l)
 	}
 	spec.Plain = PlainNever
-	if l, _ := New(spec, Options{Known: known, Logger: quietLog}).Listing(); l.Plain != nil || known.Plain == nil {
+	if l, _ := New(spec, Options{Known: known, Logger: quietLog}).Listing(); l.WithoutCapabilities != nil || known.WithoutCapabilities == nil {
 		t.Errorf("a plain list is offered that nobody is to see")
 	}
 

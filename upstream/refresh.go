@@ -105,7 +105,7 @@ func (p *schedule) tolerates(err error) bool {
 func same(before, next *mcp.Listing) bool {
 	return before != nil && !before.Stale && before.Era == next.Era && before.Offers(next) &&
 		string(before.ServerInfo) == string(next.ServerInfo) && maps.Equal(before.TTL, next.TTL) &&
-		maps.Equal(before.Announced, next.Announced) && before.Plain == next.Plain &&
+		maps.Equal(before.Announced, next.Announced) && before.WithoutCapabilities == next.WithoutCapabilities &&
 		before.Eras == next.Eras && before.Other == next.Other && string(before.Declared) == string(next.Declared) &&
 		next.FetchedAt.Sub(before.FetchedAt) < keptAge
 }

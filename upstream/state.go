@@ -78,7 +78,7 @@ func (s *Server) event(conn *Conn, method string, params []byte) {
 		principal = s.spec.Local
 	}
 	s.opts.Sink.Happened(mcp.Event{
-		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, Plain: conn.declaresNothing(), Era: conn.era, Method: method, Params: params,
+		Server: s.spec.Key, Principal: principal, Session: conn.key.session, Conn: conn.name, WithoutCapabilities: conn.declaresNothing(), Era: conn.era, Method: method, Params: params,
 	})
 }
 

@@ -12,22 +12,22 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Kafka writes each event to a topic, as JSON under the tenant as its key, so that
-// the events of a tenant keep their order.
+// Kafka writes each event to a topic as JSON. The key is the tenant, so that the events
+// of a tenant keep their order.
 type Kafka struct {
 	options []kgo.Opt
-	client  *kgo.Client // made at the first batch
+	client  *kgo.Client // created for the first batch
 }
 
-// NewKafka returns a receiver that dials at the first batch. It reads the file of
-// authorities.
+// NewKafka returns a receiver that connects for the first batch. It reads the file of
+// certificate authorities.
 func NewKafka(o KafkaSettings) (*Kafka, error) {
 	if len(o.Brokers) == 0 || o.Topic == "" {
 		return nil, errors.New("kafka: brokers and a topic are required")
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...), kgo.DefaultProduceTopic(o.Topic), kgo.ClientID("toolgate"),
-		kgo.RequiredAcks(kgo.AllISRAcks()), // a batch that is sent twice is kept once
+		kgo.RequiredAcks(kgo.AllISRAcks()), // a batch that is sent twice is stored once
 		kgo.MaxBufferedRecords(maxBatch), kgo.DialTimeout(sendTime / 2),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()),
 	}

@@ -194,9 +194,9 @@ type Call struct {
 	// Exact means that a server that remembers client capabilities must not rely on
 	// more than these for this call.
 	Exact bool
-	// Plain means that the client sees the listing for clients without capabilities
+	// WithoutCapabilities means that the client sees the listing for clients without capabilities
 	// (see [Listing]), so that the call needs a connection with that listing.
-	Plain bool
+	WithoutCapabilities bool
 	// LogLevel requests log messages of this call; empty for none.
 	LogLevel string
 	// Progress requests progress notifications.
@@ -319,10 +319,10 @@ type Event struct {
 	// a credential for each; else empty.
 	Rights string
 	Conn   string // as in [Answer]
-	// Plain means that the server was told on this connection that it may ask nothing,
+	// WithoutCapabilities means that the server was told on this connection that it may ask nothing,
 	// although it may on others.
-	Plain  bool
-	Era    Era // of the connection
-	Method string
-	Params []byte
+	WithoutCapabilities bool
+	Era                 Era // of the connection
+	Method              string
+	Params              []byte
 }

@@ -34,13 +34,13 @@ type Listing struct {
 	// Unread are the kinds whose lists could not be read although others could. Their
 	// previous lists are used.
 	Unread []Kind
-	// Plain is what the server offers to clients that it may ask nothing; nil when that
-	// is the same or unknown. It has no Plain itself.
-	Plain *Listing
+	// WithoutCapabilities is what the server offers to clients that it may ask nothing; nil when that
+	// is the same or unknown. It has none itself.
+	WithoutCapabilities *Listing
 	// Eras is how many eras the server is known to speak; 0 for unknown.
 	Eras int
 	// Other is what a server of both eras offers in the era that is not Era; nil when
-	// unknown. It has neither Plain nor Other.
+	// unknown. It has neither of the two.
 	Other *Listing
 	// Declared are the raw extensions of clients that the server was or will be told
 	// of; nil for none.
@@ -58,7 +58,7 @@ func (l *Listing) In(era Era) *Listing {
 		return l.Other
 	}
 	same := *l
-	same.Era, same.Version, same.Plain, same.Other = era, LatestLegacy, nil, nil
+	same.Era, same.Version, same.WithoutCapabilities, same.Other = era, LatestLegacy, nil, nil
 	if era == Modern {
 		same.Version = LatestModern
 	}
@@ -175,7 +175,7 @@ func (l *Listing) Encode() []byte {
 	for _, set := range []struct {
 		key string
 		of  *Listing
-	}{{"plain", l.Plain}, {"other", l.Other}} {
+	}{{"plain", l.WithoutCapabilities}, {"other", l.Other}} {
 		if set.of != nil {
 			dst = append(AppendQuote(append(dst, ','), set.key), ':')
 			dst = append(dst, set.of.Encode()...)
@@ -224,7 +224,7 @@ func DecodeListing(data []byte) (*Listing, error) {
 	}
 	l, err := decodeListing(data)
 	if plain := Lookup(data, "plain"); err == nil && plain != nil {
-		l.Plain, err = decodeListing(plain)
+		l.WithoutCapabilities, err = decodeListing(plain)
 	}
 	if other := Lookup(data, "other"); err == nil && other != nil {
 		l.Other, err = decodeListing(other)

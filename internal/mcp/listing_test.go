@@ -42,7 +42,7 @@ func TestListingSurvivesItsEncoding(t *testing.T) {
 		"in two sets": {
 			Era: mcp.Legacy, Version: mcp.V20251125, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.UnixMilli(5),
 			Items: map[mcp.Kind][]mcp.Item{mcp.Tool: {tool}}, TTL: map[mcp.Kind]time.Duration{},
-			Plain: &mcp.Listing{
+			WithoutCapabilities: &mcp.Listing{
 				Era: mcp.Legacy, Version: mcp.V20250618, Instructions: "other", FetchedAt: time.UnixMilli(6),
 				Items: map[mcp.Kind][]mcp.Item{
 					mcp.Tool: {item(mcp.Tool, `{"name":"deep","x":`+strings.Repeat("[", mcp.DefaultDepth-4)+strings.Repeat("]", mcp.DefaultDepth-4)+`}`)},

@@ -21,11 +21,11 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 )
 
-// TraceOptions are what [Traces] are made of.
+// TraceOptions configure [Traces].
 type TraceOptions struct {
 	Settings
 
-	// Version and Instance are of this gateway.
+	// Version and Instance describe this gateway.
 	Version, Instance string
 	Logger            *slog.Logger // nil discards
 }
@@ -38,7 +38,7 @@ type Traces struct {
 	outbox   *outbox
 }
 
-// NewTraces returns traces that nothing is sent of before [Traces.Run].
+// NewTraces returns traces. Nothing is sent before [Traces.Run].
 func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	endpoint, err := tracesURL(o.OTLP)
 	if err != nil {
@@ -48,9 +48,9 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
 	exporter := otlptrace.NewUnstarted(otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHeaders(secret.Reveal(o.Headers)), otlptracehttp.WithTimeout(exportTime),
-		// The headers hold credentials, which no other place is to be told.
+		// Do not follow redirects, because the headers hold credentials.
 		otlptracehttp.WithHTTPClient(&http.Client{Timeout: exportTime, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}),
-		// What cannot be sent is not kept for long: the next batch is waiting.
+		// Retry only briefly, because the next batch is waiting.
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: exportTime}),
 	))
 	about, err := resource.New(ctx, resource.WithAttributes(
@@ -62,7 +62,7 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	t := &Traces{sample: o.Sample, outbox: newOutbox(exporter, o.Logger)}
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithResource(about), sdktrace.WithSpanProcessor(t.outbox),
-		sdktrace.WithSampler(sdktrace.AlwaysSample()), // what is not to be traced makes no span
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), // calls that are not traced have no span
 		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{
 			AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 8, LinkCountLimit: 8,
 			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
@@ -72,8 +72,7 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	return t, nil
 }
 
-// Run sends spans until the context ends, and then what is left of them within
-// five seconds.
+// Run sends spans until the context ends, and then the rest within five seconds.
 func (t *Traces) Run(ctx context.Context) error {
 	err := t.outbox.run(ctx)
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
@@ -81,13 +80,13 @@ func (t *Traces) Run(ctx context.Context) error {
 	return errors.Join(err, t.provider.Shutdown(late))
 }
 
-// Dropped returns how many spans were not sent: the collector was slower than the
-// calls, or away.
+// Dropped returns how many spans were not sent, because the collector was too slow or
+// down.
 func (t *Traces) Dropped() uint64 { return t.outbox.dropped.Load() }
 
-// Begin begins the span of a call that came with a W3C trace context; both may be
-// empty. It returns nil for a call that is not traced: the caller says so, or
-// chance does. A context that is malformed counts as none.
+// Begin begins the span of a call with the W3C trace context of its request; both may
+// be empty. It returns nil for a call that is not traced, by the caller's decision or
+// by sampling. A malformed context counts as none.
 func (t *Traces) Begin(traceparent, tracestate string, began time.Time) *Span {
 	ctx := context.Background()
 	if traceparent != "" {
@@ -106,20 +105,20 @@ func (t *Traces) Begin(traceparent, tracestate string, began time.Time) *Span {
 	return s
 }
 
-// Span is a call that is traced. It belongs to the goroutine of the call.
+// Span is the span of one call. It belongs to the goroutine of the call.
 type Span struct {
 	tracer trace.Tracer
 	ctx    context.Context // it holds the span and is used for nothing else
 	span   trace.Span
 	began  time.Time
-	sent   trace.Span // of the request to a server; nil when there is none
+	sent   trace.Span // of the request to a server; nil without one
 }
 
 // TraceID returns the id of the trace in hexadecimal.
 func (s *Span) TraceID() string { return s.span.SpanContext().TraceID().String() }
 
-// Send begins the span of a request to a server, and returns the context that the
-// server is to be told; tracestate may be empty.
+// Send begins the span of a request to a server, and returns the trace context for the
+// server; tracestate may be empty.
 func (s *Span) Send(about ...attribute.KeyValue) (traceparent, tracestate string) {
 	if s.sent != nil {
 		s.sent.End()
@@ -141,16 +140,16 @@ func (s *Span) Received(name, errorType string) {
 	}
 }
 
-// Phase adds the span of a phase that has ended; from and to are since the call
-// came.
+// Phase adds the span of a finished phase; from and to are times since the call
+// arrived.
 func (s *Span) Phase(name string, from, to time.Duration, about ...attribute.KeyValue) {
 	_, span := s.tracer.Start(s.ctx, name, trace.WithTimestamp(s.began.Add(from)), trace.WithAttributes(about...))
 	span.End(trace.WithTimestamp(s.began.Add(to)))
 }
 
-// End ends the span of the call. errorType is empty for one that ended well.
+// End ends the span of the call. errorType is empty for a success.
 func (s *Span) End(name, errorType string, about ...attribute.KeyValue) {
-	s.Received(name, errorType) // of a call that ended while it waited
+	s.Received(name, errorType) // for a call that ended while it waited
 	s.span.SetName(name)
 	s.span.SetAttributes(about...)
 	fail(s.span, errorType)
