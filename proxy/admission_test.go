@@ -16,7 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// lender lets alice in for a minute at a time until it is told otherwise.
+// lender authenticates alice for a minute at a time, until it is told otherwise.
 type lender struct {
 	mu    sync.Mutex
 	id    *gate.Identity
@@ -55,13 +55,13 @@ func lending(l *lender) func(*Options, *Config) {
 	return func(o *Options, _ *Config) { o.Authenticator = l }
 }
 
-// withGroups is alice with other rights than before.
+// withGroups is alice with other rights.
 func withGroups(groups ...string) *gate.Identity {
 	return gate.NewIdentity(gate.Identity{Principal: person("alice").Principal, Groups: groups})
 }
 
-// A stream lives as long as its caller is let in, looked at each time the
-// verdict ends, and no longer.
+// A stream lives only as long as its caller is authenticated. The credential is checked
+// each time the answer expires.
 func TestStreamsEndWithTheVerdict(t *testing.T) {
 	gone := errors.New("revoked")
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestStreamsEndWithTheVerdict(t *testing.T) {
 				streams["GET"], _ = r.begin(httpRequest(http.MethodGet, "/mcp", "", mcp.HeaderSession, session))
 				streams["SSE"], _ = r.begin(httpRequest(http.MethodGet, "/sse", ""))
 				streams["listen"], _ = r.begin(modernRequest(modernBody("1", mcp.MethodListen, `"notifications":{"toolsListChanged":true}`, "")))
-				time.Sleep(150 * time.Second) // two looks at each
+				time.Sleep(150 * time.Second) // two checks of each
 				for name, w := range streams {
 					if w.code() != http.StatusOK || w.ended() {
 						t.Fatalf("%s after two looks: %d %s", name, w.code(), w.text())
@@ -107,8 +107,8 @@ func TestStreamsEndWithTheVerdict(t *testing.T) {
 	}
 }
 
-// A call is cut off with the verdict: a modern client is told by a status, and
-// what a legacy server says later is kept for its client.
+// A call ends with its caller's access. A modern client gets a status. What a legacy
+// server sends later is stored for its client.
 func TestCallsEndWithTheVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{id: person("alice")}
@@ -161,7 +161,7 @@ func TestCallsEndWithTheVerdict(t *testing.T) {
 	})
 }
 
-// scopeRules ask for a scope by exposed name and note who asked.
+// scopeRules require a scope by exposed name and record who was checked.
 type scopeRules struct {
 	needs map[string]string
 
@@ -182,7 +182,7 @@ func (s *scopeRules) Check(id *gate.Identity, names gate.Names) error {
 	return nil
 }
 
-// stepUp is a resource that challenges with what it was asked.
+// stepUp is a resource whose challenges repeat what it was asked.
 type stepUp struct{ noResource }
 
 func (stepUp) Refuse(h http.Header, r *http.Request, err error) (status int, text string) {
@@ -197,9 +197,8 @@ func scoped(rules *scopeRules) func(*Options, *Config) {
 	return func(o *Options, c *Config) { o.Resource, c.Scopes = stepUp{}, rules }
 }
 
-// A missing scope is a status and a challenge over HTTP, and a refusal inside
-// JSON-RPC where there are no statuses. Nothing is charged, nothing reaches the
-// server, and one entry is left.
+// Over HTTP a missing scope is a status and a challenge; inside JSON-RPC it is a
+// refusal. Nothing is charged, nothing reaches the server, and one entry is written.
 func TestScopes(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("ok"), tool("write"), `prompt {"name":"write"}`, `resource {"uri":"file:///w","name":"r"}`)
 	rules := &scopeRules{needs: map[string]string{"s__write": "write", "s+file:///w": "write"}}
@@ -238,8 +237,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// What may not be viewed is unknown, whatever scopes it asks for: they are not
-// even looked up.
+// What may not be viewed is unknown, whatever scopes it requires: they are not even
+// looked up.
 func TestScopesTellNothingOfWhatIsHidden(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("secret"), tool("barred"))
 	rules := &scopeRules{needs: map[string]string{"s__secret": "write", "s__absent": "write", "s__barred": "write"}}
@@ -261,9 +260,8 @@ func TestScopesTellNothingOfWhatIsHidden(t *testing.T) {
 	}
 }
 
-// The same subject in another tenant, or of another issuer, is somebody else:
-// it has nothing of the other's session, replay, subscription, cursor, call,
-// parked call or task.
+// The same subject of another tenant or issuer is somebody else: it has no access to
+// the other's session, replay, subscription, cursor, call, suspended call or task.
 func TestSameSubjectOfOthers(t *testing.T) {
 	people := bearers{"alice": person("alice")}
 	for name, p := range map[string]gate.Principal{

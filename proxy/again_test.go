@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// The answer of the caller does not count for a call that others are to answer
-// by now.
+// The caller's own answer does not count for a call that now needs the answer of
+// others.
 func TestRequesterAnswersWhatOthersMust(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, nil)
 	state := stateOf(t, c.call(""))
@@ -31,7 +31,7 @@ func TestRequesterAnswersWhatOthersMust(t *testing.T) {
 	}
 }
 
-// An approval of some does not stand for one of others in a later round.
+// An approval by some does not replace one by others in a later round.
 func TestRoundNeedsAnotherApproval(t *testing.T) {
 	for name, tc := range map[string]struct {
 		now  []gate.Demand
@@ -59,9 +59,9 @@ func TestRoundNeedsAnotherApproval(t *testing.T) {
 	}
 }
 
-// A round that the gateway makes for a legacy client is held against what is
-// demanded by then, as one of a modern client is.
-func TestConversationNeedsAnApproval(t *testing.T) {
+// A round that the gateway makes for a legacy client must satisfy the current demands,
+// like one of a modern client.
+func TestRoundOfALegacyClientNeedsAnApproval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := rounded(t, asks(`"a":{"method":"elicitation/create","params":{"mode":"form","message":"who?","requestedSchema":{}}}`, ""))
 		d := &demanding{}
@@ -80,14 +80,14 @@ func TestConversationNeedsAnApproval(t *testing.T) {
 	})
 }
 
-// asker asks for an approval of everything.
+// asker demands an approval for everything.
 type asker struct{}
 
 func (asker) CheckArguments(context.Context, PendingCall) ([]gate.Demand, error) {
 	return []gate.Demand{{Reason: "it is dangerous"}}, nil
 }
 
-// locked refuses everything, as a mode does.
+// locked refuses everything, like a mode.
 type locked struct{}
 
 func (locked) CheckArguments(context.Context, PendingCall) ([]gate.Demand, error) {
@@ -100,8 +100,8 @@ func (r *rig) lock() {
 	r.Apply(next)
 }
 
-// A request about a task that is under way ends with a mode that does not have
-// it, wherever it is.
+// A request about a task that is under way is cancelled by a mode that forbids it,
+// wherever it is.
 func TestCancelRequestsOfTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, `"status":"input_required"`)
@@ -127,7 +127,7 @@ func TestCancelRequestsOfTasks(t *testing.T) {
 	})
 }
 
-// What waited for a place is held against the mode that came meanwhile.
+// A request that waited for a permit is checked against the new mode.
 func TestTaskWaitsWhileLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Modern, working)
@@ -150,7 +150,7 @@ func TestTaskWaitsWhileLocked(t *testing.T) {
 	})
 }
 
-// A subscription tells nothing of a task in a mode in which it cannot be asked
+// A subscription tells nothing of a task in a mode in which the task cannot be asked
 // about.
 func TestListenForTasksWhileLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,8 +175,8 @@ func TestListenForTasksWhileLocked(t *testing.T) {
 	})
 }
 
-// News of a resource end with the right to it, also of what is within another
-// one that is subscribed to.
+// Updates of a resource end with the right to it, also those of something within a
+// subscribed resource.
 func TestUpdatesEndWithTheRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d","name":"d"}`, `resource {"uri":"file:///d/x","name":"x"}`)
@@ -218,8 +218,8 @@ func TestUpdatesEndWithTheRight(t *testing.T) {
 	})
 }
 
-// The endpoint of a server of which the caller may view nothing is like that of
-// none; it is there while nobody can tell.
+// The endpoint of a server of which the caller may view nothing looks like a missing
+// one. It exists while the gate cannot decide.
 func TestServerThatMayNotBeViewed(t *testing.T) {
 	phase := &moody{}
 	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a")), newScript(t, "u", mcp.Modern, tool("b"))), func(_ *Options, c *Config) {
@@ -246,8 +246,8 @@ func TestServerThatMayNotBeViewed(t *testing.T) {
 	}
 }
 
-// How long a list may be kept tells nothing of a server of which the caller may
-// view nothing.
+// The lifetime of a list reveals nothing of a server of which the caller may view
+// nothing.
 func TestHiddenServerLeavesNoTrace(t *testing.T) {
 	seen, secret := newScript(t, "s", mcp.Legacy, tool("b")), newScript(t, "z", mcp.Legacy, tool("a"))
 	secret.listing.Stale = true
@@ -265,7 +265,7 @@ func TestHiddenServerLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A subscription whose session ends while the server takes it up is ended too.
+// A subscription is ended if its session ends while the server processes it.
 func TestSessionEndsWhileItSubscribes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
@@ -291,8 +291,8 @@ func TestSessionEndsWhileItSubscribes(t *testing.T) {
 	})
 }
 
-// A call that is cancelled between the end of its round and the wait for the next
-// one ends as well.
+// A call that is cancelled between the end of its round and the wait for the next one
+// ends too.
 func TestCancelCallThatIsAboutToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()

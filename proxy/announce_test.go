@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Each client hears of a changed list if its own view of it changed, whether
-// the server or the gate has changed it, and is told once.
+// Each client is told once of a changed list, if its own view has changed, whether by
+// the server or by the gate.
 func TestListChangedByView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owner := func(owners map[string]string) *gate.Chain { // of a tool; else it is everyone's

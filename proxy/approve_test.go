@@ -17,7 +17,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// counter is a rig whose gate demands approvals, with a real desk.
+// counter is a rig whose gate demands approvals, with a real approval service.
 type counter struct {
 	*rig
 	desk *approval.Service
@@ -26,7 +26,7 @@ type counter struct {
 	mu      sync.Mutex
 	demands []gate.Demand // of calls
 	denied  bool          // calls are
-	decided int           // how often a call was decided on
+	decided int           // number of decisions on calls
 }
 
 func (c *counter) demand(demands ...gate.Demand) {
@@ -41,8 +41,7 @@ func (c *counter) deny() {
 	c.denied = true
 }
 
-// newCounter serves the tool s__t of an era, for which an approval of somebody
-// is demanded.
+// newCounter serves the tool s__t of an era, which needs somebody's approval.
 func newCounter(t *testing.T, era mcp.Era, change func(*approval.Options)) *counter {
 	t.Helper()
 	o := approval.Options{Settings: approval.Settings{By: []string{gate.ByRequester}, Wait: time.Millisecond}}
@@ -105,8 +104,8 @@ func requireKind(t *testing.T, w *recorder, kind string) {
 	}
 }
 
-// A modern client is asked by an input request; the call is charged, and made,
-// when it has said yes, and once.
+// A modern client is asked by an input request. Once it has agreed, the call is charged
+// and made, once.
 func TestRequesterIsAskedInRounds(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		c := newCounter(t, era, nil)
@@ -157,7 +156,7 @@ func TestRequesterSaysNo(t *testing.T) {
 		t.Errorf("code %s", code)
 	}
 	requireKind(t, c.call(""), "approval_denied")
-	// Nothing that is not a yes is one, and the question stays open.
+	// Only a yes counts as one; after anything else the question stays open.
 	const other = `,"arguments":{"n":1}`
 	for _, answer := range []string{`{"approval":{"action":"cancel"}}`, `{"approval":{"action":"Accept"}}`, `{"approval":{}}`, `{"other":{"action":"accept"}}`, `{}`} {
 		state := stateOf(t, c.call(other))
@@ -191,7 +190,7 @@ func TestRequesterIsAskedOnTheStream(t *testing.T) {
 	}
 }
 
-// Who cannot be asked, and who may not answer, waits for others.
+// A caller who cannot be asked, or may not answer, waits for others.
 func TestOthersAreAsked(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By = []string{gate.ByOperator} })
 	w := c.call("")
@@ -218,8 +217,7 @@ func TestOthersAreAsked(t *testing.T) {
 	}
 }
 
-// A call that was denied is refused with the reason when it is made again, and
-// nobody is asked.
+// A denied call is refused with the reason when it is repeated, and nobody is asked.
 func TestDenialIsRemembered(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By = []string{gate.ByOperator} })
 	requireKind(t, c.call(""), "approval_pending")
@@ -247,7 +245,7 @@ func TestDenialIsRemembered(t *testing.T) {
 	}
 }
 
-// A requester who is not shown all of the arguments says so to approve of them.
+// A requester who was not shown all arguments must confirm that to approve.
 func TestRequesterApprovesOfWhatIsNotShown(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, nil)
 	args := `,"arguments":{"note":"` + strings.Repeat("blah ", 1000) + `","amount":999999}`
@@ -273,7 +271,7 @@ func TestRequesterApprovesOfWhatIsNotShown(t *testing.T) {
 	}
 }
 
-// What waited is decided on again before it is made.
+// A call that waited is decided on again before it is made.
 func TestRevokedWhileWaiting(t *testing.T) {
 	for name, change := range map[string]func(c *counter){
 		"revoked":          (*counter).deny,
@@ -300,8 +298,8 @@ func TestRevokedWhileWaiting(t *testing.T) {
 	}
 }
 
-// A call that was begun without an approval is not gone on with when it needs
-// one now; one that was approved of is not asked about again in its rounds.
+// A call that began without an approval cannot continue when it needs one now. An
+// approved call is not asked about again in later rounds.
 func TestRoundsAndApprovals(t *testing.T) {
 	begin := func(t *testing.T, approved bool) (*counter, string) {
 		c := newCounter(t, mcp.Modern, nil)
@@ -328,7 +326,7 @@ func TestRoundsAndApprovals(t *testing.T) {
 	}
 }
 
-// Whatever needs an approval and cannot get one is not done.
+// A call that needs an approval and cannot get one is refused.
 func TestNobodyToAsk(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, nil)
 	config := *c.config.Load()
@@ -346,7 +344,7 @@ func TestNobodyToAsk(t *testing.T) {
 	}
 }
 
-// A prompt and a resource are approved of like a tool.
+// Prompts and resources are approved like tools.
 func TestOtherKindsAreApproved(t *testing.T) {
 	c := newCounter(t, mcp.Legacy, nil)
 	for _, call := range [][2]string{{"prompts/get", `"name":"s__p"`}, {"resources/read", `"uri":"s+file:///r"`}, {"resources/read", `"uri":"s+file:///not/listed"`}} {

@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// questioner is a backend whose tools ask before they answer; what the client
-// said is in the result.
+// questioner is a backend whose tools ask before they answer; the client's answer is in
+// the result.
 func questioner(t *testing.T, era mcp.Era, method, params string) *script {
 	b := newScript(t, "s", era, tool("ask"))
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -30,7 +30,7 @@ func questioner(t *testing.T, era mcp.Era, method, params string) *script {
 func said(w string) string { return string(mcp.Lookup([]byte(w), "result", "said")) }
 
 // A question that the client did not declare, or the operator does not allow, is an
-// error for the server, in either era: nobody was asked, so nobody has declined.
+// error for the server in both eras: nobody was asked, so nobody has declined.
 func TestQuestionsThatNobodyIsAsked(t *testing.T) {
 	none := func(method string) string {
 		return `{"code":-32601,"message":"Method not found: the client does not offer ` + method + `"}`
@@ -81,8 +81,8 @@ func TestQuestionsThatNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// A question goes to the client whose call caused it, on any transport, and
-// its answer comes from there alone.
+// On any transport, a question goes to the client whose call caused it, and only that
+// client can answer it.
 func TestAskedOnStdio(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodRoots, ``))).run()
@@ -104,7 +104,7 @@ func TestAskedOnStdio(t *testing.T) {
 		if got := asked.out.drain() + other.out.drain(); got != "" {
 			t.Errorf("answered by somebody else: %s", got)
 		}
-		asked.send(answer, answer) // the second is to nothing
+		asked.send(answer, answer) // the second answers nothing
 		synctest.Wait()
 		if got, want := said(asked.out.drain()), `{"roots":[{"uri":"file:///home","n":9007199254740993}],"_meta":{"own":2}}`; got != want {
 			t.Errorf("the server was told %s, want %s", got, want)
@@ -112,7 +112,7 @@ func TestAskedOnStdio(t *testing.T) {
 	})
 }
 
-// What the client says no with reaches the server as it is.
+// A client's refusal reaches the server unchanged.
 func TestQuestionsAnsweredByErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m","requestedSchema":{}}`))).run()
@@ -129,7 +129,7 @@ func TestQuestionsAnsweredByErrors(t *testing.T) {
 	})
 }
 
-// A question whose call is given up is withdrawn.
+// A question is withdrawn when its call ends.
 func TestQuestionsAreWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`))).run()
@@ -142,21 +142,21 @@ func TestQuestionsAreWithdrawn(t *testing.T) {
 		if got := w.next(); !strings.Contains(got, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"toolgate-1"}}`) || strings.Contains(got, `"result"`) {
 			t.Errorf("the client was told %q", got)
 		}
-		// So does the end of the session, which has nobody to tell.
+		// So it is at the end of the session, without a message to the client.
 		w, _ = r.begin(httpRequest("POST", "/mcp", request("2", "tools/call", `{"name":"s__ask"}`), "Mcp-Session-Id", session))
 		synctest.Wait()
 		r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", session))
 		<-w.done
 		time.Sleep(time.Second)
-		// The server may still answer between the end of the question and that of
-		// the call; either way the call is closed.
+		// The server may still answer between the end of the question and that of the
+		// call; either way the call is closed.
 		if got := r.ledger.outcomes(); len(got) != 2 || got[0] != "cancelled" {
 			t.Errorf("audit %v", got)
 		}
 	})
 }
 
-// A batch has no way to ask.
+// Nobody can be asked during a batch.
 func TestQuestionsInABatch(t *testing.T) {
 	r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodElicit, `{"message":"m"}`)))
 	session := r.post(strings.Replace(initBody, "2025-11-25", "2025-03-26", 1)).field("Mcp-Session-Id")

@@ -15,9 +15,9 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// An end that cannot be written: its call gives its result all the same, calls that
-// come after are refused without reaching their server until it can be, and then it
-// is in the log, with a file that is one.
+// When the end of a call cannot be written, the call still returns its result. Later
+// calls are refused before they reach their server. Once the log is writable again the
+// end is written too.
 func TestAnEndThatCannotBeWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	key := audit.Key{ID: "k", Secret: make([]byte, 32)}
@@ -38,7 +38,7 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Error(err)
 			}
-			_ = l.Reopen() // as at SIGHUP; it stays with the file that it has
+			_ = l.Reopen() // as at SIGHUP; it keeps its file
 			testwait.Until(t, 30*time.Second, "the log looks for its file", func() bool {
 				_ = l.Append(&audit.Entry{Event: audit.EventChange})
 				return l.Healthy() != nil

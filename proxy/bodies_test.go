@@ -20,13 +20,13 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// largeEcho is a call of about so many bytes.
+// largeEcho is a call of about this many bytes.
 func largeEcho(bytes int) string {
 	return request("7", "tools/call", `{"name":"s__echo","arguments":{"text":"`+strings.Repeat("x", bytes)+`"}}`)
 }
 
-// Beyond what the gateway may hold of messages, a large one is refused over each
-// transport with what to do, and small ones go on.
+// When the gateway holds as many message bytes as allowed, large messages are refused
+// over each transport with advice, and small ones still pass.
 func TestMessagesBeyondTheBound(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	bound := limit.NewBytes(1<<20, 512<<10)
@@ -104,8 +104,8 @@ func TestMessagesCountWhileTheyAreHandled(t *testing.T) {
 	testwait.Until(t, patience, "nothing counts", func() bool { return bound.Used() == 0 })
 }
 
-// While memory is scarce, large messages are refused before they are read. Whose
-// sender is not known is never read.
+// While memory is scarce, large messages are refused before they are read. Those of
+// unauthenticated senders are never read.
 func TestBodiesThatAreNotRead(t *testing.T) {
 	bound := limit.NewBytes(8<<20, 4<<20)
 	r := newRig(t, nil, func(o *Options, _ *Config) { o.Messages = bound })

@@ -12,8 +12,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// rounded is a modern backend that answers with the given results in turn, and
-// with what it was told at the end.
+// rounded is a modern backend that returns the given results in turn, and at the end
+// what it was told.
 func rounded(t *testing.T, results ...string) *script {
 	b := newScript(t, "s", mcp.Modern, tool("ask"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -36,8 +36,7 @@ func asks(inputs, state string) string {
 	return out + `}`
 }
 
-// answered sends the answers of a client to what it was asked, in the order of
-// the ids.
+// answered sends a client's answers to questions, in the order of the ids.
 func (c *wire) answered(answers ...string) {
 	c.t.Helper()
 	for i, a := range answers {
@@ -46,9 +45,9 @@ func (c *wire) answered(answers ...string) {
 	}
 }
 
-// A modern server asks a legacy client by way of requests on the stream of its
-// call, as often as it likes within ten rounds; the gate is asked before each.
-func TestConversation(t *testing.T) {
+// A modern server asks a legacy client by requests on the stream of its call, for up to
+// ten rounds. The gate decides before each.
+func TestModernServerAsksALegacyClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := rounded(t,
 			asks(`"a":{"method":"elicitation/create","params":{"mode":"form","message":"who?","requestedSchema":{}}}`, `"st\u0061te 1"`),
@@ -109,9 +108,9 @@ func TestConversation(t *testing.T) {
 	})
 }
 
-// How a conversation ends otherwise: a legacy client gets a typed error, never
-// an input request.
-func TestConversationEnds(t *testing.T) {
+// Other ends of such a call: a legacy client gets a typed error, never an input
+// request.
+func TestEndsOfCallsWithQuestions(t *testing.T) {
 	elicit := `"a":{"method":"elicitation/create","params":{"message":"m"}}`
 	ten := make([]string, 11)
 	for i := range ten {
@@ -157,9 +156,9 @@ func TestConversationEnds(t *testing.T) {
 	}
 }
 
-// Prompts and resources converse as tools do, over every transport that has a
-// way back; completion may not ask.
-func TestConversationOfOtherMethods(t *testing.T) {
+// Prompts and resources may ask like tools, over every bidirectional transport;
+// completions may not.
+func TestQuestionsOfOtherMethods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := rounded(t, asks(`"a":{"method":"elicitation/create","params":{"message":"m"}}`, `"s"`))
 		r := newRig(t, mounted(b)).run()
@@ -182,9 +181,9 @@ func TestConversationOfOtherMethods(t *testing.T) {
 	})
 }
 
-// A call that is cancelled while its client is asked withdraws the question and
-// is not made again.
-func TestConversationIsCancelled(t *testing.T) {
+// When a call is cancelled while its client is asked, the question is withdrawn and the
+// call is not sent again.
+func TestQuestionsOfACancelledCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := rounded(t, asks(`"a":{"method":"elicitation/create","params":{"message":"m"}}`, ""))
 		r := newRig(t, mounted(b)).run()
@@ -203,8 +202,8 @@ func TestConversationIsCancelled(t *testing.T) {
 	})
 }
 
-// What a modern server says of how long a resource is fresh holds if it is a
-// number of milliseconds, and never for a request that brought answers.
+// A modern server's lifetime of a resource counts if it is a number of milliseconds,
+// but never for a request that brought answers.
 func TestReadIsFresh(t *testing.T) {
 	for _, tt := range []struct{ given, members, want string }{
 		{`,"ttlMs":7`, ``, `7`},

@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// reading is a gate of one capsule, "reading", that holds the tools with "get"
-// in their names; everyone holds it and may do all on the main endpoint.
+// reading is a gate with one capsule, "reading", of the tools with "get" in their
+// names. Everyone holds it, and may do everything on the main endpoint.
 type reading struct{}
 
 func (r reading) Part() gate.Part { return gate.Part{Name: "capsule", Check: r.Check} }
@@ -26,8 +26,8 @@ func (reading) Check(_ context.Context, r *gate.Request) (gate.Decision, error) 
 	return gate.Decision{Reason: "not in it"}, nil
 }
 
-// The endpoint of a capsule shows and calls what is in it; what is not is
-// unknown there, and a capsule that the caller does not hold is no endpoint.
+// The endpoint of a capsule lists and calls what is in it. Anything else is unknown
+// there. A capsule that the caller does not hold has no endpoint.
 func TestCapsuleEndpoint(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("get"), tool("put"))
 	other := newScript(t, "o", mcp.Legacy, tool("put"))
@@ -82,8 +82,8 @@ func (c *checker) CheckArguments(_ context.Context, call PendingCall) ([]gate.De
 	return nil, nil
 }
 
-// Arguments are checked as the server will get them, against its own schema,
-// and before anything is charged.
+// Arguments are checked as the server will get them, against its own schema, before
+// anything is charged.
 func TestArgumentsAreChecked(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `tool {"name":"t","inputSchema":{"type":"object","properties":{"f":{}}}}`)
 	c := &checker{}

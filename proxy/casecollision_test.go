@@ -18,8 +18,8 @@ func named(r *rig) map[string][]string {
 	return out
 }
 
-// A name that a neighbour has changed keeps its plain one; no two tools of a
-// server ever share either; the operator's names are never changed.
+// A name that was changed because of a collision keeps its unsuffixed name. No two
+// tools of a server share any name. The operator's names are never changed.
 func TestCaseCollisionsKeepTheirUnsuffixedNames(t *testing.T) {
 	hashed := func(original string) string { return names.Exposed("s", "s", original, true) }
 	for _, tt := range []struct {

@@ -51,19 +51,19 @@ func capabilityLines(description string, changed map[string]bool) []string {
 	}
 }
 
-// What the catalog does not serve answers, in every way of asking for it, with
-// the bytes of what never was; what it serves does not.
+// Every request for something that the registry does not serve gets the same bytes as
+// one for something that never existed.
 func TestWhatTheCatalogHidesIsUnknown(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 8))
 	by := store.Change{Actor: "test"}
-	ways := map[string][][2]string{ // by capability: a method and its parameters, with NAME for what is asked for
+	ways := map[string][][2]string{ // by capability: a method and its parameters, with NAME for the name
 		"t": {{"tools/call", `"name":"NAME"`}},
 		"p": {{"prompts/get", `"name":"NAME"`}, {"completion/complete", `"ref":{"type":"ref/prompt","name":"NAME"},"argument":{"name":"a","value":""}`}},
 		"r": {{"resources/read", `"uri":"NAME"`}},
 		"q": {{"completion/complete", `"ref":{"type":"ref/resource","uri":"NAME"},"argument":{"name":"id","value":""}`}},
 	}
-	names := map[string][2]string{ // exposed, and of the same form and unknown
+	names := map[string][2]string{ // exposed names, and unknown ones of the same form
 		"t": {"s__t", "s__n"}, "p": {"s__p", "s__n"}, "r": {"s+r://x", "n+r://x"}, "q": {"s+q://{id}", "n+q://{id}"},
 	}
 	for range 12 {

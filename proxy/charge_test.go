@@ -28,8 +28,8 @@ func tariff(calls, cost, bytes, seconds int64) []budget.Rule {
 	return []budget.Rule{rule(budget.Calls, calls), rule(budget.Cost, cost), rule(budget.Bytes, bytes), rule(budget.Seconds, seconds)}
 }
 
-// charging is a rig with budgets. Its results have at most 1000 bytes and take at
-// most a minute.
+// charging is a rig with budgets. Its results have at most 1000 bytes and take at most
+// a minute.
 func charging(t *testing.T, b *script, store budget.Store, rules ...budget.Rule) *rig {
 	t.Helper()
 	return newRig(t, mounted(b), func(_ *Options, c *Config) {
@@ -40,7 +40,7 @@ func charging(t *testing.T, b *script, store budget.Store, rules ...budget.Rule)
 	})
 }
 
-// usedOf returns what is used, by budget; seconds in milliseconds.
+// usedOf returns the usage by budget, seconds in milliseconds.
 func usedOf(t *testing.T, s budget.Store) map[string]int64 {
 	t.Helper()
 	list, err := s.Usage(t.Context(), time.Now().Add(time.Second), budget.Filter{}, 100)
@@ -61,8 +61,8 @@ func wantUsed(t *testing.T, s budget.Store, want map[string]int64) {
 	}
 }
 
-// What each way to end a call costs. Reservations go back before the client has
-// its answer.
+// The charge of a call for each way to end. Reservations are given back before the
+// client has its response.
 func TestWhatCallsCost(t *testing.T) {
 	answer := func(text string) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		return func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -113,7 +113,8 @@ func TestWhatCallsCost(t *testing.T) {
 	}
 }
 
-// A result that is larger than what is left is not delivered, and uses that up.
+// A result that is larger than the rest of the budget is not delivered, and uses up the
+// rest.
 func TestResultLargerThanWhatIsLeft(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		store := new(budgettest.Memory)
@@ -137,7 +138,7 @@ func TestResultLargerThanWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A call ends when it has taken the time that is left.
+// A call ends when it has used the remaining time.
 func TestTimeOfACallIsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
@@ -166,8 +167,8 @@ func TestTimeOfACallIsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// Each round takes and gives back its own bytes and seconds; the call counts once.
-// The time that the client thinks counts nothing.
+// Each round reserves and gives back its own bytes and seconds; the call counts once.
+// The time of the client's answer does not count.
 func TestRoundsAreChargedForWhatTheyUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
@@ -202,7 +203,7 @@ func TestRoundsAreChargedForWhatTheyUse(t *testing.T) {
 	})
 }
 
-// A round for which nothing is left ends its call, also at the server.
+// A round without remaining budget ends its call, also at the server.
 func TestCallEndsWithItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
@@ -219,7 +220,7 @@ func TestCallEndsWithItsBudget(t *testing.T) {
 		if got := usedOf(t, store)["bytes"]; got == 300 {
 			t.Fatalf("%d bytes are used: %s", got, w.text())
 		}
-		// Another call takes what is left.
+		// Another call uses the rest.
 		bill := budget.Charge{Counter: budget.Counter{Budget: "bytes", Measure: "bytes/month", Key: "subject:test/default/alice"}, Amount: 300, Least: 1, Limit: 300}
 		bill.Start, bill.End = budget.Month.At(time.Now(), time.UTC)
 		if _, err := store.Charge(t.Context(), budget.Bill{Key: budget.Key{Call: "other"}, At: time.Now(), Until: time.Now().Add(time.Hour), Charges: []budget.Charge{bill}}); err != nil {
@@ -236,7 +237,7 @@ func TestCallEndsWithItsBudget(t *testing.T) {
 	})
 }
 
-// The same sealed round, presented very often at once, is delivered once.
+// The same sealed round, sent many times at once, is delivered once.
 func TestReplayedRoundIsDeliveredOnce(t *testing.T) {
 	store := new(budgettest.Memory)
 	b := asking(t, 1)
@@ -264,7 +265,7 @@ func TestReplayedRoundIsDeliveredOnce(t *testing.T) {
 	}
 }
 
-// What is fetched of a task counts its bytes, and no call.
+// Fetching the result of a task counts its bytes, but no call.
 func TestResultsOfTasksCount(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Modern, mcp.Legacy} {
 		store := new(budgettest.Memory)
@@ -290,7 +291,7 @@ func TestResultsOfTasksCount(t *testing.T) {
 	}
 }
 
-// From 80 percent on a result says so, beside what the server wrote.
+// From 80 percent on a result has a warning, beside the members of the server.
 func TestWarningsInResults(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		store := new(budgettest.Memory)
@@ -321,8 +322,8 @@ func TestWarningsInResults(t *testing.T) {
 	}
 }
 
-// A plan that nobody configured is refused with a reason; a class is asked for
-// where a budget counts it.
+// An unknown plan is refused with a reason. The class is only asked for where a budget
+// counts it.
 func TestPlanAndClass(t *testing.T) {
 	store := new(budgettest.Memory)
 	b := newScript(t, "s", mcp.Modern, tool("echo"))
@@ -350,7 +351,7 @@ func TestPlanAndClass(t *testing.T) {
 	}
 }
 
-// A refusal is written down with the budget that made it, which took nothing.
+// The audit entry of a refusal names the budget that refused, which charged nothing.
 func TestAuditNamesTheBudget(t *testing.T) {
 	store := new(budgettest.Memory)
 	r := charging(t, newScript(t, "s", mcp.Modern, tool("echo")), store, tariff(1, 10, 10_000, 10_000)[:1]...)
@@ -370,8 +371,8 @@ func TestAuditNamesTheBudget(t *testing.T) {
 	}
 }
 
-// A call of which some request reached its server counts, however a later request
-// of the same round ends.
+// If a request of the round reached the server, the call counts, however a later
+// request ends.
 func TestDeliveredCallIsNotGivenBack(t *testing.T) {
 	lost := &mcp.Failure{Kind: mcp.FailUnavailable, Server: "s", Reason: "The server is gone."}
 	call := func(r *rig, session, method, params string) {
@@ -389,7 +390,7 @@ func TestDeliveredCallIsNotGivenBack(t *testing.T) {
 		}
 	}
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
-		synctest.Test(t, func(t *testing.T) { // a task that the gateway drives
+		synctest.Test(t, func(t *testing.T) { // a task that the gateway follows
 			store := new(budgettest.Memory)
 			b := newWorker(t, era, completed)
 			b.lose = 100
@@ -398,7 +399,7 @@ func TestDeliveredCallIsNotGivenBack(t *testing.T) {
 			want(r, store, "task "+era.String())
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // rounds that a legacy client knows nothing of
+	synctest.Test(t, func(t *testing.T) { // rounds that a legacy client does not know
 		store := new(budgettest.Memory)
 		b := asking(t, 1)
 		first := b.reply
@@ -436,8 +437,8 @@ func TestDeliveredCallIsNotGivenBack(t *testing.T) {
 	})
 }
 
-// A call that takes the whole time of its server, of which its budgets have left
-// enough, is late: that says something of the server, and nothing of the budget.
+// A call that reaches its server's time limit, while its budgets have enough left, is a
+// timeout of the server and not a refusal of a budget.
 func TestHardDeadlineIsNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
@@ -463,7 +464,7 @@ func TestHardDeadlineIsNoBudget(t *testing.T) {
 	})
 }
 
-// What a subscription tells of a task counts its bytes, as if it was fetched.
+// States of a task in a subscription count their bytes, as if they were fetched.
 func TestStatesOfTasksCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
@@ -498,8 +499,7 @@ func (s slowStore) Charge(ctx context.Context, b budget.Bill) ([]budget.Balance,
 	return s.Store.Charge(ctx, b)
 }
 
-// A call that is forbidden while its charge takes long is not made, and costs
-// nothing.
+// A call that is forbidden while it is charged is not made, and costs nothing.
 func TestForbiddenWhileItIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
@@ -520,7 +520,7 @@ func TestForbiddenWhileItIsCharged(t *testing.T) {
 		}
 		wantUsed(t, store, map[string]int64{})
 	})
-	synctest.Test(t, func(t *testing.T) { // what is asked of a task
+	synctest.Test(t, func(t *testing.T) { // requests about a task
 		store := new(budgettest.Memory)
 		b := newWorker(t, mcp.Modern, completed)
 		until := time.Now().Add(5 * time.Second)
@@ -543,7 +543,7 @@ func TestForbiddenWhileItIsCharged(t *testing.T) {
 	})
 }
 
-// The time that a charge takes is none that the server took.
+// The time of the charge does not count as time of the server.
 func TestChargingTakesNoTimeOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)

@@ -15,12 +15,12 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// recorder is the answer to one HTTP request in memory. It can be read while
-// the handler still writes.
+// recorder is the response to one HTTP request in memory. It can be read while the
+// handler still writes.
 type recorder struct {
 	mu      sync.Mutex
 	header  http.Header
-	sent    http.Header // as it was when the status was written
+	sent    http.Header // when the status was written
 	status  int
 	body    bytes.Buffer
 	flushes int
@@ -64,14 +64,14 @@ func (r *recorder) FlushError() error {
 
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
-// text is all of the body that is there.
+// text is the body so far.
 func (r *recorder) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.body.String()
 }
 
-// next is what has come since it was last called.
+// next is what has come since the last call.
 func (r *recorder) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +101,8 @@ func (r *recorder) ended() bool {
 	}
 }
 
-// httpRequest makes a request to the gateway with headers as pairs. A pair with
-// an empty value takes the header away; the same name twice gives it twice.
+// httpRequest makes a request to the gateway with headers as pairs. A pair with an
+// empty value removes the header; repeated names are sent twice.
 func httpRequest(method, target, body string, headers ...string) *http.Request {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:40000"
@@ -138,8 +138,8 @@ func (r *rig) do(req *http.Request) *recorder {
 	return w
 }
 
-// begin serves a request on its own; cancel is the client going away. It ends
-// with the test at the latest.
+// begin serves a request in the background; cancel disconnects the client. It ends with
+// the test at the latest.
 func (r *rig) begin(req *http.Request) (w *recorder, cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w = newRecorder()
@@ -182,8 +182,8 @@ func request(id, method, params string) string {
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{},"elicitation":{"form":{}}}`
 
-// modernBody is a JSON-RPC request of a modern client; members are those of
-// params besides _meta, meta those of _meta besides the required ones.
+// modernBody is a JSON-RPC request of a modern client. members are further members of
+// params, meta further members of _meta.
 func modernBody(id, method, members, meta string) string {
 	if members != "" {
 		members += ","
@@ -194,8 +194,8 @@ func modernBody(id, method, members, meta string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + members + `"_meta":{` + modernMeta + meta + `}}}`
 }
 
-// modernRequest is the POST of a modern body with the headers that mirror it;
-// the given ones come after.
+// modernRequest is the POST of a modern body with the headers that mirror it, and
+// further headers.
 func modernRequest(body string, headers ...string) *http.Request {
 	msg, err := mcp.Parse([]byte(body), mcp.Limits{})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// A request in another case is served, one that is compressed is not.
+// A content type in another case is accepted, a compressed body is not.
 func TestContentOfRequests(t *testing.T) {
 	r := newRig(t, nil)
 	if w := r.post(initBody, "Accept", "Application/JSON, Text/Event-Stream"); w.code() != http.StatusOK {

@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/names"
 )
 
-// A question without params goes out with empty ones: a client of the Go SDK fails
-// the whole call else.
+// A question without params is sent with empty ones: otherwise a client of the Go SDK
+// fails the whole call.
 func TestRootsAreAskedForWithParams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(questioner(t, mcp.Legacy, mcp.MethodRoots, ""))).run()
@@ -23,8 +23,8 @@ func TestRootsAreAskedForWithParams(t *testing.T) {
 	})
 }
 
-// A modern server has one code for resources that it does not have and for what is
-// wrong with a request. Legacy clients know the first by a code of its own.
+// A modern server has one code for missing resources and for invalid requests. Legacy
+// clients expect a code of its own for the former.
 func TestUnknownResourcesOfAModernServer(t *testing.T) {
 	tests := []struct {
 		name, fault string
@@ -72,7 +72,7 @@ func TestResourcesOfAppsAreExposed(t *testing.T) {
 	}
 }
 
-// What two servers say of one extension is told together, to clients of both eras.
+// The settings of two servers for one extension are merged, for clients of both eras.
 func TestExtensionsOfServersAreMerged(t *testing.T) {
 	one, two := newScript(t, "one", mcp.Modern, tool("a")), newScript(t, "two", mcp.Legacy, tool("b"))
 	one.listing.Capabilities = []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/a"]}}}`)
@@ -88,8 +88,8 @@ func TestExtensionsOfServersAreMerged(t *testing.T) {
 	}
 }
 
-// The capabilities of clients that connect reach the servers, and the extensions of
-// a legacy client its calls.
+// The capabilities of connected clients reach the servers, and the extensions of a
+// legacy client its calls.
 func TestServersKnowTheExtensionsOfClients(t *testing.T) {
 	const apps = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/a"]}}}`
 	b := &awareScript{script: newScript(t, "s", mcp.Legacy, tool("a"))}
@@ -106,7 +106,7 @@ func TestServersKnowTheExtensionsOfClients(t *testing.T) {
 	}
 }
 
-// awareScript notes which clients have connected.
+// awareScript records which clients have connected.
 type awareScript struct {
 	*script
 	connected []string
@@ -116,7 +116,7 @@ func (b *awareScript) Connected(capabilities []byte) {
 	b.connected = append(b.connected, string(capabilities))
 }
 
-// The URI that an error of resources/read names is the one that the client asked for.
+// The URI in an error of resources/read is the one that the client asked for.
 func TestMissingResourcesAreNamedAsAskedFor(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		b := newScript(t, "s", era, `resource {"uri":"x://y","name":"y"}`, `resource {"uri":"ui://nope/z","name":"z"}`)
@@ -138,7 +138,7 @@ func TestMissingResourcesAreNamedAsAskedFor(t *testing.T) {
 	}
 }
 
-// Members of questions in a complete result of a legacy server are no questions: its
+// In a complete result of a legacy server, members of input requests are ignored: its
 // raw state reaches no client.
 func TestLegacyResultsCarryNoState(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))

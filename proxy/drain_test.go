@@ -12,9 +12,9 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// A gateway that drains begins no call, waits for those under way as long as it
-// may, and then ends them with an answer that says so. Whatever was charged stays
-// so, and each leaves one entry.
+// A draining gateway begins no calls. It waits for those under way as long as it may,
+// and then ends them with a response that says so. Charges stay, and each call has one
+// entry.
 func TestDrainWaitsForCalls(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDrainWaitsForCalls(t *testing.T) {
 	}
 }
 
-// slowWriter is a client whose connection takes nothing for a while.
+// slowWriter is a client whose connection accepts nothing for a while.
 type slowWriter struct {
 	*recorder
 	takes chan struct{}
@@ -78,8 +78,8 @@ func (w slowWriter) Write(p []byte) (int, error) {
 	return w.recorder.Write(p)
 }
 
-// A call that is cut is over when its answer is written, whatever its transport: the
-// gateway does not go on before.
+// On each transport, a cancelled call is over only when its response is written. The
+// gateway waits for that.
 func TestDrainWaitsForAnswers(t *testing.T) {
 	for name, ask := range map[string]func(r *rig, session string) *http.Request{
 		"legacy": func(_ *rig, session string) *http.Request {

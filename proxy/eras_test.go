@@ -9,9 +9,9 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// newOfTwoEras returns a backend that speaks both eras and lists both to all
-// clients, older to legacy and newer to modern ones. own is the era of the
-// gateway's own connection.
+// newOfTwoEras returns a backend that speaks both eras. It lists both to all clients,
+// older to legacy and newer to modern ones. own is the era of the gateway's own
+// connection.
 func newOfTwoEras(t *testing.T, own mcp.Era) *script {
 	legacy := newScript(t, "s", mcp.Legacy, tool("both"), tool("older"))
 	modern := newScript(t, "s", mcp.Modern, tool("both"), tool("newer"))
@@ -25,8 +25,8 @@ func newOfTwoEras(t *testing.T, own mcp.Era) *script {
 	return b
 }
 
-// Clients of each era are listed, told and called in their own, whichever the
-// gateway's own connection is of.
+// Clients of each era are listed, told and called in their own era, whatever the era of
+// the gateway's own connection.
 func TestClientsOfBothErasAtOneServer(t *testing.T) {
 	for _, own := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		t.Run(own.String(), func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestClientsOfBothErasAtOneServer(t *testing.T) {
 	}
 }
 
-// A legacy client that can be asked nothing shares the connection that there is, so
-// that it sees what other clients did on the same process.
+// A legacy client without client features shares the existing connection, so that it
+// sees what other clients did in the same process.
 func TestClientsThatCanBeAskedNothingShareTheConnection(t *testing.T) {
 	for own, want := range map[mcp.Era][]string{mcp.Legacy: {"s__both", "s__older"}, mcp.Modern: {"s__both", "s__newer"}} {
 		b := newOfTwoEras(t, own)
@@ -80,8 +80,8 @@ func TestClientsThatCanBeAskedNothingShareTheConnection(t *testing.T) {
 	}
 }
 
-// Each client of a server of both eras whose legacy side varies its lists is shown its
-// own list, whatever other clients are shown in its place.
+// When a server of both eras varies its legacy lists, each client gets its own list,
+// whatever other clients get.
 func TestBothErasAndListsWithoutClientFeatures(t *testing.T) {
 	b := newOfTwoEras(t, mcp.Legacy)
 	b.listing.WithoutCapabilities = newScript(t, "s", mcp.Legacy, tool("both"), tool("fallback")).listing
@@ -101,7 +101,7 @@ func TestBothErasAndListsWithoutClientFeatures(t *testing.T) {
 	}
 }
 
-// A resource that a server of both eras has is watched in each of them apart.
+// A resource of a server of both eras is watched separately in each.
 func TestResourcesAreWatchedPerEra(t *testing.T) {
 	b := newOfTwoEras(t, mcp.Modern)
 	r := newRig(t, mounted(b))

@@ -23,7 +23,7 @@ func (r *rig) knock(from, credential string) *recorder {
 	return r.do(req)
 }
 
-// asked counts how often a credential is looked at.
+// asked counts how often a credential is verified.
 type asked struct {
 	Authenticator
 	n int
@@ -34,9 +34,8 @@ func (a *asked) Authenticate(r *http.Request) (*gate.Identity, error) {
 	return a.Authenticator.Authenticate(r)
 }
 
-// An address that shows too many bad credentials is not listened to for a while:
-// what it shows is not looked at. Others, and who was let in from there before,
-// are served.
+// After too many invalid credentials, those of an address are not verified for a while.
+// Other addresses, and callers who were valid from there before, are served.
 func TestAuthFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var door *asked
@@ -78,7 +77,7 @@ func TestAuthFailures(t *testing.T) {
 	})
 }
 
-// What the gateway cannot find out says nothing about the caller.
+// An error of the gateway itself does not count as a failure of the caller.
 func TestAuthOutageIsNoFailure(t *testing.T) {
 	r := newRig(t, nil, bounded(limit.Rates{AuthFailures: 2}), lending(&lender{err: errors.New("the issuer does not answer")}))
 	for range 5 {
@@ -88,8 +87,8 @@ func TestAuthOutageIsNoFailure(t *testing.T) {
 	}
 }
 
-// What doors beside the protocol refuse counts as a failed authentication; an address
-// with too many is answered before the door is asked.
+// Refusals of other handlers count as failed authentications. An address with too many
+// is answered before the handler runs.
 func TestFailuresOfOtherDoorsCount(t *testing.T) {
 	r := newRig(t, nil, bounded(limit.Rates{AuthFailures: 3}))
 	asked := 0

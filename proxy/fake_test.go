@@ -80,7 +80,7 @@ func (b *script) seen(method string) []mcp.Call {
 	return out
 }
 
-// offer replaces what the backend lists: lines of a kind and an item's JSON.
+// offer replaces the backend's lists: lines with a kind and an item's JSON.
 func (b *script) offer(t testing.TB, era mcp.Era, capabilities string, items ...string) {
 	t.Helper()
 	l := &mcp.Listing{Era: era, Capabilities: []byte(capabilities), Items: map[mcp.Kind][]mcp.Item{}}
@@ -101,10 +101,10 @@ func (b *script) offer(t testing.TB, era mcp.Era, capabilities string, items ...
 	b.mu.Unlock()
 }
 
-// everything is what a server declares that offers all there is.
+// everything is the capabilities of a server that offers everything.
 const everything = `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}}`
 
-// newScript returns a backend with a few things on offer.
+// newScript returns a backend with a few items.
 func newScript(t testing.TB, name string, era mcp.Era, items ...string) *script {
 	t.Helper()
 	b := &script{name: name}
@@ -122,7 +122,7 @@ func fault(era mcp.Era, raw string) mcp.Answer {
 	return mcp.Answer{Fault: mcp.ParseError([]byte(raw)), Era: era}
 }
 
-// journal notes what happens in which order.
+// journal records events in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -134,7 +134,7 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
-// clear forgets what happened so far.
+// clear removes all events.
 func (j *journal) clear() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -147,8 +147,8 @@ func (j *journal) all() []string {
 	return slices.Clone(j.lines)
 }
 
-// ledger is an auditor in memory. It panics where the end of a call that began is
-// taken for its only entry, or the other way round.
+// ledger is an auditor in memory. It panics when the end of a call that began is
+// recorded as its only entry, or the other way round.
 type ledger struct {
 	journal *journal
 
@@ -156,7 +156,7 @@ type ledger struct {
 	entries []audit.Entry
 	begun   []audit.Entry
 	down    error
-	refuses error // the beginning of calls
+	refuses error // refuses the beginning of calls
 }
 
 func (l *ledger) Begin(e *audit.Entry) error {
@@ -203,7 +203,7 @@ func (l *ledger) outcomes() []audit.Outcome {
 	return out
 }
 
-// rule is a phase of the gate in a function.
+// rule is a phase of the gate as a function.
 type rule func(ctx context.Context, r *gate.Request) (gate.Decision, error)
 
 func (f rule) Part() gate.Part { return gate.Part{Name: "rule", Check: f.Check} }
@@ -257,7 +257,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// drain returns what was written since it was last called.
+// drain returns what was written since the last call.
 func (b *syncBuffer) drain() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,8 +268,8 @@ func (b *syncBuffer) drain() string {
 
 var testKey = seal.Key{ID: "k1", Secret: bytes.Repeat([]byte{7}, 32)}
 
-// newRig makes a gateway that serves the mounts to alice and bob, with an open
-// gate and no budget. The changes are made before it serves.
+// newRig makes a gateway that serves the mounts to alice and bob, with an open gate and
+// no budget. The changes are applied before it serves.
 func newRig(t testing.TB, mounts []Mount, changes ...func(*Options, *Config)) *rig {
 	t.Helper()
 	keys, err := seal.NewKeyring(testKey)
@@ -309,8 +309,8 @@ func (r *rig) run() *rig {
 	return r
 }
 
-// awaited is how many calls wait for their next round, and how many that had to
-// make room are remembered.
+// awaited returns how many calls wait for their next round, and how many displaced ones
+// are remembered.
 func (r *rig) awaited() (open, displaced int) {
 	m := &r.rounds
 	m.mu.Lock()
@@ -331,8 +331,8 @@ func mounted(backends ...*script) []Mount {
 
 var errBoom = errors.New("boom")
 
-// hide keeps everybody from viewing what has one of these original names, and
-// forbid from calling it.
+// hide hides the items with these original names from everybody, and forbid forbids
+// calling them.
 func hide(originals ...string) func(*Options, *Config)   { return refuse(gate.View, originals) }
 func forbid(originals ...string) func(*Options, *Config) { return refuse(gate.Call, originals) }
 
@@ -347,5 +347,5 @@ func refuse(action gate.Action, originals []string) func(*Options, *Config) {
 	}
 }
 
-// patience bounds every wait of these tests; nothing waits for it to pass.
+// patience bounds every wait of these tests; no test waits for it to pass.
 const patience = 10 * time.Second

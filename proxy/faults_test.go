@@ -28,7 +28,7 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-// hop is the way to a server in the tests of faults.
+// hop is a connection to a server in the tests of faults.
 type hop string
 
 const (
@@ -54,22 +54,22 @@ func (h hop) era() mcp.Era {
 	return mcp.Legacy
 }
 
-// What a call that ends with a fault says of its server: a breaker with one failure
-// in a row counts a second one, forgets the first, or leaves it.
+// What a failed call means for the breaker of its server, which has counted one failure
+// in a row: it counts a second one, resets, or ignores it.
 const (
 	countsAsGood    = 0
 	countsAsNothing = 1
 	countsAsFailed  = 2
 )
 
-// end is what follows from a fault.
+// end is the expected consequence of a fault.
 type end struct {
-	kind    string // of a refusal; empty for an error of the protocol with code
+	kind    string // of a refusal; empty for a JSON-RPC error with code
 	code    int
 	status  int // over HTTP for a modern client; 200 when 0
 	outcome audit.Outcome
 	counts  int
-	calls   int64 // that the server gets
+	calls   int64 // requests that the server gets
 }
 
 var (
@@ -85,17 +85,17 @@ func answeredWith(code, counts int) end {
 	return end{code: code, outcome: audit.OutcomeError, counts: counts, calls: 1}
 }
 
-// faultCase is one thing that a server does wrong, or says, about tools/call.
+// faultCase is one fault of a server with tools/call.
 type faultCase struct {
 	name string
-	// text is the answer, in which ID stands for the id; empty for none.
+	// text is the response, in which ID stands for the id; empty for none.
 	text string
-	// post replaces the answer to the POST that carries the call.
+	// post replaces the response to the POST of the call.
 	post func(w http.ResponseWriter, r *http.Request)
-	// away ends the server before the call, cut its stream or process instead of an
-	// answer.
+	// away stops the server before the call; cut ends its stream or process instead of
+	// a response.
 	away, cut bool
-	limit     time.Duration // of the call; 0 is long
+	limit     time.Duration // of the call; 0 for a long one
 	ends      map[hop]end
 }
 
@@ -108,7 +108,7 @@ func on(hops []hop, e end) map[hop]end {
 	return out
 }
 
-// but is a table of ends with another one for some of its hops.
+// but is a table of ends with exceptions for some hops.
 func but(ends map[hop]end, hops []hop, e end) map[hop]end {
 	for _, h := range hops {
 		if _, ok := ends[h]; ok {
@@ -137,9 +137,9 @@ func statusCase(status int, ends map[hop]end, header ...string) faultCase {
 	}}
 }
 
-// faultCases are every fault that a server can have with a call. It is one table
-// because there is one classification: what arose at the server is never told of the
-// client, and the other way round.
+// faultCases are all faults of a server with a call. They are one table because there
+// is one classification: faults of the server are never blamed on the client, and the
+// other way round.
 func faultCases() []faultCase {
 	abort := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush(); panic(http.ErrAbortHandler) }
 	all := []faultCase{
@@ -203,7 +203,7 @@ func faultCases() []faultCase {
 	all = append(all, faultCase{name: "the error -32603", text: faultText(mcp.CodeInternal), ends: on(everyHop, answeredWith(mcp.CodeInternal, countsAsFailed))})
 	for _, code := range []int{mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion, -32023, -32029} {
 		ends := but(on(everyHop, turnedDown), legacyHops, answeredWith(code, countsAsGood))
-		if code == mcp.CodeHeaderMismatch { // made once more, with headers of the schema that holds now
+		if code == mcp.CodeHeaderMismatch { // repeated once, with headers of the current schema
 			again := turnedDown
 			again.calls = 2
 			ends[httpModern] = again
@@ -213,7 +213,7 @@ func faultCases() []faultCase {
 	return all
 }
 
-// faultyServer is a server with one tool that answers it with a fault.
+// faultyServer is a server with one tool that answers with a fault.
 type faultyServer struct {
 	hop   hop
 	fault *faultCase
@@ -223,7 +223,7 @@ type faultyServer struct {
 	streams []chan string // of HTTP+SSE, lines to send; an empty one ends it
 }
 
-// answerTo is what the server says to everything but tools/call.
+// answerTo is the server's response to everything but tools/call.
 func (h hop) answerTo(msg *mcp.Message) []byte {
 	switch {
 	case msg.Kind != mcp.KindRequest:
@@ -313,8 +313,7 @@ func (s *faultyServer) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Variables of the process of a server on stdio: which fault it has on which hop,
-// and where it counts its calls.
+// Environment of a server on stdio: its fault and hop, and where it counts its calls.
 const (
 	faultVariable = "TOOLGATE_TEST_FAULT"
 	hopVariable   = "TOOLGATE_TEST_HOP"
@@ -358,7 +357,7 @@ func init() {
 }
 
 // faultRig is a gateway with one guarded server that has a fault. ready waits for the
-// server, count tells how many calls it got.
+// server, count returns how many calls it got.
 func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g guarded, ready func(), count func() int64) {
 	t.Helper()
 	spec := upstream.Spec{Key: "far", Era: h.era(), Local: person("alice").Key(), Timeouts: upstream.Timeouts{Call: fault.limit}, Limits: upstream.Limits{Result: 256 << 10, Line: 256 << 10}}
@@ -420,11 +419,10 @@ func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g guarded, ready f
 	return r, g, ready, count
 }
 
-// Whatever a server does wrong with a call is its own fault, or of the way to it: the
-// client is told so and not that its request was malformed, nothing of the error
-// codes between gateway and server is passed on, the audit log has it as an error,
-// the breaker counts what the table in docs/resilience.md says, and the server gets
-// the call as often as it may.
+// A server's fault with a call is reported as one of the server or the connection,
+// never as a malformed request of the client. No error codes of the hop are passed on,
+// the audit log has an error, the breaker counts as the table in docs/resilience.md
+// says, and the call is retried as often as allowed.
 func TestFaultsOfServers(t *testing.T) {
 	for _, fault := range faultCases() {
 		for h, want := range fault.ends {
@@ -433,7 +431,7 @@ func TestFaultsOfServers(t *testing.T) {
 				r, g, ready, count := faultRig(t, h, &fault)
 				for i, client := range []mcp.Era{mcp.Modern, mcp.Legacy} {
 					if fault.away && i > 0 {
-						break // its tool is not there any more
+						break // its tool is gone
 					}
 					if i > 0 {
 						ready()
@@ -460,8 +458,7 @@ func TestFaultsOfServers(t *testing.T) {
 	}
 }
 
-// checkEnd holds what a client got, and the entry in the audit log, against what it
-// should be.
+// checkEnd checks what a client got, and the audit entry, against the expected end.
 func checkEnd(t *testing.T, client mcp.Era, want end, w *recorder, e *audit.Entry) {
 	t.Helper()
 	raw := []byte(w.text())
@@ -472,7 +469,7 @@ func checkEnd(t *testing.T, client mcp.Era, want end, w *recorder, e *audit.Entr
 	if err != nil {
 		t.Fatalf("%s client: got %q: %v", client, w.text(), err)
 	}
-	if client == mcp.Modern && want.kind == "" && hopCode(want.code) { // which mean another thing to it
+	if client == mcp.Modern && want.kind == "" && hopCode(want.code) { // these codes mean something else to it
 		want.kind = "upstream_error"
 	}
 	code := want.kind

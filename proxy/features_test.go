@@ -18,8 +18,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// offerBoth replaces what the backend lists to clients that it may ask
-// something, and to all others.
+// offerBoth replaces the backend's lists for clients that it may ask something, and for
+// all others.
 func (b *script) offerBoth(t testing.TB, capabilities string, full, plain []string) {
 	t.Helper()
 	other := newScript(t, b.name, mcp.Legacy)
@@ -30,8 +30,8 @@ func (b *script) offerBoth(t testing.TB, capabilities string, full, plain []stri
 	b.listing.WithoutCapabilities = other.listing
 }
 
-// newVarying returns a legacy backend that lists a, and confirm to clients that
-// it may ask something, fallback to all others.
+// newVarying returns a legacy backend that lists a, and confirm to clients that it may
+// ask something, fallback to all others.
 func newVarying(t testing.TB, name string) *script {
 	b := &script{name: name}
 	b.offerBoth(t, everything, []string{tool("a"), tool("confirm")}, []string{tool("a"), tool("fallback")})
@@ -62,7 +62,7 @@ func TestListsWithoutClientFeatures(t *testing.T) {
 		{`{"elicitation":{}}`, all, full},
 		{`{"sampling":{}}`, all, full},
 		{`{"roots":{"listChanged":true}}`, all, full},
-		{`{"roots":{}}`, elicitation, plain}, // nothing of what this server may ask
+		{`{"roots":{}}`, elicitation, plain}, // nothing that this server may ask
 		{`{"roots":{},"sampling":{}}`, elicitation, plain},
 		{`{"roots":{},"elicitation":{}}`, elicitation, full},
 	} {
@@ -77,7 +77,7 @@ func TestListsWithoutClientFeatures(t *testing.T) {
 				t.Errorf("%s, declared %s to a server that may ask %+v: %q, want %q", version, tt.declared, tt.may, got, tt.want)
 				continue
 			}
-			// Calls follow the list: the other set is as unknown as nonsense.
+			// Calls follow the list: tools of the other set are as unknown as nonsense.
 			for _, name := range []string{"s__a", "s__confirm", "s__fallback"} {
 				before := len(b.seen(mcp.MethodToolsCall))
 				answer := r.legacy(session, "7", "tools/call", `{"name":"`+name+`"}`).text()
@@ -97,7 +97,7 @@ func TestListsWithoutClientFeatures(t *testing.T) {
 	}
 }
 
-// The lists of a modern client do not vary by what it declares.
+// The lists of a modern client do not depend on what it declares.
 func TestModernClientsAreShownTheFullList(t *testing.T) {
 	b := newVarying(t, "s")
 	r := newRig(t, mounted(b))
@@ -112,7 +112,7 @@ func TestModernClientsAreShownTheFullList(t *testing.T) {
 	}
 }
 
-// A batch, in which no client can be asked, is answered from the session's lists.
+// A batch, in which no client can be asked, uses the session's lists.
 func TestBatchesAreAnsweredFromTheListOfTheSession(t *testing.T) {
 	r := newRig(t, mounted(newVarying(t, "s")))
 	session := r.openAs(mcp.V20250326, `{"elicitation":{}}`)
@@ -122,8 +122,8 @@ func TestBatchesAreAnsweredFromTheListOfTheSession(t *testing.T) {
 	}
 }
 
-// What is equal in both sets has one name, one id and one hold; a twin in one set
-// does not rename anything in the other.
+// What is equal in both sets has one name, one id and one decision. A case collision in
+// one set does not rename anything in the other.
 func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 	b := &script{name: "s"}
 	b.offerBoth(t, everything,
@@ -168,7 +168,7 @@ func TestNamesAndIDsAreOfBothSets(t *testing.T) {
 	if got := r.Names(); !slices.IsSorted(got) || len(got) != 6 || !slices.Equal(got, told) {
 		t.Errorf("the names of everything are %q", got)
 	}
-	// Why answers for what some clients are shown only.
+	// Why explains items that only some clients see.
 	if w := r.Why(t.Context(), person("alice"), Scope{}, names["tool Read"][0], nil); w == nil || w.Original != "Read" {
 		t.Errorf("why says %+v of what is in the plain set alone", w)
 	}
@@ -188,8 +188,8 @@ func TestOneSetIsOneCatalog(t *testing.T) {
 	}
 }
 
-// Each client is shown of each server what is right for it there, whatever the
-// other servers do, and equal catalogs are one.
+// Each client sees the right set of each server, whatever the other servers do, and
+// equal catalogs are shared.
 func TestCatalogsBySet(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 100 {
@@ -218,7 +218,7 @@ func TestCatalogsBySet(t *testing.T) {
 	}
 }
 
-// A client hears of a change if the lists of its own set have changed.
+// A client is told of a change if the lists of its own set have changed.
 func TestListChangedBySet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newVarying(t, "s")
@@ -277,7 +277,7 @@ func TestListChangedBySet(t *testing.T) {
 	})
 }
 
-// A greeting says what the server says to such clients.
+// The result of initialize describes the set of the client.
 func TestInitializeByClientFeatures(t *testing.T) {
 	b := &script{name: "s"}
 	b.offerBoth(t, `{"tools":{}}`, []string{tool("a")}, []string{tool("a"), `prompt {"name":"p"}`})
@@ -295,8 +295,8 @@ func TestInitializeByClientFeatures(t *testing.T) {
 	}
 }
 
-// Each set has its own subscriptions, because a server keeps them per
-// connection, and its own news.
+// Each set has its own subscriptions and updates, because a server keeps them per
+// connection.
 func TestSubscriptionsBySet(t *testing.T) {
 	b := &script{name: "s"}
 	item := `resource {"uri":"x:a","name":"a"}`
@@ -346,7 +346,7 @@ func TestSubscriptionsBySet(t *testing.T) {
 	}
 }
 
-// The gate decides about both sets alike.
+// The gate decides on both sets alike.
 func TestTheGateHoldsForBothSets(t *testing.T) {
 	r := newRig(t, mounted(newVarying(t, "s")), func(_ *Options, c *Config) {
 		c.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
@@ -365,8 +365,8 @@ func TestTheGateHoldsForBothSets(t *testing.T) {
 	}
 }
 
-// What both sets have is shown to everyone with the definition of the full one,
-// and offered to the registry once.
+// What both sets have is listed to everyone with the definition of the full one, and
+// offered to the registry once.
 func TestSetsShareDefinitions(t *testing.T) {
 	full := newScript(t, "s", mcp.Legacy, tool("both"), tool("asks"))
 	plain := newScript(t, "p", mcp.Legacy, `tool {"name":"both","description":"another","inputSchema":{"type":"object"}}`, tool("alone"))

@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// heardAfter has a server known after some time.
+// heardAfter makes the lists of a server known after some time.
 func (r *rig) heardAfter(t *testing.T, d time.Duration, b *script) {
 	time.AfterFunc(d, func() {
 		b.offer(t, mcp.Modern, everything, tool("echo"))
@@ -19,7 +19,7 @@ func (r *rig) heardAfter(t *testing.T, d time.Duration, b *script) {
 	})
 }
 
-// failsAfter has a server fail after some time.
+// failsAfter makes a server fail after some time.
 func (r *rig) failsAfter(d time.Duration, b *script) {
 	time.AfterFunc(d, func() {
 		b.mu.Lock()
@@ -29,20 +29,20 @@ func (r *rig) failsAfter(d time.Duration, b *script) {
 	})
 }
 
-// took is how long something takes.
+// took returns how long something takes.
 func took(do func()) time.Duration {
 	began := time.Now()
 	do()
 	return time.Since(began)
 }
 
-// A client that lists once is shown what servers list that take some seconds to
-// start; a server that is silent holds it for a bounded time, once, and nobody else.
+// A client that lists once sees the tools of servers that take some seconds to start. A
+// silent server delays it for a bounded time, once, and no other client.
 func TestFirstLists(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		known  []time.Duration // when servers are known; 0 for never
-		failed time.Duration   // when another one fails; 0 for none
+		known  []time.Duration // when servers become known; 0 for never
+		failed time.Duration   // when another one fails; 0 for never
 		took   time.Duration
 		tools  int
 		missed []string
@@ -121,9 +121,8 @@ func TestFirstListsWaitForDownloads(t *testing.T) {
 	}
 }
 
-// Nobody is held back for a server that was waited for in vain before, nor for
-// another server than the one that is asked for, and a client that listens to changes
-// hardly at all.
+// Nobody waits for a server that was waited for in vain before, nor for another server
+// than the requested one. A client that listens for changes hardly waits at all.
 func TestFirstListsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known, silent := newScript(t, "a", mcp.Modern, tool("echo")), &script{name: "b"}
@@ -153,7 +152,7 @@ func TestFirstListsOfOthers(t *testing.T) {
 	})
 }
 
-// A call of a server that is starting waits for it, and for no other.
+// A call of a starting server waits for it, and for no other.
 func TestFirstCallWaitsForItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, silent := &script{name: "a"}, &script{name: "b"}
@@ -169,7 +168,7 @@ func TestFirstCallWaitsForItsServer(t *testing.T) {
 	})
 }
 
-// With a wait that a person has asked for, initialize waits too.
+// When the user asked to wait, initialize waits too.
 func TestFirstInitializeWaitsWhereAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &script{name: "a"}
@@ -182,7 +181,7 @@ func TestFirstInitializeWaitsWhereAsked(t *testing.T) {
 	})
 }
 
-// An explanation of what a starting server lists waits for it as a list does.
+// An explanation of an item of a starting server waits like a list.
 func TestFirstExplanationWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &script{name: "a"}

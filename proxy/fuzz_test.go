@@ -17,7 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// seeds are what the clients of the wire goldens send.
+// seeds are the messages of the clients in the wire goldens.
 func seeds(f *testing.F) [][]byte {
 	f.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "wire", "*.txtar"))
@@ -39,16 +39,16 @@ func seeds(f *testing.F) [][]byte {
 	return out
 }
 
-// quick are the limits under which nothing waits for long.
+// quick are limits under which nothing waits for long.
 func quick(o *Options, _ *Config) {
 	o.Limits = Limits{JSONWait: time.Minute, KeepAlive: time.Minute, FirstList: -1, Body: 1 << 16, Depth: 64, SessionsPerPrincipal: 1000}
 }
 
-// documented are the statuses that the gateway answers with.
+// documented are the gateway's HTTP statuses.
 var documented = []int{200, 202, 204, 400, 401, 403, 404, 405, 406, 409, 413, 415, 503}
 
-// FuzzServeHTTP sends any request. The gateway must not panic, must answer
-// with a documented status, and every refusal must be a JSON-RPC body.
+// FuzzServeHTTP sends any request. The gateway must not panic, must answer with a
+// documented status, and every refusal must be a JSON-RPC body.
 func FuzzServeHTTP(f *testing.F) {
 	for _, seed := range seeds(f) {
 		head, body, ok := bytes.Cut(seed, []byte("\n\n"))
@@ -119,7 +119,7 @@ func FuzzServeHTTP(f *testing.F) {
 		case w.Code != http.StatusAccepted && w.Code != http.StatusNoContent || w.Body.Len() > 0:
 			t.Fatalf("status %d, %q, %q", w.Code, kind, w.Body)
 		}
-		// A batch may not smuggle what a message may not.
+		// A batch must not smuggle in what a single message must not hold.
 		for _, call := range b.seen(mcp.MethodToolsCall) {
 			if call.Key != "echo" || mcp.Validate(call.Params, mcp.Limits{}) != nil {
 				t.Fatalf("the server was sent %q as a call of %q", call.Params, call.Key)
@@ -131,7 +131,7 @@ func FuzzServeHTTP(f *testing.F) {
 	})
 }
 
-// messages splits a batch of answers.
+// messages splits a batch of responses.
 func messages(t *testing.T, body []byte) [][]byte {
 	t.Helper()
 	all, isBatch, err := mcp.SplitBatch(body, mcp.Limits{}, 1000)
@@ -144,8 +144,8 @@ func messages(t *testing.T, body []byte) [][]byte {
 	return all
 }
 
-// FuzzStdioLine sends any lines after a handshake and then a ping. Nothing but
-// messages must be written, and the ping must be answered.
+// FuzzStdioLine sends any lines after initialize, and then a ping. Only messages may be
+// written, and the ping must be answered.
 func FuzzStdioLine(f *testing.F) {
 	for _, seed := range seeds(f) {
 		if !bytes.Contains(seed, []byte("HTTP/1.1")) {
@@ -158,7 +158,7 @@ func FuzzStdioLine(f *testing.F) {
 	r := newRig(f, mounted(b), quick)
 	f.Fuzz(func(t *testing.T, lines []byte) {
 		if len(lines) > 1<<17 || bytes.Contains(lines, []byte("notifications/cancelled")) {
-			return // the last request is not to be withdrawn
+			return // the last request must not be cancelled
 		}
 		in := strings.NewReader(initBody + "\n" + string(lines) + "\n" + request(`"last one"`, "ping", "") + "\n")
 		var out syncBuffer

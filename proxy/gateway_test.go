@@ -37,7 +37,7 @@ func TestNewWantsItsParts(t *testing.T) {
 	}
 }
 
-// Before anything is applied a gateway has nothing and allows nothing.
+// Before Apply a gateway serves nothing and allows nothing.
 func TestNothingApplied(t *testing.T) {
 	r := newRig(t, nil)
 	g, err := New(r.opts)
@@ -53,8 +53,8 @@ func TestNothingApplied(t *testing.T) {
 	}
 }
 
-// A new configuration is served at once; what runs keeps what it began with,
-// and what has not changed stays as it is.
+// A new configuration is served at once. Requests under way keep theirs, and unchanged
+// parts stay.
 func TestApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, gone := newScript(t, "kept", mcp.Modern, tool("a")), newScript(t, "gone", mcp.Modern, tool("slow"))
@@ -88,7 +88,7 @@ func TestApply(t *testing.T) {
 		if !strings.Contains(running.text(), `"result"`) {
 			t.Errorf("the running call: %s", running.text())
 		}
-		// An Apply that only takes rights away holds for the next request.
+		// An Apply that only removes rights takes effect for the next request.
 		r.Apply(Config{Mounts: mounted(kept), Limiter: budget.Unlimited()})
 		if w := r.modern("1", "tools/call", `"name":"kept__a"`); !strings.Contains(w.text(), "Unknown tool") {
 			t.Errorf("without a gate: %s", w.text())
@@ -96,8 +96,8 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// The end of the gateway ends every session, stream and call that it holds,
-// and leaves nothing behind.
+// The end of the gateway ends all its sessions, streams and calls, and leaves nothing
+// behind.
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"), `resource {"uri":"x:y","name":"r"}`)
@@ -144,7 +144,8 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// What the servers say of themselves is composed for initialize and discovery.
+// The instructions and capabilities of the servers are merged for initialize and
+// discovery.
 func TestInstructionsAndCapabilities(t *testing.T) {
 	one, two := newScript(t, "one", mcp.Modern, tool("a")), newScript(t, "two", mcp.Legacy)
 	one.listing.Capabilities = []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"n":9007199254740993}}}`)
@@ -159,7 +160,7 @@ func TestInstructionsAndCapabilities(t *testing.T) {
 	if want := "Tools and prompts are named SERVER__NAME after the server that they come from.\n\none__*: First \"one\".\n\ntwo__*: Second."; text != want {
 		t.Errorf("instructions %q, want %q", text, want)
 	}
-	// While a server is not known, it may offer anything; a failed one nothing.
+	// While a server is unknown it may offer anything; a failed one offers nothing.
 	unknown := &script{name: "u"}
 	known := func() string {
 		r := newRig(t, mounted(unknown), func(o *Options, _ *Config) { o.Limits.FirstList = -1 })

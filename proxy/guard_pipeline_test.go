@@ -17,10 +17,10 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 )
 
-// unreached is a failure of a backend that nothing reached.
+// unreached is a failure of a backend before anything reached it.
 var unreached = mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: "srv", Reason: "not here"}
 
-// guarded is a guard before a backend that the test can have fail.
+// guarded is a guard around a backend that the test can make fail.
 type guarded struct {
 	*guard.Guard
 	b *failing
@@ -39,13 +39,13 @@ func (f *failing) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	return f.Backend.Call(ctx, call)
 }
 
-// newGuarded returns a guard before a backend.
+// newGuarded returns a guard around a backend.
 func newGuarded(b Backend, set guard.Settings) guarded {
 	f := &failing{Backend: b}
 	return guarded{guard.New(f, set, guard.Options{}), f}
 }
 
-// behindGuard puts a guard before the first backend of a rig.
+// behindGuard puts a guard around the first backend of a rig.
 func behindGuard(g *guarded) func(*Options, *Config) {
 	return func(_ *Options, c *Config) {
 		*g = newGuarded(c.Mounts[0].Backend, guard.Settings{})
@@ -53,7 +53,7 @@ func behindGuard(g *guarded) func(*Options, *Config) {
 	}
 }
 
-// fail has one call fail.
+// fail makes one call fail.
 func (g guarded) fail() {
 	g.b.fails.Store(true)
 	_, _ = g.Call(context.Background(), &mcp.Call{Method: mcp.MethodToolsCall, Kind: mcp.Tool, Key: "echo"})
@@ -67,15 +67,15 @@ func (g guarded) trip() {
 	}
 }
 
-// tripLongAgo has it that the breaker was open, and lets a trial through. It must be
-// in a bubble.
+// tripLongAgo opens the breaker and waits until it allows a trial. It must be in a
+// bubble.
 func (g guarded) tripLongAgo() {
 	g.trip()
 	time.Sleep(time.Until(g.Breakers()[0].Until))
 }
 
-// An open breaker answers behind the gate and the arguments, and before anything
-// is charged; what is listed stays.
+// An open breaker refuses after the gate and the arguments, and before anything is
+// charged. Lists stay.
 func TestBreakerIsBeforeTheCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g guarded
@@ -135,8 +135,8 @@ func TestTrialIsGivenBack(t *testing.T) {
 	})
 }
 
-// The call of a modern client to a legacy server, which runs apart from its
-// request, is the trial as any other.
+// The call of a modern client to a legacy server runs apart from its request, and still
+// is the trial like any other.
 func TestTrialIsSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g guarded
@@ -149,7 +149,7 @@ func TestTrialIsSuspended(t *testing.T) {
 	})
 }
 
-// Repetitions are inside one charge and one entry.
+// Retries are part of one charge and one entry.
 func TestRetriesAreOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g guarded
@@ -179,7 +179,7 @@ func TestBreakerOpensAfterTheCharge(t *testing.T) {
 		var g guarded
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
 		b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
-			g.trip() // by others, meanwhile
+			g.trip() // by other calls, meanwhile
 			return mcp.Answer{}, &unreached
 		}
 		r := noted(t, b, nil, nil, behindGuard(&g))
@@ -192,8 +192,8 @@ func TestBreakerOpensAfterTheCharge(t *testing.T) {
 	})
 }
 
-// Nobody is asked about a call whose server is not called anyway, and an approval
-// that was given is not used up by it.
+// Nobody is asked about a call that the breaker refuses, and it does not use up an
+// approval.
 func TestBreakerKeepsApprovals(t *testing.T) {
 	c := newCounter(t, mcp.Modern, nil)
 	g := newGuarded(c.b, guard.Settings{})

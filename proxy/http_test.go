@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// code returns the error code and the id of a JSON-RPC refusal; the test fails
-// when the body is no strict JSON-RPC message.
+// code returns the error code and the id of a JSON-RPC refusal. The test fails when the
+// body is not a strict JSON-RPC message.
 func code(t *testing.T, w *recorder) (code, id string) {
 	t.Helper()
 	if got := w.field("Content-Type"); got != "application/json" {
@@ -36,12 +36,12 @@ func TestHTTPRefusals(t *testing.T) {
 	tests := []struct {
 		name    string
 		body    string
-		headers []string // on top of those of a valid request
+		headers []string // added to those of a valid request
 		status  int
 		code    string
 		id      string
 	}{
-		// 1. Who sends it, and in which form.
+		// 1. The sender and the form.
 		{"another host", list, []string{"Host", "evil.example"}, 403, "-32600", "null"},
 		{"another host with our port", list, []string{"Host", "evil.example:8080"}, 403, "-32600", "null"},
 		{"a host that begins like ours", list, []string{"Host", "127.0.0.1.evil.example"}, 403, "-32600", "null"},
@@ -89,7 +89,7 @@ func TestHTTPRefusals(t *testing.T) {
 		{"params as a list", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}`, nil, 400, "-32600", "1"},
 		{"a response", `{"jsonrpc":"2.0","id":1,"result":{"_meta":{}}}`, nil, 400, "-32600", "null"},
 
-		// 4. The era and what a request says of its client.
+		// 4. The era and the client's description of itself.
 		{"version header missing", list, []string{"Mcp-Protocol-Version", ""}, 400, "-32020", "1"},
 		{"version header of another era", list, []string{"Mcp-Protocol-Version", "2025-11-25"}, 400, "-32020", "1"},
 		{"version header twice", list, []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Protocol-Version", "2026-07-28"}, 400, "-32020", "1"},
@@ -130,7 +130,7 @@ func TestHTTPRefusals(t *testing.T) {
 		{"param header twice", call, []string{"Mcp-Method", "tools/call", "Mcp-Name", "s__echo", "Mcp-Param-Num", "1", "Mcp-Param-Num", "1"}, 400, "-32020", "1"},
 		{"param header without argument", strings.Replace(call, `"n":1`, "", 1), []string{"Mcp-Method", "tools/call", "Mcp-Name", "s__echo", "Mcp-Param-Num", "1"}, 400, "-32020", "1"},
 
-		// Params that are not what the method takes: not malformed as HTTP.
+		// Params that the method does not accept: the HTTP request is well-formed.
 		{"listen without filter", modernBody("1", "subscriptions/listen", "", ""), []string{"Mcp-Method", "subscriptions/listen"}, 200, "-32602", "1"},
 		{"name is a number", modernBody("1", "tools/call", `"name":7`, ""), []string{"Mcp-Method", "tools/call"}, 200, "-32602", "1"},
 	}
@@ -207,8 +207,8 @@ func TestHTTPAccepts(t *testing.T) {
 	}
 }
 
-// The headers of arguments are compared behind the gate: whoever may not view
-// a tool must not learn of it from their comparison.
+// Headers that mirror arguments are compared after the gate: a caller who may not view
+// a tool must not learn of it from the comparison.
 func TestParamHeadersAreNoOracle(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, `tool {"name":"echo","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"Num"}}}}`)
 	r := newRig(t, mounted(b), hide("echo"))
@@ -272,8 +272,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Every door of the protocol wants a token for each request, whatever the
-// method, and a token anywhere but in its header is none.
+// Every endpoint of the protocol requires a token for each request, whatever the
+// method. A token anywhere but in its header does not count.
 func TestEveryDoorIsLocked(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	r := newRig(t, mounted(b))
@@ -357,8 +357,8 @@ func TestBrowserPreflight(t *testing.T) {
 	}
 }
 
-// What a proxy or an attacker claims about the way of a request changes
-// nothing of what the gateway says of itself.
+// Forwarding headers of a proxy or an attacker do not change what the gateway says of
+// itself.
 func TestForwardedHeadersChangeNothing(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo"))), func(o *Options, _ *Config) { o.PublicURL = "https://gate.example" })
 	evil := []string{
@@ -411,8 +411,8 @@ func TestModernNotification(t *testing.T) {
 	}
 }
 
-// Pages of this machine are served where callers authenticate, and else refused with
-// the setting that lets them in.
+// Pages of this machine are served where callers authenticate. Otherwise they are
+// refused with the setting that allows them.
 func TestPagesOfThisMachine(t *testing.T) {
 	for _, authenticates := range []bool{false, true} {
 		r := newRig(t, nil, func(o *Options, _ *Config) { o.LocalOrigins = authenticates })

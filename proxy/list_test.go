@@ -69,27 +69,27 @@ func TestPages(t *testing.T) {
 	if diff := cmp.Diff(want, r.walk()); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
-	// The last page ends the list, also when it is full.
+	// The last page ends the list, even when it is full.
 	if got := newRig(t, mounted(b), small(5)).walk(); len(got) != 2 || len(got[1]) != 5 {
 		t.Errorf("two full pages: %v", got)
 	}
 	if got := newRig(t, mounted(newScript(t, "n", mcp.Modern)), small(5)).walk(); len(got) != 1 || len(got[0]) != 0 {
 		t.Errorf("an empty list: %v", got)
 	}
-	// Pages are bounded in bytes too, and always have one item.
+	// Pages are bounded in bytes too, and always have at least one item.
 	r = newRig(t, mounted(b), func(o *Options, _ *Config) { o.Limits.PageBytes = 60 })
 	if got := r.walk(); len(got) != 10 {
 		t.Errorf("%d pages of at most 60 bytes, want one item each: %v", len(got), got)
 	}
-	// What may not be viewed takes no place on a page.
+	// Hidden items take no place on a page.
 	r = newRig(t, mounted(b), small(2), hide("t0", "t1", "t2", "t3", "t8", "t9"))
 	if diff := cmp.Diff([][]string{{"b__t4", "b__t5"}, {"b__t6", "b__t7"}}, r.walk()); diff != "" {
 		t.Errorf("a filtered list (-want +got):\n%s", diff)
 	}
 }
 
-// Same servers, same bytes: whatever the order they are configured in, their
-// own order, the replica or the time.
+// The same servers give the same bytes, whatever the order of the configuration and the
+// lists, the replica or the time.
 func TestListBytes(t *testing.T) {
 	items := []string{tool("b"), tool("a"), tool("x.y"), tool("A")}
 	body := func(r *rig) string { return r.modern("1", "tools/list", "").text() }
@@ -101,7 +101,7 @@ func TestListBytes(t *testing.T) {
 	}
 }
 
-// A cursor is good for whom and what it was made for.
+// A cursor is valid only for its caller and list.
 func TestCursors(t *testing.T) {
 	items := []string{
 		tool("a"), tool("b"), `prompt {"name":"a"}`, `prompt {"name":"b"}`,
@@ -144,14 +144,14 @@ func TestCursors(t *testing.T) {
 	if names, _ := listed(t, mcp.Tool, at("/mcp", "tools/list", "null", "alice")); len(names) != 1 || names[0] != "s__a" {
 		t.Errorf("a null cursor gives %v", names)
 	}
-	// One session's cursor is good in another era of the same caller.
+	// A cursor of one session is valid in another era of the same caller.
 	w := r.legacy(r.open(), "1", "tools/list", `{"cursor":`+quoted+`}`)
 	if names, _ := listed(t, mcp.Tool, w); len(names) != 1 || names[0] != "s__b" {
 		t.Errorf("in a legacy session: %s", w.text())
 	}
 }
 
-// What comes and goes between two pages neither hides nor repeats what stays.
+// Changes between two pages neither hide nor repeat the items that stay.
 func TestPagesOfAChangingList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("b"), tool("d"), tool("f"), tool("h"))
@@ -160,7 +160,7 @@ func TestPagesOfAChangingList(t *testing.T) {
 		if want := []string{"s__b", "s__d"}; !slices.Equal(names, want) {
 			t.Fatalf("first page %v", names)
 		}
-		// The item of the cursor goes, others come before and behind it.
+		// The item of the cursor is removed, others are added before and after it.
 		b.offer(t, mcp.Modern, everything, tool("a"), tool("b"), tool("e"), tool("f"), tool("h"), tool("i"))
 		r.Changed("s")
 		time.Sleep(time.Second)
@@ -177,8 +177,8 @@ func TestPagesOfAChangingList(t *testing.T) {
 	})
 }
 
-// Lists are asked of the gate item by item; a gate that cannot decide fails the list,
-// so that nobody takes a part for the whole.
+// The gate decides on each item of a list. If it cannot decide, the list fails, so that
+// nobody takes a part for the whole.
 func TestListOfAnUndecidedGate(t *testing.T) {
 	var asked []string
 	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"), tool("b"))), func(_ *Options, c *Config) {
@@ -205,8 +205,8 @@ func TestListOfAnUndecidedGate(t *testing.T) {
 	}
 }
 
-// What the gate cannot decide about one thing alone is hidden, and answers as what does
-// not exist, byte for byte. Everything else is served, of its own server too.
+// An item on which the gate cannot decide is hidden, and requests for it get the same
+// bytes as for a missing one. Everything else is served, even of the same server.
 func TestWhatCannotBeDecidedAloneIsHidden(t *testing.T) {
 	items := []string{tool("a"), tool("bad"), `prompt {"name":"bad"}`, `resource {"uri":"file:///bad","name":"r"}`}
 	one, two := newScript(t, "one", mcp.Modern, items...), newScript(t, "two", mcp.Modern, `prompt {"name":"bad"}`)
@@ -268,7 +268,7 @@ func TestWhatCannotBeDecidedAloneIsHidden(t *testing.T) {
 	}
 }
 
-// /mcp/s/SERVER is that server alone: in lists, calls, reads and discovery.
+// /mcp/s/SERVER shows only that server: in lists, calls, reads and discovery.
 func TestServerScope(t *testing.T) {
 	items := []string{tool("echo"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`}
 	one, two := newScript(t, "one", mcp.Modern, items...), newScript(t, "two", mcp.Modern, items...)
@@ -304,8 +304,8 @@ func TestServerScope(t *testing.T) {
 	}
 }
 
-// A resource that is in no list is not read by a URI that leads elsewhere than
-// it says: what is decided about a name would be about another one.
+// An unlisted resource cannot be read by a URI that leads elsewhere than it says: the
+// decision would be about another name.
 func TestUnlistedResourcesByDetours(t *testing.T) {
 	one := newScript(t, "one", mcp.Modern, `resource {"uri":"notes://box/a/../r","name":"r"}`)
 	r := newRig(t, mounted(one))

@@ -25,8 +25,8 @@ func (r *rig) listenFor(ids ...string) (*recorder, context.CancelFunc) {
 	return r.begin(modernRequest(body))
 }
 
-// A subscription acknowledges the caller's own tasks, tells their present state
-// and then each change, until they end.
+// A subscription acknowledges the caller's own tasks, tells their current state and
+// then each change, until they end.
 func TestListenForTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Modern, working, working, `"status":"input_required","pollIntervalMs":200,"inputRequests":{"k":{"method":"elicitation/create","params":{"message":"who?"}}}`, completed)
@@ -71,8 +71,8 @@ func TestListenForTasks(t *testing.T) {
 	})
 }
 
-// Who does not declare tasks cannot listen for them; nothing that is no list of
-// ids is honoured.
+// A client that does not declare tasks cannot listen for them; anything that is not a
+// list of ids is not honoured.
 func TestListenForNoTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(newWorker(t, mcp.Modern, working).script), func(o *Options, _ *Config) { o.Limits.ListenTasks = 2 }).run()
@@ -96,9 +96,9 @@ func TestListenForNoTasks(t *testing.T) {
 	})
 }
 
-// What goes wrong with one task does not end the subscription to the others: a
-// server that is away is asked ever more rarely, what is gone or may not be
-// viewed any more is dropped in silence, and the end of the client ends all.
+// Trouble with one task does not end the subscription to the others. A server that is
+// down is polled less and less often. A task that is gone or hidden is dropped
+// silently. The client's disconnect ends everything.
 func TestListenForTasksInTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Modern, working)
@@ -119,7 +119,7 @@ func TestListenForTasksInTrouble(t *testing.T) {
 			ids = append(ids, taskID(t, r.tasked("1", "tools/call", `"name":"`+name+`__job"`)))
 		}
 		w, leave := r.listenFor(ids...)
-		time.Sleep(9900 * time.Millisecond) // between two looks
+		time.Sleep(9900 * time.Millisecond) // between two polls
 		hide.Store(true)
 		time.Sleep(290*time.Second + 150*time.Millisecond)
 		synctest.Wait()

@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// called makes a call and tells whether it was let pass.
+// called makes a call and reports whether it was allowed.
 func (r *rig) called(who, name, arguments string) bool {
 	r.t.Helper()
 	w := r.modern("1", mcp.MethodToolsCall, `"name":"`+name+`","arguments":`+arguments, "Authorization", "Bearer "+who)
@@ -19,8 +19,8 @@ func (r *rig) called(who, name, arguments string) bool {
 }
 
 const (
-	repeatPause = 10 * time.Second // between calls of a row, at most
-	repeatHold  = time.Minute      // a row that was too long is held so long
+	repeatPause = 10 * time.Second // longest pause between calls of a streak
+	repeatHold  = time.Minute      // how long a streak that was too long is refused
 )
 
 // inARow bounds how often the same call may be made in a row.
@@ -28,8 +28,7 @@ func inARow(most int) func(*Options, *Config) {
 	return func(_ *Options, c *Config) { c.IdenticalCalls = most }
 }
 
-// The same call in a row is refused, in words, until another one is made or a
-// while has passed.
+// The same call in a row is refused, until another one is made or some time has passed.
 func TestIdenticalCallsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"), tool("b"))
@@ -60,7 +59,7 @@ func TestIdenticalCallsInARow(t *testing.T) {
 		if r.called("alice", "s__a", `{"x":1,"y":"é"}`) {
 			t.Error("bob's call ended alice's row")
 		}
-		if !r.called("alice", "s__a", `{"x":2}`) { // other arguments end the row
+		if !r.called("alice", "s__a", `{"x":2}`) { // other arguments end the streak
 			t.Error("other arguments are refused")
 		}
 		row(3)
@@ -74,7 +73,7 @@ func TestIdenticalCallsInARow(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		row(2)
-		time.Sleep(repeatPause + time.Millisecond) // who looks now and then is in no loop
+		time.Sleep(repeatPause + time.Millisecond) // polling now and then is no loop
 		row(3)
 		if n := len(b.seen("")); n != 3+1+1+3+1+3+2+3 {
 			t.Errorf("%d calls came to the server", n)
@@ -82,8 +81,8 @@ func TestIdenticalCallsInARow(t *testing.T) {
 	})
 }
 
-// Many of the same call at once are no row: a row is of calls each of which knows
-// the answer of the one before.
+// Many identical calls at once are no streak: in a streak each call knows the result of
+// the one before.
 func TestIdenticalCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"))
@@ -107,9 +106,9 @@ func TestIdenticalCallsAtOnce(t *testing.T) {
 	})
 }
 
-// The rounds of a call are one call of a row, which ends with the last of them.
+// The rounds of a call count as one call of a streak, which ends with the last of them.
 func TestIdenticalCallsInRounds(t *testing.T) {
-	for _, legacy := range []bool{false, true} { // whose calls are parked
+	for _, legacy := range []bool{false, true} { // whose calls are suspended
 		synctest.Test(t, func(t *testing.T) {
 			b := asking(t, 1)
 			if legacy {
@@ -127,7 +126,7 @@ func TestIdenticalCallsInRounds(t *testing.T) {
 			}
 			synctest.Wait()
 			time.Sleep(2 * repeatHold)
-			for i := range 3 { // a call that had not ended would keep the row open
+			for i := range 3 { // a call that has not ended would keep the streak open
 				w := r.modern("1", mcp.MethodToolsCall, `"name":"s__ask"`)
 				if refused := strings.Contains(w.text(), "repeated_call"); refused != (i == 2) {
 					t.Fatalf("call %d of the next row: %s", i+1, w.text())

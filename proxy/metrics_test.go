@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// counted writes down what the metrics are told.
+// counted records the calls of the metrics.
 type counted struct {
 	mu    sync.Mutex
 	lines []string
@@ -38,8 +38,7 @@ func (c *counted) metrics() *Metrics {
 	}
 }
 
-// Every request is counted once: those that call something with how they
-// ended, the others as served.
+// Every request is counted once: calls with their outcome, other requests as served.
 func TestRequestsAreCounted(t *testing.T) {
 	c := &counted{}
 	r := newRig(t, mounted(newScript(t, "one", mcp.Legacy, tool("echo"))), func(o *Options, _ *Config) { o.Metrics = c.metrics() })

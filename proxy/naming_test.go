@@ -16,8 +16,7 @@ import (
 
 var exposable = regexp.MustCompile(`^[A-Za-z0-9_-]{1,45}$`)
 
-// Names never depend on other servers, fit every client, and lead back to the
-// one tool that they stand for.
+// Names never depend on other servers, fit every client, and lead back to one tool.
 func TestNamesAreIndependent(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	pieces := []string{"a", "A", "read", "Read", "READ", ".", "/", "__", "-", " ", "é", "\u212a", "\x00", "very_long_name_of_a_tool_that_goes_on", "0"}
@@ -74,7 +73,7 @@ func TestNamesAreIndependent(t *testing.T) {
 	}
 }
 
-// exposedOf maps server and original name to the exposed one.
+// exposedOf maps server and original name to the exposed name.
 func exposedOf(r *rig) map[string]string {
 	out := map[string]string{}
 	for _, route := range r.snapshot.Load().catalog.lists[mcp.Tool].entries {
@@ -83,7 +82,7 @@ func exposedOf(r *rig) map[string]string {
 	return out
 }
 
-// The server gets its own name back, whatever it is exposed as.
+// The server gets its own name, whatever the exposed one is.
 func TestOriginalNamesGoBack(t *testing.T) {
 	originals := []string{"plain", "a.b", "größe", "Read", "read", strings.Repeat("l", 120), "with__two", `quo"te`}
 	var items []string
@@ -103,14 +102,14 @@ func TestOriginalNamesGoBack(t *testing.T) {
 	if got := len(b.seen("")); got != len(originals) {
 		t.Errorf("%d calls, want %d", got, len(originals))
 	}
-	// The original name alone is nobody's.
+	// The original name alone is unknown.
 	if w := r.modern("1", "tools/call", `"name":"plain"`); !strings.Contains(w.text(), "Unknown tool: plain") {
 		t.Errorf("the name without its namespace: %s", w.text())
 	}
 }
 
-// With an empty namespace a server is shown as it is; where two servers have
-// the same name, the first by key keeps it, always.
+// With an empty namespace names are exposed unchanged. If two servers have the same
+// name, the first by key always keeps it.
 func TestNoNamespace(t *testing.T) {
 	items := []string{tool("a.b"), `resource {"uri":"file:///r","name":"r"}`}
 	one, two := newScript(t, "one", mcp.Modern, items...), newScript(t, "two", mcp.Modern, items...)
@@ -127,7 +126,7 @@ func TestNoNamespace(t *testing.T) {
 	}
 }
 
-// Every way in takes the exposed URI and gives the server its own.
+// Every method takes the exposed URI and gives the server its own.
 func TestURIsGoBack(t *testing.T) {
 	b := newScript(t, "n", mcp.Modern, `resource {"uri":"file:///r","name":"r"}`, `resource {"uri":"ui://app/x","name":"x"}`, `template {"uriTemplate":"file:///{p}","name":"t"}`)
 	r := newRig(t, mounted(b))
@@ -166,8 +165,8 @@ func TestURIsGoBack(t *testing.T) {
 	}
 }
 
-// Of one kind a server offers a few names of one hash, whatever set of definitions they
-// are in, and none of another server's names give way to them.
+// A server offers only a few names of one hash and kind, in all its sets of definitions
+// together. They never displace another server's names.
 func TestNamesOfOneHash(t *testing.T) {
 	var alike []string
 	for i := range 50 {

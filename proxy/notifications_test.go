@@ -47,9 +47,8 @@ func messageOf(server, data string) mcp.Event {
 	return newsOf(server, mcp.NotifyMessage, `{"level":"info","data":"`+data+`"}`)
 }
 
-// Whoever reads from a server does not wait until it is decided who may hear of what
-// it says, and what another server says does not wait either. All of it is told, in
-// its order.
+// A reader of a server's messages does not wait for decisions on its notifications, and
+// neither do notifications of other servers. All of them are relayed, in order.
 func TestNotificationsDoNotBlockTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
@@ -82,7 +81,8 @@ func TestNotificationsDoNotBlockTheReader(t *testing.T) {
 	})
 }
 
-// Where the decision is quick, what a server says before an answer comes before it.
+// With quick decisions, a notification that a server sends before a response reaches
+// the client before it.
 func TestNotificationsComeBeforeResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("a"))
@@ -107,8 +107,9 @@ func TestNotificationsComeBeforeResponses(t *testing.T) {
 	})
 }
 
-// What waits is bounded: what is subscribed to is told of as a whole, tasks in their
-// latest state, and messages are dropped. What has changed last is told in any case.
+// The queue is bounded. Beyond that, subscribed resources are reported as changed,
+// tasks in their latest state, and messages are dropped. The last change is always
+// reported.
 func TestNotificationQueueIsBounded(t *testing.T) {
 	for name, size := range map[string]int{"many": 10, "large": 64 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +148,8 @@ func TestNotificationQueueIsBounded(t *testing.T) {
 	}
 }
 
-// What is about nobody takes no place, and a gateway that has ended tells nothing.
+// Notifications without recipients take no room, and a gateway that has ended relays
+// nothing.
 func TestNotificationsWithoutRecipients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d/","name":"d"}`)
@@ -175,7 +177,7 @@ func TestNotificationsWithoutRecipients(t *testing.T) {
 	})
 }
 
-// Of a task the latest state counts where too much waits, as far as it is short.
+// When too much waits, the latest short state of a task replaces earlier ones.
 func TestTaskNotificationsAreMerged(t *testing.T) {
 	r := newRig(t, nil)
 	state := func(task, status, more string) mcp.Event {

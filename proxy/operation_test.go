@@ -30,8 +30,8 @@ func cancelledBy(name string) func(*RunningCall) *refusal.Error {
 
 const cancelledText = `This call is not allowed: it was cancelled.`
 
-// A call that is cancelled while its server works, while it waits for a place or
-// while its client is asked ends with the reason; others go on.
+// A call that is cancelled ends with the reason, whether its server works, it waits for
+// a permit, or its client is asked. Others go on.
 func TestCancelCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"), tool("b"))
@@ -90,7 +90,7 @@ func TestCancelSuspendedCall(t *testing.T) {
 	})
 }
 
-// A server that is added while the gateway holds back is held back too.
+// A server that is added during a throttle is throttled too.
 func TestThrottleOfALaterServer(t *testing.T) {
 	r := newRig(t, nil)
 	r.Throttle(limit.Throttle{NoQueue: true})
@@ -112,7 +112,7 @@ func TestThrottleOfALaterServer(t *testing.T) {
 	}
 }
 
-// moody lets alice's tools be seen as it is told, or cannot decide.
+// moody makes alice's tools visible on request, or cannot decide.
 type moody struct{ hidden, broken atomic.Bool }
 
 func (m *moody) Part() gate.Part { return gate.Part{Name: "moody", Check: m.Check} }
@@ -127,8 +127,8 @@ func (m *moody) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return gate.Decision{Effect: gate.Allow}, nil
 }
 
-// Who is told that decisions are others hears it once, if its own view is
-// another, and not while nobody can tell.
+// After new decisions, a client is told once if its own view has changed, and not while
+// the gate cannot decide.
 func TestDecidedTellsWhoseViewIsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		phase := &moody{}
@@ -169,8 +169,8 @@ func TestDecidedTellsWhoseViewIsAnother(t *testing.T) {
 	})
 }
 
-// A gate that cannot decide is an error of its own kind, and its greeting says
-// what any gateway may offer, and nothing of what this one does.
+// A gate that cannot decide is an error of its own kind. The result of initialize then
+// declares what any gateway may offer, and nothing of this one.
 func TestGateThatCannotDecide(t *testing.T) {
 	phase := &moody{}
 	b := newScript(t, "s", mcp.Legacy, tool("a"))
@@ -189,8 +189,8 @@ func TestGateThatCannotDecide(t *testing.T) {
 	}
 }
 
-// What the gate lacks makes /readyz red, with one word, and with a line for
-// everything where that is asked for.
+// A missing dependency makes /readyz fail with one word, and with verbose with a line
+// for each dependency.
 func TestReadyAsksTheGate(t *testing.T) {
 	var missing []string
 	r := newRig(t, nil, func(_ *Options, c *Config) {
@@ -228,7 +228,7 @@ func TestReadyAsksTheGate(t *testing.T) {
 	}
 }
 
-// demanding asks for approvals, and keeps what it is asked.
+// demanding demands approvals and records the questions.
 type demanding struct{ seen []PendingCall }
 
 func (d *demanding) CheckArguments(_ context.Context, c PendingCall) ([]gate.Demand, error) {
@@ -239,8 +239,8 @@ func (d *demanding) CheckArguments(_ context.Context, c PendingCall) ([]gate.Dem
 	return nil, nil
 }
 
-// A call that needs an approval is refused, and everything that may be called is
-// held against the rules, whatever its kind.
+// A call that needs an approval is refused. Calls of every kind are checked against the
+// rules.
 func TestCallsThatNeedAnApproval(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("a"), tool("b"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`)
 	d := &demanding{}
@@ -266,8 +266,7 @@ func TestCallsThatNeedAnApproval(t *testing.T) {
 	}
 }
 
-// The gate and the rules are shown the arguments that the server gets, whatever the
-// method that they come with.
+// The gate and the rules see the arguments that the server gets, for every method.
 func TestWhatIsJudgedIsDelivered(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("b"), `prompt {"name":"p"}`, `template {"uriTemplate":"file:///{path}","name":"t"}`)
 	d := &demanding{}

@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// A call that times out is answered with what its server had said of it, marked as
-// a part, and is closed as any other.
+// A call that times out is answered with the server's messages so far, marked as
+// partial, and closed like any other.
 func TestPartial(t *testing.T) {
 	progress := []string{`{"progressToken":1,"progress":1,"total":10}`, `{"progressToken":1,"progress":3,"total":10,"message":"copying"}`}
 	tests := []struct {
@@ -60,7 +60,7 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// What is kept of a call is bounded, and is of timeouts alone.
+// The stored messages of a call are bounded, and used only for timeouts.
 func TestPartialOutput(t *testing.T) {
 	var h partialOutput
 	timeout := &mcp.Failure{Kind: mcp.FailTimeout, Reason: "silent"}
@@ -70,7 +70,7 @@ func TestPartialOutput(t *testing.T) {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
-	unchanged(timeout) // nothing was heard
+	unchanged(timeout) // there were no messages
 	for n := range 1000 {
 		h.note(mcp.NotifyMessage, fmt.Appendf(nil, `{"level":"info","data":"line %d"}`, n))
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// purse is a budget store that notes what it is asked.
+// purse is a budget store that records its calls.
 type purse struct {
 	budgettest.Memory
 	journal *journal
@@ -83,7 +83,7 @@ func noted(t *testing.T, b *script, verdict func(*gate.Request) (gate.Decision, 
 	}}, changes...)...)
 }
 
-// steps are the lines of the journal that the rig's auditor writes.
+// steps are the lines of the journal of the rig's auditor.
 func (r *rig) steps() []string { return r.opts.Auditor.(*ledger).journal.all() }
 
 func denyAt(action gate.Action) func(*gate.Request) (gate.Decision, error) {
@@ -104,9 +104,8 @@ func failAt(action gate.Action) func(*gate.Request) (gate.Decision, error) {
 	}
 }
 
-// TestPipeline shows for every way that a call can end which parts it passed,
-// in which order, what was kept of it and what the client is told. Each line
-// has exactly one audit entry, at the end.
+// TestPipeline checks for every outcome of a call which steps it took, in which order,
+// its audit entry and the response. Each case has exactly one audit entry, at the end.
 func TestPipeline(t *testing.T) {
 	unreachable := func(delivered bool) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 		return func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -195,7 +194,7 @@ func TestPipeline(t *testing.T) {
 				name = "echo"
 			}
 			session := r.open()
-			r.opts.Auditor.(*ledger).journal.clear() // what the greeting asked
+			r.opts.Auditor.(*ledger).journal.clear() // the decisions of initialize
 			w := r.legacy(session, "1", "tools/call", `{"name":"s__`+name+`"`+tt.params+`}`)
 			if w.code() != http.StatusOK || !strings.Contains(w.text(), tt.answer) {
 				t.Errorf("status %d, answer %s\nwant %s", w.code(), w.text(), tt.answer)
@@ -216,7 +215,7 @@ func TestPipeline(t *testing.T) {
 			if e.Outcome != tt.outcome || e.Code != tt.code || e.CallID != "call-1" || e.Name != "s__"+name || e.Principal.Subject != "alice" || e.ArgsHash == "" {
 				t.Errorf("entry %+v; want outcome %s, code %q", e, tt.outcome, tt.code)
 			}
-			// Whatever happened, the gateway lives.
+			// Whatever happened, the gateway still works.
 			if w := r.legacy(r.open(), "1", "ping", ""); w.code() != http.StatusOK {
 				t.Errorf("ping after it: status %d", w.code())
 			}
@@ -224,8 +223,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// A place in the queue of a server comes after the gate and the arguments and
-// before the charge.
+// The wait for a permit comes after the gate and the arguments and before the charge.
 func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
@@ -239,7 +237,7 @@ func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 			c.Mounts[0].Tools = map[string]ToolShape{"echo": {Arguments: map[string]ArgumentShape{"f": {Fixed: []byte("1")}}}}
 		})
 		id := r.open()
-		r.opts.Auditor.(*ledger).journal.clear() // what the greeting asked
+		r.opts.Auditor.(*ledger).journal.clear() // the decisions of initialize
 		call := func(n int, arguments string) *recorder {
 			w, _ := r.begin(httpRequest("POST", "/mcp", request(fmt.Sprint(n), "tools/call", `{"name":"s__echo","arguments":`+arguments+`}`), "Mcp-Session-Id", id))
 			synctest.Wait()
@@ -249,9 +247,9 @@ func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 		third, fourth := call(3, "{}"), call(4, `{"f":2}`)
 		want := []string{
 			"gate view", "gate request", "charge call-1 1", "backend echo",
-			"gate view", "gate request", // the second waits for its place, uncharged
+			"gate view", "gate request", // the second waits for a permit, uncharged
 			"gate view", "gate request", "audit denied", // the third finds the queue full
-			"gate view", "gate request", "audit denied", // the fourth is wrong and asks for no place
+			"gate view", "gate request", "audit denied", // the fourth is invalid and asks for no permit
 		}
 		if diff := cmp.Diff(want, r.steps()); diff != "" {
 			t.Errorf("steps (-want +got):\n%s", diff)
@@ -271,8 +269,8 @@ func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 	})
 }
 
-// firstEndFirst puts the end of the first call and the start of the second, which
-// race, into one order.
+// firstEndFirst orders the end of the first call and the start of the second, which
+// race.
 func firstEndFirst(lines []string) []string {
 	for i, l := range lines {
 		if l == "audit ok" {
@@ -282,8 +280,8 @@ func firstEndFirst(lines []string) []string {
 	return lines
 }
 
-// A call that waits for its place and is given up is neither charged nor run,
-// and keeps no place.
+// A call that is cancelled while it waits for a permit is neither charged nor made, and
+// holds no permit.
 func TestGivenUpWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("echo"))
@@ -312,7 +310,7 @@ func TestGivenUpWhileWaiting(t *testing.T) {
 	})
 }
 
-// A panic, a refusal or an error of one call leaves all others alone.
+// A panic, a refusal or an error of one call does not affect others.
 func TestPanicIsAlone(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("echo"), tool("panic"))
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -342,8 +340,8 @@ func TestPanicIsAlone(t *testing.T) {
 	}
 }
 
-// What does not exist and what may not be viewed are one: in lists, in calls,
-// over all methods, byte for byte, with the same HTTP status.
+// What does not exist and what is hidden look the same: in lists and calls, for all
+// methods, byte for byte, with the same HTTP status.
 func TestUnknownAndHiddenAreOne(t *testing.T) {
 	items := []string{tool("hidden"), `prompt {"name":"hidden"}`, `resource {"uri":"file:///hidden","name":"h"}`, `template {"uriTemplate":"file:///hidden/{x}","name":"h"}`}
 	shown := []string{tool("shown"), `prompt {"name":"shown"}`, `resource {"uri":"file:///shown","name":"h"}`}
@@ -467,7 +465,7 @@ func TestUpstreamFaults(t *testing.T) {
 	}
 }
 
-// The entry of a call names all that is known of it.
+// The entry of a call holds everything that is known of it.
 func TestAuditEntry(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("a.b"))
 	r := newRig(t, mounted(b), func(o *Options, _ *Config) {
@@ -511,7 +509,7 @@ func TestAuditEntry(t *testing.T) {
 	}
 }
 
-// A call whose beginning cannot be written does not reach its backend.
+// A call whose beginning cannot be recorded does not reach its backend.
 func TestCallBeginsInTheAuditLog(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("echo"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -535,8 +533,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// An error of the server is an answer as any other over HTTP, whatever its code:
-// 404 would say that the gateway does not know the method.
+// Over HTTP, an error from the server is a normal response, whatever its code: 404
+// would mean that the gateway does not know the method.
 func TestRelayedFaultsAreAnswers(t *testing.T) {
 	for code, want := range map[int]int{-32601: http.StatusOK, -32600: http.StatusOK, -32700: http.StatusOK, -32021: http.StatusBadRequest, 7: http.StatusOK} {
 		for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {

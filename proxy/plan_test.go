@@ -18,8 +18,8 @@ func stepNames() []string {
 	return names
 }
 
-// Each plan is a part of the one order: the steps that it takes, in that order, and
-// for each other step the reason why it is left out.
+// Each plan is a part of the one order: its steps in that order, and for each other
+// step the reason why it is left out.
 func TestPlansSayWhatTheyLeaveOut(t *testing.T) {
 	names := stepNames()
 	if sorted := slices.Clone(names); len(slices.Compact(slices.Sorted(slices.Values(sorted)))) != len(names) {
@@ -58,7 +58,7 @@ func TestPlansSayWhatTheyLeaveOut(t *testing.T) {
 	}
 }
 
-// A plan has a function for each step that it takes.
+// A plan has a function for each of its steps.
 func TestPlansAreWhole(t *testing.T) {
 	for _, p := range plans {
 		for step, there := range map[string]bool{
@@ -72,7 +72,7 @@ func TestPlansAreWhole(t *testing.T) {
 	}
 }
 
-// What explains a call goes through the steps of the order, in the same order.
+// Explanations evaluate the steps in the order of calls.
 func TestExplanationsFollowTheOrder(t *testing.T) {
 	last := -1
 	for _, step := range (&dryRun{}).order() {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// A larger bound is in force at once, also for those who wait.
+// A larger limit takes effect at once, also for waiting calls.
 func TestCallsPerPrincipalFollowTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -44,8 +44,8 @@ func TestCallsPerPrincipalFollowTheConfiguration(t *testing.T) {
 	})
 }
 
-// A call that has waited in vain for the others of its caller says so, and what
-// ends leaves nothing behind.
+// A call that has waited in vain for other calls of its caller says so, and leaves
+// nothing behind.
 func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"))
@@ -58,7 +58,7 @@ func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
 		first, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__a"`, "")))
 		synctest.Wait()
 		second, _ := r.begin(modernRequest(modernBody("2", mcp.MethodToolsCall, `"name":"s__a"`, "")))
-		time.Sleep(30 * time.Second) // the longest wait for a place
+		time.Sleep(30 * time.Second) // the longest wait for a permit
 		synctest.Wait()
 		if !strings.Contains(second.text(), "limits.calls_per_principal") || first.ended() {
 			t.Errorf("the second: %s", second.text())
@@ -75,8 +75,8 @@ func TestCallerIsToldOfItsOwnCalls(t *testing.T) {
 	})
 }
 
-// A server that asks its user something and answers without waiting for that
-// takes no place away from the caller for good.
+// A server that asks its user and answers without waiting does not take a permit from
+// the caller for good.
 func TestQuestionsThatOutliveTheirCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
@@ -95,7 +95,7 @@ func TestQuestionsThatOutliveTheirCall(t *testing.T) {
 				t.Fatalf("two calls, again %d: %s", i, got)
 			}
 		}
-		for range 2 { // as many as it may have
+		for range 2 { // as many as allowed
 			if err := limit.NewConcurrency(2, 1, r.principals).Acquire(t.Context(), "s", person("alice").Key()); err != nil {
 				t.Errorf("a call of the caller counts as running: %v", err)
 			}
@@ -106,14 +106,14 @@ func TestQuestionsThatOutliveTheirCall(t *testing.T) {
 	})
 }
 
-// ended is a context that has ended.
+// ended is an ended context.
 func ended() context.Context {
 	ctx, end := context.WithCancel(context.Background())
 	end()
 	return ctx
 }
 
-// free tells whether none of the places of a server is taken.
+// free reports whether all permits of a server are free.
 func free(s *limit.Concurrency, places int) bool {
 	for i := range places {
 		who := fmt.Sprint("other ", i)

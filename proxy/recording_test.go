@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// A secret in the name or URI of what a server lists is in no entry, although the
-// name is known and has an id: it is the server's word.
+// A secret in the name or URI of a listed item is in no entry, although the name is
+// known and has an id: the server chose it.
 func TestSecretsInNamesThatAreKnown(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[],"contents":[],"messages":[]}`)
 	b := newScript(t, "s", mcp.Legacy, tool(secretWord), tool("echo"), `prompt {"name":"`+secretWord+`"}`, `resource {"uri":"db://u:`+secretWord+`@h/a","name":"a"}`,
@@ -27,7 +27,7 @@ func TestSecretsInNamesThatAreKnown(t *testing.T) {
 		}
 	})
 	session := r.open()
-	for range 2 { // the second time it is known what the name holds
+	for range 2 { // the second time the clean name is cached
 		for _, call := range [][2]string{
 			{"tools/call", `"name":"s__echo"`},
 			{"tools/call", `"name":"s__` + secretWord + `"`},
@@ -54,7 +54,7 @@ func TestSecretsInNamesThatAreKnown(t *testing.T) {
 			withID++
 		}
 	}
-	if withID != 12 { // three that are listed, twice, with two lines each
+	if withID != 12 { // three listed ones, twice, with two lines each
 		t.Errorf("%d entries of listed names", withID)
 	}
 }

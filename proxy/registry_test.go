@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// recording notes the offers that it is told of, and what was served then.
+// recording records the offers, and the catalog at that time.
 type recording struct {
 	gateway *Gateway
 	offers  []*gate.Offer
@@ -27,8 +27,8 @@ func (r *recording) Record(_ context.Context, offers []*gate.Offer) {
 
 func (*recording) ShowsInstructions(*gate.Identity, string, string) bool { return true }
 
-// The registry knows every list before anybody is served it, as the server sent
-// it, under the names that clients will know.
+// The registry gets every list before any client does, as the server sent it, under the
+// names that clients will see.
 func TestRegistryKnowsBeforeClients(t *testing.T) {
 	t.Parallel()
 	b, silent := newScript(t, "s", mcp.Modern, tool("a")), &script{name: "silent"}
@@ -62,8 +62,7 @@ func TestRegistryKnowsBeforeClients(t *testing.T) {
 	}
 }
 
-// switchable is a phase whose rules change while it is in use: it hides a tool
-// from one caller.
+// switchable is a phase whose rules change during use: it hides a tool from one caller.
 type switchable struct{ now atomic.Pointer[hiding] }
 
 type hiding struct{ tool, from string }
@@ -97,8 +96,8 @@ func (s *switchable) Check(ctx context.Context, r *gate.Request) (gate.Decision,
 	return s.now.Load().Check(ctx, r)
 }
 
-// A phase that changes by itself is compared with what it was: whoever sees
-// something else now is told, once, and nobody else.
+// When a phase changes by itself, the views are compared: a caller with another view is
+// told once, and nobody else.
 func TestListChangedByAPhaseThatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		phase := &switchable{}

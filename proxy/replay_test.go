@@ -13,7 +13,7 @@ import (
 
 var eventIDs = regexp.MustCompile(`(?m)^id: (\S+)$`)
 
-// idsOf are the ids of the events of a stream.
+// idsOf returns the ids of the events of a stream.
 func idsOf(text string) []string {
 	var ids []string
 	for _, m := range eventIDs.FindAllStringSubmatch(text, -1) {
@@ -22,9 +22,8 @@ func idsOf(text string) []string {
 	return ids
 }
 
-// A client that lost its stream comes back with the id of the last event and
-// gets the rest, once, in order (2025-11-25 basic/transports, Resumability and
-// Redelivery).
+// A client that lost its stream resumes it with the id of the last event and gets the
+// rest, once, in order (2025-11-25 basic/transports, Resumability and Redelivery).
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"))
@@ -48,19 +47,19 @@ func TestResume(t *testing.T) {
 			synctest.Wait()
 			return got
 		}
-		// From the middle of the call on, while it runs.
+		// From the middle of the call, while it runs.
 		back := get(session, ids[1])
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if !back.ended() || back.code() != http.StatusOK || strings.Count(back.text(), "notifications/progress") != 2 || strings.Count(back.text(), `"result":`) != 1 {
 			t.Errorf("the rest: %d, ended %t, %q", back.code(), back.ended(), back.text())
 		}
-		// From its beginning, when all is there.
+		// From its beginning, when it is complete.
 		all := get(session, ids[0])
 		if !all.ended() || strings.Count(all.text(), "notifications/progress") != 3 || !strings.HasSuffix(all.text(), back.text()) {
 			t.Errorf("from the beginning: ended %t, %q", all.ended(), all.text())
 		}
-		// Nobody else, and nothing made up.
+		// Neither other callers nor invented ids.
 		for name, foreign := range map[string]*recorder{
 			"another session":   get(other, ids[0]),
 			"another principal": get(bob, ids[0], "Authorization", "Bearer bob"),

@@ -17,19 +17,19 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// bounded bounds what clients may send.
+// bounded limits the requests of clients.
 func bounded(rates limit.Rates) func(*Options, *Config) {
 	return func(_ *Options, c *Config) { c.Requests = rates }
 }
 
-// Each kind of request is bounded for each principal, says which setting bounds
-// it, and is served again when it is time.
+// Each kind of request is limited for each principal. The refusal names the setting,
+// and requests are served again later.
 func TestRequestRates(t *testing.T) {
 	for _, tt := range []struct {
 		setting string
 		rates   limit.Rates
 		send    func(r *rig, who string, i int) *recorder
-		status  int // of one too many
+		status  int // of one request too many
 	}{
 		{"lists_per_minute", limit.Rates{Lists: 3}, func(r *rig, who string, i int) *recorder {
 			method := []string{mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResources, mcp.MethodTemplates}[i%4]
@@ -98,8 +98,8 @@ func TestRequestRates(t *testing.T) {
 	}
 }
 
-// What does not exist and what is hidden count the same and look the same, also
-// when there are too many.
+// Missing and hidden names count the same and look the same, also when there are too
+// many.
 func TestManyUnknownNamesRevealNothing(t *testing.T) {
 	var texts [2]string
 	for i, name := range []string{"s__nowhere", "s__unknown"} {
@@ -129,7 +129,7 @@ func TestManyUnknownNamesRevealNothing(t *testing.T) {
 	}
 }
 
-// A flood of cancellations is not heard, and the calls of others go on.
+// Too many cancellations are ignored, and calls of others go on.
 func TestTooManyCancellations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"))
@@ -164,7 +164,7 @@ func TestTooManyCancellations(t *testing.T) {
 	})
 }
 
-// The rounds of a call are one call to its rates.
+// The rounds of a call count as one call for rates.
 func TestRoundsCountOnce(t *testing.T) {
 	limiter := rate.NewMeter(rate.NewLocal(0), nil, nil).Limiter([]rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 2, Window: time.Hour}}})
 	r := newRig(t, mounted(asking(t, 3)), inARow(2), func(_ *Options, c *Config) { c.Rates = limiter })
@@ -183,7 +183,7 @@ func TestRoundsCountOnce(t *testing.T) {
 	}
 }
 
-// A bound may change while the gateway runs, and none is none.
+// A limit may change while the gateway runs, and may be removed.
 func TestRequestRatesFollowTheConfiguration(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a"))), bounded(limit.Rates{Lists: 1}))
 	list := func() bool {
@@ -202,8 +202,8 @@ func TestRequestRatesFollowTheConfiguration(t *testing.T) {
 	}
 }
 
-// Rates are asked behind the gate and the arguments, before anybody is asked or
-// anything is charged; the rounds of a call count once.
+// Rates are checked after the gate and the arguments, before anybody is asked or
+// anything is charged. The rounds of a call count once.
 func TestRatesInThePipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("a"), tool("denied"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`)
@@ -213,7 +213,7 @@ func TestRatesInThePipeline(t *testing.T) {
 			Match: func(c *rate.Call) bool { return c.Server == "s" && c.Exposed != "" && c.Original != "" },
 		}})
 		r := newRig(t, mounted(b), forbid("denied"), func(_ *Options, c *Config) { c.Rates = limiter })
-		for range 10 { // not allowed, which takes nothing
+		for range 10 { // not allowed, and not counted
 			r.modern("1", mcp.MethodToolsCall, `"name":"s__denied"`)
 		}
 		for _, send := range []func() *recorder{
@@ -251,8 +251,8 @@ func TestRatesInThePipeline(t *testing.T) {
 	})
 }
 
-// A subscription to what is hidden counts and looks as one to what does not
-// exist, also when there are too many.
+// A subscription to a hidden resource counts and looks like one to a missing resource,
+// also when there are too many.
 func TestManyUnknownSubscriptionsRevealNothing(t *testing.T) {
 	var texts [2]string
 	for i, uri := range []string{"s+file:///nowhere", "none+file:///nowhere"} {
@@ -261,7 +261,7 @@ func TestManyUnknownSubscriptionsRevealNothing(t *testing.T) {
 		session := r.open()
 		for range 4 {
 			text := r.legacy(session, "1", mcp.MethodSubscribe, `{"uri":"`+uri+`"}`).text()
-			text, _, _ = strings.Cut(strings.ReplaceAll(text, uri, "URI"), "wait ") // which differs, as the id of the decision does
+			text, _, _ = strings.Cut(strings.ReplaceAll(text, uri, "URI"), "wait ") // these differ
 			texts[i] += text + "\n"
 		}
 	}
@@ -270,8 +270,8 @@ func TestManyUnknownSubscriptionsRevealNothing(t *testing.T) {
 	}
 }
 
-// What a server says of resources that are hidden from a subscriber counts for
-// nothing: it was not the subscriber who asked.
+// A server's updates of resources that are hidden from a subscriber do not count as
+// lookups of the subscriber.
 func TestUpdatesDoNotCountAsUnknownNames(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///d","name":"d"}`, `resource {"uri":"file:///d/secret","name":"r"}`, tool("a"))
 	r := newRig(t, mounted(b), hide("file:///d/secret"), bounded(limit.Rates{Unknown: 2}))

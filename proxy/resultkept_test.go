@@ -15,20 +15,20 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// keeping is a rig of a legacy server whose answer is larger than 2 KiB and kept.
+// keeping is a rig with a legacy server whose result is larger than 2 KiB and kept.
 func keeping(t testing.TB, answer *mcp.Answer, changes ...func(*Options, *Config)) *rig {
 	rules := withResults(result.Rules{MaxBytes: 2048, Larger: result.KeepLarger})
 	return newRig(t, mounted(reporter(t, mcp.Legacy, answer)), append([]func(*Options, *Config){rules}, changes...)...)
 }
 
-// keptAs is the URI under which an answer says that the whole is kept.
+// keptAs returns the URI of the kept result in a response.
 func keptAs(w *recorder) string {
 	uri, _ := mcp.LookupString([]byte(resultOf(w)), "_meta", result.Key, "resource")
 	return uri
 }
 
-// TestKeptResults: the whole of a result that was too large is read by who
-// called, in every era, and is in no list.
+// TestKeptResults: the caller can read an oversized result completely, in every era,
+// and it is in no list.
 func TestKeptResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := strings.Repeat(`line \u0041\n`, 400)
@@ -64,7 +64,7 @@ func TestKeptResults(t *testing.T) {
 		if e.Kind != "resource" || e.Name != uri || e.Server != "s" || e.OriginalName != "echo" || e.Outcome != audit.OutcomeOK || e.Method != "resources/read" {
 			t.Errorf("the entry is %+v", e)
 		}
-		// 15 minutes after the last time that it was kept.
+		// 15 minutes after it was last kept.
 		time.Sleep(15*time.Minute - 1)
 		if got := r.legacy(r.open(), "6", "resources/read", `{"uri":"`+uri+`"}`).text(); !strings.Contains(got, "contents") {
 			t.Errorf("got %s", got)
@@ -80,8 +80,8 @@ func TestKeptResults(t *testing.T) {
 	})
 }
 
-// TestKeptResultsOfOthers: to everyone else, and to the caller who may not use
-// the tool any more, a kept result is what never was, byte for byte.
+// TestKeptResultsOfOthers: for everybody else, and for a caller who may no longer use
+// the tool, a kept result does not exist, byte for byte.
 func TestKeptResultsOfOthers(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
 	var mu sync.Mutex
@@ -148,8 +148,8 @@ func TestKeptResultsOfOthers(t *testing.T) {
 	}
 }
 
-// TestKeptWithoutAServer: a URI of a kept result never reaches a server, not even
-// one that is mounted without a namespace.
+// TestKeptWithoutAServer: the URI of a kept result never reaches a server, even one
+// without a namespace.
 func TestKeptWithoutAServer(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"contents":[]}`)
 	b := reporter(t, mcp.Legacy, &answer)
@@ -166,7 +166,7 @@ func TestKeptWithoutAServer(t *testing.T) {
 	}
 }
 
-// TestKeptParts: a result of several parts is a resource of several.
+// TestKeptParts: a result of several parts becomes a resource of several parts.
 func TestKeptParts(t *testing.T) {
 	embedded := `{"type":"resource","resource":{"uri":"s+x:/a","text":"e"}}`
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 3000)+`"},{"type":"image","mimeType":"image/png","data":"AAEC"},{"type":"resource","resource":{"uri":"x:/a","text":"e"}},7],"structuredContent":{"a":1.50}}`)
@@ -182,7 +182,7 @@ func TestKeptParts(t *testing.T) {
 	}
 }
 
-// TestKeptForOldClients: a revision without resource links is told in words.
+// TestKeptForOldClients: a revision without resource links gets a text.
 func TestKeptForOldClients(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
 	r := keeping(t, &answer)
@@ -196,8 +196,8 @@ func TestKeptForOldClients(t *testing.T) {
 	}
 }
 
-// TestResourcesAreDeclared where results are kept, also for a server that has
-// none.
+// TestResourcesAreDeclared: resources are declared where results are kept, even for a
+// server without any.
 func TestResourcesAreDeclared(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		b := &script{name: "s"}

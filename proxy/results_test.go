@@ -16,7 +16,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
-// canary takes out one word.
+// canary removes one word.
 type canary struct{}
 
 var canaries = redact.Messages{Filter: canary{}}
@@ -39,7 +39,7 @@ func (c canary) Text(text string, until time.Time) (string, int, error) {
 	return string(clean), n, err
 }
 
-// schemaStub finds wrong whatever holds the word wrong, and quotes it.
+// schemaStub reports content with the word wrong, and quotes it.
 type schemaStub struct{ err error }
 
 func (s schemaStub) CheckOutput(_, value []byte) ([]string, error) {
@@ -64,8 +64,8 @@ func withResults(rules result.Rules) func(*Options, *Config) {
 	return func(_ *Options, c *Config) { c.Mounts[0].Results, c.Outputs = rules, schemaStub{} }
 }
 
-// reporter is a server whose tool, prompt and resource answer with what it is
-// given. Its tool typed lists an output schema.
+// reporter is a server whose tool, prompt and resource return what it is given. Its
+// tool typed lists an output schema.
 func reporter(t testing.TB, era mcp.Era, answer *mcp.Answer) *script {
 	b := newScript(t, "s", era, tool("echo"),
 		`tool {"name":"typed","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}`,
@@ -78,11 +78,11 @@ func reporter(t testing.TB, era mcp.Era, answer *mcp.Answer) *script {
 	return b
 }
 
-// resultOf is the result of an answer.
+// resultOf returns the result of a response.
 func resultOf(w *recorder) string { return string(mcp.Lookup([]byte(w.text()), "result")) }
 
-// TestResultsStayAsTheyAre: without rules, and with rules that find nothing, a
-// result is the same bytes.
+// TestResultsStayAsTheyAre: without rules, and with rules that find nothing, a result
+// keeps its bytes.
 func TestResultsStayAsTheyAre(t *testing.T) {
 	schema := result.Rules{Output: result.OutputEnforce, Redact: canaries, MaxBytes: 1 << 20, Larger: result.KeepLarger}
 	for _, raw := range []string{
@@ -113,8 +113,8 @@ func TestResultsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestRedactedResults has results with a secret in every place, and what the
-// client gets. The secret is in no answer, entry or line of the log.
+// TestRedactedResults has results with a secret in every place. The secret must be in
+// no response, entry or log line.
 func TestRedactedResults(t *testing.T) {
 	const pixels, text, mixed = "AAEC/w==", "aHVudGVyMng=", "Kioq" // bytes; hunter2x; ***
 	for _, tt := range []struct {
@@ -146,8 +146,8 @@ func TestRedactedResults(t *testing.T) {
 	}
 }
 
-// TestRedactedErrors: the errors of a server pass without secrets, and with all
-// else that is in them.
+// TestRedactedErrors: errors of a server are passed on without secrets, and otherwise
+// unchanged.
 func TestRedactedErrors(t *testing.T) {
 	answer := fault(mcp.Legacy, `{"code":-7,"message":"no hunter2x","data":{"a":"hunter2x","b":1.0},"hunter2x":"hunter2x"}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}))
@@ -168,7 +168,7 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// TestTooLargeToRedact: what is not looked through is not passed on.
+// TestTooLargeToRedact: what cannot be searched is not passed on.
 func TestTooLargeToRedact(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 3000)+`hunter2x"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: redact.Messages{Filter: canary{}, MaxBytes: 2000}}))
@@ -185,7 +185,7 @@ func TestTooLargeToRedact(t *testing.T) {
 	}
 }
 
-// TestTooSlowToRedact: what was not looked through in time is not passed on.
+// TestTooSlowToRedact: what was not searched in time is not passed on.
 func TestTooSlowToRedact(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"it is slow hunter2x"},{"type":"text","text":"fast"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}))
@@ -204,8 +204,8 @@ func TestTooSlowToRedact(t *testing.T) {
 	}
 }
 
-// TestRedactedOnTheWay: progress, log messages and questions of a call pass
-// without secrets too.
+// TestRedactedOnTheWay: secrets are removed from progress, log messages and questions
+// too.
 func TestRedactedOnTheWay(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		synctest.Test(t, func(t *testing.T) {
@@ -242,7 +242,8 @@ func TestRedactedOnTheWay(t *testing.T) {
 	}
 }
 
-// TestRedactedNotifications: log messages outside calls, and the states of tasks.
+// TestRedactedNotifications: secrets are removed from log messages outside of calls,
+// and from the states of tasks.
 func TestRedactedNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, `"status":"working","statusMessage":"hunter2x"`)
@@ -271,7 +272,7 @@ func TestTaskResults(t *testing.T) {
 	r := newRig(t, mounted(b.script), withResults(result.Rules{Redact: canaries, MaxBytes: 4096, Larger: result.KeepLarger}))
 	id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
 	var uris []string
-	for range 2 { // looked at twice, kept once
+	for range 2 { // fetched twice, kept once
 		got := resultOf(r.tasked("2", "tasks/get", ofTask(id)))
 		uri, _ := mcp.LookupString([]byte(got), "result", "_meta", result.Key, "resource")
 		if strings.Contains(got, secretWord) || !strings.Contains(got, secretMark) || len(got) > 5000 || uri == "" {
@@ -287,7 +288,7 @@ func TestTaskResults(t *testing.T) {
 	}
 }
 
-// TestOutputCheck is what becomes of structured content.
+// TestOutputCheck checks what happens to structured content.
 func TestOutputCheck(t *testing.T) {
 	const good, bad = `{"content":[],"structuredContent":{"a":1}}`, `{"content":[],"structuredContent":{"a":"wrong hunter2x"},"_meta":{"x":1}}`
 	for _, tt := range []struct {
@@ -327,7 +328,7 @@ func TestOutputCheck(t *testing.T) {
 	}
 }
 
-// TestRulesOfATool replace those of its server.
+// TestRulesOfATool: the rules of a tool replace those of its server.
 func TestRulesOfATool(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"hunter2x"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}), func(_ *Options, c *Config) {
@@ -342,7 +343,7 @@ func TestRulesOfATool(t *testing.T) {
 	}
 }
 
-// TestCutResults has results larger than 4096 bytes and what is left of them.
+// TestCutResults has results larger than 4096 bytes and their cut forms.
 func TestCutResults(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("0123456789abcde\\n", n/17+1)[:n/17*17] }
 	for _, tt := range []struct {
@@ -396,8 +397,7 @@ func checkCut(t *testing.T, in, got string, most int) {
 	}
 }
 
-// TestRefusedResults: what is too large is not passed on where the operator
-// wants that.
+// TestRefusedResults: an oversized result is refused if the operator wants that.
 func TestRefusedResults(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{MaxBytes: 4096, Larger: result.RefuseLarger}))
@@ -410,8 +410,8 @@ func TestRefusedResults(t *testing.T) {
 	}
 }
 
-// TestTooManyNotifications: of what a server says during a call, as much passes in
-// a second as may, and the next second is a new one.
+// TestTooManyNotifications: of a server's messages during a call, only the allowed
+// number pass in each second.
 func TestTooManyNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
@@ -441,8 +441,8 @@ func TestTooManyNotifications(t *testing.T) {
 	})
 }
 
-// TestOutputThatCannotBeChecked: where a result has to fit a schema that cannot
-// be used, the tool is not called at all.
+// TestOutputThatCannotBeChecked: if a result must match an unusable schema, the tool is
+// not called at all.
 func TestOutputThatCannotBeChecked(t *testing.T) {
 	for rules, called := range map[result.OutputMode]int{result.OutputUnchecked: 1, result.OutputWarn: 1, result.OutputEnforce: 0} {
 		b := newScript(t, "s", mcp.Legacy, `tool {"name":"odd","inputSchema":{"type":"object"},"outputSchema":{"refused":1}}`)

@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// A server without a namespace cannot take the place of another by listing
-// names of the other's form.
+// A server without a namespace cannot replace another by listing names in the other's
+// form.
 func TestNoServerShadowsAnother(t *testing.T) {
 	thief := newScript(t, "aaa", mcp.Modern, tool("zzz__echo"), tool("own"),
 		`resource {"uri":"zzz+file:///a","name":"r"}`, `resource {"uri":"ui://zzz+a","name":"u"}`)
@@ -40,7 +40,7 @@ func TestNoServerShadowsAnother(t *testing.T) {
 	}
 }
 
-// A caller who is not known any more loses sessions and subscriptions.
+// A caller who is no longer known loses its sessions and subscriptions.
 func TestEndSessions(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()
 	bob := r.open("Authorization", "Bearer bob")
@@ -59,7 +59,7 @@ func TestEndSessions(t *testing.T) {
 	}
 }
 
-// A call that is refused before the pipeline leaves its entry, too.
+// A call that is refused before the pipeline leaves an entry too.
 func TestMalformedCallsLeaveEntries(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Modern, tool("a")))).run()
 	r.modern("1", "tools/call", "")
@@ -77,7 +77,7 @@ func TestMalformedCallsLeaveEntries(t *testing.T) {
 	}
 }
 
-// A state of before a restart is refused: whether it was used is not known.
+// A state from before a restart is refused, because it may have been used.
 func TestStateOfAnotherRun(t *testing.T) {
 	b := asking(t, 1)
 	first := newRig(t, mounted(b)).run()
@@ -89,7 +89,7 @@ func TestStateOfAnotherRun(t *testing.T) {
 	}
 }
 
-// What servers say of themselves and what refusals repeat is bounded.
+// Instructions of servers and names in refusals are bounded.
 func TestEchoesAreBounded(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("a"))
 	b.mu.Lock()
@@ -106,8 +106,8 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 }
 
-// A call that is turned down before the pipeline leaves an entry as well: with
-// an id in flight, before initialize, one too many.
+// A call that is rejected before the pipeline leaves an entry too: with a duplicate id,
+// before initialize, or one too many.
 func TestTurnedDownCallsAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"))
@@ -128,7 +128,7 @@ func TestTurnedDownCallsAreRecorded(t *testing.T) {
 			"denied Invalid Request: send initialize first",
 			"denied Invalid Request: a request with this id is in flight",
 			"denied Invalid Request: too many requests in flight (limits.in_flight)",
-			"cancelled cancelled by the client", // though it came right behind its request
+			"cancelled cancelled by the client", // although it came right after its request
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("audit (-want +got):\n%s", diff)

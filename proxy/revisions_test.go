@@ -23,8 +23,8 @@ func (r *rig) openAt(version mcp.Version) string {
 	return w.field("Mcp-Session-Id")
 }
 
-// Clients of every revision get their own lists of one catalog, whole, filtered
-// or page by page, however many ask at once.
+// Clients of every revision get their own lists of one catalog, whole, filtered or by
+// page, also concurrently.
 func TestListsByRevision(t *testing.T) {
 	const odd = `tool {"name":"odd","title":"Odd","outputSchema":{"type":"array"},"inputSchema":{"type":"object","properties":{"a":true}},"execution":{"taskSupport":"required"}}`
 	want := map[mcp.Version]string{
@@ -68,7 +68,7 @@ func TestListsByRevision(t *testing.T) {
 						}
 					}
 					if name == "paged" && got == "" {
-						return // behind the first page
+						return // after the first page
 					}
 					if got != want[version] {
 						t.Errorf("%s, %s:\ngot  %s\nwant %s", name, version, got, want[version])
@@ -80,8 +80,7 @@ func TestListsByRevision(t *testing.T) {
 	}
 }
 
-// Revisions whose list is the same share its bytes, and items that need nothing
-// are not copied.
+// Revisions with the same list share its bytes, and unchanged items are not copied.
 func TestListMemory(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("a"), `prompt {"name":"p","title":"P"}`)
 	r := newRig(t, mounted(b))

@@ -17,15 +17,16 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// The tests of this file have two tokens of one subject: the broad one may use what
-// only administrators may, the narrow one may not.
+// The tests of this file have two tokens of one subject: the broad one may use the
+// tools for administrators, the narrow one may not.
 
 var (
 	broad  = gate.NewIdentity(gate.Identity{Principal: person("alice").Principal, Groups: []string{"staff", "admin"}, Token: "broad"})
 	narrow = gate.NewIdentity(gate.Identity{Principal: person("alice").Principal, Groups: []string{"staff"}, Token: "narrow"})
 )
 
-// twoTokens lets both in, and administrators alone to what is called so.
+// twoTokens accepts both, and allows the tools for administrators only with the broad
+// one.
 func twoTokens(o *Options, c *Config) {
 	o.Authenticator = bearers{"broad": broad, "narrow": narrow}
 	c.Chain = gate.NewChain(rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
@@ -40,8 +41,8 @@ func bearing(token string, more ...string) []string {
 	return append([]string{"Authorization", "Bearer " + token}, more...)
 }
 
-// Whatever order and whatever binding the requests of two tokens come in, each is
-// decided, and noted in the audit log, by the token that it came with.
+// In any order and on any binding, each request is decided, and recorded in the audit
+// log, by its own token.
 func TestRequestsHaveTheRightsOfTheirToken(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("admin"), tool("plain"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -93,7 +94,7 @@ func TestRequestsHaveTheRightsOfTheirToken(t *testing.T) {
 	}
 }
 
-// On the shared channel of HTTP+SSE each message has the rights of its own POST.
+// On the bidirectional stream of HTTP+SSE each message has the rights of its own POST.
 func TestMessagesHaveTheRightsOfTheirToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("admin"))
@@ -119,8 +120,8 @@ func TestMessagesHaveTheRightsOfTheirToken(t *testing.T) {
 	})
 }
 
-// What is said outside of requests is for nobody who may not hear it: neither for
-// whoever reads the stream, nor for whoever used the session last.
+// A message outside of requests is sent only if all its recipients may see it: the
+// reader of the stream and the latest user of the session.
 func TestStreamsAreJudgedByTheNarrowerToken(t *testing.T) {
 	for _, tt := range []struct {
 		reader, latest string
@@ -164,8 +165,8 @@ func TestStreamsAreJudgedByTheNarrowerToken(t *testing.T) {
 	}
 }
 
-// What began with one token is not gone on with by another: the rest of an answer,
-// and the answer to a question.
+// What began with one token cannot continue with another: the rest of a response, and
+// the answer to a question.
 func TestAnswersAreForTheirToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("admin"))
@@ -205,8 +206,8 @@ func TestAnswersAreForTheirToken(t *testing.T) {
 	})
 }
 
-// A server that keeps rights apart has a subscription of its own for each, and what
-// it says to one is not heard by the other.
+// A server that keeps rights apart has a subscription for each, and updates of one do
+// not reach the other.
 func TestConnectionsOfRights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)

@@ -20,8 +20,8 @@ import (
 
 const question = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"who?"}}}`
 
-// asking is a backend that asks the given number of times, each time with a
-// state of its own, and then answers.
+// asking is a backend that asks the given number of times, each time with a new state,
+// and then answers.
 func asking(t *testing.T, times int) *script {
 	b := newScript(t, "s", mcp.Modern, tool("ask"), tool("other"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -37,7 +37,7 @@ func asking(t *testing.T, times int) *script {
 	return b
 }
 
-// stateOf returns the requestState of an answer.
+// stateOf returns the requestState of a response.
 func stateOf(t testing.TB, w *recorder) string {
 	t.Helper()
 	state, ok := mcp.LookupString([]byte(w.text()), "result", "requestState")
@@ -77,7 +77,7 @@ func TestRounds(t *testing.T) {
 		if got, want := string(mcp.Lookup(calls[len(calls)-1].Params, "requestState")), fmt.Sprintf(`"\u0073tate\/%d"`, round); got != want {
 			t.Errorf("round %d: the server got its state as %s, want %s", round, got, want)
 		}
-		// Used once, it is used up.
+		// A used state cannot be used again.
 		if again := r.again(state, ""); again.text() != badState {
 			t.Errorf("round %d: a second use: %s", round, again.text())
 		}
@@ -100,8 +100,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// What a client may present besides its own state for its own call is refused
-// alike, and does not use the state up.
+// Any other state than its own for its own call is refused alike, and does not use up
+// the state.
 func TestForeignStates(t *testing.T) {
 	b := asking(t, 1)
 	r := newRig(t, mounted(b))
@@ -183,7 +183,7 @@ func TestStateExpires(t *testing.T) {
 	}
 }
 
-// Two retries that race: one is admitted.
+// Of two concurrent retries one is accepted.
 func TestRacingRetries(t *testing.T) {
 	b := asking(t, 1)
 	r := newRig(t, mounted(b))
@@ -212,8 +212,8 @@ func TestRacingRetries(t *testing.T) {
 	}
 }
 
-// A server without a state of its own gets none back, and a call that is begun
-// again without the state is a new one.
+// A server without a state gets none back. A call that is repeated without the state is
+// a new one.
 func TestNoState(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("ask"))
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -236,8 +236,8 @@ func TestNoState(t *testing.T) {
 	}
 }
 
-// Questions that the client did not declare, or the operator does not allow,
-// do not reach it.
+// Questions that the client did not declare, or the operator does not allow, do not
+// reach it.
 func TestRefusedQuestions(t *testing.T) {
 	ask := func(method, params string) string {
 		return `{"resultType":"input_required","inputRequests":{"ok":{"method":"elicitation/create","params":{"message":"m"}},"q":{"method":"` + method + `","params":` + params + `}},"requestState":"x"}`
@@ -276,7 +276,7 @@ func TestRefusedQuestions(t *testing.T) {
 			if got := r.ledger.outcomes(); len(got) != 1 || got[0] != audit.OutcomeError {
 				t.Errorf("audit %v", got)
 			}
-			// And the server was not told of what it may not use.
+			// The server was not told of what it may not use.
 			told := string(b.seen("")[0].Capabilities)
 			for name, allowed := range map[string]bool{"sampling": tt.questions.Sampling, "elicitation": tt.questions.Elicitation} {
 				if strings.Contains(told, name) != allowed {
@@ -287,8 +287,8 @@ func TestRefusedQuestions(t *testing.T) {
 	}
 }
 
-// Only calls of tools, prompts and resources may ask (2026-07-28 basic/patterns
-// mrtr, Supported Requests).
+// Only calls of tools, prompts and resources may ask (2026-07-28 basic/patterns mrtr,
+// Supported Requests).
 func TestWhichMethodsMayAsk(t *testing.T) {
 	b := asking(t, 1)
 	r := newRig(t, mounted(b))
@@ -314,8 +314,8 @@ func TestWhichMethodsMayAsk(t *testing.T) {
 	}
 }
 
-// A question that is never answered closes its call once, when it expires or
-// when the gateway ends.
+// A question that is never answered closes its call once, when it expires or when the
+// gateway ends.
 func TestAbandonedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(asking(t, 2)))
@@ -374,7 +374,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 	})
 }
 
-// A retry passes the gate as the first request did.
+// A retry passes the gate like the first request.
 func TestRetryPassesTheGate(t *testing.T) {
 	allowed := true
 	b := asking(t, 1)
@@ -398,9 +398,8 @@ func TestRetryPassesTheGate(t *testing.T) {
 	}
 }
 
-// Another replica, or this one after a restart, opens the state with the same
-// keys. It admits it once where both remember together what was used, and else
-// not at all.
+// Another replica, or this one after a restart, opens the state with the same keys. It
+// accepts it once if both share the record of used states, and else not at all.
 func TestStateOfAnotherReplica(t *testing.T) {
 	b := asking(t, 1)
 	memory, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
@@ -430,7 +429,7 @@ func TestStateOfAnotherReplica(t *testing.T) {
 	}
 }
 
-// Questions about resources name them as the client knows them.
+// Questions about resources use the exposed URIs.
 func TestQuestionsExposeURIs(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("ask"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -466,8 +465,8 @@ func TestRoundsAreCapped(t *testing.T) {
 	}
 }
 
-// Answers that are none are the client's fault, also where they come with the first
-// request, and reach no server.
+// Malformed answers are the client's fault, even with the first request, and reach no
+// server.
 func TestAnswersOfAnotherShape(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("echo"))
 	r := newRig(t, mounted(b))

@@ -26,12 +26,12 @@ func TestSessionIDs(t *testing.T) {
 		}
 		seen[id] = true
 	}
-	// Nobody chooses a session's id.
+	// Clients cannot choose a session's id.
 	w := r.post(initBody, "Mcp-Session-Id", strings.Repeat("a", 48))
 	if w.code() != http.StatusNotFound || w.field("Mcp-Session-Id") != "" {
 		t.Errorf("initialize with a chosen id: status %d, id %q", w.code(), w.field("Mcp-Session-Id"))
 	}
-	// The id is a credential and stays out of log and audit.
+	// The id is a credential and stays out of the log and the audit log.
 	id := r.open()
 	r.legacy(id, "1", "tools/call", `{"name":"s__echo"}`)
 	for _, e := range r.ledger.all() {
@@ -165,7 +165,7 @@ func TestSessionEnd(t *testing.T) {
 	}
 }
 
-// A failed initialize neither keeps a place nor takes that of a session.
+// A failed initialize neither takes nor displaces a session.
 func TestFailedInitializeKeepsNothing(t *testing.T) {
 	r := newRig(t, nil, func(o *Options, _ *Config) { o.Limits.SessionsPerPrincipal = 1 })
 	session := r.open()
@@ -177,8 +177,7 @@ func TestFailedInitializeKeepsNothing(t *testing.T) {
 	}
 }
 
-// A session is bound to who opened it and to its door; whose it is cannot be
-// found out by trying.
+// A session is bound to its owner and its endpoint. Guessing ids reveals nothing.
 func TestSessionsAreBound(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo")), newScript(t, "z", mcp.Legacy, tool("echo"))))
 	id := r.open()
@@ -252,7 +251,7 @@ func TestSecondStream(t *testing.T) {
 	testwait.Until(t, patience, "another stream is open", func() bool { return again.code() == http.StatusOK })
 }
 
-// What changed while a client had no stream is told when it opens one, once.
+// Changes while a client has no stream are reported once, when it opens one.
 func TestMissedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("echo"))
@@ -277,8 +276,8 @@ func TestMissedChanges(t *testing.T) {
 	})
 }
 
-// A legacy client that goes away has not cancelled; its call goes on. A
-// modern one has (2026-07-28 streamable HTTP, Cancellation).
+// A legacy client that disconnects has not cancelled; its call goes on. A modern client
+// has (2026-07-28 streamable HTTP, Cancellation).
 func TestDisconnect(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		t.Run(era.String(), func(t *testing.T) {

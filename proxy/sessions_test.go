@@ -14,16 +14,15 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// capped sets the limits of how many sessions there may be.
+// capped sets the limits of sessions.
 func capped(all, each int) func(*Options, *Config) {
 	return func(o *Options, _ *Config) { o.Limits.Sessions, o.Limits.SessionsPerPrincipal = all, each }
 }
 
-// there tells whether a session is open, without using it.
+// there reports whether a session is open, without using it.
 func (r *rig) there(id string) bool { return r.sessions.get(id) != nil }
 
-// Clients that leave without DELETE lock nobody out, and what they leave is
-// bounded.
+// Clients that leave without DELETE lock nobody out, and what they leave is bounded.
 func TestAbandonedSessionsMakeRoom(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"))
 	most := 0
@@ -43,8 +42,8 @@ func TestAbandonedSessionsMakeRoom(t *testing.T) {
 	}
 }
 
-// The session that has been idle for longest makes room, and its client is told
-// to begin anew.
+// The session that has been idle for longest makes room, and its client is told to
+// start again.
 func TestLongestIdleMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, capped(10, 3))
@@ -75,7 +74,7 @@ func TestLongestIdleMakesRoom(t *testing.T) {
 	})
 }
 
-// What has something under way keeps its place, and a refusal says what to do.
+// Busy sessions stay, and the refusal says what to do.
 func TestSessionsUnderWayStay(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("slow"), `tool {"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`)
 	b.listing.Capabilities = []byte(`{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`)
@@ -127,7 +126,7 @@ func TestSessionsUnderWayStay(t *testing.T) {
 		}
 	}
 
-	// Each of them makes room once it is over.
+	// Each of them makes room once it is idle.
 	for i, end := range []func(){
 		func() { close(release); <-call.done },
 		func() { leave(); <-kept.done },
@@ -149,8 +148,8 @@ func TestSessionsUnderWayStay(t *testing.T) {
 	}
 }
 
-// At the limit of the gateway, a caller's new session takes the place of one of
-// its own, else of a caller that has more.
+// At the limit of the gateway, a caller's new session displaces one of its own, else
+// one of a caller with more sessions.
 func TestSessionsOfOthersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		people := bearers{}
@@ -179,7 +178,7 @@ func TestSessionsOfOthersStay(t *testing.T) {
 		for _, who := range []string{"bob", "bob", "carol"} {
 			open(who)
 		}
-		for range 20 { // nobody throws out others by opening many
+		for range 20 { // opening many does not displace those of others
 			open("carol")
 		}
 		if got := count(); !slices.Equal(got, []int{3, 2, 1, 0}) {
@@ -188,7 +187,7 @@ func TestSessionsOfOthersStay(t *testing.T) {
 		if !r.there(alices[0]) {
 			t.Error("the oldest session of alice is gone")
 		}
-		open("dave") // has none, so that the caller with most makes room
+		open("dave") // has none, so the caller with the most makes room
 		if got := count(); !slices.Equal(got, []int{2, 2, 1, 1}) || r.there(alices[0]) {
 			t.Errorf("after the first of dave: %v", got)
 		}
@@ -199,7 +198,8 @@ func TestSessionsOfOthersStay(t *testing.T) {
 				}
 			}
 		}
-		// Carol has one that is busy, bob two that are idle: she may have as many as he.
+		// Carol has one that is busy, bob two that are idle: she may have as many as
+		// he.
 		busy("carol", open("carol"))
 		if got := count(); !slices.Equal(got, []int{2, 1, 2, 1}) {
 			t.Errorf("after the second of carol: %v", got)
@@ -214,7 +214,7 @@ func TestSessionsOfOthersStay(t *testing.T) {
 	})
 }
 
-// A session that a request has found is there until the request has ended.
+// A session that a request uses stays until the request has ended.
 func TestHeldSessionStays(t *testing.T) {
 	r := newRig(t, nil, capped(10, 1))
 	id := r.open()

@@ -39,7 +39,7 @@ func TestShapeRender(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, want)
 		}
 	}
-	// Tools without a schema, or with odd ones, survive.
+	// Tools without a schema, or with odd ones, work.
 	shape := &ToolShape{Arguments: map[string]ArgumentShape{"a": {Fixed: raw("1")}}, Annotations: raw(`{"title":"x"}`)}
 	for in, want := range map[string]string{
 		`{"name":"t"}`: `{"annotations":{"title":"x"},"name":"n"}`,
@@ -93,7 +93,7 @@ func TestShapeArguments(t *testing.T) {
 	if got, fault := none.arguments(nil); got != nil || fault != nil {
 		t.Errorf("no shape: %s, %v", got, fault)
 	}
-	// U+017F and U+212A fold to s and k: still the same name in another spelling.
+	// U+017F and U+212A fold to s and k: the same name in another spelling.
 	sk := &ToolShape{Arguments: map[string]ArgumentShape{"sk": {Fixed: raw("1")}}}
 	for _, in := range []string{`{"ſk":2}`, `{"s\u212a":2}`, `{"SK":2}`} {
 		if got, fault := sk.arguments(raw(in)); fault == nil {
@@ -102,7 +102,7 @@ func TestShapeArguments(t *testing.T) {
 	}
 }
 
-// What the operator says of tools holds in lists and in calls.
+// The operator's settings of tools apply to lists and calls.
 func TestShapedServer(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("kept"), tool("excluded"), tool("hidden"), tool("renamed"), tool("fixed"), tool("left"))
 	mounts := mounted(b)

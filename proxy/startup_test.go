@@ -10,11 +10,11 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// starting is a server for whose lists calls wait until it has started.
+// starting is a server whose callers wait for its lists until it has started.
 type starting struct {
 	*script
 	*rig
-	began   chan struct{} // has one for each call that waits
+	began   chan struct{} // has one for each waiting call
 	started chan struct{}
 }
 
@@ -38,7 +38,7 @@ func newStarting(t *testing.T, changes ...func(*Options, *Config)) *starting {
 	return s
 }
 
-// waits has a caller begin a call that waits.
+// waits makes a caller begin a call that waits.
 func (s *starting) waits(who string) (w *recorder, leave context.CancelFunc) {
 	s.t.Helper()
 	w, leave = s.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__later"`, ""), "Authorization", "Bearer "+who))
@@ -50,7 +50,7 @@ func (s *starting) waits(who string) (w *recorder, leave context.CancelFunc) {
 	return w, leave
 }
 
-// asks returns the answer of a call that does not wait.
+// asks returns the response to a call that does not wait.
 func (s *starting) asks(who, name string) string {
 	s.t.Helper()
 	w, _ := s.begin(modernRequest(modernBody("1", "tools/call", `"name":"`+name+`"`, ""), "Authorization", "Bearer "+who))
@@ -62,16 +62,16 @@ func (s *starting) asks(who, name string) string {
 	return w.text()
 }
 
-// refusedAs tells whether an answer is a refusal to be tried again later.
+// refusedAs reports whether a response is a refusal to be retried later.
 func refusedAs(answer, kind string) bool {
 	got, _ := mcp.LookupString([]byte(answer), "result", "_meta", "dev.toolgate/refusal", "kind")
 	after := mcp.Lookup([]byte(answer), "result", "_meta", "dev.toolgate/refusal", "retry_after_ms")
 	return got == kind && string(after) == "1000"
 }
 
-// Calls that wait for the start of a server are as many as may run and queue there; one
-// caller has half of the places at most, so that another finds one. What is listed
-// already is called meanwhile, and the places of those who are gone are free again.
+// As many calls may wait for the start of a server as may run and queue there. One
+// caller has at most half of the places, so that others find one. Listed tools can be
+// called meanwhile, and cancelled calls free their places.
 func TestCallsThatWaitForAStartAreBounded(t *testing.T) {
 	s := newStarting(t)
 	var all []*recorder
@@ -116,7 +116,7 @@ func TestCallsThatWaitForAStartAreBounded(t *testing.T) {
 	}
 }
 
-// A caller waits with no more calls than may run of it.
+// A caller may wait with no more calls than it may have running.
 func TestWaitsOfOneCallerAreBounded(t *testing.T) {
 	s := newStarting(t, func(_ *Options, c *Config) { c.CallsPerPrincipal = 2 })
 	for range 2 {
@@ -128,8 +128,8 @@ func TestWaitsOfOneCallerAreBounded(t *testing.T) {
 	s.waits("bob")
 }
 
-// Whoever may not view the tool by which one signs in does not learn from a refusal
-// that there is such a server.
+// A caller who may not view the sign-in tool does not learn from a refusal that the
+// server exists.
 func TestOverloadIsHiddenFromOtherCallers(t *testing.T) {
 	s := newStarting(t, hide("join"))
 	for range 4 {

@@ -21,7 +21,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// talk serves a client that says its lines and leaves, and returns what it got.
+// talk serves a client that sends its lines and leaves, and returns what it got.
 func (r *rig) talk(id *gate.Identity, lines ...string) (string, error) {
 	r.t.Helper()
 	var out syncBuffer
@@ -49,7 +49,7 @@ func TestEOFAnswersWhatWasAsked(t *testing.T) {
 	})
 }
 
-// A call that takes for ever does not keep a client that has left.
+// A call that takes for ever does not block the end of a client that has left.
 func TestEOFDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"))
@@ -73,7 +73,7 @@ func TestEOFDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-// Nothing but messages, one a line, is written, whatever is read.
+// Whatever is read, only messages are written, one per line.
 func TestStdoutHoldsMessagesAlone(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("echo"), tool("panic"))
 	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -118,7 +118,7 @@ func TestReadLine(t *testing.T) {
 	const most = 10
 	tests := []struct {
 		name, in string
-		want     []string // ! is a line too long
+		want     []string // ! is a line that is too long
 	}{
 		{"lines", "a\nb\r\nc", []string{"a", "b", "c"}},
 		{"just long enough", "0123456789\n0123456789", []string{"0123456789", "0123456789"}},
@@ -153,8 +153,8 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// A client that writes and never reads is held back: what waits for it is
-// bounded, and what it asks does not pile up either.
+// A client that writes but never reads is slowed down: both its queue and its requests
+// are bounded.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const inFlight, queue = 8, 4
@@ -184,7 +184,7 @@ func TestSlowReader(t *testing.T) {
 		if wrote > 5000 {
 			t.Errorf("%d requests were taken from a client that does not read", wrote)
 		}
-		// It reads at last, and everything it asked is answered.
+		// When it reads at last, all its requests are answered.
 		answers := 0
 		reading := make(chan struct{})
 		go func() {
@@ -206,7 +206,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// A client whose output breaks is left, with what it had asked withdrawn.
+// When the output breaks, the client's requests are cancelled.
 func TestBrokenOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("slow"))
@@ -269,8 +269,8 @@ func TestStdioInFlightIDs(t *testing.T) {
 	})
 }
 
-// Several listens on one connection have their own filters and end on their
-// own; one that is cancelled is not answered.
+// Several listens on one connection have their own filters and end separately; a
+// cancelled one is not answered.
 func TestStdioListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("echo"), `prompt {"name":"p"}`)
@@ -304,8 +304,7 @@ func TestStdioListens(t *testing.T) {
 	})
 }
 
-// A message that comes while the stream of its client ends starts nothing that
-// nobody waits for.
+// A message that comes while its stream ends starts nothing that outlives the stream.
 func TestMessageAtTheEndOfItsStream(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo"))))
 	for range 30 {

@@ -13,13 +13,13 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// A subscription passes what a read of the resource passes behind the gate: the mode
-// and the rules, rates and budgets, in both eras.
+// A subscription passes the same checks as a read after the gate: the mode and the
+// rules, rates and budgets, in both eras.
 func TestSubscriptionsPassWhatReadsDo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(c *Config)
 		kind   string
-		after  int // this many are let pass
+		after  int // number of calls that pass
 	}{
 		"the mode":    {func(c *Config) { c.Arguments = locked{} }, "governance", 0},
 		"an approval": {func(c *Config) { c.Arguments = asker{} }, "approval_needed", 0},
@@ -50,7 +50,8 @@ func TestSubscriptionsPassWhatReadsDo(t *testing.T) {
 	}
 }
 
-// Who may not read a resource in the mode of the moment does not hear of it either.
+// A caller who may not read a resource in the current mode gets no updates of it
+// either.
 func TestUpdatesPassTheMode(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
 	r := newRig(t, mounted(b)).run()

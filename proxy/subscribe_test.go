@@ -17,7 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// methodsOf are the methods that the backend was asked, with their principals.
+// methodsOf returns the methods that the backend was called with, and their principals.
 func methodsOf(b *script) []string {
 	var out []string
 	for _, c := range b.seen("") {
@@ -38,7 +38,7 @@ func methodsOf(b *script) []string {
 const updatedR = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"s+file:///r\"}}\n\n"
 
 // The first subscriber of a principal subscribes at the server, the last one
-// ends it; sessions that share a resource do not end it for each other.
+// unsubscribes. Sessions that share a resource do not end it for each other.
 func TestSubscriptionCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
@@ -82,8 +82,8 @@ func TestSubscriptionCounts(t *testing.T) {
 	})
 }
 
-// News of a resource go to whom they belong: to the principal and session
-// whose connection they came over, and to those alone who subscribed.
+// Updates of a resource go to their recipients: the principal and session of the
+// connection that they came over, and only to subscribers.
 func TestUpdatesGoToTheirOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`, `resource {"uri":"file:///dir","name":"d"}`)
@@ -148,7 +148,7 @@ func TestUpdatesGoToTheirOwners(t *testing.T) {
 	})
 }
 
-// A subscription that the server refuses is none.
+// A subscription that the server refuses does not exist.
 func TestRefusedSubscription(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -169,7 +169,7 @@ func TestRefusedSubscription(t *testing.T) {
 	leave()
 }
 
-// The gate is asked about subscriptions as about reading.
+// The gate decides on subscriptions as on reads.
 func TestSubscribePassesTheGate(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)
 	for name, change := range map[string]func(*Options, *Config){"hidden": hide("file:///r"), "forbidden": forbid("file:///r"), "no gate": func(_ *Options, c *Config) { c.Chain = nil }} {
@@ -210,7 +210,7 @@ func TestListen(t *testing.T) {
 		if got := methodsOf(b); len(got) != 8 || got[7] != "alice unsubscribe file:///r" {
 			t.Errorf("the server was asked %q", got)
 		}
-		// At the end of the gateway, a listen ends with its result.
+		// At the end of the gateway, a listen request ends with its result.
 		w, _ := r.begin(modernRequest(modernBody(`"z"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")))
 		synctest.Wait()
 		w.next()
@@ -228,7 +228,7 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// On stdio a listen ends with its result as well, as the last word.
+// On stdio a listen request ends with its result as well, as the last message.
 func TestListenEndsOnStdio(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestListenCaps(t *testing.T) {
 	})
 }
 
-// Changed lists are told to whom they concern, once, and not to others.
+// Changed lists are reported once to those whom they concern, and to nobody else.
 func TestListChangedGoesToItsScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := newScript(t, "one", mcp.Modern, tool("a"), `prompt {"name":"p"}`, `template {"uriTemplate":"x:{a}","name":"t"}`)
@@ -313,7 +313,7 @@ func TestListChangedGoesToItsScope(t *testing.T) {
 		for _, tt := range tests {
 			one.offer(t, mcp.Modern, everything, tt.items...)
 			for range 3 {
-				r.Changed("one") // as often as it likes: told once
+				r.Changed("one") // however often: told once
 			}
 			time.Sleep(time.Second)
 			for name, w := range streams {
@@ -336,8 +336,8 @@ func TestListChangedGoesToItsScope(t *testing.T) {
 	})
 }
 
-// Log messages outside of calls go to the sessions of the principal whose connection
-// they came over, as far as they have asked for them, and to nobody else's.
+// Log messages outside of calls go to those sessions of the connection's principal that
+// have asked for them, and to nobody else.
 func TestLogMessagesAreAttributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()
@@ -405,8 +405,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// A resource whose server is another than it was is subscribed to there, and the
-// subscription at the former server ends.
+// When the server of a resource changes, the subscription moves there, and the one at
+// the former server ends.
 func TestSubscriptionAtAnotherServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		former := newScript(t, "former", mcp.Legacy, `resource {"uri":"file:///r","name":"r"}`)

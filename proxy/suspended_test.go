@@ -14,9 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// inquirer is a legacy backend that asks the given questions, one after the
-// other, and then answers with what it was told. Lines of a question are asked
-// at once.
+// inquirer is a legacy backend that asks the given questions in sequence and then
+// answers with what it was told. Lines of a question are asked at once.
 func inquirer(t *testing.T, questions ...string) *script {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"), tool("plain"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -54,7 +53,7 @@ func inquirer(t *testing.T, questions ...string) *script {
 
 const askForm = `elicitation/create {"message":"who?","requestedSchema":{"type":"object","properties":{}}}`
 
-// retry is the next round of a call that was answered by w.
+// retry is the next round of the call with response w.
 func (r *rig) retry(w *recorder, members, responses string, headers ...string) *recorder {
 	r.t.Helper()
 	if responses != "" {
@@ -67,9 +66,8 @@ func inputs(w *recorder) string {
 	return string(mcp.Lookup([]byte(w.text()), "result", "inputRequests"))
 }
 
-// A legacy server asks a modern client by way of input requests; its call is
-// made once, charged once and recorded once, and holds no place while the
-// client thinks.
+// A legacy server asks a modern client through input requests. Its call is made,
+// charged and recorded once, and holds no permit while the client is asked.
 func TestSuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm, `sampling/createMessage {"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}],"task":{}}`)
@@ -117,9 +115,9 @@ func TestSuspendedCall(t *testing.T) {
 	})
 }
 
-// What a server asks at once is one round; what the client leaves out of its
-// answer is asked again, what it adds is ignored, and what is no answer is an
-// error that uses nothing up. Prompts and resources may ask as tools do.
+// Questions that a server asks at once are one round. Unanswered questions are asked
+// again, extra answers are ignored, and a malformed answer is an error that uses up
+// nothing. Prompts and resources may ask like tools.
 func TestQuestionsOfASuspendedCall(t *testing.T) {
 	for _, q := range []struct{ method, members string }{
 		{"tools/call", `"name":"s__ask"`}, {"prompts/get", `"name":"s__ask"`}, {"resources/read", `"uri":"s+file:///ask"`},
@@ -154,7 +152,8 @@ func TestQuestionsOfASuspendedCall(t *testing.T) {
 	}
 }
 
-// A suspended call that is gone is an error that says so, and its call is not made again.
+// A suspended call that is gone is an error that says so, and its call is not made
+// again.
 func TestLostSuspendedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
@@ -186,7 +185,7 @@ func TestLostSuspendedCalls(t *testing.T) {
 	})
 }
 
-// Two retries that race: one resumes the call.
+// Of two concurrent retries one resumes the call.
 func TestRacingRetriesOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
@@ -217,9 +216,9 @@ func TestRacingRetriesOfASuspendedCall(t *testing.T) {
 	})
 }
 
-// Parks are capped, per principal and per server. One more of a principal takes
-// the place of its oldest, which ends at its server too and says so to whoever
-// comes back for it; of somebody else's nothing is taken.
+// Suspended calls are bounded, by principal and by server. One more of a principal
+// displaces its oldest, which ends at its server too; its retry is told so. Calls of
+// others are not affected.
 func TestSuspendedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
@@ -242,7 +241,7 @@ func TestSuspendedCallsAreBounded(t *testing.T) {
 			t.Errorf("the one that made room: %s", got)
 		}
 		fourth := ask("bob") // the third at the server
-		fifth := ask("bob")  // which has no place for a fourth
+		fifth := ask("bob")  // the server has no room for a fourth
 		if got := again(fourth, "bob"); !strings.Contains(got, `"kind":"call_lost"`) {
 			t.Errorf("bob's first: %s", got)
 		}
@@ -264,8 +263,8 @@ func TestSuspendedCallsAreBounded(t *testing.T) {
 	})
 }
 
-// A principal that has nothing parked at a server that is full is refused, and
-// its call ends there.
+// A principal without a suspended call at a full server is refused, and its call ends
+// there.
 func TestSuspendedCallsOfOthersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) { o.Limits.ParkedPerServer = 1 }).run()
@@ -285,7 +284,7 @@ func TestSuspendedCallsOfOthersStay(t *testing.T) {
 	})
 }
 
-// A server cannot ask for ever: beyond the cap of a call it is told no.
+// A server cannot ask for ever: beyond the limit of a call its questions are refused.
 func TestQuestionsAreCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := make([]string, 64+100)
@@ -309,8 +308,7 @@ func TestQuestionsAreCapped(t *testing.T) {
 	})
 }
 
-// A client that goes away in a round, or cancels it, ends the call at the
-// server too.
+// A client that disconnects in a round, or cancels it, ends the call at the server too.
 func TestRoundOfASuspendedCallIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
@@ -350,8 +348,8 @@ func TestRoundOfASuspendedCallIsCancelled(t *testing.T) {
 	})
 }
 
-// Progress goes out under the token of the round that it falls in, and nowhere
-// between rounds; a result that came meanwhile is there for the retry.
+// Progress is sent under the token of the current round, and nowhere between rounds. A
+// result that came meanwhile waits for the retry.
 func TestProgressOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
@@ -385,7 +383,7 @@ func TestProgressOfASuspendedCall(t *testing.T) {
 			t.Errorf("the second round: %s", w.text())
 		}
 		w = call("13", "")
-		time.Sleep(2 * time.Minute) // the server does not wait so long
+		time.Sleep(2 * time.Minute) // the server does not wait that long
 		w = call("14", stateIn(w.text()))
 		if strings.Contains(w.text(), `"progress"`) || !strings.Contains(w.text(), `"waited":true`) {
 			t.Errorf("after the server has gone on: %s", w.text())
@@ -393,8 +391,8 @@ func TestProgressOfASuspendedCall(t *testing.T) {
 	})
 }
 
-// A server that wants its user to visit URLs first gets its call again when
-// that is done (2025-11-25 client/elicitation).
+// A server that requires its user to visit URLs gets its call again when that is done
+// (2025-11-25 client/elicitation).
 func TestURLsFirst(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
@@ -425,8 +423,7 @@ func TestURLsFirst(t *testing.T) {
 	}
 }
 
-// A panic in a call that runs apart from its request is the end of this call
-// alone.
+// A panic in a call that runs apart from its request ends only this call.
 func TestPanicInASuspendedCall(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"))
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { panic("on purpose") }
@@ -440,8 +437,8 @@ func TestPanicInASuspendedCall(t *testing.T) {
 	}
 }
 
-// A call that its backend gives up while its client thinks says so to whoever comes
-// back for it, and is not made again.
+// When the backend gives up a call while its client is asked, the retry is told so, and
+// the call is not made again.
 func TestSuspendedCallThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Legacy, tool("ask"))
@@ -464,8 +461,8 @@ func TestSuspendedCallThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// At the default limits as many calls of one principal may wait for answers as a
-// few dozen clients make at once.
+// With the default limits, as many calls of one principal may wait for answers as a few
+// dozen clients make at once.
 func TestSuspendedCallsOfManyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(inquirer(t, askForm))).run()

@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 )
 
-// legacyTasks is what a server of 2025-11-25 declares that makes tasks, and
-// modernTasks one of the extension.
+// legacyTasks are the capabilities of a server with tasks of 2025-11-25, modernTasks
+// those of one with the extension.
 const (
 	legacyTasks = `{"tools":{"listChanged":true},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`
 	modernTasks = `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -23,20 +23,20 @@ const (
 
 const declaredTasks = `"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},`
 
-// worker is a backend whose tools are tasks: job where the client can have one,
-// only nowhere else. Each look at a task finds the next of its states, which
-// are what a state has besides the id; the last one stays.
+// worker is a backend whose tools create tasks: job where the client supports them,
+// only always. Each poll of a task finds the next of its states, which are given
+// without the id; the last one stays.
 type worker struct {
 	*script
 	states []string
-	lines  string // what the names of its connections begin with
+	lines  string // prefix of the names of its connections
 
 	mu      sync.Mutex
 	made    int
 	looks   map[string]int
 	answers []string                               // of tasks/update, and to questions on tasks/result
-	result  func(context.Context, *mcp.Call) error // is asked before tasks/result answers
-	lose    int                                    // looks that fail
+	result  func(context.Context, *mcp.Call) error // called before tasks/result answers
+	lose    int                                    // polls that fail
 }
 
 func newWorker(t testing.TB, era mcp.Era, states ...string) *worker {
@@ -135,7 +135,7 @@ func (r *rig) tasked(id, method, members string, headers ...string) *recorder {
 	return r.do(modernRequest(body, headers...))
 }
 
-// taskID returns the id of the task in an answer.
+// taskID returns the id of the task in a response.
 func taskID(t testing.TB, w *recorder) string {
 	t.Helper()
 	for _, path := range [][]string{{"result", "taskId"}, {"result", "task", "taskId"}} {
@@ -155,9 +155,8 @@ const (
 	completed  = `"status":"completed","result":{"content":[{"type":"resource_link","uri":"file:///a"}],"_meta":{"io.modelcontextprotocol/serverInfo":{},"b":2}}`
 )
 
-// A task of the extension passes under an id of the gateway's own. Its call is
-// charged; what is asked about it is not, but for that it passes the gate and
-// leaves an entry as the call does.
+// A task of the extension has an id of the gateway's own. Its call is charged; requests
+// about it are not, but they pass the gate and leave an entry like the call.
 func TestTaskOfTheExtension(t *testing.T) {
 	b := newWorker(t, mcp.Modern, working, completed)
 	r := noted(t, b.script, nil, nil)
@@ -213,11 +212,11 @@ func TestTaskOfTheExtension(t *testing.T) {
 	}
 }
 
-// ledgerOf is the ledger that a rig writes to, however it was made.
+// ledgerOf returns the ledger of a rig.
 func (r *rig) ledgerOf() *ledger { return r.opts.Auditor.(*ledger) }
 
-// What leads to no task of the caller is answered with the same bytes, whatever
-// the reason, and leaves an entry.
+// Ids that lead to no task of the caller get the same bytes, whatever the reason, and
+// leave an entry.
 func TestForeignTasks(t *testing.T) {
 	b := newWorker(t, mcp.Modern, working)
 	two := newWorker(t, mcp.Legacy, working)
@@ -293,8 +292,8 @@ func TestForeignTasks(t *testing.T) {
 	}
 }
 
-// Requests about tasks are refused for their method, their headers, their
-// client and their id, in this order.
+// Requests about tasks are refused for their method, their headers, their client and
+// their id, in this order.
 func TestTaskOrder(t *testing.T) {
 	r := newRig(t, mounted(newWorker(t, mcp.Modern, working).script))
 	for _, tt := range []struct {
@@ -336,8 +335,7 @@ func TestTaskOrder(t *testing.T) {
 	}
 }
 
-// The questions of a task are policed as those of a call are, and name their
-// server.
+// The questions of a task are checked like those of a call, and name their server.
 func TestTaskQuestions(t *testing.T) {
 	form := `"status":"input_required","requestState":"x","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"who?"}}}`
 	sampling := `"status":"input_required","inputRequests":{"k":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}]}}}`
@@ -363,9 +361,8 @@ func TestTaskQuestions(t *testing.T) {
 	}
 }
 
-// A server that makes a task in no known form, and one that makes one for a
-// client that cannot have it, are refused; what needs tasks says so to a modern
-// client without them.
+// A server that creates a malformed task, or a task for a client without support, is
+// refused. A tool that needs tasks says so to a modern client without them.
 func TestTasksThatAreNone(t *testing.T) {
 	for _, id := range []string{`""`, `7`, `null`, `"` + strings.Repeat("x", maxTaskRef) + `"`} {
 		b := newWorker(t, mcp.Modern, working)
@@ -407,7 +404,7 @@ func TestRoundThatBecomesTask(t *testing.T) {
 	}
 }
 
-// What tells of tasks before any call: discovery, initialize and the lists.
+// Tasks are declared before any call: in discovery, initialize and the lists.
 func TestTasksOffered(t *testing.T) {
 	one, two := newWorker(t, mcp.Modern, working), newWorker(t, mcp.Legacy, working)
 	two.name = "two"
@@ -440,8 +437,8 @@ func TestTasksOffered(t *testing.T) {
 	}
 }
 
-// An id holds whatever a server calls a task, in characters that travel in a
-// header, and the same on every replica.
+// An id holds whatever a server calls a task, in characters that fit a header, and is
+// the same on every replica.
 func TestSealedTaskIDs(t *testing.T) {
 	r := newRig(t, mounted(newWorker(t, mcp.Modern, working).script))
 	x := &Exchange{Identity: person("alice"), Era: mcp.Modern}

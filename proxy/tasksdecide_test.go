@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// examining is an argument checker that says what a test wants, and keeps what it
-// was asked.
+// examining is an argument checker that returns what a test wants, and records its
+// calls.
 type examining struct {
 	mu      sync.Mutex
 	demands []gate.Demand
@@ -37,10 +37,10 @@ func (e *examining) say(err error, demands ...gate.Demand) {
 	e.demands, e.err = demands, err
 }
 
-// A task that the gateway drives is decided on while it goes on: when the rules,
-// the mode or the gate say something else than at its beginning, or ask for an
-// approval, it is cancelled at its server and the call is refused. Of what the
-// gate cannot decide at the moment nothing is handed over, and it goes on.
+// A task that the gateway follows is decided on while it runs. When the rules, the mode
+// or the gate change their decision, or demand an approval, it is cancelled at its
+// server and the call is refused. While the gate cannot decide, nothing is delivered,
+// and the task goes on.
 func TestDrivenTaskIsDecidedOnAgain(t *testing.T) {
 	for _, c := range callers() {
 		for name, tt := range map[string]struct {
@@ -123,8 +123,8 @@ func TestDrivenTaskIsDecidedOnAgain(t *testing.T) {
 	}
 }
 
-// A task that its client drives is refused when it needs an approval that its
-// call had not, until that is not needed any more. It can be cancelled.
+// A task that its client follows is refused while it needs an approval that its call
+// did not have. It can be cancelled.
 func TestTaskNeedsAnotherApproval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Modern, completed)
@@ -148,7 +148,7 @@ func TestTaskNeedsAnotherApproval(t *testing.T) {
 	})
 }
 
-// What was approved of goes with the task.
+// The approvals are stored with the task.
 func TestTaskRefKeepsItsApprovals(t *testing.T) {
 	t.Parallel()
 	for _, by := range []approvals{nil, {nil}, {{"security"}, {}}} {
@@ -200,8 +200,7 @@ func TestCancelTasks(t *testing.T) {
 	}
 }
 
-// So is a task of a tool that is shown to those clients alone that cannot be asked
-// anything.
+// So is a task of a tool that only clients without client features see.
 func TestCancelTasksListedWithoutClientFeatures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working)
@@ -219,7 +218,7 @@ func TestCancelTasksListedWithoutClientFeatures(t *testing.T) {
 	})
 }
 
-// readBody returns the body of a request that is not sent yet.
+// readBody returns the body of a request that was not sent yet.
 func readBody(t *testing.T, r *http.Request) string {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)
@@ -229,7 +228,7 @@ func readBody(t *testing.T, r *http.Request) string {
 	return string(body)
 }
 
-// withBody gives a request another body.
+// withBody replaces the body of a request.
 func withBody(r *http.Request, body string) *http.Request {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	return r

@@ -18,11 +18,11 @@ import (
 // caller calls s__only as a client of some kind.
 type caller struct {
 	name   string
-	era    mcp.Era // of the server that it is tried with
+	era    mcp.Era // of the server
 	method func(r *rig) *http.Request
 }
 
-// callers are the clients that cannot have the tasks of a server of an era.
+// callers are the clients that do not support the tasks of a server of an era.
 func callers() []caller {
 	legacy := func(version mcp.Version, params string) func(r *rig) *http.Request {
 		return func(r *rig) *http.Request {
@@ -50,8 +50,8 @@ func callers() []caller {
 	return out
 }
 
-// A tool that needs tasks can be called by clients that do not have them: the
-// call is made once, charged once, recorded once, and its result is the task's.
+// Clients without tasks can call a tool that needs them: the call is made, charged and
+// recorded once, and its result is the task's.
 func TestDrivenTask(t *testing.T) {
 	for _, c := range callers() {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestDrivenTask(t *testing.T) {
 	}
 }
 
-// A driven task whose call ends before it is cancelled at its server: when the
-// client cancels, when its time is over, when the gate says no in the end, when
-// it is looked for in vain. A task that has ended is not.
+// When the call of such a task ends early, the task is cancelled at its server: when
+// the client cancels, the time is over, the gate finally refuses, or polls fail. An
+// ended task is not.
 func TestDrivenTaskThatEndsEarly(t *testing.T) {
 	for _, c := range callers() {
 		for _, tt := range []struct {
@@ -186,8 +186,8 @@ func TestDrivenTaskThatEndsEarly(t *testing.T) {
 	}
 }
 
-// The questions of a driven task reach a legacy client as requests on the
-// stream of its call, each once, behind the gate.
+// The questions of such a task reach a legacy client as requests on the stream of its
+// call, each once, after the gate.
 func TestDrivenQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ask := func(keys ...string) string {
@@ -226,7 +226,7 @@ func TestDrivenQuestions(t *testing.T) {
 	})
 }
 
-// A task of the extension that asks without end is given up.
+// A task of the extension that never stops asking is given up.
 func TestDrivenTaskThatAsksWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var states []string
@@ -249,8 +249,8 @@ func TestDrivenTaskThatAsksWithoutEnd(t *testing.T) {
 	})
 }
 
-// The questions of a driven task of 2025-11-25 reach a modern client as input
-// requests: the call is parked with its task, and its retry brings the answer.
+// The questions of such a task of 2025-11-25 reach a modern client as input requests:
+// the call is suspended with its task, and the retry brings the answer.
 func TestTaskOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working, `"status":"input_required"`)
@@ -276,7 +276,7 @@ func TestTaskOfASuspendedCall(t *testing.T) {
 		if b.made != 1 || len(r.ledgerOf().all()) != 1 {
 			t.Errorf("%d tasks, %d entries", b.made, len(r.ledgerOf().all()))
 		}
-		// Where the answer never comes the task is cancelled.
+		// Without an answer the task is cancelled.
 		r.modern("1", "tools/call", `"name":"s__only"`)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -291,7 +291,7 @@ func TestTaskOfASuspendedCall(t *testing.T) {
 	})
 }
 
-// tasks/result that is lost is opened again, as long as the task is there.
+// A tasks/result request that is lost is repeated while the task exists.
 func TestLostTaskResult(t *testing.T) {
 	for kind, want := range map[mcp.FailureKind]int{mcp.FailUnavailable: 1 + maxPollFailures, mcp.FailTimeout: 1 + maxPollFailures, mcp.FailTooLarge: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestLostTaskResult(t *testing.T) {
 	}
 }
 
-// A tool's own timeout bounds a task that is driven for it.
+// A tool's own timeout bounds its task.
 func TestDrivenTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mounts := mounted(newWorker(t, mcp.Legacy, working).script)
@@ -322,8 +322,8 @@ func TestDrivenTimeout(t *testing.T) {
 	})
 }
 
-// A call may ask in rounds before it becomes a task, across the eras too; a
-// modern server that makes a task for nobody who could have it is refused.
+// A call may ask in rounds before it becomes a task, across eras too. A modern server
+// that creates a task for a client without support is refused.
 func TestDrivenAfterRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Modern, working, completed)

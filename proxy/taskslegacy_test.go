@@ -17,14 +17,14 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// makeTask makes a task of 2025-11-25 and returns its id.
+// makeTask creates a task of 2025-11-25 and returns its id.
 func (r *rig) makeTask(session string, headers ...string) string {
 	r.t.Helper()
 	return taskID(r.t, r.legacy(session, "1", "tools/call", `{"name":"s__job","task":{"ttl":60000}}`, headers...))
 }
 
-// A task of 2025-11-25 passes under an id of the gateway's own, in its state,
-// its result, its questions and its notifications.
+// A task of 2025-11-25 has an id of the gateway's own in its state, its result, its
+// questions and its notifications.
 func TestTaskOf20251125(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working, `"status":"input_required"`, `"status":"failed"`)
@@ -50,7 +50,7 @@ func TestTaskOf20251125(t *testing.T) {
 		if got := string(b.seen("")[0].Params); got != `{"name":"job","task":{"ttl":60000}}` {
 			t.Errorf("the server was sent %s", got)
 		}
-		// Its result blocks; meanwhile it is looked at, and asks.
+		// Its result blocks; meanwhile it is polled, and asks.
 		c.send(request("2", "tasks/result", `{`+ofTask(id)+`}`))
 		synctest.Wait()
 		if got := c.out.drain(); got != "" {
@@ -101,8 +101,8 @@ func TestTaskOf20251125(t *testing.T) {
 	})
 }
 
-// While a task works, tasks/result holds no place at its server, and what
-// happens to the request does not happen to the task.
+// While a task works, tasks/result holds no permit for its server, and the end of the
+// request does not affect the task.
 func TestBlockedTaskResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working)
@@ -136,7 +136,7 @@ func TestBlockedTaskResult(t *testing.T) {
 	})
 }
 
-// The state of a task is told to the session that made it, and to no other.
+// The state of a task is told only to the session that created it.
 func TestTaskStatusIsOfItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWorker(t, mcp.Legacy, working)
@@ -152,7 +152,7 @@ func TestTaskStatusIsOfItsOwner(t *testing.T) {
 		id := r.makeTask(sessions[0])
 		for _, ev := range []mcp.Event{
 			{Principal: person("alice").Key()},
-			{Principal: ""}, // of a connection that all share
+			{Principal: ""}, // of a shared connection
 			{Principal: person("bob").Key()},
 			{Principal: person("alice").Key(), Session: "other"},
 			{Principal: person("alice").Key(), Server: "other"},
@@ -178,8 +178,8 @@ func TestTaskStatusIsOfItsOwner(t *testing.T) {
 	})
 }
 
-// tasks/list has the caller's own tasks at all servers, those alone whose tools
-// it may view.
+// tasks/list has the caller's own tasks at all servers, but only those whose tools it
+// may view.
 func TestTaskList(t *testing.T) {
 	one, two := newWorker(t, mcp.Legacy, working), newWorker(t, mcp.Legacy, working)
 	two.name = "two"
@@ -269,8 +269,8 @@ func (w *worker) renamed(name string) *script {
 	return w.script
 }
 
-// A list that has more pages than one answer may be made of goes on behind a
-// cursor, which is its caller's alone.
+// A list with too many pages for one response continues after a cursor, which is only
+// for its caller.
 func TestTaskPages(t *testing.T) {
 	b := newWorker(t, mcp.Legacy, working)
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
@@ -314,9 +314,9 @@ func TestTaskPages(t *testing.T) {
 	}
 }
 
-// The book stays within its bounds whatever is made, keeps the newest of
-// everybody, and forgets what is over.
-func TestTaskBook(t *testing.T) {
+// The index stays within its limits, keeps the newest tasks of everybody, and drops
+// expired ones.
+func TestTaskIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTaskIndex(20, 8)
 		random := rand.New(rand.NewPCG(1, 2))
@@ -362,8 +362,8 @@ func TestTaskBook(t *testing.T) {
 	})
 }
 
-// A task of a legacy server is asked about on the connection that it was made
-// on; with that it is gone.
+// A task of a legacy server is requested on the connection that created it, and ends
+// with that.
 func TestTaskOfAConnection(t *testing.T) {
 	b := newWorker(t, mcp.Legacy, working)
 	r := newRig(t, mounted(b.script))

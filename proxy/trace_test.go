@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// traced is a tracer that writes down what it is asked, and traces all but those
-// calls whose context says 00.
+// traced is a tracer that records its calls. It traces all calls except those whose
+// context says 00.
 type traced struct{ counted }
 
 func (t *traced) Begin(parent, state string, began time.Time) Span {
@@ -43,8 +43,8 @@ func (c *tracedCall) End(e *audit.Entry) { c.t.add("end %s", e.Outcome) }
 
 const ownContext = `"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`
 
-// The context of a call's span takes the place of its client's; everything else in
-// _meta stays, and a call that is not traced keeps all of it.
+// The context of a call's span replaces the client's. Everything else in _meta stays,
+// and a call that is not traced keeps all of it.
 func TestTraceContext(t *testing.T) {
 	const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	const off = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
@@ -105,7 +105,7 @@ func TestTraceContext(t *testing.T) {
 	}
 }
 
-// However a call ends, its span does, once.
+// However a call ends, its span ends once.
 func TestEverySpanEnds(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errCancelled)
@@ -148,7 +148,7 @@ func TestEverySpanEnds(t *testing.T) {
 	}
 }
 
-// Traces that are off cost nothing.
+// Disabled tracing allocates nothing.
 func TestNoTracerAllocatesNothing(t *testing.T) {
 	r := newRig(t, nil)
 	rec := &record{g: r.Gateway, x: &Exchange{}}

@@ -86,7 +86,7 @@ func (f *front) refused(from string) bool {
 
 // A new connection takes the place of the one that has been without a request for
 // longest: of its own address where that has half of all, else of any.
-func TestRestingConnectionsMakeRoom(t *testing.T) {
+func TestIdleConnectionsMakeRoom(t *testing.T) {
 	f := newFront(t, 6)
 	var of1 []*fake
 	for range 3 {

@@ -8,7 +8,7 @@ import (
 )
 
 // The rows of many principals take bounded memory, and end.
-func TestRowsAreBounded(t *testing.T) {
+func TestStreaksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Loops
 		s.Apply(5)

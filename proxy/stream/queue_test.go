@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// A mailbox never holds more than its bounds, but for one message that is
-// larger than all of them.
-func TestMailboxBounds(t *testing.T) {
+// A queue never holds more than its limits, except for one message that is larger.
+func TestQueueBounds(t *testing.T) {
 	m := NewQueue(3, 10)
 	offered := func(n int) bool { return m.Offer(bytes.Repeat([]byte("x"), n)) }
 	for i, step := range []struct {
@@ -38,9 +37,9 @@ func TestMailboxBounds(t *testing.T) {
 	}
 }
 
-// Many who wait for a place all get one, in any order, and nothing is lost or
-// doubled; the memory that waits stays within the bounds.
-func TestMailboxKeepsAll(t *testing.T) {
+// All callers that wait for room get it, in any order. Nothing is lost or duplicated,
+// and the queued bytes stay within the limits.
+func TestQueueKeepsAll(t *testing.T) {
 	const writers, each = 16, 50
 	m := NewQueue(4, 64)
 	var all sync.WaitGroup
@@ -77,8 +76,8 @@ func TestMailboxKeepsAll(t *testing.T) {
 	all.Wait()
 }
 
-// Who gives up waiting does not take the turn of the next.
-func TestMailboxPutEnds(t *testing.T) {
+// A caller that stops waiting does not take the turn of the next.
+func TestQueuePutEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewQueue(1, 10)
 		m.Offer([]byte("first"))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Whatever is kept for clients that may come back is bounded and has an end.
+// What is kept for clients that may resume is bounded and expires.
 func TestReplaysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Store{most: 100, keep: time.Minute}

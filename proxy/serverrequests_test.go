@@ -46,7 +46,7 @@ func TestMayVisit(t *testing.T) {
 	}
 }
 
-// A server asks each principal so often an hour, whatever the calls and eras.
+// A server may ask each principal so often an hour, in all calls and eras.
 func TestQuestionsPerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mounts := mounted(inquirer(t, askForm))

@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// slowly answers after a while, telling of its progress at the given times.
+// slowly answers after a while, with progress at the given times.
 func slowly(era mcp.Era, after time.Duration, progress ...time.Duration) func(context.Context, *mcp.Call) (mcp.Answer, error) {
 	return func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
 		began := time.Now()
@@ -31,7 +31,7 @@ func TestAnswerForm(t *testing.T) {
 		after    time.Duration
 		progress []time.Duration
 		stream   bool
-		comments int // in front of the answer
+		comments int // before the response
 	}{
 		{"at once", 0, nil, false, 0},
 		{"just before 5 s", 5*time.Second - 1, nil, false, 0},
@@ -53,7 +53,7 @@ func TestAnswerForm(t *testing.T) {
 						req = httpRequest("POST", "/mcp", request("1", "tools/call", `{"name":"s__slow","_meta":{"progressToken":1}}`), "Mcp-Session-Id", r.open())
 					}
 					w := r.do(req)
-					time.Sleep(time.Hour) // whatever was set in motion has an end
+					time.Sleep(time.Hour) // everything ends
 					if w.code() != http.StatusOK {
 						t.Fatalf("status %d: %s", w.code(), w.text())
 					}
@@ -83,7 +83,8 @@ func TestAnswerForm(t *testing.T) {
 	}
 }
 
-// What a backend says after its answer, or after its client left, goes nowhere.
+// Messages of a backend after its answer, or after the disconnect of its client, are
+// dropped.
 func TestLateNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newScript(t, "s", mcp.Modern, tool("slow"))
@@ -126,7 +127,7 @@ func TestIdleStreams(t *testing.T) {
 	})
 }
 
-// A client that has gone, or reads nothing, ends its own stream alone.
+// A client that has disconnected, or reads nothing, ends only its own stream.
 func TestBrokenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo")))).run()
