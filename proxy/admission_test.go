@@ -276,13 +276,13 @@ func TestSameSubjectOfOthers(t *testing.T) {
 		other := []string{"Authorization", "Bearer " + who}
 		t.Run(who, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				parked := newRig(t, mounted(inquirer(t, askForm)), known).run()
-				w := parked.modern("1", "tools/call", `"name":"s__ask"`)
-				if got := parked.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`, other...); got.text() != badState {
-					t.Errorf("a parked call: %s", got.text())
+				suspended := newRig(t, mounted(inquirer(t, askForm)), known).run()
+				w := suspended.modern("1", "tools/call", `"name":"s__ask"`)
+				if got := suspended.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`, other...); got.text() != badState {
+					t.Errorf("a suspended call: %s", got.text())
 				}
-				if got := parked.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`); got.text() == badState {
-					t.Errorf("the parked call is lost for its own: %s", got.text())
+				if got := suspended.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`); got.text() == badState {
+					t.Errorf("the suspended call is lost for its owner: %s", got.text())
 				}
 			})
 			rounds := newRig(t, mounted(asking(t, 1)), known)

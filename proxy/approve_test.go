@@ -20,8 +20,8 @@ import (
 // counter is a rig whose gate demands approvals, with a real approval service.
 type counter struct {
 	*rig
-	desk *approval.Service
-	b    *script
+	approvals *approval.Service
+	b         *script
 
 	mu      sync.Mutex
 	demands []gate.Demand // of calls
@@ -49,8 +49,8 @@ func newCounter(t *testing.T, era mcp.Era, change func(*approval.Options)) *coun
 		change(&o)
 	}
 	c := &counter{b: newScript(t, "s", era, tool("t"), `prompt {"name":"p"}`, `resource {"uri":"file:///r","name":"r"}`)}
-	c.desk = approval.New(storetest.Running(t).Approvals(), nil)
-	c.desk.Set(o)
+	c.approvals = approval.New(storetest.Running(t).Approvals(), nil)
+	c.approvals.Set(o)
 	c.demand(gate.Demand{Reason: "it deletes"})
 	c.rig = newRig(t, mounted(c.b), func(o *Options, config *Config) {
 		o.CapabilityIDs = func(_ context.Context, keys []CapabilityKey) ([]string, error) {
@@ -60,7 +60,7 @@ func newCounter(t *testing.T, era mcp.Era, change func(*approval.Options)) *coun
 			}
 			return ids, nil
 		}
-		config.Approver = c.desk
+		config.Approver = c.approvals
 		config.Chain = gate.NewChain(rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *counter) call(members string) *recorder {
 // pending is the one open question.
 func (c *counter) pending() approval.Item {
 	c.t.Helper()
-	items, err := c.desk.List(c.t.Context(), string(gate.ApprovalPending), 10)
+	items, err := c.approvals.List(c.t.Context(), string(gate.ApprovalPending), 10)
 	if err != nil || len(items) != 1 {
 		c.t.Fatalf("%d questions, %v", len(items), err)
 	}
@@ -200,7 +200,7 @@ func TestOthersAreAsked(t *testing.T) {
 		t.Errorf("%s, want %s", w.text(), item.ID)
 	}
 	requireKind(t, c.call(""), "approval_pending")
-	if _, err := c.desk.Decide(t.Context(), c.pending().ID, true, approval.Answerer{Name: "root", Operator: true}, "fine"); err != nil {
+	if _, err := c.approvals.Decide(t.Context(), c.pending().ID, true, approval.Answerer{Name: "root", Operator: true}, "fine"); err != nil {
 		t.Fatal(err)
 	}
 	// The grant is for the same call only.
@@ -223,7 +223,7 @@ func TestDenialIsRemembered(t *testing.T) {
 	requireKind(t, c.call(""), "approval_pending")
 	root := approval.Answerer{Name: "root", Operator: true}
 	denied := c.pending()
-	if _, err := c.desk.Decide(t.Context(), denied.ID, false, root, "not on Fridays"); err != nil {
+	if _, err := c.approvals.Decide(t.Context(), denied.ID, false, root, "not on Fridays"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -236,7 +236,7 @@ func TestDenialIsRemembered(t *testing.T) {
 	if w := c.modern("1", "tools/call", `"name":"s__t"`, "Authorization", "Bearer bob"); strings.Contains(w.text(), "Fridays") {
 		t.Errorf("bob is told of the denial of another: %s", w.text())
 	}
-	if _, err := c.desk.Retract(t.Context(), denied.ID, root); err != nil {
+	if _, err := c.approvals.Retract(t.Context(), denied.ID, root); err != nil {
 		t.Fatal(err)
 	}
 	requireKind(t, c.call(""), "approval_pending")
@@ -281,12 +281,12 @@ func TestRevokedWhileWaiting(t *testing.T) {
 			c := newCounter(t, mcp.Legacy, func(o *approval.Options) { o.By, o.Wait = []string{gate.ByOperator}, time.Minute })
 			w, _ := c.begin(modernRequest(modernBody("1", "tools/call", `"name":"s__t"`, "")))
 			testwait.Until(t, patience, "the question is there", func() bool {
-				items, err := c.desk.List(t.Context(), "pending", 1)
+				items, err := c.approvals.List(t.Context(), "pending", 1)
 				return err == nil && len(items) == 1
 			})
 			time.AfterFunc(maxDecisionAge, func() {
 				change(c)
-				if _, err := c.desk.Decide(context.Background(), c.pending().ID, true, approval.Answerer{Name: "root", Operator: true}, ""); err != nil {
+				if _, err := c.approvals.Decide(context.Background(), c.pending().ID, true, approval.Answerer{Name: "root", Operator: true}, ""); err != nil {
 					t.Error(err)
 				}
 			})

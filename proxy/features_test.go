@@ -284,14 +284,14 @@ func TestInitializeByClientFeatures(t *testing.T) {
 	b.listing.Instructions, b.listing.WithoutCapabilities.Instructions = "I may ask.", "I shall not ask."
 	b.listing.WithoutCapabilities.Capabilities = []byte(`{"tools":{},"prompts":{}}`)
 	r := newRig(t, mounted(b))
-	greeting := func(capabilities string) string {
+	initialize := func(capabilities string) string {
 		return r.post(request("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`}`)).text()
 	}
-	if got := greeting(`{"elicitation":{}}`); !strings.Contains(got, "s__*: I may ask.") || strings.Contains(got, `"prompts"`) {
-		t.Errorf("who can be asked is greeted with %s", got)
+	if got := initialize(`{"elicitation":{}}`); !strings.Contains(got, "s__*: I may ask.") || strings.Contains(got, `"prompts"`) {
+		t.Errorf("initialize with client features: %s", got)
 	}
-	if got := greeting(`{}`); !strings.Contains(got, "s__*: I shall not ask.") || !strings.Contains(got, `"prompts"`) {
-		t.Errorf("who cannot be asked is greeted with %s", got)
+	if got := initialize(`{}`); !strings.Contains(got, "s__*: I shall not ask.") || !strings.Contains(got, `"prompts"`) {
+		t.Errorf("initialize without client features: %s", got)
 	}
 }
 

@@ -183,9 +183,9 @@ func TestGateThatCannotDecide(t *testing.T) {
 			t.Errorf("%s: %s", method, w.text())
 		}
 	}
-	greeting := raw(r.modern("1", "server/discover", "").text())
-	if mcp.Lookup(greeting, "result", "capabilities", "tools") == nil || mcp.Lookup(greeting, "result", "instructions") != nil {
-		t.Errorf("greeting %s", greeting)
+	discovery := raw(r.modern("1", "server/discover", "").text())
+	if mcp.Lookup(discovery, "result", "capabilities", "tools") == nil || mcp.Lookup(discovery, "result", "instructions") != nil {
+		t.Errorf("server/discover: %s", discovery)
 	}
 }
 

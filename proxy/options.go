@@ -186,8 +186,8 @@ type Limits struct {
 	// 1000 of one principal, but at least twice the number of suspended calls. A
 	// suspended call is one on which a legacy server still works: 8 of one principal,
 	// 256 at one server.
-	Rounds, RoundsPerPrincipal          int
-	ParkedPerPrincipal, ParkedPerServer int
+	Rounds, RoundsPerPrincipal                int
+	SuspendedPerPrincipal, SuspendedPerServer int
 	// Tasks bounds the tasks of legacy servers that are remembered for lists and
 	// notifications: 10000 in total, 1000 of one principal. ListenTasks bounds the
 	// tasks of one subscription; 64.
@@ -226,9 +226,9 @@ func (l Limits) withDefaults() Limits {
 	num(&l.Page, 1000)
 	num(&l.PageBytes, 4<<20)
 	num(&l.Rounds, 10000)
-	num(&l.ParkedPerPrincipal, 64)
-	num(&l.RoundsPerPrincipal, max(1000, 2*l.ParkedPerPrincipal))
-	num(&l.ParkedPerServer, 256)
+	num(&l.SuspendedPerPrincipal, 64)
+	num(&l.RoundsPerPrincipal, max(1000, 2*l.SuspendedPerPrincipal))
+	num(&l.SuspendedPerServer, 256)
 	num(&l.Tasks, 10000)
 	num(&l.TasksPerPrincipal, 1000)
 	num(&l.ListenTasks, 64)

@@ -305,9 +305,9 @@ func (r *roundTrips) keep(c *call, state *roundState) error {
 			r.abandon(victim)
 		}
 	}()
-	if c.suspended != nil && (r.suspendedOf[who] >= limits.ParkedPerPrincipal || r.suspendedAt[route.Server] >= limits.ParkedPerServer) {
+	if c.suspended != nil && (r.suspendedOf[who] >= limits.SuspendedPerPrincipal || r.suspendedAt[route.Server] >= limits.SuspendedPerServer) {
 		atServer := route.Server
-		if r.suspendedOf[who] >= limits.ParkedPerPrincipal {
+		if r.suspendedOf[who] >= limits.SuspendedPerPrincipal {
 			atServer = ""
 		}
 		if victim = r.displace(who, atServer); victim == nil {

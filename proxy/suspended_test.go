@@ -78,7 +78,7 @@ func TestSuspendedCall(t *testing.T) {
 			t.Fatalf("asked %s, want %s", got, want)
 		}
 		if got := r.modern("5", "tools/call", `"name":"s__plain"`); !strings.Contains(got.text(), `"content":[]`) {
-			t.Errorf("beside a parked call: %s", got.text())
+			t.Errorf("beside a suspended call: %s", got.text())
 		}
 		time.Sleep(14 * time.Minute)
 		w = r.retry(w, `"name":"s__ask","_meta2":1`, `{"q1":{"action":"accept","content":{"n":9007199254740993},"_meta":{"io.modelcontextprotocol/x":1}},"other":{}}`)
@@ -223,7 +223,7 @@ func TestSuspendedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inquirer(t, askForm)
 		r := newRig(t, mounted(b), func(o *Options, _ *Config) {
-			o.Limits.ParkedPerPrincipal, o.Limits.ParkedPerServer = 2, 3
+			o.Limits.SuspendedPerPrincipal, o.Limits.SuspendedPerServer = 2, 3
 		}).run()
 		ask := func(who string) *recorder {
 			time.Sleep(time.Second)
@@ -267,7 +267,7 @@ func TestSuspendedCallsAreBounded(t *testing.T) {
 // there.
 func TestSuspendedCallsOfOthersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) { o.Limits.ParkedPerServer = 1 }).run()
+		r := newRig(t, mounted(inquirer(t, askForm)), func(o *Options, _ *Config) { o.Limits.SuspendedPerServer = 1 }).run()
 		ask := func(who string) string {
 			return r.modern("1", "tools/call", `"name":"s__ask"`, "Authorization", "Bearer "+who).text()
 		}

@@ -19,8 +19,8 @@ func (g *Gateway) Decided() { signal(g.decided) }
 // listener is a client that is told of changes of lists.
 type listener interface{ listChanged(method string) }
 
-// hearing is a client as one of the identities that hear for it.
-type hearing struct {
+// clientIdentity is a client with the rights of one of its recipients.
+type clientIdentity struct {
 	client listener
 	rights string
 }
@@ -33,7 +33,7 @@ type listDigests map[string]uint64
 // the context ends. It has a goroutine of its own, so that a slow gate delays
 // nothing else.
 func (g *Gateway) watchDecisions(ctx context.Context) {
-	known := make(map[hearing]listDigests)
+	known := make(map[clientIdentity]listDigests)
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,9 +53,9 @@ func (g *Gateway) watchDecisions(ctx context.Context) {
 // and returns what is known now. A client of which nothing was known is told: it
 // may have listed before. One about whom the gate cannot decide is not told. Where several
 // identities hear for a client, it is told if the list has changed for all of them.
-func (g *Gateway) announceDecisions(ctx context.Context, known map[hearing]listDigests) map[hearing]listDigests {
+func (g *Gateway) announceDecisions(ctx context.Context, known map[clientIdentity]listDigests) map[clientIdentity]listDigests {
 	snap := g.snapshot.Load()
-	now := make(map[hearing]listDigests)
+	now := make(map[clientIdentity]listDigests)
 	made := make(map[audience]listDigests)
 	changed := func(client listener, id *gate.Identity, scope Scope, features clientFeatures) map[string]bool {
 		who := audience{snap.Chain.ViewClass(id), scope, features}
@@ -64,7 +64,7 @@ func (g *Gateway) announceDecisions(ctx context.Context, known map[hearing]listD
 			next = snap.digests(ctx, id, who)
 			made[who] = next
 		}
-		as, methods := hearing{client, id.Rights()}, make(map[string]bool)
+		as, methods := clientIdentity{client, id.Rights()}, make(map[string]bool)
 		before := known[as]
 		now[as] = make(listDigests)
 		for _, kind := range listKinds {

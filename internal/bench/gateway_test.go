@@ -157,7 +157,7 @@ func gatewayHere(tb testing.TB, m mounts, tools int) string {
 	metrics := telemetry.New("bench")
 	g, err := proxy.New(proxy.Options{
 		Authenticator: auth.Loopback{}, Auditor: entries, Keys: keys, Logger: log, Version: "bench",
-		Limits: proxy.Limits{ParkedPerPrincipal: 5000, ParkedPerServer: 5000},
+		Limits: proxy.Limits{SuspendedPerPrincipal: 5000, SuspendedPerServer: 5000},
 		Metrics: &proxy.Metrics{Sessions: metrics.Sessions, Call: func(e *audit.Entry) {
 			metrics.Call(&telemetry.Call{
 				Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: e.Name, Outcome: string(e.Outcome), Code: e.Code,

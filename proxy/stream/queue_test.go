@@ -33,7 +33,7 @@ func TestQueueBounds(t *testing.T) {
 		m.Take()
 	}
 	if m.bytes != 0 || m.Take() != nil {
-		t.Errorf("an emptied mailbox counts %d bytes", m.bytes)
+		t.Errorf("an empty queue counts %d bytes", m.bytes)
 	}
 }
 

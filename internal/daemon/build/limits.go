@@ -30,7 +30,7 @@ func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 	to.Page, to.PageBytes, to.Instructions = l.Page, int(l.PageBytes), int(l.Instructions)
 	to.NotificationsPerSecond, to.Questions = l.NotificationsPerSecond, l.QuestionsPerCall
 	to.Rounds, to.RoundsPerPrincipal, to.RoundTime = l.Rounds, max(l.RoundsPerPrincipal, 2*l.ParkedPerPrincipal), l.RoundTime
-	to.ParkedPerPrincipal, to.ParkedPerServer = l.ParkedPerPrincipal, l.ParkedPerServer
+	to.SuspendedPerPrincipal, to.SuspendedPerServer = l.ParkedPerPrincipal, l.ParkedPerServer
 	to.Replay, to.ReplayTime = int(l.Replay), l.ReplayTime
 	to.Tasks, to.TasksPerPrincipal, to.ListenTasks = l.Tasks, l.TasksPerPrincipal, l.TasksPerListen
 	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime

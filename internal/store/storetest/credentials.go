@@ -237,7 +237,7 @@ func logins(t *testing.T, s *store.Store) {
 		t.Errorf("%d of 20 were the first to spend it", n)
 	}
 	if _, ok, err := l.Take(t.Context(), "id"); ok || err != nil {
-		t.Errorf("what was spent is taken for a journey: %v, %v", ok, err)
+		t.Errorf("a used form is taken for a login: %v, %v", ok, err)
 	}
 	if first, err := l.Spend(t.Context(), "alice", "other", time.Now().Add(-time.Second)); !first || err != nil {
 		t.Errorf("another one: %v, %v", first, err)
