@@ -30,7 +30,7 @@ type signer struct {
 	key      crypto.Signer
 }
 
-// rsaKey is one key for all tests: making one takes long.
+// rsaKey is one key for all tests, because generating one takes long.
 var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s signer) jwk() map[string]any {
 	return out
 }
 
-// sign makes a token with the header and the claims as they are.
+// sign signs a token with the header and the claims as they are.
 func (s signer) sign(t *testing.T, header, claims map[string]any) string {
 	t.Helper()
 	text := encodePart(t, header) + "." + encodePart(t, claims)
@@ -123,7 +123,7 @@ func (s signer) header() map[string]any {
 	return h
 }
 
-// authority is an authorization server: metadata, keys, introspection.
+// authority is an authorization server with metadata, keys and introspection.
 type authority struct {
 	issuer string
 
@@ -134,9 +134,9 @@ type authority struct {
 	metadata map[string]any
 	meta     string // path of the metadata
 	broken   http.HandlerFunc
-	active   map[string]map[string]any // introspection answers by token
-	asked    int                       // questions about tokens
-	oddity   http.HandlerFunc          // in place of introspection
+	active   map[string]map[string]any // introspection responses by token
+	asked    int                       // number of introspection requests
+	oddity   http.HandlerFunc          // replaces introspection
 }
 
 func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -212,7 +212,7 @@ func (a *authority) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const audience = "https://gw.example/mcp"
 
-// claims returns good claims with some changed; nil takes one away.
+// claims returns valid claims with changes; nil removes one.
 func (a *authority) claims(changes ...any) map[string]any {
 	now := time.Now().Unix()
 	c := map[string]any{"iss": a.issuer, "sub": "alice", "aud": audience, "exp": now + 600, "iat": now, "nbf": now, "jti": "t1"}
@@ -263,7 +263,7 @@ func try(t *testing.T, a identifier, path, token string) (*gate.Identity, error)
 	return g.Identity, err
 }
 
-// serve runs a gateway's worth of a handler in front of an authenticator.
+// serve runs a handler behind an authenticator, like a gateway.
 func serve(t *testing.T, a identifier, x *auth.Resource, scopes *auth.Scopes) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(gateway(a, x, scopes))

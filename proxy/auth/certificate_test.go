@@ -26,13 +26,13 @@ func serveTLS(t *testing.T, a identifier, trusted *authtest.CA, mode tls.ClientA
 	pool := x509.NewCertPool()
 	pool.AddCert(trusted.Cert)
 	server.TLS = &tls.Config{ClientCAs: pool, ClientAuth: mode}
-	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes that must fail
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // for handshakes that must fail
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server
 }
 
-// with returns a client of the server that has certificates.
+// with returns a client of the server with certificates.
 func with(t *testing.T, server *httptest.Server, certs ...*tls.Certificate) *http.Client {
 	t.Helper()
 	transport := server.Client().Transport.(*http.Transport).Clone()
@@ -88,7 +88,7 @@ func TestCertificatesOverTLS(t *testing.T) {
 			t.Errorf("%s: the handshake worked: %d", name, resp.StatusCode)
 		}
 	}
-	// A listener that does not verify must not let anyone in.
+	// A listener that does not verify must not accept anyone.
 	lax := serveTLS(t, c, trusted, tls.RequestClientCert)
 	if resp, _ := post(t, with(t, lax, other.Client(t, spiffe)), lax.URL+"/mcp"); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a certificate that was not verified: %d", resp.StatusCode)
@@ -157,8 +157,8 @@ func TestCertificateFields(t *testing.T) {
 	}
 }
 
-// TestCertificateEndsWithinItsConnection: the handshake was good, the
-// certificate has ended since.
+// TestCertificateEndsWithinItsConnection: the certificate was valid at the handshake
+// and has expired since.
 func TestCertificateEndsWithinItsConnection(t *testing.T) {
 	t.Parallel()
 	issuer := authtest.NewCA(t)
@@ -198,8 +198,8 @@ func TestNewCertificatesRefuses(t *testing.T) {
 	}
 }
 
-// TestBoundTokens is RS23 (RFC 8705): a bound token counts with its certificate
-// only, from the cache too; the certificate may be of an unknown authority.
+// TestBoundTokens is RS23 (RFC 8705): a bound token needs its certificate, also from
+// the cache. Any authority may have issued the certificate.
 func TestBoundTokens(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")

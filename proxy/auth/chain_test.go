@@ -87,8 +87,8 @@ func TestChainWithoutParts(t *testing.T) {
 	}
 }
 
-// TestChainHeaderAndCertificate: the header wins, and a bad one is never saved
-// by a certificate; with Agree the two must be of one caller.
+// TestChainHeaderAndCertificate: the header wins, and a certificate never replaces an
+// invalid one. With Agree both must be of one caller.
 func TestChainHeaderAndCertificate(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")

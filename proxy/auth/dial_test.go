@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// leading returns a resolver of which every name leads to an address.
+// leading returns a resolver that resolves every name to one address.
 func leading(t *testing.T, address string) *net.Resolver {
 	t.Helper()
 	answer := func(conn net.Conn) {
@@ -54,8 +54,8 @@ func leading(t *testing.T, address string) *net.Resolver {
 	}}
 }
 
-// TestIssuersLeadNowhereInside has the name of an issuer, or of its keys, lead to
-// this machine and to the services of a cloud machine: nothing connects.
+// TestIssuersLeadNowhereInside resolves the name of an issuer, or of its keys, to this
+// machine and to the services of a cloud machine: nothing connects.
 func TestIssuersLeadNowhereInside(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

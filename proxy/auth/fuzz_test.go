@@ -19,8 +19,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// FuzzBearer: whatever the header holds, there is one visible token or one of
-// the two errors.
+// FuzzBearer: for any header there is one visible token or one of the two errors.
 func FuzzBearer(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer ", "Bearer x", "bearer a.b.c", "Bearer a b", "Bearer a,b", "Basic x", "Bearer\tx", "Bearer  x", "Bearer \u00e9", "Bearer x "} {
 		f.Add(seed)
@@ -45,8 +44,8 @@ func FuzzBearer(f *testing.F) {
 	})
 }
 
-// FuzzCompact compares the parser of tokens with the library's: what ours takes
-// theirs takes too, and both read the same.
+// FuzzCompact compares the token parser with the library's: the library accepts
+// whatever ours accepts, and both read the same.
 func FuzzCompact(f *testing.F) {
 	part := func(s string) string { return b64.EncodeToString([]byte(s)) }
 	for _, seed := range []string{
@@ -96,8 +95,8 @@ func FuzzObject(f *testing.F) {
 		if object == nil {
 			t.Fatal("no object and no error")
 		}
-		// Only escapes of half a character are taken here and not there; they
-		// are refused where a claim is read.
+		// Ours accepts escaped halves of surrogate pairs, which are refused when a
+		// claim is read.
 		dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowInvalidUTF8(true))
 		if err := dec.SkipValue(); err != nil {
 			t.Fatalf("the strict parser refuses %q: %v", data, err)
@@ -116,7 +115,7 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-// FuzzAudience: two audiences are one only if they differ in the case of ASCII
+// FuzzAudience: two audiences are equal only if they differ in the case of ASCII
 // letters before the path.
 func FuzzAudience(f *testing.F) {
 	for _, seed := range [][2]string{
@@ -152,7 +151,7 @@ func FuzzAudience(f *testing.F) {
 	})
 }
 
-// FuzzChallenge: no scope ends the quoted string that it stands in.
+// FuzzChallenge: no scope ends its quoted string.
 func FuzzChallenge(f *testing.F) {
 	for _, seed := range []string{"a", `a"`, "a b", "a\\", "a\r\nX: y", "", "\u00e9"} {
 		f.Add(seed)

@@ -87,8 +87,8 @@ func TestIntrospectionJudges(t *testing.T) {
 	}
 }
 
-// TestIntrospectionFaults is RS14: whatever goes wrong there, nobody gets in,
-// and the client learns that it is not the token.
+// TestIntrospectionFaults is RS14: whatever fails there, nobody is accepted, and the
+// client learns that its token is not the problem.
 func TestIntrospectionFaults(t *testing.T) {
 	t.Parallel()
 	write := func(body string) http.HandlerFunc {
@@ -188,8 +188,8 @@ func TestIntrospectionAsksOnce(t *testing.T) {
 	})
 }
 
-// TestIntrospectionIsBounded: a flood of tokens opens a bounded number of
-// questions, each with an end.
+// TestIntrospectionIsBounded: many tokens cause a bounded number of requests, each with
+// an end.
 func TestIntrospectionIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestNewIntrospectionRefuses(t *testing.T) {
 	}
 }
 
-// An empty list of clients is nobody, and never everybody.
+// An empty list of clients means nobody, never everybody.
 func TestIntrospectionOfNobodysClients(t *testing.T) {
 	t.Parallel()
 	o := auth.IntrospectionOptions{
@@ -255,8 +255,8 @@ func TestIntrospectionOfNobodysClients(t *testing.T) {
 	}
 }
 
-// A kept connection that its server closes just when it is used again is no reason to
-// turn a caller away.
+// A kept connection that its server closes just when it is reused does not fail the
+// caller.
 func TestIntrospectionOnAClosedConnection(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -38,8 +38,8 @@ func TestJWTAcceptsEachAlgorithm(t *testing.T) {
 	}
 }
 
-// TestJWTRefusesOverHTTP is RS4, RS5, RS12 and RS13: the answer is 401, with
-// invalid_token unless there was no token, and a good token passes between.
+// TestJWTRefusesOverHTTP is RS4, RS5, RS12 and RS13: the response is 401, with
+// invalid_token unless there was no token; a valid token passes in between.
 func TestJWTRefusesOverHTTP(t *testing.T) {
 	t.Parallel()
 	s, other := newSigner(t, "k1", "RS256"), newSigner(t, "k1", "ES256")
@@ -138,7 +138,7 @@ func TestJWTRefusesOverHTTP(t *testing.T) {
 			}
 		})
 	}
-	// A megabyte does not get through the server; it would not get further.
+	// The server refuses a megabyte before the authenticator would.
 	if _, err := try(t, newJWT(t, a), "/mcp", strings.Repeat("a", 1<<20)); !errors.Is(err, gate.ErrBadCredential) {
 		t.Errorf("1 MiB: %v", err)
 	}
@@ -166,7 +166,7 @@ func hmacToken(t *testing.T, s signer, claims map[string]any) string {
 	return text + "." + b64.EncodeToString(mac.Sum(nil))
 }
 
-// rawToken signs claims of which some are written by hand, in front.
+// rawToken signs claims, some of them written by hand, in front.
 func rawToken(t *testing.T, s signer, raw string, a *authority) string {
 	t.Helper()
 	rest, err := json.Marshal(a.claims("sub", nil))
@@ -184,7 +184,7 @@ func spareBits(token string) string {
 	return token[:len(token)-1] + string(alphabet[last|1])
 }
 
-// TestJWTAudience is RS6 and RS18: exact, but for the case of scheme and host.
+// TestJWTAudience is RS6 and RS18: exact, except for the case of scheme and host.
 func TestJWTAudience(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
@@ -357,8 +357,8 @@ func TestJWTAlgorithmsOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestJWTVerdictsEnd follows a token through its cache: it is remembered for 60
-// s, to its end, and through the leeway.
+// TestJWTVerdictsEnd follows a token through its cache: it is cached for 60 s, until
+// its end, and through the leeway.
 func TestJWTVerdictsEnd(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
@@ -480,8 +480,7 @@ func TestNewJWTRefuses(t *testing.T) {
 	}
 }
 
-// TestLeewayOfAnIssuer: a clock may be off by as much as the options say, and no
-// more.
+// TestLeewayOfAnIssuer: a clock may differ by as much as the options say, and no more.
 func TestLeewayOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")

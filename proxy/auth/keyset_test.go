@@ -22,8 +22,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// TestKeysRotate is RS15: a new key is found by the first token that names it,
-// one that is withdrawn is not accepted any more.
+// TestKeysRotate is RS15: the first token that names a new key finds it, and a
+// withdrawn key is no longer accepted.
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
 	first, second := newSigner(t, "k1", "RS256"), newSigner(t, "k2", "ES256")
@@ -64,8 +64,8 @@ func TestKeysWithoutIDRotate(t *testing.T) {
 	}
 }
 
-// TestUnknownKeysCoolDown is RS15: whatever clients send, keys are fetched once
-// per cooldown.
+// TestUnknownKeysCoolDown is RS15: whatever clients send, keys are fetched once per
+// cooldown.
 func TestUnknownKeysCoolDown(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
@@ -112,8 +112,8 @@ func TestKeysCoolDownEnds(t *testing.T) {
 	})
 }
 
-// TestKeysOutliveTheirIssuer is RS15: while the issuer is down the keys at hand
-// serve, until they are stale; without keys the answer is 503, never 200.
+// TestKeysOutliveTheirIssuer is RS15: while the issuer is down the cached keys are
+// used, until they are stale. Without keys the response is 503, never 200.
 func TestKeysOutliveTheirIssuer(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
@@ -160,9 +160,8 @@ func TestKeysOutliveTheirIssuer(t *testing.T) {
 	})
 }
 
-// TestWithdrawnKeysSignNobodyIn: beyond the refresh time nobody is let in by a key that
-// its issuer has withdrawn, however long nobody came, nor by the one before under the
-// same name.
+// TestWithdrawnKeysSignNobodyIn: after the refresh time nobody is accepted with a
+// withdrawn key, however long nobody came, nor with an earlier key of the same name.
 func TestWithdrawnKeysSignNobodyIn(t *testing.T) {
 	t.Parallel()
 	first, second := newSigner(t, "k1", "EdDSA"), newSigner(t, "k2", "EdDSA")
@@ -201,9 +200,9 @@ func TestWithdrawnKeysSignNobodyIn(t *testing.T) {
 	})
 }
 
-// TestKeysAreFetchedAgain: shortly before the refresh time that is begun without
-// anybody waiting. Beyond it all who come wait for one fetch, and where that hangs no
-// longer than it may take; then the keys at hand serve.
+// TestKeysAreFetchedAgain: shortly before the refresh time a fetch runs in the
+// background. After it, all requests wait for one fetch, up to its timeout; then the
+// cached keys are used.
 func TestKeysAreFetchedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
@@ -277,8 +276,8 @@ func TestClosingEndsFetches(t *testing.T) {
 	})
 }
 
-// TestKeySetFaults: what is no key set is no answer, and a key of a wrong kind
-// or strength verifies nothing.
+// TestKeySetFaults: an invalid key set is an error, and a key of a wrong kind or
+// strength verifies nothing.
 func TestKeySetFaults(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "ES256")
@@ -399,8 +398,8 @@ func TestKeysAreFoundThroughTheIssuer(t *testing.T) {
 	}
 }
 
-// TestRemoteIssuerHasNoLocalKeys: the metadata of an issuer elsewhere cannot
-// make the gateway ask its own machine.
+// TestRemoteIssuerHasNoLocalKeys: the metadata of a remote issuer cannot make the
+// gateway ask its own machine.
 func TestRemoteIssuerHasNoLocalKeys(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
@@ -466,8 +465,8 @@ func TestFetchesStayWithTheirHost(t *testing.T) {
 	}
 }
 
-// TestClientThatLeavesSpoilsNothing: the fetch that a cancelled request began
-// serves the next one.
+// TestClientThatLeavesSpoilsNothing: the fetch that a cancelled request began serves
+// the next one.
 func TestClientThatLeavesSpoilsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// try sends one request through a circuit and tells whether it passed.
+// try sends one request through a circuit and reports whether it passed.
 func try(c *circuit, o outcome) bool {
 	ticket, wait := c.enter(time.Now())
 	if wait > 0 {
@@ -27,7 +27,7 @@ func tryAll(c *circuit, n int, o outcome) (passed int) {
 	return passed
 }
 
-// forget lets the time pass, in a bubble, after which nothing of before counts.
+// forget waits, in a bubble, until nothing earlier counts.
 func forget() { time.Sleep(breakerWindow + time.Second) }
 
 func TestCircuitOpens(t *testing.T) {
@@ -94,8 +94,8 @@ func TestCircuitOpens(t *testing.T) {
 	}
 }
 
-// The open time doubles while trials fail, and starts anew once the circuit was
-// closed for a while.
+// The open time doubles while trials fail, and starts again once the circuit was closed
+// for a while.
 func TestCircuitOpenTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestCircuitOpenTime(t *testing.T) {
 	})
 }
 
-// While it is half-open one request passes. One that never ends does not keep the
-// circuit from trying another, and counts when it does end.
+// While half-open one request passes. One that never ends does not prevent another
+// trial, and counts when it does end.
 func TestCircuitTrials(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,8 +177,8 @@ func TestCircuitTrials(t *testing.T) {
 	})
 }
 
-// A call that began before the circuit opened shows that all is well again when
-// it ends well; that it ends badly says nothing new.
+// A call from before the circuit opened closes it when it succeeds; its failure tells
+// nothing new.
 func TestCircuitLateOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestCircuitConfigure(t *testing.T) {
 	})
 }
 
-// Whatever happens in whatever order, a circuit lets a request through within the
-// longest open time, and one that goes well closes it.
+// Whatever happens, a circuit allows a request within the longest open time, and a
+// success closes it.
 func TestCircuitNeverStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

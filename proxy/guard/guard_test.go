@@ -18,10 +18,10 @@ import (
 
 var errBoom = errors.New("boom")
 
-// patient is a backend whose answers and signs of life the test chooses.
+// patient is a backend whose responses and liveness the test chooses.
 type patient struct {
 	reply  func(context.Context, *mcp.Call) (mcp.Answer, error)
-	dead   atomic.Bool // gives no sign of life
+	dead   atomic.Bool // does not answer probes
 	probes atomic.Int64
 
 	mu     sync.Mutex
@@ -66,7 +66,7 @@ func (m *patient) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	return m.reply(ctx, call)
 }
 
-// made is how many requests it got.
+// made returns how many requests it got.
 func (m *patient) made() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func trip(g *Guard) {
 	}
 }
 
-// runGuarded runs a guard before a backend for as long as f. It must be in a bubble.
+// runGuarded runs a guard around a backend for as long as f. It must be in a bubble.
 func runGuarded(t *testing.T, m *patient, set Settings, f func(*Guard)) {
 	t.Helper()
 	g := New(m, set, Options{})
@@ -108,7 +108,7 @@ func callOf(name string) *mcp.Call {
 	return &mcp.Call{Method: mcp.MethodToolsCall, Kind: mcp.Tool, Key: name}
 }
 
-// kindOf is the kind of a call's refusal or failure, empty for an answer.
+// kindOf returns the kind of a call's refusal or failure, empty for a response.
 func kindOf(_ mcp.Answer, err error) string {
 	var refused *refusal.Error
 	var failure *mcp.Failure
@@ -140,7 +140,7 @@ func after(d time.Duration, f func(int) (mcp.Answer, error)) func(int) (mcp.Answ
 	}
 }
 
-// How backends that misbehave in every way are treated: 40 calls, one each second.
+// How the guard treats backends that misbehave in every way: 40 calls, one each second.
 func TestGuardBehaviour(t *testing.T) {
 	t.Parallel()
 	const calls = 40
@@ -162,9 +162,9 @@ func TestGuardBehaviour(t *testing.T) {
 	tests := []struct {
 		name  string
 		reply func(n int) (mcp.Answer, error)
-		dead  bool // it gives no sign of life either
-		// opens tells whether its breaker opened; made is how many requests it may
-		// have got.
+		dead  bool // it does not answer probes either
+		// opens means that its breaker opened; made is how many requests it may have
+		// got.
 		opens       bool
 		least, most int
 		state       State // in the end
@@ -206,7 +206,8 @@ func TestGuardBehaviour(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 					got := g.Breakers()[0]
-					// Whether a breaker that is not closed is open or half-open at this very moment is chance.
+					// Whether a breaker that is not closed is open or half-open at this
+					// moment is chance.
 					if (got.Opens > 0) != tt.opens || (got.State == Closed) != (tt.state == Closed) || n < tt.least || n > tt.most {
 						t.Errorf("opened %d times, in the end %v, %d requests; want opened: %v, %v, %d to %d requests",
 							got.Opens, got.State, n, tt.opens, tt.state, tt.least, tt.most)
@@ -217,9 +218,8 @@ func TestGuardBehaviour(t *testing.T) {
 	}
 }
 
-// An open breaker answers at once, in words and with a time, and asks the server
-// for a sign of life. The first one lets a call through at once, and when that
-// goes well all calls pass.
+// An open breaker refuses at once, with a reason and a time, and the server is probed.
+// The first success allows a call at once, and when that succeeds all calls pass.
 func TestGuardRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,8 +279,8 @@ func TestGuardRecovers(t *testing.T) {
 	})
 }
 
-// A backend that gives signs of life and fails all the same is asked for them the
-// less often the more often it opens, and is called that much less often.
+// A backend that answers probes but fails calls is probed and called less and less
+// often.
 func TestGuardFlaps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -303,8 +303,8 @@ func TestGuardFlaps(t *testing.T) {
 	})
 }
 
-// A slow tool does not open the breaker of a server that answers otherwise; its
-// own breaker opens where it has one.
+// A slow tool does not open the breaker of a server that answers otherwise; its own
+// breaker opens if it has one.
 func TestGuardSlowTool(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{false, true} {
@@ -430,7 +430,7 @@ func TestGuardReset(t *testing.T) {
 	})
 }
 
-// A backend that is back is asked for a sign of life at once.
+// A backend that is back is probed at once.
 func TestGuardHearsOfReturn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -466,7 +466,7 @@ func TestGuardHearsOfReturn(t *testing.T) {
 	})
 }
 
-// What the breaker of a tool refuses is no trial of that of its server.
+// A refusal by the breaker of a tool is no trial of the server's breaker.
 func TestGuardTrialBehindToolBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -485,7 +485,7 @@ func TestGuardTrialBehindToolBreaker(t *testing.T) {
 	})
 }
 
-// A guard that takes another's place goes on with what that knew.
+// A guard that replaces another continues with its state.
 func TestGuardInherits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// What a backend asks for is respected: soon, by a later repetition; longer, by
-// leaving what it asked about alone; too long, up to a bound.
+// Retry-After is respected: a short one by a later retry, a longer one by refusing the
+// same calls, up to a limit.
 func TestGuardRetryAfter(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]struct {
@@ -65,9 +65,8 @@ func TestGuardRetryAfter(t *testing.T) {
 	}
 }
 
-// What was never delivered is made again, a bounded number of times; what was
-// delivered only where that is known to be safe; nothing of which the client has
-// heard.
+// What was never delivered is retried, a bounded number of times. What was delivered is
+// retried only if that is safe, and nothing of which the client has seen anything.
 func TestGuardRetries(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
@@ -134,8 +133,8 @@ func TestGuardRetries(t *testing.T) {
 	}
 }
 
-// Nothing is made again once the client has heard of it, after its own deadline,
-// when it is cancelled, or when the server has been away for long.
+// Nothing is retried once the client has seen something of it, after its own deadline,
+// when it is cancelled, or when the server has been down for long.
 func TestGuardNoRetry(t *testing.T) {
 	t.Parallel()
 	yes := true
@@ -221,7 +220,7 @@ func TestGuardNoRetry(t *testing.T) {
 	}
 }
 
-// Repetitions are a tenth of the calls, besides a few that were saved up.
+// Retries are a tenth of the calls, besides a few that were saved up.
 func TestGuardRetryBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,8 +241,7 @@ func TestGuardRetryBudget(t *testing.T) {
 	})
 }
 
-// When the first attempt of a call was delivered and the last was not, the call
-// was delivered.
+// A call counts as delivered if its first attempt was, even if the last was not.
 func TestGuardDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// What each end of a request says of the backend.
+// The verdict on each end of a request.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	failure := func(kind mcp.FailureKind, change ...func(*mcp.Failure)) error {

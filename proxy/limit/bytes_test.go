@@ -14,8 +14,8 @@ import (
 
 const mib = 1 << 20
 
-// The memory of a message is not taken before it comes, and is exact in the end
-// where its size was announced.
+// The memory of a message is allocated as it arrives, and exact in the end if its size
+// was announced.
 func TestMemoryFollowsWhatComes(t *testing.T) {
 	b := limit.NewBytes(256*mib, 16*mib)
 	for _, size := range []int{0, 1, limit.Free, limit.Free + 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, mib, 5*mib + 3, 16 * mib} {
@@ -62,8 +62,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Many large messages take no more than the bound, of one caller no more than half
-// of it, and small ones go on.
+// Many large messages take no more than the limit, of one caller no more than half of
+// it, and small ones still pass.
 func TestMessagesAreBounded(t *testing.T) {
 	b := limit.NewBytes(64*mib, 16*mib)
 	read := func(who string, size int64) (*limit.Claim, error) {
@@ -103,7 +103,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// What has been announced and does not come takes next to nothing.
+// Announced bytes that do not arrive take next to no memory.
 func TestUnfinishedMessagesAreSmall(t *testing.T) {
 	b := limit.NewBytes(64*mib, 16*mib)
 	var all sync.WaitGroup
@@ -132,7 +132,7 @@ func TestUnfinishedMessagesAreSmall(t *testing.T) {
 	}
 }
 
-// While memory is scarce, large messages are not begun, and those under way end.
+// While memory is scarce, large messages do not begin, and those under way finish.
 func TestScarceMemory(t *testing.T) {
 	b := limit.NewBytes(64*mib, 16*mib)
 	under := b.Claim("alice")
@@ -160,7 +160,7 @@ func TestScarceMemory(t *testing.T) {
 	}
 }
 
-// The zero bound takes small messages alone.
+// The zero limit accepts only small messages.
 func TestZeroBytes(t *testing.T) {
 	var b limit.Bytes
 	if _, err := b.Claim("alice").Read(strings.NewReader("{}"), 2, mib); err != nil {
@@ -171,8 +171,8 @@ func TestZeroBytes(t *testing.T) {
 	}
 }
 
-// Whatever many callers do at once, the count is never beyond the bound and ends
-// at nothing.
+// Whatever many callers do concurrently, the count never exceeds the limit and ends at
+// zero.
 func TestCountIsExact(t *testing.T) {
 	b := limit.NewBytes(4*mib, mib)
 	var all sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 // errLeft is why a caller leaves.
 var errLeft = errors.New("the caller left")
 
-// journal is what happened, in order.
+// journal records events in order.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -36,8 +36,8 @@ func (j *journal) all() []string {
 	return slices.Clone(j.lines)
 }
 
-// queued asks for a place in the background and writes the name of its
-// principal when it gets one.
+// queued asks for a permit in the background and records its principal when it gets
+// one.
 func queued(ctx context.Context, s *Concurrency, j *journal, principal string) {
 	go func() {
 		if err := s.Acquire(ctx, "s", principal); err == nil {
@@ -47,8 +47,8 @@ func queued(ctx context.Context, s *Concurrency, j *journal, principal string) {
 	synctest.Wait()
 }
 
-// A principal with many calls waiting does not keep another waiting: each has
-// its turn, and its own calls keep their order.
+// A principal with many waiting calls does not delay others: each has its turn, and its
+// own calls keep their order.
 func TestConcurrencyIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, j := NewConcurrency(1, 100, nil), &journal{}
@@ -68,7 +68,7 @@ func TestConcurrencyIsFair(t *testing.T) {
 	})
 }
 
-// Nobody passes those who wait.
+// Nobody overtakes waiting calls.
 func TestConcurrencyKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, j := NewConcurrency(1, 100, nil), &journal{}
@@ -84,8 +84,8 @@ func TestConcurrencyKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// A full queue of one principal has room for another one, and nobody waits in
-// it for ever.
+// A queue filled by one principal has room for another, and nobody waits in it for
+// ever.
 func TestConcurrencyMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewConcurrency(1, 4, nil)
@@ -187,8 +187,8 @@ func TestConcurrencyResize(t *testing.T) {
 	}
 }
 
-// However calls come, go and give up: never more run than there are places,
-// never more wait than the queue holds, and in the end nothing is left.
+// However calls come, go and give up: never more run than there are permits, never more
+// wait than the queue holds, and in the end nothing is left.
 func TestConcurrencyBounds(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -237,8 +237,8 @@ func TestConcurrencyBounds(t *testing.T) {
 	}
 }
 
-// Held back, a server runs half as many calls and at least one, or lets none
-// wait; those that wait are refused.
+// With a throttle, a server runs half as many calls and at least one, or lets none
+// wait; waiting calls are refused.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewConcurrency(4, 10, nil)

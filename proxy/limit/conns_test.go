@@ -46,7 +46,7 @@ type fake struct {
 func (f *fake) RemoteAddr() net.Addr { return f.from }
 func (f *fake) Close() error         { f.closed.Store(true); return nil }
 
-// front accepts connections within a bound.
+// front accepts connections within a limit.
 type front struct {
 	*limit.Conns
 	t   *testing.T
@@ -62,7 +62,7 @@ func newFront(t *testing.T, most int) *front {
 	return f
 }
 
-// comes returns a connection and what is accepted of it.
+// comes returns a connection and its accepted side.
 func (f *front) comes(from string) (*fake, net.Conn) {
 	c := &fake{from: address(from + ":4000")}
 	f.in <- c
@@ -73,7 +73,7 @@ func (f *front) comes(from string) (*fake, net.Conn) {
 	return c, got
 }
 
-// refused tells whether a connection is closed when it comes.
+// refused reports whether a new connection is closed.
 func (f *front) refused(from string) bool {
 	c := &fake{from: address(from + ":4000")}
 	f.in <- c
@@ -84,8 +84,8 @@ func (f *front) refused(from string) bool {
 	return errors.Is(err, net.ErrClosed) && c.closed.Load()
 }
 
-// A new connection takes the place of the one that has been without a request for
-// longest: of its own address where that has half of all, else of any.
+// A new connection replaces the one that is idle for longest: of its own address if
+// that has half of all, else of any.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	f := newFront(t, 6)
 	var of1 []*fake
@@ -106,8 +106,8 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// A connection with a request under way stays, and where there are only such the
-// new one is closed and the log says so once.
+// A busy connection stays. If all are busy the new one is closed, and the log says so
+// once.
 func TestConnectionsInUseStay(t *testing.T) {
 	f := newFront(t, 4)
 	busy1, c1 := f.comes("192.0.2.1")
@@ -145,8 +145,7 @@ func TestConnectionsInUseStay(t *testing.T) {
 	}
 }
 
-// Idle connections, and those that never say anything, do not keep a request out,
-// with and without TLS.
+// Idle and silent connections do not keep a request out, with and without TLS.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls %v", secure), func(t *testing.T) {
@@ -259,7 +258,7 @@ func TestNetwork(t *testing.T) {
 }
 
 // A connection whose request waits for its body makes room while its sender is not
-// known, and not once it is.
+// authenticated.
 func TestRequestsOfUnknownSendersMakeRoom(t *testing.T) {
 	f := newFront(t, 4)
 	first, c1 := f.comes("192.0.2.1")

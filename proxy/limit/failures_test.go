@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A client certificate was looked at by the handshake already.
+// The TLS handshake has verified a client certificate already.
 func TestVerifiedCertificateIsKnown(t *testing.T) {
 	s := NewFailures(nil)
 	r := httptest.NewRequest(http.MethodGet, "/mcp", nil)
@@ -28,7 +28,7 @@ func TestVerifiedCertificateIsKnown(t *testing.T) {
 	}
 }
 
-// What is known of callers is bounded, and forgotten after a while.
+// Known credentials are bounded, and forgotten after a while.
 func TestKnownCredentialsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewFailures(nil)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The rows of many principals take bounded memory, and end.
+// The streaks of many principals take bounded memory, and end.
 func TestStreaksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Loops

@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// A principal with as many calls as it may have keeps nobody else waiting, at no
-// server, and its own calls come in their order.
+// A principal at its limit delays nobody else at any server, and its own calls keep
+// their order.
 func TestCallsPerPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewPrincipals()
@@ -58,7 +58,7 @@ func TestCallsPerPrincipal(t *testing.T) {
 			t.Errorf("after its time a waiting call is %q", last)
 		}
 		c.Resize(0)
-		take(a, "a", "greedy") // none is no bound
+		take(a, "a", "greedy") // zero means no limit
 		for range 2 {
 			a.Release("greedy")
 			b.Release("modest")
@@ -68,8 +68,8 @@ func TestCallsPerPrincipal(t *testing.T) {
 	})
 }
 
-// A call does not pass those of the same principal that came before it, also not
-// in the moment between the end of one and the look at who is next.
+// A call does not overtake earlier ones of the same principal, even between the end of
+// one and the next grant.
 func TestOwnCallsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewPrincipals()
@@ -105,8 +105,8 @@ func TestOwnCallsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// However calls come, go and give up at several servers: no principal has more
-// running than it may, all that can run do, and in the end nothing is left.
+// However calls come, go and give up at several servers: no principal exceeds its
+// limit, every call that can run does, and in the end nothing is left.
 func TestCallsPerPrincipalBounds(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -152,8 +152,7 @@ func TestCallsPerPrincipalBounds(t *testing.T) {
 	}
 }
 
-// Whoever could run does: with room at a server and for a principal no call
-// waits.
+// With free permits of a server and a principal no call waits.
 func TestNobodyWaitsInVain(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 4))

@@ -7,7 +7,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// A gateway that holds back has no more calls wait than may run.
+// With a throttle, no more calls wait than may run.
 func TestThrottledStartup(t *testing.T) {
 	s := NewConcurrency(2, 6, nil)
 	s.Throttle(Throttle{NoQueue: true})

@@ -23,7 +23,7 @@ func redactor(t testing.TB, o Options) *Redactor {
 	return r
 }
 
-// text and value are the methods without an end to their time.
+// text and value call the methods without a deadline.
 func text(t *testing.T, r *Redactor, in string) (string, int) {
 	t.Helper()
 	out, n, err := r.Text(in, time.Now().Add(time.Hour))
@@ -42,10 +42,10 @@ func value(t *testing.T, r *Redactor, in []byte) ([]byte, int) {
 	return out, n
 }
 
-// body is so many characters that no service has given out as a token.
+// body is characters that no service has issued as a token.
 func body(n int) string { return strings.Repeat("aB3d", n/4+1)[:n] }
 
-// pem is a private key that is none.
+// pem looks like a private key.
 func pem(label string) string {
 	return "-----BEGIN " + label + "-----\nMIIB\nAAAA\n-----END " + label + "-----"
 }
@@ -55,8 +55,8 @@ func jwt() string {
 	return part(`{"alg":"HS256"}`) + "." + part(`{"sub":"1"}`) + "." + body(20)
 }
 
-// TestTokens has for every kind one that is found, with what is left of a text
-// around it, and things like it that are none.
+// TestTokens has for every kind a match within a text, and similar texts that do not
+// match.
 func TestTokens(t *testing.T) {
 	r := redactor(t, Options{Tokens: true})
 	found := map[string][]string{
@@ -118,7 +118,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestSecretsInEverySpelling finds a value however a text may hold it.
+// TestSecretsInEverySpelling finds a value in every spelling.
 func TestSecretsInEverySpelling(t *testing.T) {
 	const secret = "pa ss/w\"örd+1"
 	r := redactor(t, Options{Secrets: []string{secret, "short", "", "Bearer abcdefgh12"}})
@@ -138,8 +138,8 @@ func TestSecretsInEverySpelling(t *testing.T) {
 	}
 }
 
-// TestValue has values with the secret hunter2x, whose places count and whose
-// other bytes stay.
+// TestValue has values with the secret hunter2x, the number of matches, and the
+// unchanged bytes.
 func TestValue(t *testing.T) {
 	r := redactor(t, Options{Secrets: []string{"hunter2x"}, Patterns: []Pattern{{Name: "number", Match: `N-\d+`}}})
 	for _, tt := range []struct {
@@ -178,7 +178,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestOverlaps makes one mark of places that overlap.
+// TestOverlaps joins overlapping matches into one mark.
 func TestOverlaps(t *testing.T) {
 	r := redactor(t, Options{Secrets: []string{"abcdefgh", "fghijklm"}, Patterns: []Pattern{{"wide", "zabcdefghi"}, {"end", "klmn"}}})
 	if got, n := text(t, r, "zabcdefghijklmn."); got != "[redacted: wide]." || n != 1 {
@@ -186,8 +186,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// TestPatternsAreBounded refuses expressions that would cost too much, or find
-// everything.
+// TestPatternsAreBounded refuses expressions that cost too much, or match everything.
 func TestPatternsAreBounded(t *testing.T) {
 	for _, bad := range []string{
 		"", "a*", "(?:)", "(", `\1`, "(?=a)", strings.Repeat("a", MaxPattern+1), "(x{100}y){10}", "((a{30}){30}){30}", `(\pL|\pN){200}`, `a(\Bb)+`,
@@ -212,8 +211,8 @@ func TestPatternsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHostileTexts has what takes quadratic time in a walk that begins anew at
-// every place that looks like a beginning. It ends at once, or not at all.
+// TestHostileTexts has texts that take quadratic time in a naive search. The search
+// ends at once, or at its deadline.
 func TestHostileTexts(t *testing.T) {
 	r := redactor(t, Options{Tokens: true, Secrets: []string{"aaaaaaaaaaab"}, Patterns: []Pattern{{"p", `(a|aa)+b\d+`}}})
 	const size = 1 << 19
@@ -244,7 +243,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestLateSearches: what was not looked through in time is not given out.
+// TestLateSearches: what was not searched in time is not returned.
 func TestLateSearches(t *testing.T) {
 	r := redactor(t, Options{Patterns: []Pattern{{"p", `a(.*b)?`}}})
 	long := strings.Repeat("a", 1<<18) // a match at every place, after a look at all behind it
@@ -256,8 +255,8 @@ func TestLateSearches(t *testing.T) {
 	}
 }
 
-// TestWindows: a match is found wherever it is in a long text, also across the
-// ends of the parts in which that is looked through.
+// TestWindows: a match is found anywhere in a long text, also across the ends of the
+// searched parts.
 func TestWindows(t *testing.T) {
 	r := redactor(t, Options{Patterns: []Pattern{{"p", `N-\d+ `}}})
 	for at := window - overlap - 10; at < window+10; at += 1009 {
@@ -268,8 +267,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// FuzzValue: what comes out is valid, holds no secret, and is the same where
-// nothing was found.
+// FuzzValue: the output is valid, holds no secret, and is unchanged without matches.
 func FuzzValue(f *testing.F) {
 	f.Add([]byte(`{"a":"hunter2x","hunter2x":["\u0068unter2x"]}`))
 	f.Add([]byte(`["ghp_aB3daB3daB3daB3daB3daB3daB3daB3d"," N-12 ",{"N-1":1,"N-2":2}]`))
@@ -297,7 +295,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// What was cut off with an ellipsis is found by what is left of it.
+// A secret that was cut off with an ellipsis is found by its beginning.
 func TestCutSecrets(t *testing.T) {
 	r := redactor(t, Options{Secrets: []string{"secret-of-the-day", "secret-of-the-night"}})
 	for in, want := range map[string]string{
@@ -318,7 +316,7 @@ func TestCutSecrets(t *testing.T) {
 	}
 }
 
-// A set finds what the same secrets find as values, while they are in it.
+// A set finds its secrets like Options.Secrets, while they are in it.
 func TestSet(t *testing.T) {
 	var set Set
 	values := []string{"Bearer first-secret-of-all", "first-secret", "another:secret/with spaces", "eyJhbGciOi.one.x", "eyJhbGciOi.two.y", "short"}
@@ -366,7 +364,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// What a text costs does not grow with the secrets in a set.
+// The time of a search does not grow with the secrets in a set.
 func BenchmarkSet(b *testing.B) {
 	var set Set
 	for i := range 10_000 {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestStoreIsBounded: for each caller and in all. Who has most gives way.
+// TestStoreIsBounded: for each caller and in total. The caller with the most bytes
+// makes room.
 func TestStoreIsBounded(t *testing.T) {
 	k := NewStore(StoreLimits{Bytes: 10_000, BytesPerPrincipal: 6_000, Time: time.Hour})
 	tool := Tool{Server: "s", Original: "t"}
@@ -48,7 +49,7 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 }
 
-// TestStoreAtOnce keeps, reads and sweeps from many sides.
+// TestStoreAtOnce keeps, reads and sweeps concurrently.
 func TestStoreAtOnce(t *testing.T) {
 	k := NewStore(StoreLimits{Bytes: 20_000, BytesPerPrincipal: 4_000, Time: time.Hour})
 	var all sync.WaitGroup

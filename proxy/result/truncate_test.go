@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// TestCutString cuts at every size: what comes out is strict JSON, a beginning of
-// the text, and as long as it may be, less one character or a quarter at a line.
+// TestCutString cuts at every size. The result is strict JSON, a beginning of the text,
+// and as long as possible, less one character, or a quarter at the end of a line.
 func TestCutString(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat(`\ud83d\ude00`, 20), strings.Repeat(`\uD83D\uDE00a`, 20), strings.Repeat("😀", 20), strings.Repeat("€é", 20),
@@ -34,7 +34,7 @@ func TestCutString(t *testing.T) {
 	}
 }
 
-// TestCutsAreValid cuts results made at random at sizes made at random.
+// TestCutsAreValid cuts random results at random sizes.
 func TestCutsAreValid(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 7))
 	pieces := []string{"a", " ", `\n`, `\\`, `\"`, `\u0041`, `\ud83d\ude00`, `\ud83d`, `\udc00`, "é", "€", "😀", `\/`, "word "}
@@ -77,7 +77,7 @@ func TestCutsAreValid(t *testing.T) {
 	}
 }
 
-// checkCut wants strict JSON of at most so many bytes.
+// checkCut requires strict JSON of at most this many bytes.
 func checkCut(t *testing.T, in, got string, most int) {
 	t.Helper()
 	if err := mcp.Validate([]byte(got), mcp.Limits{LoneSurrogates: true}); err != nil {
