@@ -8,8 +8,8 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// A clock that is set back goes on from where it was, with the pace of the
-// machine; one that is set forward is followed.
+// A clock that is set back continues with elapsed time; one that is set forward is
+// followed.
 func TestClockNeverGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shift := time.Duration(0) // of the system's clock; its monotonic reading goes on

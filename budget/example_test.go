@@ -9,7 +9,7 @@ import (
 	"github.com/toolgate/toolgate/budget/budgettest"
 )
 
-// A call is charged before it is delivered. What a budget does not allow takes nothing.
+// A call is charged before it is delivered. A refusal charges nothing.
 func ExampleLimiter() {
 	noon := &clock{now: budgettest.Noon}
 	limiter, err := budget.New(budget.Settings{

@@ -52,7 +52,7 @@ func rule(name string, per budget.Per, unit budget.Unit, limit int64) budget.Rul
 	return budget.Rule{Name: name, Per: per, Unit: unit, Limit: limit, Window: budget.Day}
 }
 
-// used returns what is used, by "budget key".
+// used returns the usage by "budget key".
 func used(t *testing.T, s budget.Store) map[string]int64 {
 	t.Helper()
 	list, err := s.Usage(t.Context(), budgettest.Noon, budget.Filter{}, 100)
@@ -249,8 +249,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A change of plan keeps what was used, and counts at once; so do windows and
-// zones, each in its way.
+// A change of plan keeps the usage and takes effect at once; so do changes of windows
+// and zones, each in its way.
 func TestChangesKeepWhatWasUsed(t *testing.T) {
 	store, now := new(budgettest.Memory), &clock{time.Date(2026, 11, 30, 22, 30, 0, 0, time.UTC)}
 	with := func(s budget.Settings) *budget.Limiter {
@@ -287,8 +287,8 @@ func TestChangesKeepWhatWasUsed(t *testing.T) {
 	}
 }
 
-// A clock that is set back within a process, over the end of a month, gives no
-// second budget; nor does one that was ahead.
+// Setting the clock back within a process, over the end of a month, gives no second
+// budget; neither does a clock that was ahead.
 func TestClockSetBackGivesNoSecondBudget(t *testing.T) {
 	store := new(budgettest.Memory)
 	elapsed, shown := time.Duration(0), time.Date(2026, 11, 1, 0, 10, 0, 0, time.UTC)
@@ -319,7 +319,7 @@ func TestClockSetBackGivesNoSecondBudget(t *testing.T) {
 	}
 }
 
-// Looking says what a charge would, and charges nothing.
+// Look returns what a charge would, without charging.
 func TestLook(t *testing.T) {
 	store := new(budgettest.Memory)
 	l := newLimiter(t, budget.Settings{Store: store, Rules: []budget.Rule{
@@ -564,7 +564,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A tool that had to be renamed beside its twin counts under both names.
+// A tool that was renamed because of a case collision counts under both names.
 func TestMatchByAnyName(t *testing.T) {
 	t.Parallel()
 	store := new(budgettest.Memory)

@@ -9,9 +9,8 @@ import (
 	"github.com/toolgate/toolgate/budget"
 )
 
-// zones are such in which something is odd: half hours, clocks that change by
-// half an hour, at midnight, or a minute after it, days that are left out, and
-// changes of the rules.
+// zones are unusual ones: half hours, clocks that change by half an hour, at midnight
+// or a minute after it, skipped days, and changed rules.
 var zones = []string{
 	"UTC", "Europe/Paris", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Havana",
 	"America/St_Johns", "Asia/Beirut", "Africa/Cairo", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tehran", "Africa/Casablanca",
@@ -29,8 +28,7 @@ func zone(t testing.TB, name string) *time.Location {
 
 var calendars = []budget.Window{budget.Hour, budget.Day, budget.Month}
 
-// floor is the beginning of the hour, day or month that a clock shows, as a number
-// that can be compared.
+// floor is the beginning of the hour, day or month of a clock, as a comparable number.
 func floor(w budget.Window, t time.Time) int64 {
 	y, m, d := t.Date()
 	switch w {
@@ -127,8 +125,8 @@ func TestCalendarWindows(t *testing.T) {
 	}
 }
 
-// Whatever the instants: what is booked at one counts at all later ones for the
-// length of the window, and no longer than a slot beyond.
+// At any instants: what is booked at one counts at all later ones for the length of the
+// window, and at most one slot longer.
 func TestSlidingWindowsCountForTheirLength(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 8))
 	for _, text := range []string{"sliding:1m", "sliding:7m", "sliding:1h", "sliding:90m", "sliding:1d", "sliding:366d"} {

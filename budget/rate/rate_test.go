@@ -19,7 +19,7 @@ func token(bucket, key string, limit int64, window time.Duration) rate.Token {
 	return rate.Token{Bucket: bucket, Key: key, Rate: rate.Rate{Limit: limit, Window: window}}
 }
 
-// A bucket gives what it holds at once, and then one whenever one has flowed back.
+// A bucket gives its tokens at once, and then one whenever one has flowed back.
 func TestBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := rate.NewLocal(0)
@@ -53,7 +53,7 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-// Nobody takes more in any time than a full bucket and what flows back in it.
+// Nobody takes more in any time than a full bucket and what flows back meanwhile.
 func TestNeverMoreThanTheRate(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -83,7 +83,7 @@ func TestNeverMoreThanTheRate(t *testing.T) {
 	}
 }
 
-// Of several tokens all are taken or none, and the longest wait is told.
+// All tokens of a call are taken or none, and the longest wait is returned.
 func TestAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := rate.NewLocal(0)
@@ -105,8 +105,8 @@ func TestAllOrNone(t *testing.T) {
 	})
 }
 
-// However many keys there are, so many buckets are kept, and a key that comes
-// back finds what it has used.
+// However many keys there are, the number of buckets is bounded, and a key that returns
+// finds its usage.
 func TestBoundedKeysNeverASecondBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := rate.NewLocal(100)
@@ -135,8 +135,7 @@ func TestBoundedKeysNeverASecondBurst(t *testing.T) {
 	})
 }
 
-// A limit that is changed goes on with what was used; one that is gone is
-// forgotten.
+// A changed limit keeps the usage; a removed one is dropped.
 func TestChangedLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := rate.NewMeter(rate.NewLocal(0), nil, nil)
@@ -268,8 +267,8 @@ func TestRefusalSaysWhy(t *testing.T) {
 	}
 }
 
-// FuzzRate holds the arithmetic of any rate in range: the burst is the limit,
-// exactly, and the rate is not exceeded by rounding.
+// FuzzRate checks the arithmetic of all rates in range: the burst is exactly the limit,
+// and rounding never exceeds the rate.
 func FuzzRate(f *testing.F) {
 	f.Add(int64(1), int64(time.Second))
 	f.Add(int64(rate.MaxLimit), int64(time.Second))
@@ -288,7 +287,7 @@ func FuzzRate(f *testing.F) {
 	})
 }
 
-// remote is a shared store that fails as it is told.
+// remote is a shared store that fails on request.
 type remote struct {
 	err   error
 	hang  bool
@@ -317,8 +316,7 @@ func (r *remote) Wait(_ context.Context, tokens []rate.Token) (refused int, wait
 	return refused, wait, nil
 }
 
-// Looking says what taking would, and takes nothing, from here nor from what is
-// shared.
+// Look returns what Take would, without taking local or shared tokens.
 func TestLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, shared := range map[string]*remote{"shared": {mine: rate.NewLocal(0)}, "a store that fails": {err: errors.New("down")}} {
@@ -335,7 +333,7 @@ func TestLook(t *testing.T) {
 				}
 			}
 		}
-		// What another gateway has taken is seen.
+		// Tokens taken by another gateway count.
 		shared := &remote{mine: rate.NewLocal(0)}
 		rules := []rate.Rule{{Name: "r", Rate: rate.Rate{Limit: 1, Window: time.Hour}}}
 		if err := rate.NewMeter(rate.NewLocal(0), shared, nil).Limiter(rules).Take(t.Context(), &rate.Call{}); err != nil {
@@ -351,8 +349,8 @@ func TestLook(t *testing.T) {
 	})
 }
 
-// While the shared store fails, a gateway's own buckets hold, which know what it
-// has let pass before; it is asked again once a second.
+// While the shared store fails, a gateway's own buckets count, which know earlier
+// calls; the store is asked again once a second.
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &remote{mine: rate.NewLocal(0)}
@@ -387,7 +385,7 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// What the shared store refuses is not owed to the gateway's own buckets.
+// A refusal by the shared store costs no local tokens.
 func TestSharedRefusalIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &remote{mine: rate.NewLocal(0)}
@@ -408,7 +406,7 @@ func TestSharedRefusalIsReturned(t *testing.T) {
 	})
 }
 
-// A caller who leaves while the store is asked says nothing about the store.
+// A caller who leaves while the store is asked tells nothing about the store.
 func TestLeavingIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := rate.NewMeter(rate.NewLocal(0), &remote{hang: true}, func(bool, error) { t.Error("told") })

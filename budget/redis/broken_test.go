@@ -12,8 +12,8 @@ import (
 	"github.com/toolgate/toolgate/budget/redis/redistest"
 )
 
-// A counter in whose place is something else fails the bills that are about it, and
-// no others of their group. They can be charged when it is mended, and count then.
+// A key of another type in the place of a counter fails only the bills with that
+// counter. They can be charged again when it is repaired.
 func TestBrokenCounterFailsItsOwnBills(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{":w:", ":a:"} {

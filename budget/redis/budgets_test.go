@@ -19,7 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// memory keeps an epoch, as the store of a gateway does.
+// memory stores an epoch, like the store of a gateway.
 type memory struct {
 	mu    sync.Mutex
 	epoch string
@@ -39,7 +39,7 @@ func (m *memory) Remember(_ context.Context, epoch string) error {
 	return m.err
 }
 
-// stores returns handles of replicas, which share what they remember.
+// stores returns handles of replicas that share an epoch.
 func stores(t *testing.T, s *redistest.Server, n int) []budget.Store {
 	t.Helper()
 	shared := new(memory)
@@ -71,8 +71,8 @@ func TestGroupsAreAsIfAlone(t *testing.T) {
 	budgettest.Groups(t, func(ctx context.Context, orders []*budget.Order) error { return redis.ApplyTogether(ctx, b, orders) })
 }
 
-// Of a thousand clients of three replicas exactly as many are served as the
-// budget has.
+// Of a thousand clients of three replicas exactly as many are served as the budget
+// allows.
 func TestReplicasShareABudget(t *testing.T) {
 	t.Parallel()
 	const limit, clients = 100, 400
@@ -115,8 +115,8 @@ func usedOf(t *testing.T, s budget.Store) int64 {
 	return list[0].Used
 }
 
-// A server that has lost what was used denies, at every replica, until somebody
-// decides to begin anew; then all go on.
+// A server that has lost its counters denies at every replica, until somebody decides
+// to start again; then all continue.
 func TestLostCountersDeny(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, *redistest.Server){
@@ -164,8 +164,8 @@ func TestLostCountersDeny(t *testing.T) {
 	}
 }
 
-// A gateway that starts while Redis has lost everything knows that from its own
-// store; the first one ever begins.
+// A gateway that starts while Redis has lost everything knows that from its own store;
+// the very first gateway begins.
 func TestEpochOutlivesTheGateway(t *testing.T) {
 	t.Parallel()
 	server, known := redistest.Start(t), new(memory)
@@ -187,8 +187,8 @@ func TestEpochOutlivesTheGateway(t *testing.T) {
 	}
 }
 
-// What was granted survives a server that is killed and comes back; while it is
-// gone everything is denied.
+// Granted charges survive a killed server that comes back; while it is down everything
+// is denied.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendfsync", "always")
@@ -211,7 +211,7 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// A server without memory denies whole bills, and takes none by halves.
+// A server without memory denies whole bills, never half of one.
 func TestServerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -236,7 +236,7 @@ func TestServerOutOfMemory(t *testing.T) {
 	}
 }
 
-// A replica that only reads denies.
+// A read-only replica denies.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	server, main := redistest.Start(t), redistest.Start(t)
@@ -250,7 +250,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
-// A server that may drop counters is none for budgets.
+// A server that may drop counters is refused.
 func TestEvictingServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
@@ -264,8 +264,7 @@ func TestEvictingServer(t *testing.T) {
 	}
 }
 
-// Everything that is written expires but the epoch, and who asks what is used
-// finds what has not.
+// Everything except the epoch expires, and Usage finds what has not.
 func TestEverythingExpires(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -325,8 +324,8 @@ func TestWindowEndsAtItsEnd(t *testing.T) {
 	}
 }
 
-// A window is forgotten when it has ended for so long that no clock can be so
-// wrong, and not before.
+// A window is removed when it ended so long ago that no clock can be that wrong, and
+// not before.
 func TestEndedWindowsAreForgotten(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

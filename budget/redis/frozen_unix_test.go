@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// A server that is there and says nothing holds nobody for long: budgets deny,
-// rates are held by the gateway, and both are shared again when it goes on.
+// A server that hangs delays nobody for long: budgets deny, rates use the gateway's own
+// buckets, and both use the server again when it continues.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

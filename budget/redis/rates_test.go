@@ -40,7 +40,7 @@ func hour(bucket, key string, limit int64) rate.Token {
 	return rate.Token{Bucket: bucket, Key: key, Rate: rate.Rate{Limit: limit, Window: time.Hour}}
 }
 
-// Replicas together never take more than the rate, and it is taken whole.
+// Replicas together never exceed the rate, and use all of it.
 func TestReplicasShareARate(t *testing.T) {
 	t.Parallel()
 	const limit, replicas, callers, tries = 100, 3, 20, 17
@@ -66,7 +66,7 @@ func TestReplicasShareARate(t *testing.T) {
 	}
 }
 
-// Of several buckets all are taken from, or none.
+// All buckets are charged, or none.
 func TestSharedTakesAllOrNone(t *testing.T) {
 	t.Parallel()
 	r := client(t, redistest.Start(t).Address()).Rates()
@@ -110,7 +110,7 @@ func TestSharedTakesAllOrNone(t *testing.T) {
 	}
 }
 
-// The script does what the arithmetic of the local buckets does.
+// The script computes the same as the local buckets.
 func TestSharedIsAsLocal(t *testing.T) {
 	t.Parallel()
 	r, l := client(t, redistest.Start(t).Address()).Rates(), rate.NewLocal(0)
@@ -124,7 +124,7 @@ func TestSharedIsAsLocal(t *testing.T) {
 	}
 }
 
-// Whatever happens to the server, calls are held by the gateway's own buckets
+// Whatever happens to the server, calls are limited by the gateway's own buckets
 // meanwhile, and by the shared ones afterwards.
 func TestRatesOutliveTheServer(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestRatesOutliveTheServer(t *testing.T) {
 	}
 }
 
-// A call whose caller has gone says nothing about the server.
+// A call whose caller has left tells nothing about the server.
 func TestRatesOfACallerWhoLeft(t *testing.T) {
 	t.Parallel()
 	m := rate.NewMeter(rate.NewLocal(0), client(t, redistest.Start(t).Address()).Rates(), func(_ bool, err error) { t.Error("told:", err) })

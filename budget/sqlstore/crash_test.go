@@ -23,7 +23,7 @@ import (
 // kills is how often a process is killed; `make soak` does it often.
 var kills = flag.Int("kills", 4, "how often a process is killed in the tests of crashes")
 
-// childVar makes the test binary a process that makes calls: its value is the
+// childVar turns the test binary into a process that makes calls. Its value is the
 // store, as a path or a URL, and the name of the process.
 const childVar = "SQLSTORE_TEST_CHILD"
 
@@ -36,7 +36,7 @@ const (
 )
 
 // child charges, delivers and settles calls until it is killed. A line on its
-// output, which is not buffered, is the delivery.
+// unbuffered output is the delivery.
 func child(address string) error {
 	where, name, _ := strings.Cut(address, "\n")
 	o := store.Options{Path: where, Durable: true}
@@ -80,8 +80,8 @@ func crashBill(call string) budget.Bill {
 	return budgettest.Bill(call, budgettest.Hour("calls", "k", budget.NoLimit), bytes)
 }
 
-// Killed at whatever moment, the next process finds everything charged that was
-// delivered, and besides that at most what was in flight.
+// Whenever a process is killed, the next one finds everything charged that was
+// delivered, and besides that at most the calls in flight.
 func TestKilledProcessHasChargedWhatItDelivered(t *testing.T) {
 	for name, where := range map[string]func(*testing.T) (address string, o store.Options){
 		"file": func(t *testing.T) (string, store.Options) {
@@ -122,8 +122,8 @@ func TestKilledProcessHasChargedWhatItDelivered(t *testing.T) {
 	}
 }
 
-// killed runs a process, kills it at a random moment, and returns how many calls
-// it has delivered.
+// killed runs a process, kills it at a random moment, and returns the number of
+// delivered calls.
 func killed(t *testing.T, address, name string) (delivered int64) {
 	t.Helper()
 	self, err := os.Executable()

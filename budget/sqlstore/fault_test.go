@@ -22,7 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// attempt charges one call and tells whether it was granted. Another error than a
+// attempt charges one call and reports whether it was granted. An error other than a
 // refusal must say what to do.
 func attempt(t *testing.T, s budget.Store, call string, says string) bool {
 	t.Helper()
@@ -36,8 +36,8 @@ func attempt(t *testing.T, s budget.Store, call string, says string) bool {
 	return err == nil
 }
 
-// A file that cannot be written denies everything, forgets nothing, and is used
-// again as soon as it can be.
+// A file that cannot be written denies everything, loses nothing, and is used again as
+// soon as it can be.
 func TestFileFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct {
@@ -138,7 +138,7 @@ func pragma(t *testing.T, s *store.Store, text string) {
 	}
 }
 
-// A file has one writer: a second process is told whose it is.
+// A file has one writer: a second process is told who has it.
 func TestFileIsOpenedOnce(t *testing.T) {
 	o := store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: true}
 	storetest.Opened(t, o)
@@ -148,8 +148,7 @@ func TestFileIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// A server that is killed under load takes no charge with it that was granted, and
-// what was granted afterwards comes on top.
+// A server that is killed under load loses no granted charge, and later charges add up.
 func TestServerIsKilledUnderLoad(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	url := server.URL(t)
@@ -194,8 +193,8 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 // turnTimeout bounds every wait of these tests; nothing waits for it to pass.
 const turnTimeout = 30 * time.Second
 
-// A connection that breaks when the charge is committed and the answer on its way
-// costs nothing: the charge is asked for again, and is there once.
+// A connection that breaks between the commit and its answer costs nothing: the charge
+// is repeated, and counted once.
 func TestAnswerLostAfterTheCommit(t *testing.T) {
 	url := shared.URL(t)
 	direct := sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil)
@@ -224,7 +223,7 @@ func TestAnswerLostAfterTheCommit(t *testing.T) {
 	if left := cuts.Load(); left != 0 {
 		t.Errorf("%d cuts were not made", left)
 	}
-	// Where every answer is lost, the call is denied, and charged at most.
+	// If every answer is lost, the call is denied, and charged at most once.
 	cuts.Store(100)
 	if _, err := s.Charge(t.Context(), budgettest.Bill("lost", charge)); err == nil {
 		t.Error("a charge without an answer is granted")
@@ -235,8 +234,8 @@ func TestAnswerLostAfterTheCommit(t *testing.T) {
 	}
 }
 
-// A PostgreSQL that is there and does not answer denies a charge while its caller still
-// waits: not after the time that any write may take, but after that of a charge.
+// A PostgreSQL server that hangs denies a charge while its caller still waits: after
+// the timeout of a charge, not that of any write.
 func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
 	url := shared.SchemaURL(t)
@@ -336,8 +335,8 @@ func pass(to, from net.Conn, cuts *atomic.Int64) {
 	}
 }
 
-// What outlives its use is forgotten, and nothing else: an hour after two days, a
-// month after four hundred, a bill when its time is over.
+// Expired records are removed, and nothing else: an hour after two days, a month after
+// four hundred, a bill when its time is over.
 func TestForgetting(t *testing.T) {
 	for name, where := range map[string]func(*testing.T) store.Options{
 		"file":     func(t *testing.T) store.Options { return store.Options{Path: filepath.Join(t.TempDir(), "store.db")} },
@@ -385,7 +384,7 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// Run forgets at its start, and ends with its context.
+// Run prunes at its start, and ends with its context.
 func TestRun(t *testing.T) {
 	s := inFile(false)(t, 1)[0].(*sqlstore.Store)
 	ctx, cancel := context.WithCancel(t.Context())

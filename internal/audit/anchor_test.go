@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-// A chain is anchored from its start, a store that hangs keeps no line from the
-// file, and one that fails is asked again although no line comes.
+// A chain is anchored from its start. A store that hangs does not delay lines, and one
+// that fails is retried even without new lines.
 func TestAnchors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestAnchors(t *testing.T) {
 	})
 }
 
-// What a run that was killed had not anchored is anchored as soon as the next one runs,
-// with the ends of the calls that it left open, though no call comes.
+// What a killed run had not anchored is anchored as soon as the next run starts, with
+// the ends of its open calls, even without new calls.
 func TestWhatAKilledRunLeftIsAnchoredAtTheNextStart(t *testing.T) {
 	dir := t.TempDir()
 	killed := open(t, filepath.Join(dir, "audit.jsonl"), audit.Options{})

@@ -12,9 +12,9 @@ import (
 // childOf names the test that a child of the test process runs.
 const childOf = "TOOLGATE_AUDIT_TEST"
 
-// alone runs a test in a process of its own, where limits hold for it alone and
-// root is nobody: permissions hold too. It tells whether this is that process;
-// in the other one the test has been run when it returns.
+// alone runs a test in a process of its own, without root's permissions, where limits
+// affect nothing else. It returns true in that process; in the other one the test has
+// finished when it returns.
 func alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(childOf) == t.Name() {

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// example is an entry with something in every field.
+// example is an entry with a value in every field.
 func example() audit.Entry {
 	return audit.Entry{
 		Time:            time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.FixedZone("CET", 3600)),
@@ -157,7 +157,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// Sealed arguments are kept whole or not at all: a part of them could not be opened.
+// Sealed arguments are written whole or not at all: a part could not be opened.
 func TestInputsAreWhole(t *testing.T) {
 	const most = 256 << 10
 	path := filepath.Join(t.TempDir(), "audit.jsonl")

@@ -201,8 +201,8 @@ func TestBestEffortDoesNotWaitForAHangingDisk(t *testing.T) {
 	})
 }
 
-// hanging is a file whose first sync hangs until it is let go, and fails then. As a
-// system does it, the error is told once: the next sync knows nothing of it.
+// hanging is a file whose first sync hangs until it is released, and then fails. Like a
+// system it reports the error only once.
 type hanging struct {
 	disk
 	syncing, letGo chan struct{}
@@ -220,8 +220,8 @@ func (h *hanging) Sync() error {
 
 var errIO = errors.New("input/output error")
 
-// A sync that fails while the file is replaced by another makes the log refuse: nobody
-// else hears of the error.
+// A sync that fails while the file is replaced makes the log refuse: nobody else sees
+// the error.
 func TestSyncErrorOfAFileThatIsReplaced(t *testing.T) {
 	t.Chdir(t.TempDir()) // where Reopen finds test.jsonl
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestSyncErrorOfAFileThatIsReplaced(t *testing.T) {
 	})
 }
 
-// So does one of a file that is put aside.
+// So does a sync of a rotated file.
 func TestSyncErrorOfAFileThatIsPutAside(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, mode := range []audit.Mode{audit.Required, audit.BestEffort} {

@@ -13,9 +13,8 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-// Whoever follows a log sees every entry once: through files that are put aside,
-// runs that end, and a new chain that begins with line 1 since the log was moved
-// away.
+// A follower sees every entry once: across rotations, ended runs, and a new chain after
+// the log was moved away.
 func TestFollower(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	o := audit.Options{Key: audit.TestKey, Fsync: audit.FsyncAlways, RotateSize: 2048}
@@ -59,7 +58,7 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// A line that somebody changed hides no other.
+// A changed line hides no other.
 func TestReadPassesOverWhatIsUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := open(t, path, audit.Options{Fsync: audit.FsyncNone})

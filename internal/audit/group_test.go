@@ -14,8 +14,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// What is relied on at once has been handed to the operating system when it was
-// added, whatever fsync says, and in best-effort mode nobody waits for that.
+// Lines that are relied on at once are with the operating system when the call returns,
+// whatever fsync says. In best-effort mode nobody waits for that.
 func TestWhatIsReliedOnIsWrittenAtOnce(t *testing.T) {
 	kinds := map[string]struct {
 		add  func(l *audit.Log) error
@@ -49,7 +49,7 @@ func TestWhatIsReliedOnIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// inside returns when somebody is inside a write to a disk with a gate.
+// inside returns when a write to a gated disk has started.
 func inside(t *testing.T, d *disk) {
 	t.Helper()
 	select {
@@ -59,8 +59,8 @@ func inside(t *testing.T, d *disk) {
 	}
 }
 
-// Calls that begin at the same time share a write, and the lines that nobody waits
-// for go with them.
+// Calls that begin at the same time share a write, and buffered lines are written with
+// them.
 func TestCallsThatBeginTogetherShareWrites(t *testing.T) {
 	d := &disk{room: -1, gate: make(chan struct{})}
 	l := audit.OnFile(d, audit.Options{Fsync: audit.FsyncNone})
@@ -84,8 +84,8 @@ func TestCallsThatBeginTogetherShareWrites(t *testing.T) {
 	}
 }
 
-// A call does not begin while its line cannot be written, one of many that begin at
-// the same time neither, and none of them waits for ever.
+// A call does not begin while its line cannot be written, and neither do others that
+// begin at the same time. None of them waits for ever.
 func TestNoCallBeginsThatCannotBeWritten(t *testing.T) {
 	d := &disk{room: 0, gate: make(chan struct{})}
 	l := audit.OnFile(d, audit.Options{Fsync: audit.FsyncNone})
@@ -105,8 +105,7 @@ func TestNoCallBeginsThatCannotBeWritten(t *testing.T) {
 	wg.Wait()
 }
 
-// Lines that were written and not yet synced are synced within a second also where no
-// call ends.
+// Written lines are synced within a second even if no call ends.
 func TestBeginsAreSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
@@ -126,7 +125,7 @@ func TestBeginsAreSynced(t *testing.T) {
 	})
 }
 
-// slowSync is a disk whose syncs last until they are let go on.
+// slowSync is a disk whose syncs last until they are released.
 type slowSync struct {
 	disk
 	entered, leave chan struct{}
@@ -138,7 +137,7 @@ func (s *slowSync) Sync() error {
 	return s.disk.Sync()
 }
 
-// Calls begin while the lines before them are synced.
+// Calls begin while earlier lines are synced.
 func TestCallsBeginDuringASync(t *testing.T) {
 	d := &slowSync{disk: disk{room: -1}, entered: make(chan struct{}), leave: make(chan struct{})}
 	l := audit.OnFile(d, audit.Options{})

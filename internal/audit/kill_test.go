@@ -23,11 +23,10 @@ import (
 var kills = flag.Int("audit-kills", 200, "how often a process that writes an audit log is killed, in each fsync mode")
 
 const (
-	// killedAt and killedWith tell a child of the test process which log to write, and
-	// with which fsync mode.
+	// killedAt and killedWith tell a child of the test process its log and fsync mode.
 	killedAt, killedWith = "TOOLGATE_AUDIT_KILLED_AT", "TOOLGATE_AUDIT_KILLED_WITH"
 	// killedCallers is how many calls a child makes at a time, killsPerLog how many
-	// children write one log after the other.
+	// children write one log in sequence.
 	killedCallers, killsPerLog = 8, 20
 )
 
@@ -45,9 +44,8 @@ func TestMain(m *testing.M) {
 // fsyncModes are the modes by the words of the configuration.
 var fsyncModes = map[string]audit.Fsync{"interval": audit.FsyncInterval, "always": audit.FsyncAlways, "never": audit.FsyncNone}
 
-// untilKilled makes calls and says on its standard output, as soon as it may, what
-// others have seen of each: that it was delivered, that it was answered, or that it
-// was refused. It says which head was anchored, too.
+// untilKilled makes calls and reports on its standard output, as soon as it may, what
+// others saw of each: delivered, answered or refused. It also reports anchored heads.
 func untilKilled(path, fsync string) error {
 	say := func(what, of string) { _, _ = os.Stdout.WriteString(what + " " + of + "\n") } // whole, or not at all
 	l, err := audit.Open(path, audit.Options{
@@ -93,14 +91,14 @@ func untilKilled(path, fsync string) error {
 	return <-failed
 }
 
-// seen is what was seen of the calls of processes that were killed.
+// seen is what was seen of the calls of killed processes.
 type seen struct {
 	delivered, answered, refused map[string]bool
 	anchors                      keep
 }
 
-// kill runs a process that writes the log at path, kills it at some moment, and notes
-// what was seen of its calls until then.
+// kill runs a process that writes the log at path, kills it at some moment, and records
+// what was seen of its calls.
 func (s *seen) kill(t *testing.T, path, fsync string) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
@@ -148,9 +146,9 @@ func (s *seen) kill(t *testing.T, path, fsync string) {
 	_ = child.Wait() // it was killed
 }
 
-// Processes that write a log are killed at any moment. Whatever was seen of a call
-// while they lived is on record: each that was delivered has begun and has one end,
-// each that was refused has its entry, and nothing looks like a cut.
+// Processes that write a log are killed at any moment. Everything that was seen of
+// their calls is recorded: each delivered call has a beginning and one end, each
+// refused one has its entry, and nothing looks like a cut.
 func TestKilledAtAnyMoment(t *testing.T) {
 	for fsync := range fsyncModes {
 		t.Run(fsync, func(t *testing.T) {
@@ -174,8 +172,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// account holds a log to what was seen, once a last run has closed it, and returns how
-// many of its calls ended nobody knows how.
+// account compares a log with what was seen, after a last run has closed it, and
+// returns the number of calls with an unknown end.
 func (s *seen) account(t *testing.T, path, fsync string, kills int) (unknown int) {
 	t.Helper()
 	l := open(t, path, audit.Options{Anchor: s.anchors.put})

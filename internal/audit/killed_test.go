@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-// A gateway that is killed while it puts a file aside: between any two of its steps
-// the next run goes on with the chain, closes what was open, and nothing looks cut.
+// A gateway is killed during a rotation, between any two of its steps. The next run
+// continues the chain, closes open calls, and nothing looks cut.
 func TestKilledWhileAFileIsPutAside(t *testing.T) {
 	for name, next := range map[string]*string{
 		"renamed, and the next file is not there": nil,

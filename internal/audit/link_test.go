@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-// A path that is a link to a file: the file is put aside where it is, the link
-// stays, and whoever reads at the link finds all of it.
+// If the path is a link, the file is rotated where it is, the link stays, and readers
+// at the link find everything.
 func TestLinkedFileIsPutAside(t *testing.T) {
 	path, at := filepath.Join(t.TempDir(), "audit.jsonl"), filepath.Join(t.TempDir(), "kept.jsonl")
 	if err := os.Symlink(at, path); err != nil {

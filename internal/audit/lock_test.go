@@ -16,7 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-// requireInUse sees to it that a log cannot be opened, and who is named.
+// requireInUse requires that a log cannot be opened, and checks the named process.
 func requireInUse(t *testing.T, path string, pid int) {
 	t.Helper()
 	l, err := audit.Open(path, audit.Options{Key: audit.TestKey})
@@ -35,8 +35,8 @@ func requireInUse(t *testing.T, path string, pid int) {
 	}
 }
 
-// A log has one writer, before and after its file is put aside, moved away and
-// opened anew; who is refused changes nothing, and who reads is not refused.
+// A log has one writer, also after a rotation, a move and a reopen. A refused writer
+// changes nothing, and readers are not refused.
 func TestOneWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := open(t, path, audit.Options{Fsync: audit.FsyncAlways, RotateSize: 2048})
@@ -88,7 +88,7 @@ func TestOneWriterBehindALink(t *testing.T) {
 // heldAt names the log that a child of the test process holds.
 const heldAt = "TOOLGATE_AUDIT_HELD"
 
-// The log of a process that is killed is free at once.
+// The log of a killed process is free at once.
 func TestKilledWriter(t *testing.T) {
 	if path := os.Getenv(heldAt); path != "" {
 		l := open(t, path, audit.Options{Fsync: audit.FsyncAlways})
@@ -131,7 +131,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// A log in a folder that cannot be written is written all the same.
+// A log in a folder without write permission is still written.
 func TestWriterWithoutLock(t *testing.T) {
 	if !alone(t) {
 		return

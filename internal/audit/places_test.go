@@ -36,7 +36,7 @@ func chains(t *testing.T, path, replica string, n int) (whole [][]byte, anchors 
 	return whole, anchors
 }
 
-// Lines that a gateway wrote are genuine only where it wrote them.
+// Lines of a gateway are genuine only in their place.
 func TestVerifyFindsWholeChainsInAnotherPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	own, anchors := chains(t, path, "r", 3)
@@ -92,7 +92,7 @@ func TestVerifyFindsWholeChainsInAnotherPlace(t *testing.T) {
 	}
 }
 
-// A mark that somebody changed keeps no gateway from starting, and is found.
+// A changed mark does not prevent a gateway from starting, and is found.
 func TestAChangedMarkStopsNothing(t *testing.T) {
 	path, anchors := filled(t)
 	whole := read(t, path)

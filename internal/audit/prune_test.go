@@ -10,9 +10,8 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-// Names can be given by whoever can write the folder, so a name proves nothing: a
-// file is as old as its last line, and the chain says that lines are gone only of
-// those that were in it.
+// Anybody who can write the folder can choose names, so a name proves nothing. A file
+// is as old as its last line, and the chain reports only its lines as removed.
 func TestNamesDoNotMakeFilesOld(t *testing.T) {
 	path, anchors := filled(t)
 	files, err := audit.Files(path)
@@ -49,8 +48,8 @@ func TestNamesDoNotMakeFilesOld(t *testing.T) {
 	}
 }
 
-// That a file is removed is in the log before it is gone: whenever the gateway is
-// killed, nothing is missing that the log does not tell of.
+// The removal of a file is logged before it: whenever the gateway is killed, nothing is
+// missing without a mark.
 func TestRemovalIsWrittenFirst(t *testing.T) {
 	path, anchors := filled(t)
 	files, err := audit.Files(path)

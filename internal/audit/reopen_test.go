@@ -19,9 +19,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// limit makes every file of this process end at size, as a disk that is full
-// does: what fits is written, and then an error comes. The function that it
-// returns makes room again.
+// limit makes every file of this process end at size, like a full disk: what fits is
+// written, and then there is an error. The returned function makes room again.
 func limit(t *testing.T, size uint64) (room func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -56,8 +55,8 @@ func fill(t *testing.T, l *audit.Log) (n int) {
 	return n
 }
 
-// While a log tries whether its file takes lines again it goes on refusing: it is
-// well when they are written, and says each once.
+// While a log checks whether its file can be written again it still refuses. It
+// recovers when the kept lines are written, and logs each change once.
 func TestReopenRefusesUntilSomethingIsWritten(t *testing.T) {
 	if !alone(t) {
 		return
@@ -107,8 +106,8 @@ func TestReopenRefusesUntilSomethingIsWritten(t *testing.T) {
 	}
 }
 
-// However often a log tries whether its file takes lines again, what it keeps
-// meanwhile is bounded, and is written in the end.
+// However often a log retries, what it keeps meanwhile is bounded, and is finally
+// written.
 func TestReopenKeepsWithinItsBound(t *testing.T) {
 	if !alone(t) {
 		return
@@ -149,7 +148,7 @@ func TestReopenKeepsWithinItsBound(t *testing.T) {
 	}
 }
 
-// A disk that was full is written again by Run alone, and nothing was lost.
+// After a disk was full Run recovers by itself, and nothing is lost.
 func TestRunRecoversFromAFullDisk(t *testing.T) {
 	if !alone(t) {
 		return
@@ -178,8 +177,8 @@ func TestRunRecoversFromAFullDisk(t *testing.T) {
 	}
 }
 
-// A folder that takes no new names: the file cannot be put aside, grows on, and
-// takes every entry; once it can, it is put aside.
+// In a folder that accepts no new names, the file cannot be rotated, grows on and takes
+// every entry. It is rotated once that is possible.
 func TestRotationInAFolderThatCannotBeWritten(t *testing.T) {
 	if !alone(t) {
 		return
@@ -223,9 +222,8 @@ func TestRotationInAFolderThatCannotBeWritten(t *testing.T) {
 	})
 }
 
-// A file that may not even be opened again when it cannot be put aside, as on a
-// file system that became read-only: entries are refused, kept, and written when
-// it can.
+// If the file cannot even be reopened, as on a file system that became read-only,
+// entries are refused, kept, and written later.
 func TestRotationWhereNothingCanBeOpened(t *testing.T) {
 	if !alone(t) {
 		return

@@ -64,8 +64,9 @@ var sinks = map[string]struct {
 	},
 }
 
-// A log in required mode says so while its file cannot be written, and recovers by
-// itself with all that it kept; one in best-effort mode counts what it loses.
+// A log in required mode reports an error while its file cannot be written, and
+// recovers by itself with everything that it kept. One in best-effort mode counts its
+// losses.
 func TestSinksThatBreak(t *testing.T) {
 	for name, sink := range sinks {
 		for _, mode := range []audit.Mode{audit.Required, audit.BestEffort} {
@@ -116,8 +117,8 @@ func TestSinksThatBreak(t *testing.T) {
 	}
 }
 
-// A file that is moved away under load, again and again, loses nothing, and what
-// is put aside by size and age neither.
+// A file that is repeatedly moved away under load loses nothing, and neither does
+// rotation by size and age.
 func TestRotationUnderLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	anchors := &keep{heads: make(map[string]audit.Head)}
@@ -160,8 +161,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// Files that were put aside are removed when they are old enough, and the chain
-// says so.
+// Rotated files are removed when they are old enough, and the chain says so.
 func TestOldFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.jsonl")

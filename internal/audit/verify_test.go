@@ -27,7 +27,7 @@ func (k *keep) all() (heads []audit.Head) {
 	return heads
 }
 
-// verify holds the log at path to the anchors.
+// verify checks the log at path against the anchors.
 func verify(t testing.TB, path string, anchors []audit.Head) *audit.Report {
 	t.Helper()
 	files, err := audit.Files(path)
@@ -80,7 +80,7 @@ func TestVerifyFindsNothingInWhatWasWritten(t *testing.T) {
 	}
 }
 
-// Whatever is changed anywhere in a log is found.
+// Any change anywhere in a log is found.
 func TestVerifyFindsEveryChange(t *testing.T) {
 	path, anchors := filled(t)
 	files, err := audit.Files(path)
@@ -154,7 +154,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 	}
 }
 
-// Whoever does not have the key can write no line.
+// Nobody can write a line without the key.
 func TestVerifyAsksForTheKey(t *testing.T) {
 	path, anchors := filled(t)
 	files, err := audit.Files(path)
@@ -171,8 +171,8 @@ func TestVerifyAsksForTheKey(t *testing.T) {
 	}
 }
 
-// A gateway that was killed leaves calls open; the next start closes them, and
-// the chain goes on.
+// A killed gateway leaves calls open; the next start closes them, and the chain
+// continues.
 func TestCallsThatWereLeftOpenAreUnknown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := open(t, path, audit.Options{})

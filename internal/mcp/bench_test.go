@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// callOf256Bytes is the message that most of the gateway's time goes into.
+// callOf256Bytes is the most frequent message of a gateway.
 var callOf256Bytes = func() []byte {
 	head := `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"files__read","arguments":{"text":"`
 	tail := `"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":5}}}`
@@ -85,8 +85,8 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// BenchmarkForward is the wire work of one call: read it, make _meta and name
-// of the next hop, frame it, read the answer, frame it.
+// BenchmarkForward is the wire work of one call: parse it, rewrite _meta and name for
+// the next hop, frame it, parse the response, frame it.
 func BenchmarkForward(b *testing.B) {
 	answer := []byte(`{"jsonrpc":"2.0","id":900,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 100) + `"}]}}`)
 	meta := []byte(`"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":900`)

@@ -73,9 +73,8 @@ func TestHashTellsMeaningsApart(t *testing.T) {
 	}
 }
 
-// deepOutOfOrder has 250 levels around a long array, each with its keys out of
-// order: reading at every level what is nested in it would cost 250 times its
-// size.
+// deepOutOfOrder has 250 levels around a long array, each with unsorted keys. Reading
+// all nested values at every level would cost 250 times its size.
 func deepOutOfOrder(elements int) (in, canonical string) {
 	const levels = 250
 	numbers := "[" + strings.Repeat("1,", elements) + "1]"

@@ -19,8 +19,8 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// FuzzCanonical holds what hashes rest on: one form for all spellings of a
-// value, and nothing of its meaning lost.
+// FuzzCanonical checks that all spellings of a value have one form, which loses nothing
+// of its meaning.
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range append(slices.Clone(objects),
 		`{"b":1,"a":{"d":[{"z":0,"y":1}],"c":{}},"\ufb33":0,"😀":1}`,
@@ -118,7 +118,7 @@ func FuzzHeaderValue(f *testing.F) {
 		if fault := mcp.CheckNamed(got.Header, mcp.HeaderName, text); fault != nil {
 			t.Fatalf("%q goes as %q: %v", text, value, fault)
 		}
-		// Whatever a value decodes to has a value of its own that says the same.
+		// The decoded text encodes to a value that decodes to the same text.
 		if text, err := mcp.DecodeHeaderValue(text); err == nil {
 			if again, err := mcp.DecodeHeaderValue(mcp.EncodeHeaderValue(text)); again != text || err != nil {
 				t.Fatalf("%q became %q, %v", text, again, err)
@@ -210,7 +210,7 @@ func annotationsOf(value any, path []string, as string) (found map[string]string
 	return found, ok
 }
 
-// FuzzListing holds that a catalog comes back from the store as it went.
+// FuzzListing checks that a listing survives storage unchanged.
 func FuzzListing(f *testing.F) {
 	f.Add([]byte(`{"name":"t","x":9007199254740993}`), []byte("{ \"uri\" :\n\"file:///\\u0061\" }"), []byte(`{"tools":{}}`), "text", int64(1500), int64(1_785_000_000_123))
 	f.Add([]byte(`{"name":"\ud800"}`), []byte(`{"uri":"a","name":{"uri":"b"}}`), []byte(`null`), "\x00\"世", int64(0), int64(-1))

@@ -22,8 +22,8 @@ var objects = []string{
 	`[{"a":[[],{}]}, "\\\"", null ]`,
 }
 
-// strictObject tells whether an input is a validated object; the targets look at
-// no others.
+// strictObject reports whether an input is a validated object; the targets skip all
+// others.
 func strictObject(data []byte) bool {
 	return mcp.Validate(data, mcp.Limits{}) == nil && mcp.IsObject(data)
 }
@@ -109,7 +109,7 @@ func rawValue(t *testing.T, dec *json.Decoder) string {
 	return string(raw)
 }
 
-// FuzzLookup compares the way along two keys with encoding/json.
+// FuzzLookup compares a lookup by two keys with encoding/json.
 func FuzzLookup(f *testing.F) {
 	for _, seed := range objects {
 		f.Add([]byte(seed), "a", "x")
@@ -138,7 +138,7 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-// FuzzSplice compares with the plain concatenation of what is kept and new.
+// FuzzSplice compares with plain concatenation.
 func FuzzSplice(f *testing.F) {
 	f.Add("0123456789", 2, 3, 5, 9, "new", "")
 	f.Add("", 0, 0, 0, 0, "a", "b")
@@ -161,7 +161,7 @@ func FuzzSplice(f *testing.F) {
 	})
 }
 
-// FuzzSetMember sets a member: it is there, once, and all others are as before.
+// FuzzSetMember sets a member: it exists once, and all others are unchanged.
 func FuzzSetMember(f *testing.F) {
 	for _, seed := range objects {
 		f.Add([]byte(seed), "a", []byte(`{"n":[1]}`))
@@ -186,7 +186,7 @@ func FuzzSetMember(f *testing.F) {
 	})
 }
 
-// FuzzRemoveMember removes a member: it is gone and all others are as before.
+// FuzzRemoveMember removes a member: it is gone and all others are unchanged.
 func FuzzRemoveMember(f *testing.F) {
 	for _, seed := range objects {
 		f.Add([]byte(seed), "a")
@@ -214,8 +214,8 @@ func FuzzRemoveMember(f *testing.F) {
 	})
 }
 
-// wantOthers holds that two objects have the same members in the same order,
-// byte for byte, but for the one with a key.
+// wantOthers checks that two objects have the same members in the same order, byte for
+// byte, except for the one with a key.
 func wantOthers(t *testing.T, before, after []byte, key string) {
 	t.Helper()
 	others := func(object []byte) (all []textMember) {
@@ -231,8 +231,8 @@ func wantOthers(t *testing.T, before, after []byte, key string) {
 	}
 }
 
-// FuzzRewriteMeta rewrites _meta: no hop key is left but the added ones, which
-// come last; all else is as before.
+// FuzzRewriteMeta rewrites _meta: no hop keys are left except the added ones, which
+// come last; everything else is unchanged.
 func FuzzRewriteMeta(f *testing.F) {
 	additions := []string{
 		``,

@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// jsontextDepth is how deep jsontext lets a document nest.
+// jsontextDepth is the nesting limit of jsontext.
 const jsontextDepth = 10_000
 
 // FuzzValidate compares with an independent strict parser: the same documents
@@ -61,8 +61,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzParse holds what a parsed message promises, with encoding/json as the
-// other opinion on where its parts are.
+// FuzzParse checks a parsed message against encoding/json.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":1,"x":2}}}`,
@@ -164,7 +163,7 @@ func checkParts(t *testing.T, m *mcp.Message, limits mcp.Limits) {
 	}
 }
 
-// checkFramedAnew makes a new envelope around the parts and reads it again.
+// checkFramedAnew puts the parts into a new envelope and parses it again.
 func checkFramedAnew(t *testing.T, m *mcp.Message, limits mcp.Limits) {
 	t.Helper()
 	var raw []byte

@@ -30,8 +30,8 @@ func TestValidateAcceptsStrictJSON(t *testing.T) {
 	}
 }
 
-// TestValidateRefuses states the offset of every fault: where reading stopped
-// making sense, which for a string without an end is its beginning.
+// TestValidateRefuses checks the offset of every error: where the text became invalid,
+// which for an unterminated string is its beginning.
 func TestValidateRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		in   string
@@ -255,7 +255,7 @@ func TestNestingIsBounded(t *testing.T) {
 		wantSyntaxError(t, arrays(tc.most+1), limits, tc.most, "nesting too deep")
 		wantSyntaxError(t, objects(tc.most+1), limits, 5*tc.most, "nesting too deep")
 	}
-	// An end that never comes costs no more than the limit allows.
+	// A message without an end costs no more than the limit allows.
 	wantSyntaxError(t, strings.Repeat("[", 1<<20), mcp.Limits{}, mcp.DefaultDepth, "nesting too deep")
 }
 
@@ -282,8 +282,8 @@ func TestStringsAreReadInBlocks(t *testing.T) {
 	}
 }
 
-// TestKeysCostBoundedMemory holds the price of a message that is little but
-// keys: what the scan keeps must stay in proportion to the message.
+// TestKeysCostBoundedMemory checks that the memory for a message of mostly keys is
+// proportional to the message.
 func TestKeysCostBoundedMemory(t *testing.T) {
 	for name, raw := range map[string]string{
 		"unknown":  `{"jsonrpc":"2.0","id":1,"method":"m","params":` + manyMembers(200_000) + `}`,

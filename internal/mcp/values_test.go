@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Values are counted at whatever depth; keys are none.
+// Values count at any depth; keys do not count.
 func TestValuesAreBounded(t *testing.T) {
 	t.Parallel()
 	for text, values := range map[string]int{
@@ -30,8 +30,8 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
-// Who sends too much is told so, under the id of the request; what is no JSON is not
-// taken for too much.
+// A sender of too many values is told so, under the id of the request. Invalid JSON is
+// not reported as too much.
 func TestTooManyValuesOfAMessage(t *testing.T) {
 	t.Parallel()
 	limits := mcp.Limits{Values: 100}
@@ -57,8 +57,7 @@ func TestTooManyValuesOfAMessage(t *testing.T) {
 	}
 }
 
-// What is kept of a message while it is read does not grow with what is beyond the
-// bound.
+// The memory for reading a message does not grow with what exceeds the limit.
 func TestFloodOfKeysIsNotKept(t *testing.T) { // not parallel: it counts allocations
 	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":` + manyMembers(1_000_000) + `}`)
 	var before, after runtime.MemStats

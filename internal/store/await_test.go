@@ -32,8 +32,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// A store whose server is not there refuses everything, says why, and is open as
-// soon as the server is: with its schema, what is written, and what is watched.
+// A store whose server is down refuses everything, says why, and opens as soon as the
+// server is up, with its schema, writes and watches.
 func TestStoreThatIsAwaited(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartPostgres(t)
@@ -81,7 +81,7 @@ func TestStoreThatIsAwaited(t *testing.T) {
 	}
 }
 
-// It ends while it waits: by its context, and by Close.
+// The wait ends with its context, and with Close.
 func TestAwaitedStoreEnds(t *testing.T) {
 	t.Parallel()
 	o := store.Options{URL: "postgres://u@/db?host=" + t.TempDir(), Await: true}
@@ -114,7 +114,7 @@ func TestAwaitedStoreEnds(t *testing.T) {
 	}
 }
 
-// Awaiting changes nothing for a server that is there, nor for a file.
+// Await changes nothing for a server that is up, nor for a file.
 func TestAwaitWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]store.Options{"postgres": {URL: shared.URL(t), Await: true}, "file": {Path: t.TempDir() + "/store.db", Await: true}} {

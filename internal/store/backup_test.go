@@ -14,8 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// A copy is whole, and as the store was at one instant, whatever is written
-// meanwhile.
+// A copy is complete, and as of one instant, whatever is written meanwhile.
 func TestBackupIsOneInstant(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, store.Options{Path: filepath.Join(dir, "store.db")})
@@ -138,7 +137,7 @@ func TestBudgetsNeedTheirIsolation(t *testing.T) {
 	}
 }
 
-// A store that is to survive a loss of power writes so once it is open.
+// A store that must survive a loss of power writes durably once it is open.
 func TestDurableStoreSyncsEveryCommit(t *testing.T) {
 	for durable, want := range map[bool]int{true: 2, false: 1} { // FULL, NORMAL
 		s := open(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Durable: durable})

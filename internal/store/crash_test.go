@@ -9,8 +9,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// A process that is killed while it writes loses nothing that it has
-// acknowledged.
+// A process that is killed while it writes loses nothing that it has acknowledged.
 func TestKilledProcessKeepsWhatItCommitted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	acknowledged := 0

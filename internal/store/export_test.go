@@ -17,8 +17,8 @@ func Migrations(folder string) ([]string, error) {
 	return names, err
 }
 
-// MigrateTo makes a store at path as the build left it that knew only the
-// first n migrations, and returns it for more.
+// MigrateTo creates a store at path as a build with only the first n migrations left
+// it, and returns it.
 func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 	list, err := migrations("sqlite")
 	if err != nil {
@@ -42,5 +42,5 @@ func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 // Numbered is numbered.
 func Numbered(query string) string { return numbered(query) }
 
-// PollNever makes a Watch that begins now depend on being told of changes.
+// PollNever makes a new Watch depend on notifications.
 func PollNever(s *Store) { s.pollEach = 24 * time.Hour }

@@ -244,8 +244,7 @@ func TestMetaLimits(t *testing.T) {
 	}
 }
 
-// A round is used once, by whichever handle, and after a restart too, until it
-// is worth nothing any more.
+// A round is used once, through any handle and after a restart too, until it expires.
 func TestRoundsAreUsedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, store.Options{Path: path})

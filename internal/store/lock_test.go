@@ -48,8 +48,8 @@ func TestTwoNamesOfOneStoreMeetAtOneLock(t *testing.T) {
 	requireInUse(t, alias, os.Getpid())
 }
 
-// A store with two names is opened under neither: each would have a lock and a log of
-// its own. Once there is one name again, it is opened.
+// A store with two names is opened under neither, because each would have its own lock
+// and log. With one name again it is opened.
 func TestStoreWithTwoNamesIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "store.db"), filepath.Join(dir, "other.db")
@@ -91,7 +91,7 @@ func requireInUse(t *testing.T, path string, pid int) {
 	}
 }
 
-// A claim keeps a store in the file away, and another claim, until it ends.
+// While a claim lasts, neither a store in the file nor another claim can be opened.
 func TestClaim(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	claim, err := store.Claim(path)

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 // shared is the PostgreSQL server of all tests that do not hurt theirs.
 var shared storetest.Server
 
-// child opens the store at path, says so, and writes numbered entries, each
-// acknowledged by a line after its commit, until it is killed.
+// child opens the store at path, reports that, and writes numbered entries until it is
+// killed. It prints a line after each commit.
 func child(path string) error {
 	ctx := context.Background()
 	s, err := store.Open(ctx, store.Options{Path: path})

@@ -72,7 +72,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := schema(t, open(t, store.Options{}))
-	// What each version can already hold, and must still hold afterwards.
+	// What each version may already hold, and must still hold afterwards.
 	content := []string{
 		"INSERT INTO meta VALUES ('k', 'v', 1)",
 		"INSERT INTO capability VALUES ('cap_x', 'files', 'tool', 'read', 1)",
@@ -200,7 +200,7 @@ func TestFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A table in the way of the third migration; the second succeeds.
+	// A table that blocks the third migration; the second succeeds.
 	if _, err := db.Exec("CREATE TABLE catalog (x)"); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestTwoGatewaysAgree(t *testing.T) {
 	}, a, b)
 }
 
-// Read, decide and write by two gateways at once: nothing is undone.
+// Two gateways read, decide and write at once: nothing is undone.
 func TestTwoGatewaysDoNotUndoEachOther(t *testing.T) {
 	a, b := pair(t)
 	ctx := context.Background()
@@ -136,8 +136,8 @@ func TestUpdateKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// Two gateways that lock the same rows in opposite order are a deadlock, which
-// the server ends by refusing one: that one is tried again.
+// Two gateways that lock the same rows in opposite order are in a deadlock. The server
+// ends it by refusing one, which is tried again.
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	a, b := pair(t)
 	ctx := context.Background()
@@ -191,8 +191,7 @@ func TestOtherGatewayIsNotified(t *testing.T) {
 	}
 }
 
-// What changes while the connection that listens is away is reported when it
-// is back.
+// Changes while the listening connection is down are reported when it is back.
 func TestLostListenerCostsNoChange(t *testing.T) {
 	url := shared.URL(t)
 	a, b := open(t, store.Options{URL: url}), open(t, store.Options{URL: url + "&application_name=watcher"})
@@ -208,7 +207,7 @@ func TestLostListenerCostsNoChange(t *testing.T) {
 	}
 }
 
-// Where nobody notifies, as behind a pooler of connections, asking is enough.
+// Without notifications, as behind a connection pooler, polling is enough.
 func TestLostNotificationsCostNoChange(t *testing.T) {
 	url := shared.URL(t)
 	a := open(t, store.Options{URL: url})
@@ -227,8 +226,8 @@ func TestLostNotificationsCostNoChange(t *testing.T) {
 	}
 }
 
-// A server that crashes while gateways write loses nothing that was
-// acknowledged, and is used again when it is back, without a restart of ours.
+// A server that crashes while gateways write loses nothing that was acknowledged, and
+// is used again when it is back, without a restart of ours.
 func TestServerMayCrash(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	url := server.URL(t)
@@ -378,7 +377,7 @@ func TestPostgresThatCannotBeUsedIsExplained(t *testing.T) {
 		if strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) {
 			t.Errorf("%s: the error has the password: %v", what, err)
 		}
-		// Who would wait for a server waits for none that refuses.
+		// With Await, a server that refuses is still an error.
 		tc.options.Await = true
 		switch s, err := store.Open(t.Context(), tc.options); {
 		case what == "no server" || what == "no port":
@@ -440,7 +439,7 @@ func TestSlowStatementEnds(t *testing.T) {
 	}
 }
 
-// A write whose commit is not answered is neither done nor not done.
+// A write whose commit is not acknowledged is neither done nor not done.
 func TestUnansweredCommitIsUncertain(t *testing.T) {
 	url := shared.URL(t)
 	open(t, store.Options{URL: url})

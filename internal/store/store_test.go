@@ -304,7 +304,7 @@ func TestClosedStoreRefuses(t *testing.T) {
 	}
 }
 
-// Within a process, and without asking the database again and again.
+// Within a process, without polling the database again and again.
 func TestOwnChangesAreReportedAtOnce(t *testing.T) {
 	s := open(t, store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
 	run(t, s)
@@ -318,7 +318,7 @@ func TestOwnChangesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// A reader in another process sees the writer's changes by asking.
+// A reader in another process sees the writer's changes by polling.
 func TestReaderSeesChangesOfTheWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	w := open(t, store.Options{Path: path})
@@ -329,14 +329,14 @@ func TestReaderSeesChangesOfTheWriter(t *testing.T) {
 	storetest.Await(t, reports, storetest.Report{Topic: store.TopicMode, Generation: 1})
 }
 
-// Time stands still here but for the waits: what is reported within a second
-// of the bubble is reported by the poll, and nothing asks more often.
+// Time stands still here except for the waits. What is reported within a second of the
+// bubble is reported by the poll, and nothing polls more often.
 func TestWatchAsksEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, store.Options{})
 		reports := storetest.StartWatch(t, s)
 		synctest.Wait()
-		// Past the writer's wake-up, as another process would.
+		// Bypassing the writer's wake-up, like another process.
 		err := s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO generation (topic, generation) VALUES ('mode', 3)`)
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// TestInterruptedWrite interrupts a write while its statement is running: nothing
-// of it is committed, although it goes on as if nothing had happened.
+// TestInterruptedWrite interrupts a write while its statement is running: nothing of it
+// is committed, although the write goes on.
 func TestInterruptedWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := storetest.Opened(t, store.Options{Path: path})
