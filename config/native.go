@@ -35,7 +35,7 @@ func (g nativeGroup) of(n *Native) group.Settings {
 	if field.IsNil() {
 		return nil
 	}
-	settings, _ := field.Interface().(group.Settings)
+	settings, _ := reflect.TypeAssert[group.Settings](field)
 	return settings
 }
 

@@ -14,22 +14,20 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// maxTime bounds a request whatever its call may take.
+// maxTime limits a request, even if its call may take longer.
 const maxTime = 30 * time.Minute
 
-// Backend offers declared tools under one key. Its tools do not change. It has no
-// connections of its own and is ready at once; a command that must be confined and
-// cannot be on this machine is not offered, which its state says. It is safe for
-// concurrent use.
+// Backend serves declared tools under one key. Its tools do not change. It has no
+// connections and is ready at once. It leaves out commands that must be confined and
+// cannot be on this machine; its state says so. It is safe for concurrent use.
 type Backend struct {
 	name     string
 	listing  *mcp.Listing
 	tools    map[string]*compiled
-	withheld []string // why commands are not offered that nothing here confines
+	withheld []string // why commands are left out
 }
 
-// New returns the backend of some tools. Its error says all that is wrong with
-// them, by name.
+// New returns a backend with the tools. The error lists every mistake in them, by name.
 func New(name string, tools []Tool) (*Backend, error) {
 	b := &Backend{name: name, tools: make(map[string]*compiled), listing: &mcp.Listing{
 		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
@@ -64,7 +62,7 @@ func New(name string, tools []Tool) (*Backend, error) {
 	return b, nil
 }
 
-// Close frees what the tools keep between calls.
+// Close frees the connections that tools keep between calls.
 func (b *Backend) Close() {
 	for _, c := range b.tools {
 		c.run.close()
@@ -83,11 +81,10 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	return b.listing, status
 }
 
-// Probe finds the backend alive: what its tools reach is asked by nothing but
-// their calls.
+// Probe always succeeds: only calls contact what the tools reach.
 func (b *Backend) Probe(context.Context) error { return nil }
 
-// errLate is the cause of a call that took longer than it may.
+// errLate is the cause of a call that exceeded its deadline.
 var errLate = errors.New("the call took too long")
 
 // Call runs a tool.
@@ -114,7 +111,7 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	return c.result(&got), nil
 }
 
-// failed turns an error of a tool into an answer, or into why there is none.
+// failed turns an error of a tool into an answer or a failure.
 func (b *Backend) failed(ctx, bounded context.Context, c *compiled, limit time.Duration, err error) (mcp.Answer, error) {
 	if p, ok := errors.AsType[problem](err); ok {
 		return told(c.hide(string(p))), nil
@@ -137,13 +134,13 @@ func (b *Backend) failed(ctx, bounded context.Context, c *compiled, limit time.D
 	}
 }
 
-// sentence makes one of an error.
+// sentence returns an error as a sentence.
 func sentence(text string) string {
 	first, n := utf8.DecodeRuneInString(text)
 	return strings.ToUpper(string(first)) + text[n:] + "."
 }
 
-// told is an answer with nothing but a sentence.
+// told returns an answer that is only a sentence.
 func told(text string) mcp.Answer { return answerOf(text, nil, true) }
 
 func answerOf(text string, structured []byte, failed bool) mcp.Answer {
@@ -158,11 +155,11 @@ func answerOf(text string, structured []byte, failed bool) mcp.Answer {
 	return mcp.Answer{Era: mcp.Modern, Result: append(out, '}')}
 }
 
-// mostTold is how much of what a tool said is shown when it failed, in bytes.
+// mostTold limits how much of the output of a failed tool is shown, in bytes.
 const mostTold = 4000
 
-// result makes the answer of an outcome. What is fixed in the tool is taken out
-// of it first, so that all that follows is of the text that is shown.
+// result returns the answer for an outcome. It first removes the secrets of the tool, so
+// that all later steps work on the text that is shown.
 func (c *compiled) result(o *outcome) mcp.Answer {
 	text := c.hide(strings.ToValidUTF8(string(o.text), "\ufffd"))
 	if o.failed != "" {
@@ -186,7 +183,7 @@ func (c *compiled) result(o *outcome) mcp.Answer {
 		}
 		text = string(raw)
 		if plain, err := mcp.Unquote(raw); err == nil {
-			text = c.hide(plain) // however it was written in the answer
+			text = c.hide(plain) // even if the answer escaped it
 		}
 	}
 	if c.Output != nil {

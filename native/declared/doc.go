@@ -1,8 +1,8 @@
-// Package declared runs tools that a person has declared instead of written: an
+// Package declared runs tools that are declared in a file instead of programmed: an
 // HTTP request, or a command.
 //
-// What a call brings are values for places in a template, and nothing more. A
-// value never becomes another host, another path segment, another header,
-// another argument or a flag; no shell reads it. What is sent besides, such as a
-// token, is fixed when the tool is made, and taken out of every answer.
+// A call only provides values for the placeholders of a template. A value never becomes
+// another host, another path segment, another header, another argument or a flag, and
+// no shell reads it. Everything else that is sent, such as a token, is fixed when the
+// tool is created, and removed from every answer.
 package declared

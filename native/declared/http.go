@@ -17,23 +17,23 @@ import (
 	"github.com/toolgate/toolgate/internal/egress"
 )
 
-// runner does what a tool is for.
+// runner runs a tool.
 type runner interface {
-	// run returns an answer, a [problem] for whoever called, or why there is none.
+	// run returns an outcome. The error is a [problem] for the caller or the reason why there is no outcome.
 	run(ctx context.Context, v values, args []byte) (outcome, error)
 	close()
 }
 
-// outcome is what a tool answered.
+// outcome is what a tool returned.
 type outcome struct {
 	text   []byte
 	json   bool   // the text is, or may be, JSON
-	cut    bool   // there is more
-	failed string // says that, and how, it failed; empty when it did not
-	more   string // what it said besides, such as on its error output
+	cut    bool   // the rest is missing
+	failed string // how it failed; empty if it did not
+	more   string // further output, such as on standard error
 }
 
-// request is a declared request.
+// request is a declared HTTP request.
 type request struct {
 	of      *compiled
 	spec    *HTTP
@@ -49,7 +49,7 @@ type headerTemplate struct {
 	value template
 }
 
-// ownHeaders are what the connection is made of, and not a tool's to say.
+// ownHeaders are headers of the connection, which tools cannot set.
 var ownHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Te", "Trailer", "Expect", "Accept-Encoding", "Proxy-Authorization", "Proxy-Connection"}
 
 func newRequest(c *compiled, spec *HTTP) (*request, error) {
@@ -88,7 +88,7 @@ func newRequest(c *compiled, spec *HTTP) (*request, error) {
 	return r, nil
 }
 
-// fixed checks what is sent as it is, and notes it as secret.
+// fixed checks fixed values and registers them as secrets.
 func (r *request) fixed(c *compiled) error {
 	var wrong []error
 	for name, value := range r.spec.Headers {
@@ -149,8 +149,8 @@ func (r *request) names() []string {
 	return out
 }
 
-// needed are the places that cannot be left out; what of the path and query is
-// needed is said when it is missing.
+// needed returns the placeholders that always need a value. For those of the path and
+// query, the call reports what is missing.
 func (r *request) needed() []string {
 	var out []string
 	for _, h := range r.headers {
@@ -173,7 +173,7 @@ func (r *request) run(ctx context.Context, v values, args []byte) (outcome, erro
 	return r.outcome(got)
 }
 
-// make makes the request of a call.
+// make creates the request of a call.
 func (r *request) make(ctx context.Context, v values, args []byte) (*http.Request, error) {
 	var bad error
 	where, err := r.url.Expand(func(name string) []string {
@@ -203,7 +203,7 @@ func (r *request) make(ctx context.Context, v values, args []byte) (*http.Reques
 	}
 	req, err := http.NewRequestWithContext(ctx, r.spec.Method, where, content)
 	if err != nil {
-		return nil, problemf("The arguments make no address.") // the error repeats it
+		return nil, problemf("The arguments make no address.") // without the error, which repeats the address
 	}
 	req.Header.Set("User-Agent", "toolgate")
 	req.Header.Set("Accept", "application/json, text/*;q=0.9, */*;q=0.5")

@@ -7,8 +7,8 @@ import (
 	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
-// withheld is why a command does not run on this machine, nil where it does and where
-// there is none. What else is wrong with its policy, its calls say.
+// withheld returns why a command does not run on this machine, nil if it does or there is
+// no command. Other mistakes in its policy are reported by calls.
 func withheld(c *Command) error {
 	if c == nil {
 		return nil
@@ -19,14 +19,14 @@ func withheld(c *Command) error {
 	return nil
 }
 
-// refusal and available ask this machine; tests ask others.
+// refusal and available ask this machine; tests replace them.
 var (
 	refusal   = sandbox.Refusal
 	available = sandbox.Available
 )
 
-// caveat is what the description of a command says of how it runs on this machine:
-// nothing where it is confined, or where the operator wants it free.
+// caveat returns what the description of a command adds about its confinement: nothing
+// if it is confined, or if the operator does not want it to be.
 func caveat(c *Command) string {
 	if c == nil || c.Policy.Mode != sandbox.Auto {
 		return ""
@@ -38,8 +38,8 @@ func caveat(c *Command) string {
 	return l.Caveat()
 }
 
-// Layers returns what confines each of the commands on this machine: of what only
-// some have, nothing. It is false where there are no commands.
+// Layers returns the layers that confine every command on this machine. It is false if
+// there are no commands.
 func (b *Backend) Layers() (layers []string, commands bool) {
 	for _, t := range b.tools {
 		if t.Command == nil {

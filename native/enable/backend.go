@@ -23,8 +23,8 @@ const (
 	Remove = "remove_server"
 )
 
-// Offer is a server of the operator's list.
-type Offer struct {
+// Template is a server of the operator's list, which agents may add.
+type Template struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Arguments are the values that each of them may have; every one is needed.
@@ -42,12 +42,12 @@ type Added struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Shelf keeps the offers and what was added of them. It is safe for concurrent
-// use and bounds its own waits. A [Problem] is for whoever called; every other
-// error is the gateway's own.
-type Shelf interface {
+// Catalog has the templates and the servers that were added from them. It is safe for
+// concurrent use and limits its own waits. A [Problem] is for the caller; every other
+// error is internal.
+type Catalog interface {
 	// Offers returns the servers that the caller of the context may add.
-	Offers(ctx context.Context) ([]Offer, error)
+	Offers(ctx context.Context) ([]Template, error)
 	// Added returns the servers that a principal has added.
 	Added(ctx context.Context, principal string) ([]Added, error)
 	Add(ctx context.Context, principal, offer string, arguments map[string]string) (Added, error)
@@ -60,20 +60,20 @@ type Problem string
 // Error implements error.
 func (p Problem) Error() string { return string(p) }
 
-// Unknown is the answer for a server that is not on the caller's list, whether
-// there is one of the name or not.
+// Unknown returns the answer for a server that is not on the caller's list, whether
+// it exists or not.
 func Unknown(name string) Problem {
 	return Problem(fmt.Sprintf("There is no server %q on the list; find_servers returns what there is.", cut(name)))
 }
 
-// Backend offers the tools. It has no connections and is always ready.
+// Backend serves the tools. It has no connections and is always ready.
 type Backend struct {
-	shelf   Shelf
+	catalog Catalog
 	listing *mcp.Listing
 }
 
-// New returns the backend of a shelf.
-func New(s Shelf) *Backend {
+// New returns the backend of a catalog.
+func New(c Catalog) *Backend {
 	l := &mcp.Listing{
 		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
 		Items: map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{mcp.Tool: time.Hour},
@@ -82,7 +82,7 @@ func New(s Shelf) *Backend {
 		l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(raw)})
 	}
 	slices.SortFunc(l.Items[mcp.Tool], func(a, b mcp.Item) int { return strings.Compare(a.Key, b.Key) })
-	return &Backend{shelf: s, listing: l}
+	return &Backend{catalog: c, listing: l}
 }
 
 // tools are the definitions, by name.
@@ -107,7 +107,7 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	return b.listing, mcp.Status{State: mcp.Ready, Since: b.listing.FetchedAt}
 }
 
-// Probe finds the backend alive.
+// Probe always succeeds.
 func (b *Backend) Probe(context.Context) error { return nil }
 
 // Call runs a tool.
@@ -164,7 +164,7 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 		if server == "" {
 			return nil, Problem(`Say which server to remove: {"server": "..."}.`)
 		}
-		if err := b.shelf.Remove(ctx, principal, server); err != nil {
+		if err := b.catalog.Remove(ctx, principal, server); err != nil {
 			return nil, err
 		}
 		return map[string]string{"removed": server}, nil
@@ -174,17 +174,17 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 
 // found is what find_servers answers.
 type found struct {
-	Servers []Offer `json:"servers"`
-	Added   []Added `json:"added"`
+	Servers []Template `json:"servers"`
+	Added   []Added    `json:"added"`
 }
 
 func (b *Backend) find(ctx context.Context, principal, query string) (any, error) {
-	added, err := b.shelf.Added(ctx, principal)
+	added, err := b.catalog.Added(ctx, principal)
 	if err != nil {
 		return nil, err
 	}
-	out := found{Servers: []Offer{}, Added: append([]Added{}, added...)}
-	offers, err := b.shelf.Offers(ctx)
+	out := found{Servers: []Template{}, Added: append([]Added{}, added...)}
+	offers, err := b.catalog.Offers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -202,22 +202,22 @@ func (b *Backend) add(ctx context.Context, principal string, args []byte) (any, 
 	if err != nil {
 		return nil, err
 	}
-	offers, err := b.shelf.Offers(ctx)
+	offers, err := b.catalog.Offers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(offers, func(o Offer) bool { return o.Name == name })
+	i := slices.IndexFunc(offers, func(o Template) bool { return o.Name == name })
 	if i < 0 {
 		return nil, Unknown(name)
 	}
 	if err := offers[i].check(given); err != nil {
 		return nil, err
 	}
-	return b.shelf.Add(ctx, principal, name, given)
+	return b.catalog.Add(ctx, principal, name, given)
 }
 
 // check holds arguments against the enumerations of the offer.
-func (o *Offer) check(given map[string]string) error {
+func (o *Template) check(given map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(o.Arguments)) {
 		value, ok := given[name]
 		if !ok {

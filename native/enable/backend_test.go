@@ -10,20 +10,20 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// shelf is one in memory.
-type shelf struct {
+// memory is a catalog in memory.
+type memory struct {
 	added []string
 	err   error
 }
 
-func (s *shelf) Offers(context.Context) ([]enable.Offer, error) {
-	return []enable.Offer{
+func (s *memory) Offers(context.Context) ([]enable.Template, error) {
+	return []enable.Template{
 		{Name: "git", Description: "A repository", Arguments: map[string][]string{"repo": {"a", "b"}, "branch": {"main"}}},
 		{Name: "mail", Description: "Post"},
 	}, nil
 }
 
-func (s *shelf) Added(_ context.Context, principal string) ([]enable.Added, error) {
+func (s *memory) Added(_ context.Context, principal string) ([]enable.Added, error) {
 	var out []enable.Added
 	for _, a := range s.added {
 		if who, what, _ := strings.Cut(a, " "); who == principal {
@@ -33,12 +33,12 @@ func (s *shelf) Added(_ context.Context, principal string) ([]enable.Added, erro
 	return out, s.err
 }
 
-func (s *shelf) Add(_ context.Context, principal, offer string, arguments map[string]string) (enable.Added, error) {
+func (s *memory) Add(_ context.Context, principal, offer string, arguments map[string]string) (enable.Added, error) {
 	s.added = append(s.added, principal+" "+offer+arguments["repo"])
 	return enable.Added{Server: offer + arguments["repo"], Offer: offer, Arguments: arguments, Prefix: offer + "__", State: "ready"}, s.err
 }
 
-func (s *shelf) Remove(_ context.Context, principal, server string) error {
+func (s *memory) Remove(_ context.Context, principal, server string) error {
 	if server == "none" {
 		return enable.Problem("There is none.")
 	}
@@ -51,7 +51,7 @@ func TestTools(t *testing.T) {
 		params string
 		want   string // in the result
 		failed bool
-		kept   string // by the shelf
+		kept   string // by the memory
 	}{
 		"find all":                 {params: `{"name":"find_servers"}`, want: `"structuredContent":{"servers":[{"name":"git","description":"A repository","arguments":{"branch":["main"],"repo":["a","b"]}},{"name":"mail"`},
 		"find by words":            {params: `{"name":"find_servers","arguments":{"query":"POST mail"}}`, want: `{"servers":[{"name":"mail","description":"Post"}],"added":[]}`},
@@ -74,7 +74,7 @@ func TestTools(t *testing.T) {
 		"another tool":             {params: `{"name":"other"}`, want: `There is no tool`, failed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &shelf{}
+			s := &memory{}
 			got, err := enable.New(s).Call(t.Context(), &mcp.Call{Method: mcp.MethodToolsCall, Params: []byte(tc.params), Principal: "me"})
 			if err != nil || !strings.Contains(string(got.Result), tc.want) || strings.Contains(string(got.Result), `"isError":true`) != tc.failed {
 				t.Errorf("%s, %v; want %s", got.Result, err, tc.want)
@@ -91,7 +91,7 @@ func TestTools(t *testing.T) {
 
 // What goes wrong in the gateway is not told to the model as its fault.
 func TestGatewayFails(t *testing.T) {
-	b := enable.New(&shelf{err: errors.New("the disk is full")})
+	b := enable.New(&memory{err: errors.New("the disk is full")})
 	for _, params := range []string{`{"name":"find_servers"}`, `{"name":"add_server","arguments":{"name":"mail"}}`, `{"name":"remove_server","arguments":{"server":"x"}}`} {
 		_, err := b.Call(t.Context(), &mcp.Call{Method: mcp.MethodToolsCall, Params: []byte(params)})
 		if failure, ok := errors.AsType[*mcp.Failure](err); !ok || failure.Kind != mcp.FailUnavailable {
@@ -104,7 +104,7 @@ func TestGatewayFails(t *testing.T) {
 }
 
 func TestListing(t *testing.T) {
-	l, status := enable.New(&shelf{}).Listing()
+	l, status := enable.New(&memory{}).Listing()
 	if status.State != mcp.Ready || len(l.Items[mcp.Tool]) != 3 || !l.Declares("tools") {
 		t.Errorf("%+v, %v", l, status)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Server is what the calls are for.
+// Server is the backend behind the queue.
 type Server interface {
 	Name() string
 	Listing() (*mcp.Listing, mcp.Status)
@@ -18,9 +18,9 @@ type Server interface {
 	Probe(ctx context.Context) error
 }
 
-// Backend is a server of 2026-07-28 some of whose tools are queued. All else
-// passes. Its tasks are of two kinds: those of the extension, and those of
-// 2025-11-25 (basic/utilities/tasks) for calls that ask for one in that way.
+// Backend is a server of 2026-07-28 with queued tools. Everything else passes through.
+// It has two kinds of tasks: those of the extension, and those of 2025-11-25
+// (basic/utilities/tasks) for calls that ask for one in that way.
 type Backend struct {
 	pool   *Pool
 	server Server
@@ -28,11 +28,11 @@ type Backend struct {
 	last   atomic.Pointer[shown]
 }
 
-// shown is a listing of the server, and as it is listed here. It is not changed.
+// shown is a listing of the server and the listing made of it. It is immutable.
 type shown struct{ of, as *mcp.Listing }
 
-// On returns a server with the tools queued that queued is true for, which holds
-// for as long as the server lists the same.
+// On returns a backend that queues the tools for which queued is true. The answer of
+// queued must not change while the listing of the server stays the same.
 func (p *Pool) On(s Server, queued func(tool string) bool) *Backend {
 	return &Backend{pool: p, server: s, queued: queued}
 }
@@ -46,7 +46,7 @@ func withTasks(capabilities []byte) []byte {
 	return mcp.SetMember(capabilities, "extensions", mcp.SetMember(extensions, mcp.ExtensionTasks, []byte("{}")))
 }
 
-// knowsTasks tells whether a request is of somebody who knows the extension.
+// knowsTasks reports whether the sender of a request supports the extension.
 func knowsTasks(call *mcp.Call) bool {
 	return mcp.Lookup(call.Capabilities, "extensions", mcp.ExtensionTasks) != nil
 }
@@ -54,8 +54,8 @@ func knowsTasks(call *mcp.Call) bool {
 // Name returns the server's key.
 func (b *Backend) Name() string { return b.server.Name() }
 
-// Listing returns the server's, with tasks among its capabilities where one of its
-// tools is queued.
+// Listing returns the listing of the server. If one of its tools is queued, tasks are
+// added to the capabilities.
 func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	l, status := b.server.Listing()
 	if l == nil || l.Era != mcp.Modern {
@@ -81,7 +81,7 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	return as, status
 }
 
-// Probe asks whether the server is alive.
+// Probe checks the health of the server.
 func (b *Backend) Probe(ctx context.Context) error { return b.server.Probe(ctx) }
 
 // EndSession tells the server that a client session has ended, if it needs that.
@@ -100,9 +100,9 @@ func (b *Backend) Connected(capabilities []byte) {
 	}
 }
 
-// Call carries a request. One of a queued tool waits for a worker, as a task where
-// the caller knows tasks of 2026-07-28, or has asked for one in the way of
-// 2025-11-25; where nothing may wait any more it fails with [mcp.FailBusy].
+// Call forwards a request. The call of a queued tool waits for a worker. It becomes a
+// task if the caller supports tasks of 2026-07-28 or has asked for one in the way of
+// 2025-11-25. If the queue is full, the call fails with [mcp.FailBusy].
 func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	asked := false
 	switch call.Method {
@@ -129,7 +129,7 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	if !asked && !knowsTasks(call) {
 		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, call) })
 	}
-	// The task outlives its call, and all that is of the call alone.
+	// The task outlives the call, so it keeps nothing of it.
 	own := *call
 	own.Params, own.Capabilities = mcp.RemoveMember(bytes.Clone(call.Params), "task"), nil
 	own.Notify, own.Ask, own.Askable, own.Progress, own.Permit = nil, nil, false, false, nil

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// kept are the results that callers may still fetch. They are bounded in number and
-// size; beyond that, who has most of them loses the oldest, so that nobody's results
-// are pushed out by a caller who makes more of them.
+// kept are the results that callers may still fetch. Their number and size are limited.
+// Beyond that, the caller with the most results loses the oldest, so that no caller can
+// push out the results of others.
 type kept struct {
 	ended list.List // of *task, the oldest first
 	bytes int
 	of    map[string]share // by principal; none is empty
 }
 
-// share is what is kept for one caller.
+// share counts the results of one caller.
 type share struct{ results, bytes int }
 
 func (k *kept) change(t *task, by int) {
@@ -29,14 +29,13 @@ func (k *kept) change(t *task, by int) {
 	k.of[t.principal] = s
 }
 
-// keep notes a task that has ended; mu is held.
+// keep adds a task that has ended; mu is held.
 func (p *Pool) keep(t *task) {
 	p.kept.ended.PushBack(t)
 	p.kept.change(t, +1)
 }
 
-// trim forgets results that were kept long enough, or that are too many; mu is
-// held.
+// trim drops results that are too old or too many; mu is held.
 func (p *Pool) trim(now time.Time) {
 	k := &p.kept
 	for at := k.ended.Front(); at != nil && now.Sub(taskAt(at).updated) >= p.limits.Keep; at = k.ended.Front() {
@@ -59,7 +58,7 @@ func taskAt(at *list.Element) *task {
 	return at.Value.(*task) // nothing else is in it
 }
 
-// greediest is who has most, by size or by number.
+// greediest returns the caller with the most results, by size or by number.
 func (k *kept) greediest(bySize bool) string {
 	who, most := "", -1
 	for principal, s := range k.of {
@@ -74,7 +73,7 @@ func (k *kept) greediest(bySize bool) string {
 	return who
 }
 
-// oldestOf is the oldest result of a caller who has one.
+// oldestOf returns the oldest result of a caller who has one.
 func (k *kept) oldestOf(principal string) *list.Element {
 	at := k.ended.Front()
 	for taskAt(at).principal != principal {

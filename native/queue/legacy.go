@@ -10,8 +10,8 @@ import (
 
 // This file is about the tasks of 2025-11-25 (basic/utilities/tasks).
 
-// legacyStatus is the status of a task. A tool that says it has failed makes a
-// task that has (Task Status Lifecycle).
+// legacyStatus returns the status of a task. A task has failed if the result of the tool
+// is an error (Task Status Lifecycle).
 func (t *task) legacyStatus() string {
 	if t.status == completed && string(mcp.Lookup(t.end.Result, "isError")) == "true" {
 		return failed
@@ -19,15 +19,15 @@ func (t *task) legacyStatus() string {
 	return t.status
 }
 
-// legacyState is a task as its client sees it; mu is held.
+// legacyState returns a task as its client sees it; mu is held.
 func (p *Pool) legacyState(t *task) []byte {
 	return fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":%q,"lastUpdatedAt":%q,"ttl":%d,"pollInterval":%d}`,
 		t.id, t.legacyStatus(), t.created.UTC().Format(time.RFC3339Nano), t.updated.UTC().Format(time.RFC3339Nano),
 		(p.limits.Hard + p.limits.Keep).Milliseconds(), pollInterval.Milliseconds())
 }
 
-// outcome is what the call of a task has been answered with (Result Retrieval). One
-// that goes on is asked about first; the mutex of the pool is held.
+// outcome returns the answer to the call of a task (Result Retrieval). The caller has
+// checked that the task has ended; the mutex of the pool is held.
 func (t *task) outcome() mcp.Answer {
 	switch t.status {
 	case working:
@@ -38,8 +38,8 @@ func (t *task) outcome() mcp.Answer {
 	return t.end
 }
 
-// list returns the tasks that a caller has at a server, the oldest first. They are
-// as many as the pool has places.
+// list returns the tasks of a caller at a server, oldest first. The limits of the pool
+// bound their number.
 func (p *Pool) list(server, principal string) mcp.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

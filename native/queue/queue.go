@@ -1,6 +1,6 @@
-// Package queue runs calls that take long from a bounded pool of workers: as tasks
-// (2026-07-28, extension io.modelcontextprotocol/tasks) towards whoever knows
-// them, and held open for others.
+// Package queue runs long calls on a bounded pool of workers. They are tasks
+// (2026-07-28, extension io.modelcontextprotocol/tasks) for clients that support them,
+// and are held open for other clients.
 package queue
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Settings are what an operator says of a pool.
+// Settings are the settings of a pool.
 type Settings struct {
 	// Workers is how many of them run at once. Absent: 4.
 	Workers int `config:"workers" default:"4" min:"1" max:"1000"`
@@ -28,8 +28,8 @@ type Settings struct {
 	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
 }
 
-// Limits bound a pool. Zero values are replaced by the defaults, but for Waiting
-// and WaitingPerPrincipal, of which zero lets nothing wait.
+// Limits are the limits of a pool. Zero is the default, except for Waiting and
+// WaitingPerPrincipal: zero lets no call wait.
 type Limits struct {
 	Settings
 
@@ -49,8 +49,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Pool is the workers of all queues. Every call that it has taken runs, waits or
-// is kept within its limits. It is safe for concurrent use.
+// Pool has the workers of all queues. It limits the calls that run, wait, or are kept
+// after their end. It is safe for concurrent use.
 type Pool struct {
 	log *slog.Logger
 
@@ -77,7 +77,7 @@ func New(l Limits, log *slog.Logger) *Pool {
 	}
 }
 
-// Configure replaces the limits. What is beyond lower ones already goes on.
+// Configure replaces the limits. Calls beyond lower limits continue.
 func (p *Pool) Configure(l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,10 +86,9 @@ func (p *Pool) Configure(l Limits) {
 	p.trim(time.Now())
 }
 
-// Drain takes no call any more and waits for those that run or wait, until the
-// context ends; then it cancels the tasks among them, waits for those, and
-// returns how many they were. The calls that are held open are their callers' to
-// end.
+// Drain refuses new calls and waits for those that run or wait. When the context ends, it
+// cancels the tasks among them, waits for their end, and returns their number. Calls
+// that are held open end with their callers.
 func (p *Pool) Drain(ctx context.Context) (cut int) {
 	p.mu.Lock()
 	p.closed = true
@@ -119,14 +118,14 @@ var (
 	errTooLong   = errors.New("the task took too long")
 )
 
-// ticket is a call that waits for a worker.
+// ticket is a call that waits for a worker or has one.
 type ticket struct {
 	principal string
-	turn      chan struct{} // closed when it has a worker
+	turn      chan struct{} // closed when it gets a worker
 	at        *list.Element // nil once it has
 }
 
-// enter takes a call, or refuses it as busy.
+// enter accepts a call, or refuses it if the queue is full.
 func (p *Pool) enter(server, principal string) (*ticket, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +133,7 @@ func (p *Pool) enter(server, principal string) (*ticket, error) {
 	switch {
 	case p.closed:
 		return nil, busy(server, "the gateway is about to end")
-	case p.running < p.limits.Workers && p.runs[principal] < p.limits.Each: // who waits has as many as it may
+	case p.running < p.limits.Workers && p.runs[principal] < p.limits.Each: // callers with waiting calls use all workers that they may
 		p.start(t)
 		return t, nil
 	case p.waiting.Len() >= p.limits.Waiting:
@@ -154,7 +153,7 @@ func busy(server, why string) error {
 	}
 }
 
-// leave gives back what a ticket holds: its worker, or its place.
+// leave releases the worker of a ticket, or its place in the queue.
 func (p *Pool) leave(t *ticket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,29 +166,29 @@ func (p *Pool) leave(t *ticket) {
 	p.next()
 }
 
-// start gives a ticket a worker; mu is held.
+// start assigns a worker to a ticket; mu is held.
 func (p *Pool) start(t *ticket) {
 	p.running++
 	p.runs[t.principal]++
 	close(t.turn)
 }
 
-// decrease takes one from what is counted of a principal.
+// decrease subtracts one from the count of a principal.
 func decrease(counts map[string]int, principal string) {
 	if counts[principal]--; counts[principal] == 0 {
 		delete(counts, principal)
 	}
 }
 
-// unqueue takes a ticket out of those that wait; mu is held.
+// unqueue removes a waiting ticket; mu is held.
 func (p *Pool) unqueue(t *ticket) {
 	p.waiting.Remove(t.at)
 	t.at = nil
 	decrease(p.waits, t.principal)
 }
 
-// next hands free workers to those whose callers have fewest, and among equals to
-// those that wait longest; mu is held.
+// next assigns free workers: first to callers with the fewest running calls, then to
+// calls that have waited longest; mu is held.
 func (p *Pool) next() {
 	for p.running < p.limits.Workers {
 		var best *ticket
@@ -207,7 +206,7 @@ func (p *Pool) next() {
 	}
 }
 
-// work runs a call once it has a worker.
+// work waits for a worker and runs a call.
 func (p *Pool) work(ctx context.Context, t *ticket, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
 	defer p.leave(t)
 	select {

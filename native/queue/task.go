@@ -18,10 +18,10 @@ const (
 	cancelled = "cancelled"
 )
 
-// pollInterval is how often a client is asked to look at most.
+// pollInterval is the shortest interval at which clients should poll.
 const pollInterval = 500 * time.Millisecond
 
-// task is a call that became one.
+// task is a call that runs as a task.
 type task struct {
 	id, server, principal string
 	cancel                context.CancelCauseFunc
@@ -29,10 +29,10 @@ type task struct {
 	created, updated      time.Time
 
 	status string     // by the pool's mu, like what follows
-	end    mcp.Answer // once it has ended; without a result or fault when it was cancelled
+	end    mcp.Answer // set when it has ended; without a result or fault if it was cancelled
 }
 
-// size is how much is kept for a task that has ended.
+// size returns how many bytes a task that has ended keeps.
 func (t *task) size() int {
 	if t.end.Fault != nil {
 		return len(t.end.Fault.Append(nil))
@@ -40,8 +40,8 @@ func (t *task) size() int {
 	return len(t.end.Result)
 }
 
-// begin makes a task of a call that has a ticket and answers with it.
-// legacy makes it one of 2025-11-25.
+// begin starts a task for a call with a ticket and answers with the task. legacy makes
+// it a task of 2025-11-25.
 func (p *Pool) begin(ctx context.Context, server string, place *ticket, legacy bool, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -76,13 +76,13 @@ func (p *Pool) begin(ctx context.Context, server string, place *ticket, legacy b
 	return answer, nil
 }
 
-// finish notes how a task has ended.
+// finish records how a task has ended.
 func (p *Pool) finish(t *task, got mcp.Answer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.updated = time.Now()
 	switch {
-	case t.status == cancelled: // whatever came of it all the same
+	case t.status == cancelled: // even if it has produced a result
 	case err != nil:
 		t.status, t.end = failed, mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInternal, "%s", reason(err))}
 		p.log.Warn("a queued call failed", "server", t.server, "err", err)
@@ -95,7 +95,7 @@ func (p *Pool) finish(t *task, got mcp.Answer, err error) {
 	p.trim(t.updated)
 }
 
-// reason is an error for the caller.
+// reason returns an error for the caller.
 func reason(err error) string {
 	if f, ok := errors.AsType[*mcp.Failure](err); ok {
 		return f.Error()
@@ -106,7 +106,7 @@ func reason(err error) string {
 	return "the tool could not do it"
 }
 
-// state is a task as an answer in the way of its kind; mu is held.
+// state returns an answer with the task, in the form of its kind; mu is held.
 func (p *Pool) state(t *task, kind string) mcp.Answer {
 	if t.legacy {
 		return mcp.Answer{Era: mcp.Legacy, Result: p.legacyState(t)}
@@ -123,8 +123,8 @@ func (p *Pool) state(t *task, kind string) mcp.Answer {
 	return mcp.Answer{Era: mcp.Modern, Result: append(out, '}')}
 }
 
-// about answers a request about a task. One of somebody else's is unknown, and one
-// of the other kind, which can only be cancelled: modes end tasks of both.
+// about answers a request about a task. Tasks of other callers are unknown. So are those
+// of the other kind, except that they can be cancelled: a mode ends tasks of both.
 func (p *Pool) about(method, server, principal, id string, modern bool) mcp.Answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 
 // Offers are those that the gate lets the caller add, with some arguments. What it
 // cannot decide about at the moment is an error, and no shorter list.
-func (s *Servers) Offers(ctx context.Context) ([]enable.Offer, error) {
-	var out []enable.Offer
+func (s *Servers) Offers(ctx context.Context) ([]enable.Template, error) {
+	var out []enable.Template
 	servers := s.o.Config().Servers
 	for i := range servers {
 		server := &servers[i]
@@ -29,7 +29,7 @@ func (s *Servers) Offers(ctx context.Context) ([]enable.Offer, error) {
 			return nil, err
 		}
 		if may {
-			out = append(out, enable.Offer{Name: server.Key, Description: server.Offer.Description, Arguments: server.Offer.Arguments})
+			out = append(out, enable.Template{Name: server.Key, Description: server.Offer.Description, Arguments: server.Offer.Arguments})
 		}
 	}
 	return out, nil
@@ -113,7 +113,7 @@ func addition(of *gate.Request, server string) *gate.Request {
 	return &q
 }
 
-// Added implements [enable.Shelf].
+// Added implements [enable.Catalog].
 func (s *Servers) Added(_ context.Context, principal string) ([]enable.Added, error) {
 	var out []enable.Added
 	added := s.records()
@@ -137,7 +137,7 @@ func (s *Servers) describe(r *store.DynamicRecord) enable.Added {
 	return out
 }
 
-// Add implements [enable.Shelf].
+// Add implements [enable.Catalog].
 func (s *Servers) Add(ctx context.Context, principal, template string, arguments map[string]string) (enable.Added, error) {
 	who, ok := gate.ParsePrincipal(principal)
 	if !ok {
@@ -190,7 +190,7 @@ func (s *Servers) settled(ctx context.Context, r *store.DynamicRecord) enable.Ad
 	}
 }
 
-// Remove implements [enable.Shelf].
+// Remove implements [enable.Catalog].
 func (s *Servers) Remove(ctx context.Context, principal, server string) error {
 	who, _ := gate.ParsePrincipal(principal)
 	ok, err := s.o.Store.RemoveOwn(ctx, server, store.Owner{Tenant: who.Tenant, Principal: principal})

@@ -37,7 +37,7 @@ type Options struct {
 	Settle func(ctx context.Context)
 }
 
-// Servers are those that were added. They implement [enable.Shelf], and are safe for
+// Servers are those that were added. They implement [enable.Catalog], and are safe for
 // concurrent use. Make them with [New]; [Servers.Run] keeps up with the store.
 type Servers struct {
 	o       Options

@@ -11,17 +11,16 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// Change says how a file is written.
+// Change describes how a file is written.
 type Change struct {
 	Data    []byte
 	New     bool // it must not exist
-	Folders bool // folders on the way are made where they are missing
+	Folders bool // create missing folders on the way
 }
 
-// Write writes a file: whoever reads it sees what was there or what is there now,
-// never a part. It keeps the permissions of what it replaces, without those that
-// give the rights of its owner to who runs it, and follows no link. It tells
-// whether there was one. Every error is a [toolapi.Problem].
+// Write writes a file. Readers see the old or the new content, never a part. It keeps the
+// permissions of the file that it replaces, except set-user-ID and set-group-ID, and
+// follows no link. It reports whether there was a file. Every error is a [toolapi.Problem].
 func (t *Tree) Write(path string, c Change) (replaced bool, err error) {
 	at, err := t.place(path, c.Folders)
 	if err != nil {
@@ -69,7 +68,7 @@ type spot struct {
 
 func (s *spot) real() string { return filepath.Join(s.dir.Real, s.name) }
 
-// place opens the folder that a file is or is to be in.
+// place opens the folder of an existing or new file.
 func (t *Tree) place(path string, makeFolders bool) (*spot, error) {
 	r, rel, err := t.find(path)
 	if err != nil {
@@ -91,7 +90,7 @@ func (t *Tree) place(path string, makeFolders bool) (*spot, error) {
 	return &spot{dir: d, name: filepath.Base(rel)}, nil
 }
 
-// makeFolders makes the folders of a way that are missing, one in the other.
+// makeFolders creates the missing folders of a path.
 func (t *Tree) makeFolders(r *root, rel, path string) error {
 	if rel == "." {
 		return nil // the root itself, which is gone
@@ -118,8 +117,8 @@ func (t *Tree) makeFolders(r *root, rel, path string) error {
 	return nil
 }
 
-// replaceable returns what has a name now, nil for nothing, if the rules let it be
-// changed.
+// replaceable returns the file that has a name, nil for none, if the rules allow changing
+// it.
 func (t *Tree) replaceable(at *spot, path string) (os.FileInfo, error) {
 	old, err := at.dir.root.Lstat(at.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +136,7 @@ func (t *Tree) replaceable(at *spot, path string) (os.FileInfo, error) {
 	return old, t.alone(path, old)
 }
 
-// write writes another file beside the place and gives it its name.
+// write writes a new file beside the place and renames it.
 func (t *Tree) write(at *spot, old os.FileInfo, c Change) error {
 	perm := os.FileMode(0o666)
 	if old != nil {
@@ -172,9 +171,8 @@ func fill(f *os.File, old os.FileInfo, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// keepMode gives a new file the permissions of another. A confined process may not
-// be allowed to change any: the file then lacks those that the mask of the process
-// takes from every new file.
+// keepMode gives a new file the permissions of another. If the sandbox forbids changing
+// modes, the file lacks those that the umask removes.
 func keepMode(f *os.File, old os.FileInfo) error {
 	now, err := f.Stat()
 	if err != nil || now.Mode().Perm() == old.Mode().Perm() {
@@ -186,7 +184,7 @@ func keepMode(f *os.File, old os.FileInfo) error {
 	return nil
 }
 
-// rename gives a file its name, if what the rules were held against is still there.
+// rename renames a file if the file that the rules were checked for is still there.
 func (t *Tree) rename(at *spot, temp string, old os.FileInfo, fresh bool) error {
 	now, err := t.replaceable(at, at.real())
 	if err != nil {
@@ -196,8 +194,8 @@ func (t *Tree) rename(at *spot, temp string, old os.FileInfo, fresh bool) error 
 		return errChanged
 	}
 	if fresh {
-		// A link is made only where nothing is, which a rename does not ask; some
-		// file systems have no links.
+		// Creating a link fails if there is a file, and a rename does not. Some file
+		// systems have no links.
 		err := at.dir.root.Link(temp, at.name)
 		if err == nil {
 			return at.dir.root.Remove(temp)
