@@ -48,8 +48,8 @@ func (c *mcpClient) transports(era string) []string {
 
 var eras = []string{"legacy", "modern"}
 
-// labels makes what one run names its own, also within a server that several
-// runs share.
+// labels names what one run creates, so that names differ in a server that several runs
+// share.
 var labels atomic.Int64
 
 func newLabel(parts ...string) string {
@@ -57,8 +57,8 @@ func newLabel(parts ...string) string {
 	return fmt.Sprintf("%.12s%d", clean, labels.Add(1))
 }
 
-// forEachCell runs fn for every client, era and transport of that client, in
-// parallel. fn gets a target that has its label and lacks where to connect.
+// forEachCell runs fn for every client, era and transport of that client, in parallel. fn
+// gets a target with a label, but without an address.
 func forEachCell(t *testing.T, fn func(t *testing.T, c mcpClient, cell target)) {
 	for _, c := range clients {
 		for _, era := range eras {
@@ -75,8 +75,8 @@ func forEachCell(t *testing.T, fn func(t *testing.T, c mcpClient, cell target)) 
 	}
 }
 
-// verify runs the client, through toolgate or not, and fails t for what is wrong
-// with its report.
+// verify runs the client, through toolgate or not, and fails t for everything wrong in
+// its report.
 func verify(t *testing.T, c mcpClient, to target, through bool) {
 	t.Helper()
 	r := c.run(t.Context(), to)
@@ -89,8 +89,8 @@ func verify(t *testing.T, c mcpClient, to target, through bool) {
 	results.add(t.Name(), r)
 }
 
-// TestClientsDirect is the baseline: every client against the fixture, nothing
-// in between. What fails here and not in limits is wrong with the tests.
+// TestClientsDirect is the baseline: every client against the fixture, with nothing in
+// between. If something fails here that is not in limits, the tests are wrong.
 func TestClientsDirect(t *testing.T) {
 	urls := map[string]string{}
 	for _, era := range eras {
@@ -112,8 +112,8 @@ func TestClientsDirect(t *testing.T) {
 	})
 }
 
-// TestClients is every client through toolgate, in front of a server of its own
-// era, which toolgate reaches over HTTP or starts itself.
+// TestClients runs every client through toolgate, in front of a server of its own era.
+// toolgate reaches the server over HTTP or starts it itself.
 func TestClients(t *testing.T) {
 	built(t, lab.toolgate)
 	for _, upstream := range modernTransports {
@@ -131,8 +131,9 @@ func TestClients(t *testing.T) {
 						s := newSetup(t, entries[to.Era], nil)
 						from := s.stdio(t)
 						if c.name == "inspector" {
-							// It makes a process of every command and asks once, so it
-							// needs the list that an earlier process has kept.
+							// The client starts a process for every command and asks
+							// once, so it needs the list that an earlier process has
+							// stored.
 							s.warm(t, fixtureTools("fix")...)
 						}
 						to.Command, to.Args, to.Env = from.Command, from.Args, from.Env

@@ -21,12 +21,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// clientScenario is a scenario of the suite's client side. The suite plays the
-// server, so what it judges is what toolgate sends to servers.
+// clientScenario is a scenario of the suite's client side. The suite plays the server, so
+// it judges what toolgate sends to servers.
 type clientScenario struct {
 	name      string
 	revisions []string // of the server, all that the suite has it for
-	skipped   []string // checks that the suite has to skip, with the reason beside them
+	skipped   []string // checks that the suite has to skip, with their reasons
 
 	skippedModern []string // as skipped, for a modern client alone
 }
@@ -55,8 +55,8 @@ var otherClientScenarios = map[string]string{
 		"where a question is attributed to nobody",
 }
 
-// clientSideTimeout is what the suite gives one run of the driver, which takes
-// seconds and bounds itself. It is for a loaded machine.
+// clientSideTimeout is the suite's time limit for one run of the driver, which takes
+// seconds and bounds itself. It allows for a loaded machine.
 const clientSideTimeout = 2 * time.Minute
 
 // conformanceClient is the driver, built when it is first needed.
@@ -66,7 +66,7 @@ var conformanceClient = sync.OnceValue(func() installed {
 	return build(ctx, "conformance-client", "./internal/e2e/cmd/conformance-client", "-tags", "e2e")
 })
 
-// runConformance runs the suite's program and returns what it wrote.
+// runConformance runs the suite's program and returns its output.
 func runConformance(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
@@ -126,9 +126,9 @@ func TestConformanceClient(t *testing.T) {
 	}
 }
 
-// judge returns what is wrong with the one run whose results are in folder. The
-// suite succeeds too when it does not run a scenario, when it checks nothing,
-// and in some scenarios when the driver fails; none of it is good enough here.
+// judge returns what is wrong with the one run whose results are in folder. The suite
+// also succeeds if it does not run a scenario, if it checks nothing, and in some
+// scenarios if the driver fails. None of that is good enough here.
 func (s *clientScenario) judge(folder string) []error {
 	// The folder of a run is the scenario's name and the time.
 	runs, err := filepath.Glob(filepath.Join(folder, s.name+"-2*"))
@@ -176,7 +176,7 @@ func (s *clientScenario) judge(folder string) []error {
 	return wrong
 }
 
-// TestConformanceClientJudge holds judge to what it must not let pass.
+// TestConformanceClientJudge checks that judge rejects what it must reject.
 func TestConformanceClientJudge(t *testing.T) {
 	s := clientScenario{name: "some", skipped: []string{"known"}}
 	const good = `{"name":"a","status":"SUCCESS"},{"name":"known","status":"SKIPPED"}`

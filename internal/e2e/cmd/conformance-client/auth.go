@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// authTool is the one tool of every server of the scenarios of credentials.
+// authTool is the only tool of every server in the credential scenarios.
 const authTool = "test-tool"
 
-// authContext is what the suite tells a client of the credentials of a scenario.
+// authContext is what the suite tells a client about the credentials of a scenario.
 type authContext struct {
 	ID       string `json:"client_id"`
 	Secret   string `json:"client_secret"`
@@ -39,13 +39,13 @@ type authContext struct {
 // authScenario is one scenario of credentials.
 type authScenario struct {
 	auth func(folder string, c authContext) (object, error) // settings; nil for none
-	// proves tells that the settings hold a secret, a key or an assertion, beside which
-	// an operator writes whom they are for.
+	// proves tells that the settings contain a secret, a key or an assertion, for which
+	// an operator also configures the issuer.
 	proves bool
-	// logins is how often somebody signs in, each followed by a call; none where
-	// toolgate has its tokens by itself.
+	// logins is how often somebody signs in, each time followed by a call; 0 if toolgate
+	// gets its tokens itself.
 	logins int
-	// refused tells that the last login or the last call has to fail.
+	// refused tells that the last login or the last call must fail.
 	refused bool
 	// start bounds each start of the server; empty is toolgate's own bound.
 	start string
@@ -85,7 +85,7 @@ var authScenarios = map[string]authScenario{
 	"auth/wif-jwt-bearer":                   {auth: federated, proves: true},
 }
 
-// documented is a client that is described at an address of the suite's.
+// documented is a client that is described at an address of the suite.
 func documented(string, authContext) (object, error) {
 	return object{"client": object{"id": "https://conformance-test.local/client-metadata.json", "auth": "none"}}, nil
 }
@@ -95,7 +95,7 @@ func registered(_ string, c authContext) (object, error) {
 	return object{"client": object{"id": c.ID, "secret": c.Secret}}, nil
 }
 
-// bySecretOrKey has toolgate sign in by itself.
+// bySecretOrKey lets toolgate sign in itself.
 func bySecretOrKey(folder string, c authContext) (object, error) {
 	client := object{"id": c.ID}
 	if c.Key == "" {
@@ -106,7 +106,7 @@ func bySecretOrKey(folder string, c authContext) (object, error) {
 	return object{"mode": "client_credentials", "client": client}, os.WriteFile(filepath.Join(folder, "key.pem"), []byte(c.Key), 0o600)
 }
 
-// exchanged has an identity provider trade a person's token.
+// exchanged lets an identity provider trade a person's token.
 func exchanged(folder string, c authContext) (object, error) {
 	file := filepath.Join(folder, "subject")
 	return object{
@@ -115,15 +115,15 @@ func exchanged(folder string, c authContext) (object, error) {
 	}, os.WriteFile(file, []byte(c.IDPToken), 0o600)
 }
 
-// federated has toolgate show the assertion of the workload that it is.
+// federated lets toolgate present its workload assertion.
 func federated(folder string, c authContext) (object, error) {
 	file := filepath.Join(folder, "assertion")
 	return object{"mode": "workload", "assertion": file}, os.WriteFile(file, []byte(c.Workload), 0o600)
 }
 
-// issuer returns the authorization server at which the suite has registered the
-// client, as an operator knows it: what the suite tells, or else what the server names
-// in its protected resource metadata (RFC 9728, section 3.1).
+// issuer returns the authorization server at which the suite has registered the client,
+// as an operator would know it: what the suite says, or else what the server names in its
+// protected resource metadata (RFC 9728, section 3.1).
 func issuer(ctx context.Context, server string, given authContext) (string, error) {
 	if given.Issuer != "" {
 		return given.Issuer, nil
@@ -154,8 +154,8 @@ func issuer(ctx context.Context, server string, given authContext) (string, erro
 	return metadata.Servers[0], nil
 }
 
-// run runs a scenario of credentials: toolgate is signed in on its command line,
-// by a browser that follows where it is sent, and calls the server's one tool.
+// run runs a credential scenario: toolgate is signed in on its command line, with a
+// browser that follows redirects, and calls the server's only tool.
 func (a authScenario) run(ctx context.Context, binary, folder, server string) (err error) {
 	var given authContext
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
@@ -194,7 +194,7 @@ func (a authScenario) run(ctx context.Context, binary, folder, server string) (e
 	}
 	for login := range a.logins {
 		if login > 0 {
-			_ = c.calls(ctx) // its refusal says what the login is for
+			_ = c.calls(ctx) // the refusal says what the login is for
 		}
 		if err = c.login(ctx); err == nil {
 			err = c.calls(ctx)
@@ -235,7 +235,7 @@ func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output collects what a command writes; found gets the first match of a pattern.
+// output collects what a command writes; found receives the first match of a pattern.
 type output struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -257,7 +257,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start runs a command and returns what the pattern finds in its output.
+// start runs a command and returns the match of the pattern in its output.
 func (c *cli) start(ctx context.Context, pattern string, args ...string) (cmd *exec.Cmd, ended chan error, found string, err error) {
 	cmd = c.command(ctx, args...)
 	out := &output{want: regexp.MustCompile(pattern), found: make(chan string, 1)}
@@ -294,7 +294,7 @@ func (c *cli) up(ctx context.Context) (stop func() error, err error) {
 	}, nil
 }
 
-// login signs in on the command line, with a browser that goes where it is sent.
+// login signs in on the command line, with a browser that follows redirects.
 func (c *cli) login(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
@@ -312,7 +312,7 @@ func (c *cli) login(ctx context.Context) error {
 	return nil
 }
 
-// browse goes where it is sent, and has to be told at the end that it worked.
+// browse follows redirects, and must be told at the end that the login worked.
 func browse(ctx context.Context, address string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -333,10 +333,10 @@ func browse(ctx context.Context, address string) error {
 	return nil
 }
 
-// listTime is how long the list of a server whose login is new may take.
+// listTime is how long the list of a server may take after a login.
 const listTime = 15 * time.Second
 
-// calls makes a call, which the server has to answer.
+// calls makes a call, which the server must answer.
 func (c *cli) calls(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

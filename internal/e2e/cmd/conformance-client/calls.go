@@ -9,9 +9,9 @@ import (
 	"maps"
 )
 
-// call makes a request that may ask back, and returns its final result. A modern
-// client answers in rounds: the same request again, with the answers and the
-// state that came with the questions.
+// call makes a request that may ask questions, and returns its final result. A modern
+// client answers in rounds: it sends the same request again, with the answers and the
+// state of the questions.
 func (c *client) call(ctx context.Context, method string, params object) (json.RawMessage, error) {
 	for range maxRounds {
 		result, err := c.request(ctx, method, params)
@@ -73,7 +73,7 @@ func (c *client) text(ctx context.Context, tool string, arguments any) (string, 
 	return r.Content[0].Text, nil
 }
 
-// expect calls a tool that has to answer with want.
+// expect calls a tool that must answer with want.
 func (c *client) expect(ctx context.Context, tool string, arguments any, want string) error {
 	text, err := c.text(ctx, tool, arguments)
 	if err == nil && text != want {

@@ -17,8 +17,8 @@ import (
 // object is a JSON object that this client writes.
 type object = map[string]any
 
-// era is which kind of client this is: a legacy one opens a session, a modern
-// one makes requests that are complete in themselves.
+// era is the kind of this client: a legacy one opens a session, a modern one makes
+// requests that are complete in themselves.
 type era string
 
 const (
@@ -48,10 +48,10 @@ const (
 	maxRounds    = 10       // of questions within one call
 )
 
-// clientInfo is what this client calls itself.
+// clientInfo is the name of this client.
 var clientInfo = object{"name": "toolgate-conformance-client", "version": "1"}
 
-// capabilities are all that a server may ask this client for.
+// capabilities are everything that a server may ask this client for.
 var capabilities = object{
 	"elicitation": object{"form": object{}},
 	"sampling":    object{},
@@ -81,8 +81,8 @@ func (f *fault) Error() string { return fmt.Sprintf("JSON-RPC error %d: %s", f.C
 type client struct {
 	era     era
 	gateway *gateway
-	// meanwhile runs once for each question, before it is answered; nil does
-	// nothing. It is set before the call that is asked about.
+	// meanwhile runs once for each question, before it is answered; nil does nothing. Set
+	// it before the call.
 	meanwhile func(context.Context) error
 
 	questions chan message  // requests of the server, closed at the end of the output
@@ -118,7 +118,7 @@ func newClient(ctx context.Context, e era, g *gateway) *client {
 	return c
 }
 
-// open greets toolgate as the era does.
+// open initializes the connection as the era does.
 func (c *client) open(ctx context.Context) error {
 	if c.era == modern {
 		_, err := c.request(ctx, "server/discover", object{})
@@ -133,7 +133,7 @@ func (c *client) open(ctx context.Context) error {
 	return c.write(object{"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-// close ends toolgate and returns what it did wrong beside its answers.
+// close ends toolgate and returns what it did wrong besides its answers.
 func (c *client) close() error {
 	err := c.gateway.end(c.read)
 	c.mu.Lock()
@@ -168,7 +168,7 @@ func (c *client) reads() {
 	_, _ = io.Copy(io.Discard, c.gateway.out)
 }
 
-// lose ends the requests that are open, and those to come.
+// lose fails the open requests and all later ones.
 func (c *client) lose(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *client) lose(err error) {
 	}
 }
 
-// settle hands an answer to the request that it is for.
+// settle passes an answer to its request.
 func (c *client) settle(msg message) {
 	c.mu.Lock()
 	waiting := c.pending[string(msg.ID)]
@@ -198,8 +198,8 @@ func (c *client) blame(err error) {
 	c.wrong = append(c.wrong, err)
 }
 
-// write writes one line. It may wait until toolgate reads, which must not keep
-// this client from reading: hence a lock of its own.
+// write writes one line. It may block until toolgate reads, which must not block reading:
+// so it has a lock of its own.
 func (c *client) write(msg object) error {
 	line, err := json.Marshal(msg)
 	if err != nil {

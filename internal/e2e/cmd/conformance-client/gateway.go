@@ -19,7 +19,7 @@ import (
 // generous.
 const firstLists = "60s"
 
-// stopTime is how long toolgate may take to end after its input has.
+// stopTime is how long toolgate may take to end after its input has ended.
 const stopTime = 20 * time.Second
 
 // gateway is a running "toolgate stdio" with one upstream server.
@@ -39,7 +39,8 @@ func startGateway(ctx context.Context, binary, folder, url string) (*gateway, er
 		"mcpServers": object{"scenario": object{"type": "http", "url": url}},
 		"toolgate": object{"servers": object{"scenario": object{
 			"namespace": "",
-			// What the server may ask of a client; all of it, which is not the default.
+			// Everything that the server may ask of a client is allowed, which is not the
+			// default.
 			"client_requests": object{"sampling": "allow", "elicitation": "allow", "roots": "allow"},
 		}}},
 	})
@@ -72,7 +73,7 @@ func startGateway(ctx context.Context, binary, folder, url string) (*gateway, er
 	return g, nil
 }
 
-// environment is what toolgate is given: what it keeps is below folder.
+// environment is toolgate's environment: its state is below folder.
 func environment(folder string) []string {
 	home := filepath.Join(folder, "home")
 	return []string{
@@ -85,7 +86,7 @@ func environment(folder string) []string {
 		"TMPDIR=" + folder,
 		"LANG=C.UTF-8",
 		"NO_COLOR=1",
-		// With the race detector a program else sleeps for a second as it ends.
+		// Otherwise a program with the race detector sleeps for a second as it ends.
 		"GORACE=atexit_sleep_ms=10",
 	}
 }

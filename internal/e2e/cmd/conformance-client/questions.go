@@ -33,8 +33,8 @@ func (c *client) answer(ctx context.Context, method string, params json.RawMessa
 	return nil, fmt.Errorf("%w: %s", errUnasked, method)
 }
 
-// fillIn accepts a form with the default of every field that has one, and with
-// yes in every other that can be yes.
+// fillIn accepts a form with the default of every field that has one, and with yes in
+// every other field that can be yes.
 func fillIn(params json.RawMessage) (object, error) {
 	var form struct {
 		RequestedSchema struct {

@@ -75,7 +75,7 @@ func unquote(raw json.RawMessage) string {
 	return s
 }
 
-// lists is enough where the scenario judges how toolgate greets its server.
+// lists is enough if the scenario judges how toolgate initializes the connection.
 func lists(ctx context.Context, c *client) error {
 	return c.has(ctx)
 }
@@ -104,8 +104,8 @@ func reconnects(ctx context.Context, c *client) error {
 	)
 }
 
-// answersRounds makes another call between the rounds of each call that asks,
-// where its state and answers could be taken along.
+// answersRounds makes another call between the rounds of each call that asks, so that
+// mixed-up states and answers would be noticed.
 func answersRounds(ctx context.Context, c *client) error {
 	unrelated := func(ctx context.Context) error {
 		return c.expect(ctx, "test_mrtr_unrelated", object{}, "unrelated-ok")
@@ -128,7 +128,7 @@ func answersRounds(ctx context.Context, c *client) error {
 	return err
 }
 
-// callsEverything uses each thing that has a name which a header repeats.
+// callsEverything uses everything that has a name which a header repeats.
 func callsEverything(ctx context.Context, c *client) error {
 	names, err := c.names(ctx)
 	if err != nil {
@@ -175,8 +175,8 @@ func callsFromContext(ctx context.Context, c *client) error {
 	return err
 }
 
-// callsWhatIsLeft uses the one tool whose header annotations are valid, and
-// tries one of those that may not be used.
+// callsWhatIsLeft uses the only tool with valid header annotations, and tries one that
+// may not be used.
 func callsWhatIsLeft(ctx context.Context, c *client) error {
 	err := errors.Join(
 		c.has(ctx, "valid_tool"),
@@ -190,8 +190,8 @@ func callsWhatIsLeft(ctx context.Context, c *client) error {
 	return err
 }
 
-// keepsReference wants the reference as the server wrote it; that nobody follows
-// it is the suite's to see.
+// keepsReference expects the reference as the server wrote it; the suite checks that
+// nobody follows it.
 func keepsReference(ctx context.Context, c *client) error {
 	schema, err := c.schema(ctx, "lookup_user")
 	if err != nil {

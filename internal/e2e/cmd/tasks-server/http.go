@@ -20,8 +20,8 @@ const (
 	drainTime = 5 * time.Second  // for what is in flight when the server ends
 )
 
-// serveHTTP serves both eras on one URL until ctx ends. Streams that are open
-// then are ended as their era does it.
+// serveHTTP serves both eras on one URL until ctx ends. It then ends open streams in the
+// way of their era.
 func (s *server) serveHTTP(ctx context.Context, listener net.Listener) error {
 	handler := newHTTPHandler(ctx, s)
 	srv := &http.Server{Handler: handler, ReadHeaderTimeout: ioTimeout, IdleTimeout: time.Minute}
@@ -37,7 +37,7 @@ func (s *server) serveHTTP(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serving %s: %w", listener.Addr(), err)
 	}
 	if err := <-drained; err != nil {
-		_ = srv.Close() // what did not end in its time is given up
+		_ = srv.Close() // what has not ended in time is given up
 	}
 	return nil
 }
@@ -89,8 +89,7 @@ func local(r *http.Request) bool {
 	return err == nil && isLocal(host) && isLocal(u.Hostname())
 }
 
-// session finds the session that a legacy request names, or answers that there
-// is none, to a request if there is one.
+// session finds the session that a legacy request names, or answers that there is none.
 func (h *httpHandler) session(w http.ResponseWriter, r *http.Request, request json.RawMessage) *session {
 	id := r.Header.Get("Mcp-Session-Id")
 	if id == "" {
@@ -165,8 +164,8 @@ func readMessage(w http.ResponseWriter, r *http.Request) *message {
 	return m
 }
 
-// initialize opens a session. It ends with DELETE, with the server, or when
-// others need its place.
+// initialize opens a session. It ends with DELETE, with the server, or when others need
+// its place.
 func (h *httpHandler) initialize(w http.ResponseWriter, m *message) {
 	sess := h.sessions.open()
 	if sess == nil {
@@ -192,7 +191,7 @@ func (h *httpHandler) modern(w http.ResponseWriter, r *http.Request, m *message)
 	h.serve(r.Context(), w, nil, m)
 }
 
-// checkHeaders compares the headers with what they repeat of the body
+// checkHeaders compares the headers with the values of the body that they repeat
 // (SEP-2243; SEP-2663, "Routing Headers").
 func checkHeaders(header http.Header, m *message) *rpcError {
 	if v := m.params.Meta.Version; v != nil && header.Get("MCP-Protocol-Version") != *v {
@@ -224,8 +223,8 @@ func checkHeaders(header http.Header, m *message) *rpcError {
 	return nil
 }
 
-// serve answers a request with one JSON object, or, if anything is sent before
-// the answer, with a stream of events.
+// serve answers a request with one JSON object, or, if anything is sent before the
+// answer, with a stream of events.
 func (h *httpHandler) serve(ctx context.Context, w http.ResponseWriter, sess *session, m *message) {
 	if rpcErr := h.server.enter(); rpcErr != nil {
 		reply(w, http.StatusServiceUnavailable, response(m.ID, nil, rpcErr))
@@ -251,7 +250,7 @@ func (h *httpHandler) serve(ctx context.Context, w http.ResponseWriter, sess *se
 	}
 }
 
-// modernStatus is the HTTP status that an error of the modern era has.
+// modernStatus is the HTTP status of an error in the modern era.
 func modernStatus(err *rpcError, m *message) int {
 	switch {
 	case err.Code == codeMethodNotFound:
@@ -264,7 +263,7 @@ func modernStatus(err *rpcError, m *message) int {
 	}
 }
 
-// get is the stream for what belongs to no request: the states of tasks.
+// get is the stream for messages that belong to no request: the states of tasks.
 func (h *httpHandler) get(w http.ResponseWriter, r *http.Request) {
 	sess := h.session(w, r, nil)
 	if sess == nil {

@@ -50,8 +50,8 @@ func (s *server) legacy(ctx context.Context, sess *session, m *message, out stre
 	}
 }
 
-// initialize opens the session, with the one version that this era has here,
-// whatever the client asks for.
+// initialize opens the session, with the only version of this era here, whatever the
+// client asks for.
 func (s *server) initialize(sess *session, p *params) (object, *rpcError) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *server) legacyCall(ctx context.Context, sess *session, p *params, out s
 	return result.object(), nil
 }
 
-// legacyTTL is the time that a task gets whose client asks for some.
+// legacyTTL is the lifetime of a task whose client asks for one.
 func (s *server) legacyTTL(ms *float64) (time.Duration, *rpcError) {
 	switch {
 	case ms == nil:
@@ -137,8 +137,8 @@ func (s *server) legacyTTL(ms *float64) (time.Duration, *rpcError) {
 	}
 }
 
-// legacyStatus differs from the modern one in a tool's own error, which is a
-// failure here.
+// legacyStatus differs from the modern status for a tool's own error, which is a failure
+// here.
 func legacyStatus(t task) status {
 	if t.status == completed && t.result.isError {
 		return failed
@@ -162,8 +162,8 @@ func (s *server) legacyState(t task) object {
 	return o
 }
 
-// legacyList gives a page of the session's tasks. The cursor names the last
-// one of the page before.
+// legacyList returns a page of the session's tasks. The cursor names the last task of the
+// previous page.
 func (s *server) legacyList(sess *session, cursor string) (object, *rpcError) {
 	all := s.tasks.list(sess.id)
 	if cursor != "" {
@@ -186,8 +186,8 @@ func (s *server) legacyList(sess *session, cursor string) (object, *rpcError) {
 	return result, nil
 }
 
-// legacyResult waits for the end of a task and returns what the call would
-// have. On its stream it puts the questions of the task to the user.
+// legacyResult waits for the end of a task and returns the result of the call. On its
+// stream it asks the user the questions of the task.
 func (s *server) legacyResult(ctx context.Context, sess *session, id string, out stream) (object, *rpcError) {
 	for {
 		t, q, open, changed, err := s.tasks.claim(sess.id, id)
@@ -211,8 +211,8 @@ func (s *server) legacyResult(ctx context.Context, sess *session, id string, out
 	}
 }
 
-// askForTask puts a claimed question to the user. If it is not answered it can
-// be claimed again.
+// askForTask asks the user a claimed question. If it is not answered, it can be claimed
+// again.
 func (s *server) askForTask(ctx context.Context, sess *session, t task, q question, out stream) *rpcError {
 	over, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -228,7 +228,7 @@ func (s *server) askForTask(ctx context.Context, sess *session, t task, q questi
 	return s.tasks.answer(sess.id, t.id, map[string]answer{q.key: a})
 }
 
-// taskResult is what the call would have returned, with the task it was.
+// taskResult is the result of the call, with its task.
 func taskResult(t task) (object, *rpcError) {
 	switch t.status {
 	case completed:
@@ -242,7 +242,7 @@ func taskResult(t task) (object, *rpcError) {
 	}
 }
 
-// statuses sends what becomes of the session's tasks, until ctx ends.
+// statuses sends changes of the session's tasks, until ctx ends.
 func (s *server) statuses(ctx context.Context, sess *session, out stream) error {
 	return s.watch(ctx, out,
 		func(t *task) bool { return t.owner == sess.id },

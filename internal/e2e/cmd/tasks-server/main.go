@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// run serves until its input ends (stdio) or ctx does or a signal comes (HTTP).
+// run serves until its input ends (stdio), or until ctx ends or a signal arrives (HTTP).
 func run(ctx context.Context, args []string, in io.Reader, out, logs io.Writer) error {
 	flags := flag.NewFlagSet("tasks-server", flag.ContinueOnError)
 	flags.SetOutput(logs)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// modernOwner owns the tasks of the modern era. It has no sessions, and this
-// server knows no users: who has the id of a task has the task, and the id
-// cannot be guessed (SEP-2663, "Security Implications"). A server with
-// authorization puts the caller here.
+// modernOwner owns the tasks of the modern era. The era has no sessions, and this server
+// knows no users: whoever has the id of a task has the task, and the id cannot be guessed
+// (SEP-2663, "Security Implications"). A server with authorization would use the caller
+// here.
 const modernOwner = ""
 
 // modern answers a request of 2026-07-28.
@@ -44,7 +44,7 @@ func (s *server) modern(ctx context.Context, m *message, out stream) (object, *r
 	}
 }
 
-// complete makes a result of what is in it.
+// complete makes a result from its members.
 func (s *server) complete(result object) object { return finished(result, "complete") }
 
 func finished(result object, resultType string) object {
@@ -53,8 +53,8 @@ func finished(result object, resultType string) object {
 	return result
 }
 
-// modernCall calls a tool. Whether that makes a task is for the server alone
-// to say; a client can only say that it can handle one.
+// modernCall calls a tool. Only the server decides whether that makes a task; a client
+// can only say that it supports tasks.
 func (s *server) modernCall(ctx context.Context, p *params) (object, *rpcError) {
 	t, err := findTool(p.Name)
 	if err != nil {
@@ -117,10 +117,9 @@ func require(tasks, forms bool) *rpcError {
 	return err
 }
 
-// gather collects the answers of a call that asks by multi round-trip: those
-// of earlier rounds are in its requestState, those of the last round in its
-// inputResponses. It returns the open questions of the first round that is not
-// complete; none if all are.
+// gather collects the answers of a multi-round-trip call: those of earlier rounds are in
+// its requestState, those of the last round in its inputResponses. It returns the open
+// questions of the first incomplete round; none if all rounds are complete.
 func (s *server) gather(t *tool, args arguments, rounds [][]question, p *params) (map[string]answer, []question, *rpcError) {
 	answers := map[string]answer{}
 	if p.RequestState != "" {
@@ -203,8 +202,8 @@ func (s *server) modernState(t task) object {
 	return o
 }
 
-// listen streams the states of the tasks that the client names, until the
-// client ends it. What is returned is the graceful end that the server makes.
+// listen streams the states of the tasks that the client names, until the client ends it.
+// It returns the result with which the server ends the stream.
 func (s *server) listen(ctx context.Context, m *message, out stream) (object, *rpcError) {
 	wanted := m.params.Notifications.TaskIDs
 	if err := require(wanted != nil && !m.params.Meta.Capabilities.tasks(), false); err != nil {
@@ -240,9 +239,9 @@ func (s *server) listen(ctx context.Context, m *message, out stream) (object, *r
 	return object{"resultType": "complete", "_meta": meta}, nil
 }
 
-// requestState carries the answers of earlier rounds of a call, so that the
-// server keeps none. It is bound to the tool and the arguments, lives as long
-// as a call may, and is refused if it was changed.
+// requestState carries the answers of earlier rounds of a call, so that the server stores
+// none. It is bound to the tool and the arguments, lives as long as a call may, and is
+// refused if it was changed.
 type requestState struct {
 	Tool    string            `json:"tool"`
 	Args    arguments         `json:"args"`

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 )
 
-// sign authenticates what the server gives to a client to bring back.
+// sign authenticates state that the server gives to a client and gets back.
 func (s *server) sign(data []byte) []byte {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write(data)

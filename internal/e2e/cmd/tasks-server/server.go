@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Limits. A request above one of them is refused.
+// Limits. A request that exceeds one of them is refused.
 const (
 	maxInFlight = 512              // requests served at once, streams included
 	maxMessage  = 1 << 20          // bytes of one message
 	maxTTL      = time.Hour        // of a task, whatever a client asks for
 	maxCall     = 5 * time.Minute  // of a call that is not a task
-	keepAlive   = 15 * time.Second // between the signs of life on an idle stream
+	keepAlive   = 15 * time.Second // between keep-alive messages on an idle stream
 	pageSize    = 50               // tasks on one page of tasks/list
 )
 
@@ -37,19 +37,18 @@ func newServer(era string, maxTasks int, ttl, poll time.Duration) *server {
 // A stream carries messages to the client while its request is served.
 type stream interface {
 	send(message object) error
-	alive() error // a sign of life, where the transport has one
+	alive() error // a keep-alive message, if the transport has one
 }
 
 var serverInfo = object{"name": "tasks-server", "version": "1.0.0"}
 
-// isModern reports whether a message is of the era without sessions: it says
-// its version itself.
+// isModern reports whether a message belongs to the era without sessions: it declares its
+// version itself.
 func (s *server) isModern(m *message) bool {
 	return s.era == "modern" || s.era == "both" && m.params.Meta.Version != nil
 }
 
-// enter takes a slot for a request, before anything is started for it; leave
-// gives it back.
+// enter takes a slot for a request before anything is started for it; leave returns it.
 func (s *server) enter() *rpcError {
 	select {
 	case s.slots <- struct{}{}:
@@ -70,8 +69,8 @@ func (s *server) serve(ctx context.Context, sess *session, m *message, out strea
 	return s.legacy(ctx, sess, m, out)
 }
 
-// watch sends what changes in the tasks that match, first their present state,
-// until ctx ends or the client is gone.
+// watch sends the present state of the matching tasks, and then their changes, until ctx
+// ends or the client is gone.
 func (s *server) watch(ctx context.Context, out stream, match func(*task) bool, render func(task) object) error {
 	ticker := time.NewTicker(keepAlive)
 	defer ticker.Stop()
@@ -96,7 +95,7 @@ func (s *server) watch(ctx context.Context, out stream, match func(*task) bool, 
 	}
 }
 
-// listTools gives the tools as the era describes them.
+// listTools returns the tools as the era describes them.
 func listTools(legacy bool) []object {
 	var list []object
 	for _, t := range tools {

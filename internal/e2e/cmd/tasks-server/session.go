@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// errCancelled is the cause of a context whose request the client cancelled:
-// nothing is answered any more.
+// errCancelled is the cause of a context whose request the client cancelled: no answer is
+// sent any more.
 var errCancelled = errors.New("cancelled by the client")
 
-// A session is one legacy client between initialize and its end: over HTTP by
-// its id, on stdio the process. On stdio it also counts the requests of the
-// modern era, which are cancelled the same way.
+// A session is one legacy client between initialize and its end: over HTTP by its id, on
+// stdio the process. On stdio it also counts the requests of the modern era, which are
+// cancelled in the same way.
 type session struct {
 	id  string // the owner of its tasks
 	ctx context.Context
@@ -38,8 +38,8 @@ func newSession(ctx context.Context, id string) *session {
 	}
 }
 
-// begin gives the context of a request: it ends with parent, with the session,
-// and when the client cancels. The function must be called when it is served.
+// begin returns the context of a request. It ends with parent, with the session, and when
+// the client cancels. Call the function when the request is served.
 func (s *session) begin(parent context.Context, id json.RawMessage) (context.Context, func(), *rpcError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *session) begin(parent context.Context, id json.RawMessage) (context.Con
 	}, nil
 }
 
-// notified takes what a client sends without expecting an answer.
+// notified takes a notification of a client.
 func (s *session) notified(m *message) {
 	switch {
 	case m.Method == "notifications/cancelled":
