@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // checkToolgate reports what only several values together can have wrong, and
@@ -20,7 +21,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	for _, key := range slices.Sorted(maps.Keys(t.Servers)) {
 		f := servers[key]
 		if !named[key] {
-			if slices.ContainsFunc(t.Tools, func(d DeclaredTool) bool { return d.Namespace == key }) {
+			if slices.ContainsFunc(t.Tools, func(d declared.Settings) bool { return d.Namespace == key }) {
 				p.AtField(f, "servers."+key, "write timeout, class, risk, approval and the like in each tool under tools, and how often it runs under rates",
 					"this is the namespace of declared tools, which have no settings of servers")
 				continue

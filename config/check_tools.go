@@ -14,8 +14,6 @@ const (
 	maxToolFiles = 100
 	// maxTools is how many tools may be declared.
 	maxTools = 5000
-	// maxExposed is how long the name of a tool may be with its namespace.
-	maxExposed = 45
 )
 
 // readToolFiles adds the tools of further files to those of the file itself and
@@ -41,7 +39,7 @@ func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []
 			inner.Expand = d.Expand
 			inner.Decode(root, &file, "tool_files")
 			for j := range file.Tools {
-				checkTool(own, root.Get("tools").Item(j), fmt.Sprintf("tools[%d]", j), &file.Tools[j])
+				file.Tools[j].Check(own, root.Get("tools").Item(j), fmt.Sprintf("tools[%d]", j))
 			}
 			t.Tools = append(t.Tools, file.Tools...)
 		}
@@ -54,7 +52,7 @@ func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []
 func checkTools(p *tree.Problems, section *tree.Node, t *Toolgate, servers []Server) {
 	for i := range t.Tools {
 		if n := section.Get("tools").Item(i); n != nil {
-			checkTool(p, n, fmt.Sprintf("tools[%d]", i), &t.Tools[i])
+			t.Tools[i].Check(p, n, fmt.Sprintf("tools[%d]", i))
 		}
 	}
 	checkToolURLs(p, section.Get("tool_urls"), t.ToolURLs)
@@ -87,39 +85,5 @@ func checkTogether(p *tree.Problems, at *tree.Node, t *Toolgate, servers []Serve
 	}
 	if namespaces[reservedNamespace] {
 		p.At(at, "tools", "write another one", "the namespace %s is the gateway's own", reservedNamespace)
-	}
-}
-
-func checkTool(p *tree.Problems, n *tree.Node, path string, t *DeclaredTool) {
-	given := map[string]bool{}
-	if n != nil {
-		for _, f := range n.Fields {
-			given[f.Key] = !f.Value.IsNull()
-		}
-	}
-	const http, command = "http", "command"
-	only := map[string]string{
-		"method": http, "url": http, "query": http, "headers": http, "header_templates": http, "body": http, "redirects": http, "allow_addresses": http,
-		"args": command, "dashes": command, "stdin": command, "env": command, "cwd": command, "sandbox": command, "read": command, "write": command,
-		"run": command, "network": command, "limits": command,
-	}
-	if t.Type == http || t.Type == command {
-		for _, f := range n.Fields {
-			if kind := only[f.Key]; kind != "" && kind != t.Type {
-				p.AtField(f, tree.Join(path, f.Key), "remove it", "it is of tools with type: %s", kind)
-			}
-		}
-	}
-	if t.Type == http && !given["url"] {
-		p.At(n, tree.Join(path, "url"), "add url: ...", "is required and missing")
-	}
-	if t.Type == command && len(t.Args) == 0 {
-		p.At(n, tree.Join(path, "args"), "add args: [program, argument, ...]", "is required and missing")
-	}
-	if t.Namespace == "" {
-		p.At(n.Get("namespace"), tree.Join(path, "namespace"), "write a name, or leave it out", "declared tools need a namespace")
-	}
-	if len(t.Namespace)+len("__")+len(t.Name) > maxExposed {
-		p.At(n.Get("name"), tree.Join(path, "name"), "write a shorter one", "it has more than %d characters with its namespace", maxExposed)
 	}
 }

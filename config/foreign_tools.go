@@ -3,13 +3,13 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // maxToolURLs is how many addresses of tools a configuration may name.
@@ -20,7 +20,7 @@ const maxToolURLs = 100
 // file of tool_files, and may neither name variables, which are secrets of this
 // machine, nor paths that are relative to some folder. The name, such as an address,
 // is for the errors, and decides the format where the contents do not.
-func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
+func ParseTools(name string, data []byte) ([]declared.Settings, error) {
 	p := &tree.Problems{File: name}
 	root := format.Read(p, name, data)
 	if root == nil {
@@ -32,8 +32,8 @@ func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
 	d.Decode(root, &file, "tool_files")
 	for i := range file.Tools {
 		at, path := root.Get("tools").Item(i), fmt.Sprintf("tools[%d]", i)
-		checkTool(p, at, path, &file.Tools[i])
-		checkForeignPaths(p, at, path, &file.Tools[i])
+		file.Tools[i].Check(p, at, path)
+		file.Tools[i].CheckForeign(p, at, path)
 	}
 	if err := p.Err(); err != nil {
 		return nil, err
@@ -41,30 +41,9 @@ func ParseTools(name string, data []byte) ([]DeclaredTool, error) {
 	return file.Tools, nil
 }
 
-// checkForeignPaths refuses relative paths: there is no folder that they could be
-// relative to.
-func checkForeignPaths(p *tree.Problems, n *tree.Node, path string, t *DeclaredTool) {
-	program := ""
-	if len(t.Args) > 0 && strings.ContainsAny(t.Args[0], `/\`) {
-		program = t.Args[0]
-	}
-	check := func(key string, paths ...string) {
-		for _, text := range paths {
-			if text != "" && !filepath.IsAbs(text) {
-				p.At(n.Get(key), tree.Join(path, key), "write the whole path", "%.80q is relative, and this document is in no folder", text)
-			}
-		}
-	}
-	check("args", program)
-	check("cwd", t.Cwd)
-	check("read", t.Read...)
-	check("write", t.Write...)
-	check("run", t.Run...)
-}
-
 // CheckTools tells what further tools have wrong beside those of the configuration,
 // its servers and each other.
-func (c *Config) CheckTools(more []DeclaredTool) error {
+func (c *Config) CheckTools(more []declared.Settings) error {
 	p := &tree.Problems{}
 	all := c.Toolgate
 	all.Tools = slices.Concat(c.Toolgate.Tools, more)

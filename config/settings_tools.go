@@ -1,100 +1,15 @@
 package config
 
 import (
-	"encoding/json"
 	"time"
 
-	"github.com/toolgate/toolgate/config/secret"
-	"github.com/toolgate/toolgate/config/units"
-	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/native/declared"
 )
-
-// DeclaredTool is a tool that is declared instead of written: a request, or a
-// command. In url, args, stdin, body and header_templates {NAME} is where an
-// argument goes; except in url {{ and }} are braces.
-type DeclaredTool struct {
-	// Name of the tool. Required.
-	Name string `config:"name" required:"true" format:"toolname"`
-	// Namespace goes in front of it. Absent: tools.
-	Namespace string `config:"namespace" default:"tools" format:"namespace"`
-	// Title is a name for people. Absent: the name.
-	Title string `config:"title"`
-	// Description says to models what it does. Absent: nothing is said.
-	Description string `config:"description"`
-	// Type is what calling it does. Required.
-	Type string `config:"type" required:"true" enum:"http|command"`
-
-	// Method of the request. Absent: GET.
-	Method string `config:"method" enum:"GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"`
-	// URL of the request, with places in its path and in the values of its query. Required for http.
-	URL string `config:"url"`
-	// Query are further values of the query that are sent as they are; a value may name variables, as in "${TOKEN}". Absent: none.
-	Query map[string]secret.Text `config:"query"`
-	// Headers are sent as they are; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
-	Headers map[string]secret.Text `config:"headers"`
-	// HeaderTemplates are headers with places. Absent: none.
-	HeaderTemplates map[string]string `config:"header_templates"`
-	// Body is a JSON value whose texts have places: one that is a place alone becomes the argument itself, and "{*}" all of
-	// them. Absent: none.
-	Body json.RawMessage `config:"body"`
-	// Redirects is how many are followed, to the same host alone. Absent: 0.
-	Redirects int `config:"redirects" min:"0" max:"10"`
-	// AllowAddresses are ranges of addresses of a private or special network that the host may have. Absent: those that the
-	// url itself names.
-	AllowAddresses []string `config:"allow_addresses" format:"cidr"`
-
-	// Args are the program and its arguments, each of which stays one argument. Required for command.
-	Args []string `config:"args"`
-	// Dashes names the places whose values may begin with a dash where they begin an argument. Absent: none may.
-	Dashes []string `config:"dashes"`
-	// Stdin is what the program reads, a JSON value like body; a text is written as it is. Absent: nothing.
-	Stdin json.RawMessage `config:"stdin"`
-	// Env are the variables of its environment besides PATH, HOME and TMPDIR; a value may name variables, as in "${TOKEN}". Absent: none.
-	Env map[string]secret.Text `config:"env"`
-	// Cwd is its working folder. Absent: a private temporary one.
-	Cwd string `config:"cwd" format:"path"`
-	// Sandbox says what happens where it cannot be confined. Absent: required, so that it is not offered there.
-	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
-	// Read are files and folders that it may read, with everything in them. Absent: what programs need to run, and cwd.
-	Read []string `config:"read" format:"path"`
-	// Write are those that it may change. Absent: none but the private folder.
-	Write []string `config:"write" format:"path"`
-	// Run are those that it may execute. Absent: itself and the programs of the system.
-	Run []string `config:"run" format:"path"`
-	// Network is what it may reach. Absent: none.
-	Network string `config:"network" enum:"none|full"`
-	// Limits bound what it may use up. Absent: the defaults of each.
-	Limits group.Limits `config:"limits"`
-
-	// Answer is the path of the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. Absent: all of it.
-	Answer string `config:"answer"`
-	// Timeout bounds one call. Absent: 30s.
-	Timeout time.Duration `config:"timeout" min:"10ms" max:"24h"`
-	// MaxBytes is how much of an answer, or of an output, is read. Absent: 1MiB.
-	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
-	// InputSchema is the JSON Schema of its arguments. Absent: it takes none.
-	InputSchema json.RawMessage `config:"input_schema" format:"object"`
-	// OutputSchema is the JSON Schema of its answer, an object. Absent: the answer is text.
-	OutputSchema json.RawMessage `config:"output_schema" format:"object"`
-
-	// Class is what it does. Absent: destructive.
-	Class string `config:"class" enum:"read_only|write|destructive"`
-	// Idempotent tells that calling it twice is calling it once. Absent: false.
-	Idempotent bool `config:"idempotent"`
-	// Risk of calling it. Absent: by its class.
-	Risk string `config:"risk" enum:"low|medium|high"`
-	// Category is a word to group by. Absent: none.
-	Category string `config:"category"`
-	// Approval has every call of it approved by someone (see approvals). Absent: false.
-	Approval bool `config:"approval"`
-	// Queue has its calls be tasks, which wait for a worker (see queue). Absent: false.
-	Queue bool `config:"queue"`
-}
 
 // ToolFile is a file of declared tools.
 type ToolFile struct {
 	// Tools are the tools. Required.
-	Tools []DeclaredTool `config:"tools" required:"true"`
+	Tools []declared.Settings `config:"tools" required:"true"`
 }
 
 // ToolURL is the address of a document of declared tools.

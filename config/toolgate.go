@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/feedback"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy/result"
 )
@@ -77,7 +78,7 @@ type Toolgate struct {
 	// Native is the built-in and plug-in tools. Absent: none.
 	Native Native `config:"native"`
 	// Tools are tools declared in the file. Absent: none.
-	Tools []DeclaredTool `config:"tools"`
+	Tools []declared.Settings `config:"tools"`
 	// ToolFiles are files of further declared tools, each a map with the key tools. Absent: none.
 	ToolFiles []string `config:"tool_files" format:"path"`
 	// ToolURLs are addresses of documents of further declared tools, each like a file of tool_files without variables. Absent: none.

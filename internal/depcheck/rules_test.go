@@ -102,6 +102,10 @@ var rules = map[string]rule{
 		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the shipped tools",
 	},
+	"native/declared": {
+		ours: []string{"config/secret", "config/tree", "config/units", "internal/child", "internal/egress", "internal/mcp", "internal/sandbox", "native/group"},
+		why:  "a request or a command that is declared is served as a tool; it says itself how it is declared",
+	},
 	"native/handshake": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
 	"native/embedded": {
 		ours:   []string{"native/handshake", "native/toolapi", "internal/orphan", "internal/sandbox"},
@@ -214,7 +218,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
-			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/group", "native/plugins/...",
+			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/declared", "native/group", "native/plugins/...",
 			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},

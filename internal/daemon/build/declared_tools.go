@@ -41,7 +41,7 @@ func DeclaredTools(c *config.Config, off *KeptOff) (map[string][]declared.Tool, 
 
 // declaredSchemas refuses schemas of which a part would not be checked: an
 // operator who wrote it counts on all of it.
-func declaredSchemas(checker *schema.Checker, t *config.DeclaredTool) error {
+func declaredSchemas(checker *schema.Checker, t *declared.Settings) error {
 	var wrong []error
 	for name, raw := range map[string][]byte{"input_schema": t.InputSchema, "output_schema": t.OutputSchema} {
 		if len(raw) == 0 {
@@ -57,7 +57,7 @@ func declaredSchemas(checker *schema.Checker, t *config.DeclaredTool) error {
 	return errors.Join(wrong...)
 }
 
-func declaredTool(c *config.Config, t *config.DeclaredTool, off *KeptOff) (declared.Tool, error) {
+func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declared.Tool, error) {
 	readOnly, destructive := governance.ClassWord(t.Class)
 	out := declared.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema,
@@ -89,7 +89,7 @@ func declaredTool(c *config.Config, t *config.DeclaredTool, off *KeptOff) (decla
 // systemPrograms are the folders of the programs of the system.
 var systemPrograms = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-func DeclaredCommand(c *config.Config, t *config.DeclaredTool, off *KeptOff) (*declared.Command, error) {
+func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*declared.Command, error) {
 	program, err := programPath(c, t.Args[0])
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/group"
 )
 
@@ -63,7 +64,7 @@ func (k *KeptOff) check(write []string) error {
 }
 
 // CheckTools is check for the folders that declared tools may write.
-func (k *KeptOff) CheckTools(tools []config.DeclaredTool) error {
+func (k *KeptOff) CheckTools(tools []declared.Settings) error {
 	for i := range tools {
 		if err := k.check(tools[i].Write); err != nil {
 			return fmt.Errorf("the tool %s: %w", tools[i].Name, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/plugins/code"
 )
 
@@ -107,7 +108,7 @@ func TestStartedFrom(t *testing.T) {
 		}
 	}
 	c := &config.Config{Path: at("toolgate.yaml")}
-	c.Toolgate.Tools = []config.DeclaredTool{{Args: []string{"python3", "py/server.py"}}}
+	c.Toolgate.Tools = []declared.Settings{{Args: []string{"python3", "py/server.py"}}}
 	if err := KeepOff(c, nil).check([]string{at("data")}); err != nil {
 		t.Error(err)
 	}

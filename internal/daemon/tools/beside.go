@@ -39,7 +39,7 @@ func (t *Tools) Beside(file *config.Config, off *build.KeptOff) (*config.Config,
 
 // fitBeside tells why further tools cannot be served beside those of a configuration,
 // of which off is.
-func fitBeside(c *config.Config, tools []config.DeclaredTool, off *build.KeptOff) error {
+func fitBeside(c *config.Config, tools []declared.Settings, off *build.KeptOff) error {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -69,12 +69,12 @@ func fitBeside(c *config.Config, tools []config.DeclaredTool, off *build.KeptOff
 }
 
 // Name is the name of a declared tool with its namespace.
-func Name(t *config.DeclaredTool) string { return build.NameOf(t.Namespace) + t.Name }
+func Name(t *declared.Settings) string { return build.NameOf(t.Namespace) + t.Name }
 
 // toolChanges says for people how tools differ, sorted by name; no value that may
 // be secret is in it.
-func toolChanges(before, after []config.DeclaredTool) []string {
-	old := make(map[string]*config.DeclaredTool, len(before))
+func toolChanges(before, after []declared.Settings) []string {
+	old := make(map[string]*declared.Settings, len(before))
 	for i := range before {
 		old[Name(&before[i])] = &before[i]
 	}
@@ -98,7 +98,7 @@ func toolChanges(before, after []config.DeclaredTool) []string {
 }
 
 // changedKeys are the keys in which two tools differ.
-func changedKeys(a, b *config.DeclaredTool) []string {
+func changedKeys(a, b *declared.Settings) []string {
 	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	var out []string
 	for _, f := range decode.Fields(x.Type()) {
@@ -110,7 +110,7 @@ func changedKeys(a, b *config.DeclaredTool) []string {
 }
 
 // shownTarget says what a tool reaches or runs, where that is not what it was.
-func shownTarget(was, t *config.DeclaredTool) string {
+func shownTarget(was, t *declared.Settings) string {
 	switch {
 	case was == nil:
 		return ": " + toolTarget(t)
@@ -121,7 +121,7 @@ func shownTarget(was, t *config.DeclaredTool) string {
 }
 
 // toolTarget is what a tool reaches or runs.
-func toolTarget(t *config.DeclaredTool) string {
+func toolTarget(t *declared.Settings) string {
 	if t.Type == "http" {
 		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), hidden.URL(t.URL))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/egress"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // This file checks the documents of tools at addresses, and keeps copies of them.
@@ -50,7 +51,7 @@ var (
 
 // unpinned refuses what a document may hold only when a person has written its
 // hash: what runs here, and what is reached that others cannot reach.
-func (s *source) unpinned(t *config.DeclaredTool) error {
+func (s *source) unpinned(t *declared.Settings) error {
 	if t.Type != "http" {
 		return errCommand
 	}

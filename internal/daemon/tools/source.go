@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // This file keeps the documents of tools at addresses (tool_urls): the last good
@@ -33,7 +34,7 @@ const (
 type document struct {
 	sum   string
 	data  []byte
-	tools []config.DeclaredTool
+	tools []declared.Settings
 }
 
 // source is an address of tools.
@@ -60,7 +61,7 @@ func (s *source) name() string {
 }
 
 // tools are those in force.
-func (s *source) tools() []config.DeclaredTool {
+func (s *source) tools() []declared.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
@@ -89,7 +90,7 @@ func (s *source) final() bool {
 
 // change says what the waiting document changes; mu is held.
 func (s *source) change() string {
-	var before []config.DeclaredTool
+	var before []declared.Settings
 	if s.kept != nil {
 		before = s.kept.tools
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // declaredPurpose separates what seals them from all other seals: they may hold
@@ -21,7 +22,7 @@ const declaredPurpose = seal.Kept + "declared tool"
 // storedTool is a tool of the store.
 type storedTool struct {
 	record  store.DeclaredRecord
-	tool    config.DeclaredTool
+	tool    declared.Settings
 	problem string // why it is not served
 }
 
@@ -52,18 +53,18 @@ func (t *Tools) Load(ctx context.Context) (changed bool, err error) {
 }
 
 // open returns the tool of a record.
-func (t *Tools) open(r *store.DeclaredRecord) (config.DeclaredTool, error) {
+func (t *Tools) open(r *store.DeclaredRecord) (declared.Settings, error) {
 	data, err := t.o.Keys.Open(declaredPurpose, r.Name, string(r.Body))
 	if err != nil {
-		return config.DeclaredTool{}, errors.New("it was not declared with a key of this gateway; set the same toolgate.keys on all that share the store")
+		return declared.Settings{}, errors.New("it was not declared with a key of this gateway; set the same toolgate.keys on all that share the store")
 	}
 	tools, err := config.ParseTools("the store", data)
-	i := slices.IndexFunc(tools, func(tool config.DeclaredTool) bool { return Name(&tool) == r.Name })
+	i := slices.IndexFunc(tools, func(tool declared.Settings) bool { return Name(&tool) == r.Name })
 	if err == nil && i < 0 {
 		err = errors.New("its document has no such tool")
 	}
 	if err != nil {
-		return config.DeclaredTool{}, err
+		return declared.Settings{}, err
 	}
 	return tools[i], nil
 }
@@ -73,7 +74,7 @@ func (t *Tools) open(r *store.DeclaredRecord) (config.DeclaredTool, error) {
 func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []config.DeclaredTool
+	var all []declared.Settings
 	for i := range t.stored {
 		if s := &t.stored[i]; s.tool.Name != "" {
 			s.problem = ""
@@ -89,7 +90,7 @@ func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 		if s.tool.Name == "" {
 			continue
 		}
-		one := []config.DeclaredTool{s.tool}
+		one := []declared.Settings{s.tool}
 		if err := fitBeside(c, one, off); err != nil {
 			s.problem = oneLine(err)
 			t.o.Log.Warn("a tool of the store is not served", "tool", s.record.Name, "err", err)
@@ -173,10 +174,10 @@ func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Chan
 	// They stand beside all others, but in the place of those of their names here.
 	t.mu.Lock()
 	beside := *t.o.InForce()
-	var before []config.DeclaredTool
+	var before []declared.Settings
 	for i := range t.stored {
 		s := &t.stored[i]
-		same := func(tool config.DeclaredTool) bool { return Name(&tool) == s.record.Name }
+		same := func(tool declared.Settings) bool { return Name(&tool) == s.record.Name }
 		if s.problem == "" && slices.ContainsFunc(tools, same) {
 			before = append(before, s.tool)
 			beside.Toolgate.Tools = slices.DeleteFunc(slices.Clone(beside.Toolgate.Tools), same)
