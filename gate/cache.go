@@ -28,8 +28,11 @@ func (r *Request) Key() Key {
 }
 
 const (
-	// cacheTime is how old a cached decision may be, if nothing ends it before.
-	cacheTime = 10 * time.Second
+	// requestTime is how old the cached decision of a request may be, if nothing ends it
+	// before: a call is never delivered on an older one.
+	requestTime = time.Second
+	// viewTime is the same for the items of lists.
+	viewTime = 10 * time.Second
 	// maxRequests bounds the requests in each of two maps.
 	maxRequests = 4096
 	// maxViews bounds the items of lists; each list counts as one more.
@@ -97,7 +100,7 @@ func (r *cachedRequest) decision(part int, snapshot any) (d Decision, ok bool) {
 // clone returns a copy for as many parts, which may be changed. It expires when the
 // decisions in it do.
 func (r *cachedRequest) clone(parts int) *cachedRequest {
-	made := &cachedRequest{until: time.Now().Add(cacheTime), parts: make([]cachedDecision, parts)}
+	made := &cachedRequest{until: time.Now().Add(requestTime), parts: make([]cachedDecision, parts)}
 	if r != nil {
 		made.until = r.until
 		copy(made.parts, r.parts)
@@ -137,7 +140,7 @@ func (c *cache) putList(k listKey, items map[*Capability]Effect, asked time.Time
 	if c.lists == nil {
 		c.lists = make(map[listKey]*cachedList)
 	}
-	if now.Sub(c.swept) >= cacheTime { // so that no item lives on that is in no list any more
+	if now.Sub(c.swept) >= viewTime { // so that no item lives on that is in no list any more
 		c.swept = now
 		for key, l := range c.lists {
 			if !now.Before(l.until) {
@@ -148,7 +151,7 @@ func (c *cache) putList(k listKey, items map[*Capability]Effect, asked time.Time
 	l := c.lists[k]
 	if l == nil || !now.Before(l.until) {
 		c.drop(k)
-		l = &cachedList{until: asked.Add(cacheTime), items: make(map[*Capability]Effect, len(items))}
+		l = &cachedList{until: asked.Add(viewTime), items: make(map[*Capability]Effect, len(items))}
 		c.lists[k] = l
 		c.views++
 	}

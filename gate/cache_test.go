@@ -153,7 +153,7 @@ func TestDecisionsAreCachedForATimeAndACaller(t *testing.T) {
 		asked(1, "twice")
 		askX(t, c, gate.Identity{Persona: "other"})
 		asked(2, "somebody else")
-		time.Sleep(gate.CacheTime - 1)
+		time.Sleep(gate.RequestTime - 1)
 		askX(t, c, gate.Identity{})
 		asked(2, "shortly before it is too old")
 		time.Sleep(time.Nanosecond)
@@ -197,7 +197,7 @@ func TestCachedDecisionsAreNotRenewed(t *testing.T) {
 		c := gate.NewChain(first, second)
 		askX(t, c, gate.Identity{})
 		for range 3 {
-			time.Sleep(2 * gate.CacheTime / 5)
+			time.Sleep(2 * gate.RequestTime / 5)
 			second.replace(rules{"x": {Effect: gate.Allow}})
 			askX(t, c, gate.Identity{})
 		}

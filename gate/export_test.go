@@ -1,9 +1,10 @@
 package gate
 
-// CacheTime and MaxViews are limits of the cache.
+// RequestTime, ViewTime and MaxViews are limits of the cache.
 const (
-	CacheTime = cacheTime
-	MaxViews  = maxViews
+	RequestTime = requestTime
+	ViewTime    = viewTime
+	MaxViews    = maxViews
 )
 
 // CachedLists returns how many lists and items are cached, and their sum as the cache

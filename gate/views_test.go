@@ -161,7 +161,7 @@ func TestCachedViews(t *testing.T) {
 		},
 		"age": func(r rig) {
 			want(r, person("a", "x"), "", a, 3)
-			r.rest(gate.CacheTime - 1)
+			r.rest(gate.ViewTime - 1)
 			want(r, person("a", "x"), "", a, 0)
 			r.rest(time.Nanosecond)
 			want(r, person("a", "x"), "", a, 3)
@@ -169,7 +169,7 @@ func TestCachedViews(t *testing.T) {
 		"expired lists are dropped": func(r rig) {
 			want(r, person("a", "x"), "", a, 3)
 			want(r, person("b", "x"), "", []string{"b1"}, 3)
-			r.rest(gate.CacheTime)
+			r.rest(gate.ViewTime)
 			want(r, person("a", "x"), "", a, 3)
 			if lists, items, counted := r.chain.CachedLists(); lists != 1 || items != 3 || counted != 4 {
 				r.Errorf("%d lists with %d items, %d counted", lists, items, counted)
