@@ -1,6 +1,8 @@
 // Package config reads what a person writes down: an MCP client's own file,
 // unedited, or a toolgate file. It turns either into plain data and does
-// nothing else: it starts no process and dials nobody.
+// nothing else: it starts no process and dials nobody. [Toolgate] is the table of all
+// sections; their types are declared by the packages that use them, and here where
+// several do.
 //
 // A file passes through five stages, one file of source each:
 //
