@@ -4,7 +4,8 @@
 //	client of one revision        one gateway           server of one revision
 //	stdio | HTTP+SSE | HTTP  ──►  all servers mounted  ──►  stdio | HTTP+SSE | HTTP
 //
-// Its tests hold both peers. They are raw and scripted: no SDK stands between
+// The gateway is composed as the program composes it, from a configuration file
+// (internal/daemon). Its tests hold both peers. They are raw and scripted: no SDK stands between
 // them and the bytes. Each is strict: what it receives must be of its own
 // revision, by the schema that the revision publishes (testdata/schema) and by
 // the rules that a schema cannot say, and a violation fails the cell.

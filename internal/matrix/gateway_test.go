@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,21 +9,20 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/toolgate/toolgate/budget"
-	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
+	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/internal/seal"
-	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -35,7 +33,6 @@ type target struct {
 	kind      kind
 	isolation upstream.Isolation
 	server    *scripted
-	mounted   *upstream.Server
 }
 
 // namespace is what stands before the names of the server.
@@ -54,26 +51,23 @@ func (t *target) uri(uri string) string {
 
 // rig is one running gateway with all servers behind it.
 type rig struct {
-	gateway *proxy.Gateway
+	gateway *daemon.Daemon
 	base    string // URL of its listener
 	board   *board
 	targets map[kind]map[upstream.Isolation]*target
 	workers []worker
-	entries *entries // of the audit log
+	audit   string // path of the audit log
 
 	processes *processes // of the servers on stdio
 
-	life    context.Context
-	http    *http.Client
-	running sync.WaitGroup
-	changed chan struct{} // a server's listing or state is another; capacity 1
+	life context.Context
+	http *http.Client
 }
 
 // worker is one principal. It runs one cell at a time, so that what a server
 // asks on a connection of its own belongs to that cell.
 type worker struct {
-	key      string
-	identity *gate.Identity
+	key, subject string
 }
 
 // isolations are how a kind of server is mounted. What a server asks for roots
@@ -99,12 +93,12 @@ type setup struct {
 	servers []kind                          // nil is one of each
 	mounts  func(kind) []upstream.Isolation // nil is isolations
 	conns   int                             // connections or processes per server; 0 is enough for all
-	limits  proxy.Limits
-	log     *logText // takes the gateway's log; nil is none
-	audit   string   // path of the audit log; empty is one that nobody reads
+	limits  func(*config.Limits)            // changes those of the configuration; nil changes none
+	log     *logText                        // takes the gateway's log; nil is none
+	home    *daemontest.Home                // nil is one that nobody reads
 }
 
-// startRig starts the gateway and its servers, as cmd/toolgate does.
+// startRig starts the gateway of a configuration file, and its servers.
 func startRig(t *testing.T, of setup) *rig {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -112,98 +106,95 @@ func startRig(t *testing.T, of setup) *rig {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &rig{
 		board: &board{cells: make(map[string]*cell)}, targets: make(map[kind]map[upstream.Isolation]*target),
-		life: ctx, changed: make(chan struct{}, 1), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		life: ctx, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
-	log := slog.New(slog.DiscardHandler)
-	if of.log != nil {
-		log = of.log.logger()
+	if of.home == nil {
+		of.home = daemontest.NewHome(t)
 	}
-	if *trace {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	keys := r.addWorkers(t, of.workers)
-	if of.audit == "" {
-		of.audit = filepath.Join(t.TempDir(), "audit.jsonl")
-	}
-	r.makeGateway(t, keys, log, of)
-	r.mount(t, log, of)
-	r.listen(t)
+	r.audit = auditLog(of.home)
+	listener := listenLoopback(t)
+	r.base = "http://" + listener.Addr().String()
+	servers, settings := r.startServers(t, of)
+	of.home.Write(t, servers, map[string]any{
+		"listen": map[string]any{"metrics": ""}, "gate": map[string]any{"open": true}, "auth": map[string]any{"keys": r.addWorkers(of.workers)},
+		"audit": map[string]any{"path": r.audit}, "servers": settings,
+		"registry": map[string]any{"on_new": "enable", "on_change": "enable"}, // servers change their lists
+	})
+	end := r.start(t, of, listener)
 	t.Cleanup(func() { // before all that it needs to end well
 		cancel()
 		r.http.CloseIdleConnections()
-		r.running.Wait()
+		end()
 	})
-	r.running.Go(func() { _ = r.gateway.Run(ctx) })
-	for _, byIsolation := range r.targets {
-		for _, to := range byIsolation {
-			r.running.Go(func() { _ = to.mounted.Run(ctx) })
-		}
-	}
 	r.settle(t)
 	return r
 }
 
-func (r *rig) addWorkers(t *testing.T, n int) *auth.Keys {
-	t.Helper()
-	var all []auth.Key
+// addWorkers makes the principals, and returns the keys that let them in.
+func (r *rig) addWorkers(n int) []any {
+	var keys []any
 	for i := range n {
 		text, sum := auth.Generate()
-		all = append(all, auth.Key{ID: fmt.Sprintf("w%d", i), SHA256: sum, Subject: fmt.Sprintf("worker%d", i)})
-		r.workers = append(r.workers, worker{key: text})
-	}
-	keys, err := auth.NewKeys(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range r.workers {
-		r.workers[i].identity = keys.Lookup(r.workers[i].key)
+		w := worker{key: text, subject: fmt.Sprintf("worker%d", i)}
+		r.workers = append(r.workers, w)
+		keys = append(keys, map[string]any{"id": fmt.Sprintf("w%d", i), "sha256": sum, "subject": w.subject})
 	}
 	return keys
 }
 
-func (r *rig) makeGateway(t *testing.T, keys *auth.Keys, log *slog.Logger, of setup) {
+// start runs the gateway until end is called.
+func (r *rig) start(t *testing.T, of setup, listener net.Listener) (end func()) {
 	t.Helper()
-	entries, err := audit.Open(of.audit, audit.Options{Logger: log, Key: auditKey})
+	c, err := daemontest.Read(of.home.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	auditing, stop := context.WithCancel(context.Background())
-	audited := make(chan error, 1)
-	go func() { audited <- entries.Run(auditing) }()
-	t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-audited, entries.Close()); err != nil {
-			t.Errorf("the audit log: %v", err)
-		}
-	})
-	r.entries = newEntries(entries)
-	secret := sha256.Sum256([]byte(t.Name()))
-	ring, err := seal.NewKeyring(seal.Key{ID: "k1", Secret: secret[:]})
-	if err != nil {
+	if of.limits != nil {
+		of.limits(&c.Toolgate.Limits)
+	}
+	state := of.home.State()
+	if err := os.MkdirAll(state.Path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r.gateway, err = proxy.New(proxy.Options{
-		Authenticator: keys, Auditor: r.entries, Keys: ring, Logger: log, Version: "matrix", Limits: of.limits,
-	})
-	if err != nil {
+	o := daemontest.Options()
+	if of.log != nil {
+		o.Log = logTo(of.log)
+	}
+	if *trace {
+		o.Log = logTo(os.Stderr)
+	}
+	if r.gateway, err = daemon.New(r.life, o, c, state, ""); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Changed implements upstream.Sink.
-func (r *rig) Changed(server string) {
-	r.gateway.Changed(server)
+	began, ended := make(chan struct{}), make(chan error, 1)
+	go func() { // ends with r.life
+		ended <- r.gateway.Run(r.life, func(ctx context.Context) error {
+			close(began)
+			return r.gateway.ServeClients(ctx, listener, nil)
+		})
+	}()
 	select {
-	case r.changed <- struct{}{}:
-	default:
+	case <-began:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return func() {
+		if err := <-ended; err != nil {
+			t.Errorf("the gateway: %v", err)
+		}
 	}
 }
 
-// Happened implements upstream.Sink.
-func (r *rig) Happened(ev mcp.Event) { r.gateway.Happened(ev) }
+func logTo(out io.Writer) func(*config.Config) (*slog.Logger, *logs.Writer) {
+	return func(*config.Config) (*slog.Logger, *logs.Writer) {
+		w := logs.NewWriter(out)
+		return logs.New(w, logs.JSON, slog.LevelDebug), w
+	}
+}
 
-// mount starts the servers, each in every isolation, and mounts them all.
-func (r *rig) mount(t *testing.T, log *slog.Logger, of setup) {
+// startServers starts the servers, each in every isolation, and returns their entries in
+// the configuration and the settings of each.
+func (r *rig) startServers(t *testing.T, of setup) (entries daemontest.Servers, settings map[string]any) {
 	t.Helper()
 	if of.servers == nil {
 		of.servers = kinds()
@@ -212,12 +203,12 @@ func (r *rig) mount(t *testing.T, log *slog.Logger, of setup) {
 		of.mounts = isolations
 	}
 	if of.conns == 0 { // one per worker and, where sessions are kept apart, for those of its clients
-		of.conns = 8 * (len(r.workers) + 4)
+		of.conns = 8 * (of.workers + 4)
 	}
 	listener := listenLoopback(t)
 	children := &processes{listener: listener, servers: make(map[string]*scripted)}
 	r.processes = children
-	var mounts []proxy.Mount
+	entries, settings = daemontest.Servers{}, map[string]any{}
 	for _, k := range of.servers {
 		r.targets[k] = make(map[upstream.Isolation]*target)
 		for _, isolation := range of.mounts(k) {
@@ -228,20 +219,12 @@ func (r *rig) mount(t *testing.T, log *slog.Logger, of setup) {
 			s := newScripted(k, name, r.board)
 			s.lastWord = isolation == upstream.IsolateAuto // both ways are about
 			children.servers[name] = s
-			spec := upstream.Spec{
-				Key: name, Isolation: isolation, Questions: upstream.Questions{Sampling: true, Elicitation: true, Roots: true},
-				Plain:  upstream.PlainAuto,
-				Limits: upstream.Limits{Conns: of.conns},
+			entries[name] = r.reach(t, s, listener.Addr().String())
+			settings[name] = map[string]any{
+				"namespace": name, "isolation": string(isolation), "processes": of.conns, "concurrency": 64,
+				"client_requests": map[string]any{"sampling": "allow", "elicitation": "allow", "roots": "allow", "per_hour": 1_000_000},
 			}
-			r.reach(t, &spec, s, listener.Addr().String())
-			server := upstream.New(spec, upstream.Options{
-				Sink: r, Credential: upstream.NewStatic(nil), Logger: log, Identity: proxy.Implementation("matrix"),
-			})
-			r.targets[k][isolation] = &target{kind: k, isolation: isolation, server: s, mounted: server}
-			mounts = append(mounts, proxy.Mount{
-				Backend: server, Namespace: name, Concurrency: 64, PerSession: isolation == upstream.IsolateSession,
-				Questions: proxy.Questions{Sampling: true, Elicitation: true, Roots: true},
-			})
+			r.targets[k][isolation] = &target{kind: k, isolation: isolation, server: s}
 		}
 	}
 	carried := make(chan struct{})
@@ -253,24 +236,22 @@ func (r *rig) mount(t *testing.T, log *slog.Logger, of setup) {
 		listener.Close()
 		<-carried
 	})
-	r.gateway.Apply(proxy.Config{Mounts: mounts, Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()})
+	return entries, settings
 }
 
-// reach fills in how the gateway gets at a server.
-func (r *rig) reach(t *testing.T, spec *upstream.Spec, s *scripted, children string) {
+// reach returns the entry of a server in a configuration file.
+func (r *rig) reach(t *testing.T, s *scripted, children string) map[string]any {
 	t.Helper()
 	var handler http.Handler
-	path := ""
+	path, transport := "", ""
 	switch s.kind.over {
 	case overStdio:
-		spec.Transport, spec.Command = upstream.Stdio, os.Args[0]
-		spec.Env = []string{childVariable + "=" + children + " " + s.name}
-		return
+		return map[string]any{"command": os.Args[0], "env": map[string]any{childVariable: children + " " + s.name}}
 	case overSSE:
-		spec.Transport, path = upstream.SSE, "/sse"
+		transport, path = "sse", "/sse"
 		handler = &sseServer{s: s, peers: make(map[string]*ssePeer)}
 	case overStreamable:
-		spec.Transport, path = upstream.Streamable, "/mcp"
+		transport, path = "http", "/mcp"
 		h := &streamServer{s: s, sessions: make(map[string]*httpSession)}
 		if s.kind.modern() {
 			h.whole = s.connect(func([]byte) {})
@@ -278,9 +259,9 @@ func (r *rig) reach(t *testing.T, spec *upstream.Spec, s *scripted, children str
 		handler = h
 	}
 	listener := listenLoopback(t)
-	spec.URL = "http://" + listener.Addr().String() + path
 	srv := &http.Server{Handler: handler, ReadHeaderTimeout: startTime}
 	r.serve(t, srv, listener)
+	return map[string]any{"type": transport, "url": "http://" + listener.Addr().String() + path}
 }
 
 // serve runs an HTTP server until the gateway, which is its client or is
@@ -297,13 +278,6 @@ func (r *rig) serve(t *testing.T, srv *http.Server, listener net.Listener) {
 	})
 }
 
-func (r *rig) listen(t *testing.T) {
-	t.Helper()
-	listener := listenLoopback(t)
-	r.base = "http://" + listener.Addr().String()
-	r.serve(t, proxy.NewServer(r.gateway.Handler()), listener)
-}
-
 func listenLoopback(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -317,27 +291,34 @@ func listenLoopback(t *testing.T) net.Listener {
 // settle waits until every server is ready and its lists are in the catalog.
 func (r *rig) settle(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
-	defer cancel()
-	for {
-		var waiting []string
-		for _, byIsolation := range r.targets {
-			for _, to := range byIsolation {
-				if listing, status := to.mounted.Listing(); listing == nil || status.State != mcp.Ready && status.State != mcp.Degraded {
-					waiting = append(waiting, fmt.Sprintf("%s is %s: %s", to.namespace(), status.State, status.Reason))
-				}
+	var waiting []string
+	if !testwait.Within(startTime, func() bool {
+		waiting = nil
+		for _, s := range r.gateway.Control().Status().Servers {
+			if s.State != mcp.Ready.String() && s.State != mcp.Degraded.String() {
+				waiting = append(waiting, fmt.Sprintf("%s is %s: %s", s.Name, s.State, s.Reason))
 			}
 		}
-		if len(waiting) == 0 {
-			r.gateway.Settle(ctx)
-			return
-		}
-		select {
-		case <-r.changed:
-		case <-ctx.Done():
-			t.Fatalf("servers that did not start:\n%s", strings.Join(waiting, "\n"))
-		}
+		return len(waiting) == 0
+	}) {
+		t.Fatalf("servers that did not start:\n%s", strings.Join(waiting, "\n"))
 	}
+	r.gateway.Settle(t.Context())
+}
+
+// audited waits until the audit log has an entry that fits, and returns it.
+func (r *rig) audited(ctx context.Context, what string, fits func(*audit.Entry) bool) (audit.Entry, error) {
+	deadline, _ := ctx.Deadline()
+	at, all := -1, []audit.Entry(nil)
+	testwait.Within(time.Until(deadline), func() bool {
+		all, _ = audit.Closed(r.audit) // the end of the file may be half of a line
+		at = slices.IndexFunc(all, func(e audit.Entry) bool { return fits(&e) })
+		return at >= 0 || ctx.Err() != nil
+	})
+	if at < 0 {
+		return audit.Entry{}, fmt.Errorf("waiting for the audit entry of %s: %w", what, context.Cause(ctx))
+	}
+	return all[at], nil
 }
 
 // strays are the rules that were broken outside of every cell.
@@ -358,7 +339,9 @@ func (r *rig) connect(ctx context.Context, k kind, w worker, name, capabilities 
 	over := func() httpLink { return httpLink{c: c, base: r.base, key: w.key, http: r.http} }
 	switch k.over {
 	case overStdio:
-		r.pipe(c, w)
+		if err := r.pipe(c, w); err != nil {
+			return nil, err
+		}
 	case overSSE:
 		l := &sseLink{httpLink: over()}
 		c.link = l
@@ -375,17 +358,23 @@ func (r *rig) connect(ctx context.Context, k kind, w worker, name, capabilities 
 	return c, nil
 }
 
+// stream is the gateway's end of a client's standard input and output.
+type stream struct {
+	*io.PipeReader
+	*io.PipeWriter
+}
+
+// Close implements io.Closer.
+func (s stream) Close() error { return errors.Join(s.PipeReader.Close(), s.PipeWriter.Close()) }
+
 // pipe connects a client to the gateway's stdio side.
-func (r *rig) pipe(c *client, w worker) {
+func (r *rig) pipe(c *client, w worker) error {
 	fromClient, toGateway := io.Pipe()
 	fromGateway, toClient := io.Pipe()
 	l := &stdioLink{c: c, in: toGateway}
 	c.link = l
-	l.all.Go(func() {
-		_ = r.gateway.ServeStdio(r.life, w.identity, proxy.Scope{}, fromClient, toClient)
-		toClient.Close()
-	})
 	l.all.Go(func() { l.read(fromGateway) })
+	return r.gateway.ServeStream(r.life, w.key, stream{fromClient, toClient})
 }
 
 // greet opens the conversation as the revision does it.

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -70,7 +69,7 @@ func TestHostileClients(t *testing.T) {
 	r := startRig(t, setup{
 		workers: 2, servers: hostileServers, log: log,
 		mounts: func(kind) []upstream.Isolation { return []upstream.Isolation{upstream.IsolateAuto} },
-		limits: proxy.Limits{Page: 7},
+		limits: func(l *config.Limits) { l.Page = 7 },
 	})
 	for i, a := range attacks {
 		t.Run(a.about, func(t *testing.T) {
@@ -139,11 +138,10 @@ func (s *siege) attackerOn(ctx context.Context, down, up kind) (*client, *cell, 
 // logged tells whether the gateway's records say that the attacker was refused:
 // the audit log, or the log of the program.
 func (s *siege) logged() bool {
-	s.rig.entries.mu.Lock()
-	defer s.rig.entries.mu.Unlock()
-	return slices.ContainsFunc(s.rig.entries.all, func(e audit.Entry) bool {
-		return e.Client.Name == s.name && e.Outcome == audit.OutcomeDenied && e.Principal.Subject == s.attacker.identity.Subject
-	}) || strings.Contains(s.log.take(), s.attacker.identity.Subject)
+	entries, err := audit.Closed(s.rig.audit)
+	return err == nil && slices.ContainsFunc(entries, func(e audit.Entry) bool {
+		return e.Client.Name == s.name && e.Outcome == audit.OutcomeDenied && e.Principal.Subject == s.attacker.subject
+	}) || strings.Contains(s.log.take(), s.attacker.subject)
 }
 
 // refusedAs wants an error with a code.
@@ -176,9 +174,4 @@ func (l *logText) take() string {
 	defer l.mu.Unlock()
 	defer l.text.Reset()
 	return l.text.String()
-}
-
-// logger writes all that there is to say.
-func (l *logText) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -50,7 +50,7 @@ func TestServersThatAskTooMuch(t *testing.T) {
 	r := startRig(t, setup{
 		workers: 2, servers: hostileServers,
 		mounts: func(kind) []upstream.Isolation { return []upstream.Isolation{upstream.IsolateAuto} },
-		limits: proxy.Limits{SuspendedPerPrincipal: 64},
+		limits: func(l *config.Limits) { l.ParkedPerPrincipal = 64 },
 	})
 	for _, h := range hostilities {
 		for _, down := range []kind{

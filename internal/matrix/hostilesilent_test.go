@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -31,7 +31,7 @@ func TestSilentClients(t *testing.T) {
 	r := startRig(t, setup{
 		workers: len(kinds()), servers: hostileServers,
 		mounts: func(kind) []upstream.Isolation { return []upstream.Isolation{upstream.IsolateAuto} },
-		limits: proxy.Limits{RoundTime: silence, Idle: silentIdle},
+		limits: func(l *config.Limits) { l.RoundTime, l.Idle = silence, silentIdle }, // a user waits longer
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), *cellTime)
 	defer cancel()
@@ -75,7 +75,7 @@ func (r *rig) stayAway(ctx context.Context, w worker, down, up kind) error {
 	if err != nil {
 		return err
 	}
-	entry, err := r.entries.await(ctx, name, func(e *audit.Entry) bool { return e.Client.Name == name })
+	entry, err := r.audited(ctx, name, func(e *audit.Entry) bool { return e.Client.Name == name })
 	if err != nil {
 		return err
 	}

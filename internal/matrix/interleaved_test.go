@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -99,12 +99,12 @@ func TestInterleavedCalls(t *testing.T) {
 		_, _ = rand.Read(raw[:]) // never fails
 		from = binary.LittleEndian.Uint64(raw[:])>>1 + 1
 	}
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	home := daemontest.NewHome(t)
 	var all []*errand
 	t.Run("calls", func(t *testing.T) { // its end is the end of the rig, and the check for goroutines
 		log := &logText{}
 		r := startRig(t, setup{
-			workers: crowdPrincipals, servers: crowdServers, mounts: crowdMounts, audit: path, log: log,
+			workers: crowdPrincipals, servers: crowdServers, mounts: crowdMounts, home: home, log: log,
 			conns: 8, // the default, as all limits
 		})
 		c := &crowd{rig: r}
@@ -124,7 +124,7 @@ func TestInterleavedCalls(t *testing.T) {
 			t.Errorf("outside of every call: %s", strings.Join(left, "\n"))
 		}
 	})
-	if err := closedEntries(path, all); err != nil {
+	if err := closedEntries(home, all); err != nil {
 		t.Error(err)
 	}
 	if left := children(t); len(left) > 0 {
@@ -432,8 +432,8 @@ func (e *errand) questions() (n int) {
 }
 
 // closedEntries holds the audit log to the calls: one entry each, and no other.
-func closedEntries(path string, all []*errand) error {
-	entries, err := written(path)
+func closedEntries(home *daemontest.Home, all []*errand) error {
+	entries, err := written(home)
 	if err != nil {
 		return err
 	}
