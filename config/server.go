@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
@@ -181,8 +182,11 @@ func (x *reading) transport() {
 			x.refuse(typ, typeKey, "", "WebSocket is no transport of MCP and is not supported; ask the server's maker for an http address")
 			return
 		default:
-			x.refuse(typ, typeKey, "write stdio, http or sse", "%.40q is not a supported transport", typ.Value)
-			return
+			if _, ok := transport.KindOf(typ.Value); !ok {
+				x.refuse(typ, typeKey, "write stdio, http or sse", "%.40q is not a supported transport", typ.Value)
+				return
+			}
+			x.s.Transport = upstream.Transport(typ.Value)
 		}
 	} else {
 		switch {
@@ -301,7 +305,12 @@ func (x *reading) address() {
 	x.origin("url", n)
 	x.s.URL = x.text(key, n)
 	x.s.Written.URL = n.Value
+	kind, _ := transport.KindOf(string(x.s.Transport))
 	switch {
+	case kind.Scheme != "":
+		if !strings.HasPrefix(x.s.URL, kind.Scheme+"://") {
+			x.refuse(n, key, "write it as "+kind.Scheme+"://...", "the url is no address of the transport %s", x.s.Transport)
+		}
 	case x.s.URL == "":
 		if n.Value == "" {
 			x.refuse(n, key, "", "the url is empty")

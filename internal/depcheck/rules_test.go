@@ -219,7 +219,7 @@ var rules = map[string]rule{
 			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/declared", "native/group", "native/plugins/...",
-			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream", "upstream/credential",
+			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream", "upstream/credential", "upstream/transport",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

@@ -25,6 +25,9 @@ type Kind struct {
 	// Separate tells that each request has its own channel. Otherwise all requests share
 	// one, and a message of the server may belong to any of them.
 	Separate bool
+	// Scheme is that of the addresses that the transport takes; empty for http and https,
+	// and for a transport that takes no address.
+	Scheme string
 	// LegacyOnly tells that the transport exists only in revisions before 2026-07-28.
 	LegacyOnly bool
 }
