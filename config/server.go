@@ -11,8 +11,8 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/upstream"
-	"github.com/toolgate/toolgate/upstream/transport"
 	"github.com/toolgate/toolgate/upstream/credential"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // serverReader turns entries of one file into servers.
