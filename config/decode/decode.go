@@ -147,7 +147,7 @@ func (d *Decoder) decode(n *tree.Node, v reflect.Value, tag reflect.StructTag, p
 
 func (d *Decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
 	if n.Kind != tree.KindMap {
-		if short, ok := v.Addr().Interface().(Shorthand); ok {
+		if short, ok := reflect.TypeAssert[Shorthand](v.Addr()); ok {
 			long, hint, err := short.Long(n)
 			if err != nil {
 				d.At(n, path, hint, "%v", err)
