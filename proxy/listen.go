@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/stream"
 )
@@ -43,6 +44,9 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 	asked := mcp.Lookup(filter, "taskIds")
 	if asked != nil && !x.knowsTasks() {
 		return errorResponse(errNoTasks)
+	}
+	if err := g.requests.Take(limit.Lists, x.Identity.Key()); err != nil {
+		return g.refuse(x, err)
 	}
 	if !g.listens.add(l) {
 		return g.refuse(x, refusal.TooManySubscriptions)
@@ -356,6 +360,10 @@ func executePoll(c *call) (response, error) {
 	}
 	if got.Fault != nil {
 		return response{}, c.g.redaction(c.route, nil).fault(got.Fault)
+	}
+	// The server may have taken its time, and this state may be the last, with the result.
+	if err := c.reconsider(); err != nil {
+		return response{}, err
 	}
 	state, err := c.exposeTask(got.Result)
 	return response{result: mcp.RewriteMeta(mcp.RemoveMember(state, "resultType"), nil)}, err

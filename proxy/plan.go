@@ -68,14 +68,14 @@ var (
 			omit("it has passed this step as a call", "request", "audit", "find"),
 			omit("no server is asked", "breaker", "running", "breaker again", "concurrency", "breaker pass"),
 			omit("the call is made again after the sign-in and passes this step then", "arguments", "approval", "grant", "budget", "begin"),
-			omit("there was no wait since the gate decided", "gate again", "gate last"),
+			omit("nothing is delivered before the call is made again", "gate again", "gate last"),
 		),
 	}
 	planOverloaded = plan{
 		name: "a call without room to wait", hidden: (*call).unknownName, execute: refuseOverloaded,
 		omitted: mergeOmissions(
 			omit("it has passed this step as a call", "request", "audit", "find"),
-			omit("it is refused as soon as the view decision is known",
+			omit("it is refused as soon as the gate has decided",
 				"breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency", "gate again",
 				"breaker pass", "round once", "grant", "budget", "gate last", "begin"),
 		),
@@ -86,7 +86,11 @@ var (
 var omittedForTasks = mergeOmissions(
 	omit("a breaker protects a server from new work, and it has the task already", "breaker", "breaker again", "breaker pass"),
 	omit("a task has no rounds: tasks/update answers its questions", "round", "round once"),
-	omit("the call that made the task was counted", "rates"),
+)
+
+// omittedWithApproval are left out by requests about a task that run its tool, or return
+// what it made.
+var omittedWithApproval = mergeOmissions(omittedForTasks,
 	omit("the call that made the task was approved; the arguments step compares that approval with the current demands", "approval", "grant"),
 )
 
@@ -94,14 +98,16 @@ var (
 	planTask = plan{
 		name: "tasks/get, tasks/result, tasks/update", check: checkTask, find: findTask, hidden: unknownTask,
 		prepare: prepareTask, checkArguments: checkTaskRules, charge: chargeRound, execute: executeTaskRequest,
-		omitted: omittedForTasks,
+		omitted: mergeOmissions(omittedWithApproval,
+			omit("rates limit calls; the call that made the task was counted, and requests about it take permits", "rates"),
+		),
 	}
 	planTaskCancel = plan{
 		name: "tasks/cancel", check: checkTask, find: findTask, hidden: unknownTask,
 		prepare: prepareTask, charge: chargeRound, execute: executeTaskRequest,
 		omitted: mergeOmissions(omittedForTasks,
 			omit("no mode cancels a request that cancels something", "running"),
-			omit("a task may be cancelled under every mode and rule", "arguments"),
+			omit("a task may be cancelled under every mode, rule and rate, and without an approval", "arguments", "rates", "approval", "grant"),
 		),
 	}
 	planTaskList = plan{
@@ -110,17 +116,19 @@ var (
 			omit("the gate decides on each task that a server lists", "gate", "gate again", "gate last"),
 			omit("each server with tasks of the caller gets its own request and its own permit", "prepare", "concurrency"),
 			omit("a list runs nothing", "running"),
-			omit("a list has no arguments", "arguments"),
+			omit("a list has no arguments and runs nothing that is approved", "arguments", "approval", "grant"),
+			omit("the request step counts it as a list", "rates"),
 			omit("budgets count no lists", "budget"),
 		),
 	}
 	planPollTask = plan{
 		name: "a poll of a task that a client follows", silent: true, find: findPolledTask, hidden: unknownTask,
 		prepare: preparePoll, checkArguments: checkTaskRules, charge: chargeRound, execute: executePoll,
-		omitted: mergeOmissions(omittedForTasks,
+		omitted: mergeOmissions(omittedWithApproval,
 			omit("the gateway polls; the request for the subscription was checked", "request"),
-			omit("a poll is no call of the client and has no audit entry", "audit", "begin"),
-			omit("the next poll sees a change of the mode", "running"),
+			omit("the gateway chooses the pace", "rates"),
+			omit("a poll is no call of the client and has no audit entry; the call that made the task has one", "begin"),
+			omit("the exchange step asks the gate, the rules and the mode again before it returns a state", "running"),
 		),
 	}
 	planKept = plan{
@@ -129,7 +137,8 @@ var (
 		omitted: mergeOmissions(
 			omit("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "begin"),
 			omit("it is answered at once", "round", "round once", "gate again", "gate last"),
-			omit("the call that made the result has passed this step", "rates", "approval", "grant", "budget"),
+			omit("the call that made the result has passed this step", "rates", "budget"),
+			omit("the call that made the result was approved; the arguments step compares that approval with the current demands", "approval", "grant"),
 		),
 	}
 )
@@ -137,9 +146,10 @@ var (
 // omittedForSubscriptions are left out by every subscription to a resource.
 var omittedForSubscriptions = mergeOmissions(
 	omit("the subscription waits for a server that is down, and is repeated when it is back", "breaker", "breaker again", "breaker pass"),
-	omit("the first subscriber of a connection subscribes for all of them", "prepare"),
-	omit("the gate and the mode decide on each update before it is relayed", "running"),
-	omit("it is answered at once", "round", "round once", "gate again", "gate last"),
+	omit("the exchange step makes the request, and only for the first subscriber of a connection", "prepare"),
+	omit("no mode cancels it; the gate and the mode decide on each update before it is relayed", "running"),
+	omit("a subscription has no rounds", "round", "round once"),
+	omit("the gate and the mode decide on each update before it is relayed", "gate again", "gate last"),
 	omit("the arguments step refuses resources that need one", "approval", "grant"),
 	omit("a subscription holds no permit", "concurrency"),
 )
@@ -155,12 +165,12 @@ var (
 		checkArguments: checkSubscription, charge: checkBudgetsLeft, execute: startListening,
 		omitted: mergeOmissions(omittedForSubscriptions,
 			omit("the request for the subscription was checked", "request"),
-			omit("a part of a subscription has no audit entry of its own", "audit", "begin"),
+			omit("a subscription delivers no result of a call and has no audit entry", "begin"),
 		),
 	}
 	planUnsubscribe = plan{
 		name: "resources/unsubscribe", execute: endWatch,
-		omitted: omit("a subscription may always be ended, even if its resource is gone",
+		omitted: omit("a subscription may be ended whatever is decided of its resource, even if that is gone",
 			"audit", "find", "gate", "breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency",
 			"gate again", "breaker pass", "round once", "grant", "budget", "gate last"),
 	}

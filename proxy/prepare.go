@@ -332,15 +332,16 @@ func (r *Route) finalArguments(call *mcp.Message) []byte {
 }
 
 // argumentsOf returns the arguments of a request as the server will get them: the final
-// ones of a tool, those of a prompt, and the known ones of a completion. They are nil
-// for everything else.
+// ones of a tool call, those of a prompt, and the known ones of a completion. They are nil
+// for everything else: a request about a task may say what it likes about the arguments of
+// the call that created it.
 func (r *Route) argumentsOf(x *Exchange) []byte {
-	switch {
-	case r.Kind == mcp.Tool:
+	switch x.Message.Method {
+	case mcp.MethodToolsCall:
 		return r.finalArguments(&x.Message)
-	case x.Message.Method == mcp.MethodPromptsGet:
+	case mcp.MethodPromptsGet:
 		return x.Message.Param("arguments")
-	case x.Message.Method == mcp.MethodComplete:
+	case mcp.MethodComplete:
 		return completionArguments(x.Message.Params())
 	}
 	return nil

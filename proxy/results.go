@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 		tool := r.asTool()
 		var kept *result.Kept
 		if rules.Keeps() {
-			kept = c.g.keptResults.Keep(c.x.Identity.Key(), r.to.connectionKey(c.x.Identity), tool, clean)
+			kept = c.g.keptResults.Keep(c.x.Identity.Key(), r.to.connectionKey(c.x.Identity), tool, c.approved, clean)
 		}
 		if clean, err = rules.Truncate(tool, clean, kept, &notes); err != nil {
 			return nil, nil, err
@@ -210,10 +211,16 @@ func unknownKept(c *call, d gate.Decision) error {
 }
 
 // checkKept checks the tool that made the result against the rules and the mode in
-// force. Its call has its approval already.
+// force, and the current demands against the approval of its call.
 func checkKept(c *call) error {
-	_, err := c.g.snapshot.Load().checkTool(c.ctx, c.x, c.route)
-	return err
+	more, err := c.g.snapshot.Load().checkTool(c.ctx, c.x, c.route)
+	if err != nil {
+		return err
+	}
+	if !approvals(c.kept.Approved).covers(slices.Concat(c.demands, more)) {
+		return refusal.Unapproved("The approval that this result needs has changed since its call; make the call again.")
+	}
+	return nil
 }
 
 // returnKept answers with the result.

@@ -233,3 +233,102 @@ func withBody(r *http.Request, body string) *http.Request {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	return r
 }
+
+// A request about a task says nothing about the arguments of the call that created it,
+// whatever it says: the gate is not shown them.
+func TestTaskRequestsHaveNoArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Modern, working)
+		var mu sync.Mutex
+		strict := false
+		r := newRig(t, mounted(b.script), func(_ *Options, config *Config) {
+			config.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if strict && q.Action == gate.Call && string(q.Args) != `{"db":"public"}` {
+					return gate.Decision{Effect: gate.Deny, Reason: "only the public database"}, nil
+				}
+				return gate.Decision{Effect: gate.Allow}, nil
+			}))
+		}).run()
+		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job","arguments":{"db":"secret"}`))
+		mu.Lock()
+		strict = true
+		mu.Unlock()
+		for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/update"} {
+			got := r.tasked("2", method, ofTask(id)+`,"arguments":{"db":"public"},"inputResponses":{}`).text()
+			if !strings.Contains(got, "only the public database") {
+				t.Errorf("%s: %s", method, got)
+			}
+		}
+		if n := len(b.seen(mcp.MethodTaskGet)) + len(b.seen(mcp.MethodTaskCancel)) + len(b.seen(mcp.MethodTaskUpdate)); n != 0 {
+			t.Errorf("%d requests reached the server", n)
+		}
+		if got := r.tasked("3", "tools/call", `"name":"s__job","arguments":{"db":"public"}`); taskID(t, got) == "" {
+			t.Errorf("a call with these arguments: %s", got.text())
+		}
+	})
+}
+
+// A state that a server takes long to tell is not passed on if the mode has changed
+// meanwhile: it may be the last one, with the result.
+func TestPolledStateIsDecidedOnAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Modern, working)
+		checker := &examining{}
+		r := newRig(t, mounted(b.script), func(_ *Options, config *Config) { config.Arguments = checker }).run()
+		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			if call.Method == mcp.MethodTaskGet {
+				checker.say(refusal.Governed("the mode forbids it")) // while the server works on it
+				return answered(mcp.Modern, `{"taskId":"own 1",`+completed+`}`), nil
+			}
+			return b.serve(ctx, call)
+		}
+		w, leave := r.listenFor(id)
+		defer leave()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.text(); strings.Contains(got, "completed") || !strings.Contains(got, "acknowledged") {
+			t.Errorf("told %s", got)
+		}
+		checker.say(nil)
+		b.reply = b.serve
+		b.states = []string{completed}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if got := w.text(); !strings.Contains(got, "completed") {
+			t.Errorf("told %s, want the result once the mode is over", got)
+		}
+	})
+}
+
+// A task is listed as the gate decides when its server has answered, not as it did when
+// the request came.
+func TestTaskListAsksTheNewestGate(t *testing.T) {
+	b := newWorker(t, mcp.Legacy, working)
+	var r *rig
+	reload := func() {}
+	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+		if call.Method == mcp.MethodTaskList {
+			reload()
+		}
+		return b.serve(ctx, call)
+	}
+	var config Config
+	r = newRig(t, mounted(b.script), func(_ *Options, c *Config) { config = *c })
+	session := r.open()
+	id := r.makeTask(session)
+	if got := r.legacy(session, "1", "tasks/list", "").text(); !strings.Contains(got, id) {
+		t.Fatalf("listed %s", got)
+	}
+	reload = func() {
+		config.Chain = gate.NewChain(rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+			return gate.Decision{Effect: gate.Deny, Reason: "hidden"}, nil
+		}))
+		r.Apply(config)
+	}
+	if got := r.legacy(session, "2", "tasks/list", "").text(); strings.Contains(got, id) || !strings.Contains(got, `"tasks":[]`) {
+		t.Errorf("listed %s after the tool was hidden", got)
+	}
+}

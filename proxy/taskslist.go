@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -20,8 +21,13 @@ const (
 	maxTaskPages = 16
 )
 
-// checkTaskList validates a request for a list of tasks.
-func checkTaskList(c *call) error { return c.x.mayUseTasks(c.snap.Catalog(c.x)) }
+// checkTaskList validates a request for a list of tasks and counts it as one of a list.
+func checkTaskList(c *call) error {
+	if err := c.x.mayUseTasks(c.snap.Catalog(c.x)); err != nil {
+		return err
+	}
+	return c.g.requests.Take(limit.Lists, c.x.Identity.Key())
+}
 
 // findTaskPage opens the cursor of the request.
 func findTaskPage(c *call) (err error) {
@@ -114,8 +120,8 @@ func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) [
 }
 
 // tasksAt adds one page of the tasks at a place, and returns the server's cursor after
-// it. Only tasks that the caller created, and whose tool it may view, are added. The
-// error is that of the gate or of the context.
+// it. Only tasks that the caller created, and whose tool it may view by the newest gate,
+// are added. The error is that of the gate or of the context.
 func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange, from taskCursor, add func([]byte)) (behind string, err error) {
 	catalog := snap.Catalog(x)
 	s := catalog.byServer[from.at.server]
@@ -150,7 +156,7 @@ func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange,
 		if route == nil {
 			continue
 		}
-		d := snap.decide(ctx, gate.View, x, route, nil, nil)
+		d := ts.g.snapshot.Load().decide(ctx, gate.View, x, route, nil, nil)
 		if d.Err != nil && !d.Undecidable() {
 			return "", refusal.Undecided(d)
 		}

@@ -42,10 +42,11 @@ type principalResults struct {
 
 // Kept is a kept result.
 type Kept struct {
-	Holder           string    // see [Store.Keep]
-	Server, Original string    // of the tool, by its name at the server
-	Contents         []byte    // of the response to resources/read; immutable
-	Expires          time.Time // when it is dropped
+	Holder           string     // see [Store.Keep]
+	Server, Original string     // of the tool, by its name at the server
+	Approved         [][]string // whose answers approved the call, for each demand
+	Contents         []byte     // of the response to resources/read; immutable
+	Expires          time.Time  // when it is dropped
 
 	id, principal string
 	mime          string // of the whole; empty where it has several parts
@@ -71,15 +72,15 @@ func NewStore(l StoreLimits) *Store {
 
 // Keep stores a result of a tool for a principal and returns it; nil when it is too
 // large. holder identifies the session at the server: the same result of the same tool
-// for the same holder is stored once.
-func (k *Store) Keep(principal, holder string, tool Tool, result []byte) *Kept {
+// for the same holder is stored once. approved are whose answers approved the call.
+func (k *Store) Keep(principal, holder string, tool Tool, approved [][]string, result []byte) *Kept {
 	h := hmac.New(sha256.New, k.secret[:])
 	for _, part := range [...]string{holder, tool.Server, tool.Original} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	h.Write(result)
 	id := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20]))
-	made := &Kept{id: id, principal: principal, Holder: holder, Server: tool.Server, Original: tool.Original}
+	made := &Kept{id: id, principal: principal, Holder: holder, Server: tool.Server, Original: tool.Original, Approved: approved}
 	if made.render(result); len(made.Contents) > min(k.most, k.mostOfOne) {
 		return nil
 	}

@@ -14,7 +14,7 @@ func TestStoreIsBounded(t *testing.T) {
 	k := NewStore(StoreLimits{Bytes: 10_000, BytesPerPrincipal: 6_000, Time: time.Hour})
 	tool := Tool{Server: "s", Original: "t"}
 	keep := func(who string, n, size int) *Kept {
-		return k.Keep(who, who, tool, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
+		return k.Keep(who, who, tool, nil, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
 	}
 	there := func(kept *Kept) bool { return k.Find(kept.principal, kept.URI(), time.Now()) != nil }
 	if keep("a", 0, 7000) != nil {
@@ -44,7 +44,7 @@ func TestStoreIsBounded(t *testing.T) {
 	if held != k.bytes || listed != len(k.all) {
 		t.Errorf("%d bytes in %d results, of which callers have %d in %d", k.bytes, len(k.all), held, listed)
 	}
-	if other := NewStore(StoreLimits{Bytes: 10_000, BytesPerPrincipal: 6_000, Time: time.Hour}); other.Keep("b", "b", tool, []byte(`{"content":[]}`)).id == k.Keep("b", "b", tool, []byte(`{"content":[]}`)).id {
+	if other := NewStore(StoreLimits{Bytes: 10_000, BytesPerPrincipal: 6_000, Time: time.Hour}); other.Keep("b", "b", tool, nil, []byte(`{"content":[]}`)).id == k.Keep("b", "b", tool, nil, []byte(`{"content":[]}`)).id {
 		t.Error("an id can be guessed from the result")
 	}
 }
@@ -57,7 +57,7 @@ func TestStoreAtOnce(t *testing.T) {
 		all.Go(func() {
 			name := fmt.Sprint(who)
 			for i := range 200 {
-				kept := k.Keep(name, name, Tool{Server: "s", Original: "t"}, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, i%50, strings.Repeat("x", 100*(i%9))))
+				kept := k.Keep(name, name, Tool{Server: "s", Original: "t"}, nil, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, i%50, strings.Repeat("x", 100*(i%9))))
 				if found := k.Find(name, kept.URI(), time.Now()); found != nil && found.principal != name {
 					t.Error("the result of another is found")
 				}

@@ -63,7 +63,7 @@ func TestCutsAreValid(t *testing.T) {
 		}
 		var kept *Kept
 		if rules.Keeps() {
-			kept = k.Keep("alice", "alice", tool, []byte(in))
+			kept = k.Keep("alice", "alice", tool, nil, []byte(in))
 		}
 		var notes Notes
 		out, err := rules.Truncate(tool, []byte(in), kept, &notes)
