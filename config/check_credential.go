@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -14,7 +15,7 @@ func checkServerAuth(p *tree.Problems, n *tree.Node, path string, s *ServerSetti
 	if a.Mode == credential.Exchange && a.Exchange.Subject == "" && !t.TakesTokens() {
 		p.At(n.Get("exchange"), path+".exchange", "add auth.jwt or auth.introspection, or subject: FILE", "callers bring no tokens that could be traded")
 	}
-	if a.Header != "" && !validHeaderName(a.Header) {
+	if a.Header != "" && !decode.HeaderName(a.Header) {
 		p.At(n.Get("header"), path+".header", "", "%.40q is not a name of a header", a.Header)
 	}
 	if s.Isolation == upstream.IsolateShared && a.Per == credential.PerPrincipal {

@@ -48,10 +48,21 @@ type entry struct {
 	node *tree.Node
 }
 
-// findSections returns every place of the file that holds servers, and whose
-// file it is. Names that other software uses for other things too (servers,
+// clientFile is where a file holds the servers of a client.
+type clientFile struct {
+	name     string
+	client   Client
+	root     *tree.Node
+	sections []section
+}
+
+// MaxServers is how many servers one file may have.
+const MaxServers = 1000
+
+// findClient looks for every place of the file that holds servers, and for whose
+// file it is. The name tells clients apart whose files look alike. Names that other software uses for other things too (servers,
 // mcp, extensions) count only where something in them looks like a server.
-func findSections(name string, root *tree.Node) ([]section, Client) {
+func findClient(name string, root *tree.Node) *clientFile {
 	var found []section
 	client := ClientOther
 	add := func(path string, n, inputs *tree.Node, c Client) {
@@ -106,8 +117,11 @@ func findSections(name string, root *tree.Node) ([]section, Client) {
 			add("customizations.vscode.mcp.servers", n, mcp.Get("inputs"), ClientVSCode)
 		}
 	}
-	return found, client
+	return &clientFile{name, client, root, found}
 }
+
+// empty tells whether the file has no place that holds servers.
+func (f *clientFile) empty() bool { return len(f.sections) == 0 }
 
 // clientByPath tells clients that share the key mcpServers apart by the name of
 // the file or of its folder.
@@ -187,9 +201,9 @@ func holdsServers(n *tree.Node) bool {
 	return false
 }
 
-// collect lists the entries of all sections. A key that stands in two of them,
+// entries lists the entries of all sections. A key that stands in two of them,
 // or twice in a list, is a fault of the file.
-func collect(p *tree.Problems, sections []section) []entry {
+func (f *clientFile) entries(p *tree.Problems) []entry {
 	var entries []entry
 	first, full := map[string]int{}, false
 	add := func(e entry, column int) {
@@ -207,13 +221,13 @@ func collect(p *tree.Problems, sections []section) []entry {
 		}
 		entries = append(entries, e)
 	}
-	for _, s := range sections {
-		for _, f := range s.servers.Fields {
-			if f.Key == "" {
-				p.AtField(f, s.path, "give the server a name", "a server has an empty name")
+	for _, s := range f.sections {
+		for _, field := range s.servers.Fields {
+			if field.Key == "" {
+				p.AtField(field, s.path, "give the server a name", "a server has an empty name")
 				continue
 			}
-			add(entry{f.Key, s.path + "." + f.Key, f.Line, f.Value}, f.Column)
+			add(entry{field.Key, s.path + "." + field.Key, field.Line, field.Value}, field.Column)
 		}
 		for i, item := range s.servers.Items {
 			path := fmt.Sprintf("%s[%d]", s.path, i)
@@ -230,9 +244,9 @@ func collect(p *tree.Problems, sections []section) []entry {
 
 // otherProjects lists the servers that Claude Code keeps for single projects in
 // its user file.
-func otherProjects(root *tree.Node) []Skipped {
+func (f *clientFile) otherProjects() []Skipped {
 	var out []Skipped
-	projects := root.Get("projects")
+	projects := f.root.Get("projects")
 	if !projects.IsMap() {
 		return nil
 	}
@@ -241,9 +255,9 @@ func otherProjects(root *tree.Node) []Skipped {
 		if !servers.IsMap() {
 			continue
 		}
-		for _, f := range servers.Fields {
+		for _, s := range servers.Fields {
 			out = append(out, Skipped{
-				Key: f.Key, Line: f.Line,
+				Key: s.Key, Line: s.Line,
 				Reason: fmt.Sprintf("it belongs to the project %s alone; copy it to the top-level mcpServers to use it here", p.Key),
 			})
 		}
@@ -251,9 +265,12 @@ func otherProjects(root *tree.Node) []Skipped {
 	return out
 }
 
-// geminiDisabled is what Gemini's mcp.allowed and mcp.excluded say about a key.
-func geminiDisabled(root *tree.Node, key string) bool {
-	mcp := root.Get("mcp")
+// switchedOff is what Gemini's mcp.allowed and mcp.excluded say about a key.
+func (f *clientFile) switchedOff(key string) bool {
+	if f.client != ClientGemini {
+		return false
+	}
+	mcp := f.root.Get("mcp")
 	has := func(n *tree.Node) bool {
 		return slices.ContainsFunc(n.Items, func(i *tree.Node) bool { return i.Value == key })
 	}
@@ -262,4 +279,28 @@ func geminiDisabled(root *tree.Node, key string) bool {
 	}
 	allowed := mcp.Get("allowed")
 	return allowed.IsList() && len(allowed.Items) > 0 && !has(allowed)
+}
+
+// clientOwn names the kind of an extension that runs inside its client.
+func (e entry) clientOwn() string {
+	if t := e.node.Get("type"); t != nil && slices.Contains([]string{"builtin", "platform", "frontend", "inline_python"}, t.Value) {
+		return t.Value
+	}
+	return ""
+}
+
+// inputs are the definitions of all sections, by id.
+func (f *clientFile) inputs() map[string]*tree.Node {
+	out := map[string]*tree.Node{}
+	for _, s := range f.sections {
+		if !s.inputs.IsList() {
+			continue
+		}
+		for _, def := range s.inputs.Items {
+			if id := def.Get("id"); id != nil {
+				out[id.Value] = def
+			}
+		}
+	}
+	return out
 }

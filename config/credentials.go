@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // environment reads the variables of a stdio server: an env file, over it the
@@ -55,7 +56,7 @@ func (x *reading) envFile(n *tree.Node) {
 		return
 	}
 	path = x.absolute(path)
-	*x.files = append(*x.files, path)
+	x.s.Files = append(x.s.Files, path)
 	vars, err := readEnvFile(path)
 	if err != nil {
 		x.refuse(n, "envFile", "", "the env file cannot be used: %v", err)
@@ -168,7 +169,7 @@ var hopHeaders = []string{"Connection", "Content-Length", "Host", "Te", "Trailer
 func (x *reading) header(key, name string, n *tree.Node, value string) {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch {
-	case !validHeaderName(name):
+	case !decode.HeaderName(name):
 		x.refuse(n, key, "", "%.40q is not a name of a header", name)
 	case slices.Contains(hopHeaders, canonical):
 		x.refuse(n, key, "remove it", "the header %s is set by the connection itself", canonical)
@@ -180,13 +181,29 @@ func (x *reading) header(key, name string, n *tree.Node, value string) {
 	}
 }
 
-func validHeaderName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return false
+// signIn reads what clients write about signing in with OAuth: as which client, and
+// for what.
+func (x *reading) signIn(key string, n *tree.Node) {
+	if e := n.Get("enabled"); e != nil && e.Value == "false" {
+		return
 	}
-	return name != ""
+	own := &x.s.Auth
+	own.Mode = credential.OAuth
+	x.origin("auth", n)
+	for _, f := range n.Fields {
+		switch strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(f.Key)) {
+		case "clientid":
+			own.Client.ID = x.scalar(key+"."+f.Key, f.Value)
+		case "clientsecret":
+			own.Client.Secret = secret.Text(x.scalar(key+"."+f.Key, f.Value))
+		case "scope", "scopes":
+			if f.Value.IsList() {
+				for _, item := range f.Value.Items {
+					own.Scopes = append(own.Scopes, x.scalar(key+"."+f.Key, item))
+				}
+			} else if f.Value.Kind == tree.KindString {
+				own.Scopes = strings.Fields(x.scalar(key+"."+f.Key, f.Value))
+			}
+		}
+	}
 }

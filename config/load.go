@@ -14,9 +14,6 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 )
 
-// MaxServers is how many servers one file may have.
-const MaxServers = 1000
-
 // Options are what a file is read with. This package reads nothing of its
 // process but the files named: what is not given here does not exist for it.
 type Options struct {
@@ -149,10 +146,10 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		dir = filepath.Dir(abs)
 		c.Files = []string{abs}
 	}
-	sections, client := findSections(name, root)
-	c.Client = client
-	checkTop(p, root, sections)
-	entries := collect(p, sections)
+	file := findClient(name, root)
+	c.Client = file.client
+	checkTop(p, root, file.empty())
+	entries := file.entries(p)
 	keys := make([]string, len(entries))
 	for i, e := range entries {
 		keys[i] = e.key
@@ -161,8 +158,8 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	section, warnings := overlay(p, root.Get("toolgate"), slices.Concat(keys, nativeKeys(root.Get("toolgate"))), opts.Environ, opts.Flags)
 	c.Warnings = warnings
 	vars := &expander{
-		client: client, lookup: opts.LookupEnv, ask: opts.Input,
-		inputs: inputs(sections), answers: map[string]answer{},
+		client: file.client, lookup: opts.LookupEnv, ask: opts.Input,
+		inputs: file.inputs(), answers: map[string]answer{},
 		home: opts.home(), workspace: opts.workspace(dir), raw: opts.Raw,
 	}
 	d := decode.New(p, dir)
@@ -183,14 +180,10 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		}
 	}
 
-	r := &serverReader{
-		file: name, dir: dir, client: client,
-		warnings: &c.Warnings, files: &c.Files, origins: c.Origins,
-		vars: vars,
-	}
+	r := &serverReader{clientFile: file, dir: dir, vars: vars}
 	us := newSelf(opts.Self, c.Toolgate.Listen)
 	for _, e := range entries {
-		if kind := clientOwn(e.node); kind != "" {
+		if kind := e.clientOwn(); kind != "" {
 			c.Skipped = append(c.Skipped, Skipped{e.key, e.line, "it is a " + kind + " extension, part of its own client and no server"})
 			continue
 		}
@@ -198,7 +191,12 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		if !ok {
 			decode.Defaults(&set)
 		}
-		s := r.read(e, set, geminiDisabled(root, e.key) && client == ClientGemini)
+		read := r.read(e)
+		c.Warnings, c.Files = append(c.Warnings, read.Warnings...), append(c.Files, read.Files...)
+		for field, o := range read.Origins {
+			c.Origins["servers."+e.key+"."+field] = o
+		}
+		s := joined(&read, &set)
 		if reason := us.reason(s); reason != "" {
 			c.Skipped = append(c.Skipped, Skipped{s.Key, s.Line, reason})
 			continue
@@ -214,9 +212,9 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		if !ok {
 			decode.Defaults(&set)
 		}
-		c.Servers = append(c.Servers, r.native(s, set))
+		c.Servers = append(c.Servers, withSettings(s, &set))
 	}
-	c.Skipped = append(c.Skipped, otherProjects(root)...)
+	c.Skipped = append(c.Skipped, file.otherProjects()...)
 	checkNamespaces(p, c.Servers, section.Get("servers"))
 	checkOffers(p, c.Servers, section.Get("servers"))
 	checkTools(p, section, &c.Toolgate, c.Servers)
@@ -229,13 +227,13 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 
 // checkTop catches a misspelt top-level key that would silently leave out
 // everything: a section name, or "toolgate" itself.
-func checkTop(p *tree.Problems, root *tree.Node, sections []section) {
+func checkTop(p *tree.Problems, root *tree.Node, empty bool) {
 	for _, f := range root.Fields {
 		if f.Key != "toolgate" && tree.Distance(strings.ToLower(f.Key), "toolgate") <= 2 {
 			p.AtField(f, f.Key, "write toolgate instead", "unknown key")
 		}
 	}
-	if len(sections) > 0 || len(root.Fields) == 0 || root.Get("toolgate") != nil {
+	if !empty || len(root.Fields) == 0 || root.Get("toolgate") != nil {
 		return
 	}
 	for _, key := range [...]string{"servers", "mcp", "extensions", "projects"} {
@@ -252,28 +250,4 @@ func checkTop(p *tree.Problems, root *tree.Node, sections []section) {
 		}
 	}
 	p.AtField(f, "", hint, "this file has no servers and no toolgate section")
-}
-
-// clientOwn names the kind of an extension that runs inside its client.
-func clientOwn(n *tree.Node) string {
-	if t := n.Get("type"); t != nil && slices.Contains([]string{"builtin", "platform", "frontend", "inline_python"}, t.Value) {
-		return t.Value
-	}
-	return ""
-}
-
-// inputs are the definitions of all sections, by id.
-func inputs(sections []section) map[string]*tree.Node {
-	out := map[string]*tree.Node{}
-	for _, s := range sections {
-		if !s.inputs.IsList() {
-			continue
-		}
-		for _, def := range s.inputs.Items {
-			if id := def.Get("id"); id != nil {
-				out[id.Value] = def
-			}
-		}
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // nativeGroups are the groups of the gateway's own tools: the fields of [Native] whose
@@ -76,15 +77,13 @@ func nativeServers(n *Native, section *tree.Node) []Server {
 	return out
 }
 
-// native is a server of the gateway's own with what is set for it.
-func (r *serverReader) native(s Server, set ServerSettings) Server {
-	x := &reading{serverReader: r, entry: entry{key: s.Key, line: s.Line, path: "native." + s.Key, node: &tree.Node{Kind: tree.KindMap, Line: s.Line}}, s: s}
+// withSettings is a server of the gateway's own with what is set for it.
+func withSettings(s Server, set *ServerSettings) Server {
 	if p, ok := s.Native.(*Plugin); ok {
-		x.s.Written = Written{Command: p.Path, Args: p.Args}
+		s.Written = Written{Command: p.Path, Args: p.Args}
 	}
-	x.timeouts(set.Timeouts)
-	x.settings(set)
-	return x.s
+	s.lay(upstream.Timeouts{}, set)
+	return s
 }
 
 // foreign are settings of servers that mean nothing for the gateway's own tools.

@@ -339,3 +339,15 @@ func formatScope(text, _ string) (string, string, error) {
 	}
 	return text, "", nil
 }
+
+// HeaderName tells whether a text can be the name of an HTTP header.
+func HeaderName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return name != ""
+}

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+
+	"github.com/toolgate/toolgate/upstream"
+	"github.com/toolgate/toolgate/upstream/credential"
+)
+
+// joined is the server of a client's entry with what toolgate.servers.<key> says laid
+// over it. A server that is disabled is never refused.
+func joined(e *clientServer, set *ServerSettings) Server {
+	s := Server{
+		Key: e.key, Line: e.line, Namespace: Namespace(e.key), Transport: e.Transport,
+		Command: e.Command, Args: e.Args, Env: e.Env, EnvInherit: e.EnvInherit, Cwd: e.Cwd,
+		URL: e.URL, Headers: e.Headers, Auth: e.Auth, Written: e.Written,
+		Disabled: e.Disabled, Include: e.Include, Exclude: e.Exclude,
+	}
+	s.lay(e.Timeouts, set)
+	if s.Disabled {
+		return s
+	}
+	if s.Transport == upstream.Stdio && authSet(set) && set.Auth.Mode != credential.Static {
+		e.Refused.At(e.node, e.path, "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", e.key)
+	}
+	s.Refused = e.Refused.Err()
+	return s
+}
+
+func authSet(set *ServerSettings) bool { return !reflect.DeepEqual(set.Auth, credential.Auth{}) }
+
+// lay lays what toolgate.servers.<key> says over a server that has what its entry says,
+// but for the deadlines of the entry.
+func (s *Server) lay(entry upstream.Timeouts, set *ServerSettings) {
+	s.Timeouts = s.timeouts(entry, set.Timeouts)
+	if set.Namespace != nil {
+		s.Namespace = *set.Namespace
+	}
+	s.Protocol = cmp.Or(set.Protocol, ProtocolAuto)
+	s.Isolation = cmp.Or(set.Isolation, upstream.IsolateAuto)
+	s.PlainCatalog = cmp.Or(set.PlainCatalog, PlainAuto)
+	processes := DefaultProcesses
+	if s.URL != "" {
+		processes = DefaultConnections
+	}
+	s.Concurrency = cmp.Or(set.Concurrency, DefaultConcurrency)
+	s.Processes = cmp.Or(set.Processes, processes)
+	s.EnvInherit = slices.Concat(s.EnvInherit, set.EnvInherit)
+	slices.Sort(s.EnvInherit)
+	s.EnvInherit = slices.Compact(s.EnvInherit)
+	s.ClientRequests = set.ClientRequests
+	s.Tools, s.Offer, s.RenamedFrom, s.Results = set.Tools, set.Offer, set.RenamedFrom, set.Results
+	s.Breaker, s.Retry = set.Breaker, set.Retry
+	if authSet(set) {
+		s.Auth = set.Auth
+	}
+}
