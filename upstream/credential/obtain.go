@@ -154,7 +154,7 @@ func (h *holder) renew(ctx context.Context) (*ready, error) {
 			return nil, err
 		}
 		return h.use(), nil
-	case OAuth, APIKey:
+	case Static, OAuth, APIKey:
 	}
 	if h.rec == nil || h.rec.Token.Refresh == "" {
 		return h.absent()
@@ -364,6 +364,8 @@ func (h *holder) fetch(ctx context.Context) (*record, error) {
 		t, rec.Proof, err = h.federate(ctx, p, client, scopes)
 	case Exchange, OAuth, APIKey:
 		t, rec.Proof, err = h.exchange(ctx, p, client, scopes)
+	case Static:
+		err = errors.New("the headers of the file are the credential: there is no token to ask for")
 	}
 	if err != nil {
 		if oauth.Refused(err) {
