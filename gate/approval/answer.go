@@ -12,47 +12,47 @@ import (
 )
 
 var (
-	// ErrNotYours tells that somebody may not answer a question.
+	// ErrNotYours tells that somebody may not answer this question.
 	ErrNotYours = errors.New("you are not among those who may answer this")
-	// ErrNotFromHere tells that no answer is taken from where this one came from.
-	ErrNotFromHere = errors.New("no answer is taken from a process that the gateway has started")
-	// ErrDecided tells that a question was decided before or has expired.
-	ErrDecided = errors.New("it was decided before, or it has expired")
-	// ErrNoDenial tells that there is nothing to take back.
-	ErrNoDenial = errors.New("it is no denial, or one that counts no more")
-	// ErrUnseen tells that somebody approves of arguments that were not shown in full
-	// without saying of which, or of others than those of the call.
-	ErrUnseen = errors.New("to approve of them name their hash, which the question has; none was given, or that of others")
+	// ErrNotFromHere tells that an answer came from a process that the gateway has started.
+	ErrNotFromHere = errors.New("answers from a process that the gateway has started are refused")
+	// ErrDecided tells that a question is decided already or has expired.
+	ErrDecided = errors.New("it is decided already, or it has expired")
+	// ErrNoDenial tells that there is no denial to take back.
+	ErrNoDenial = errors.New("it is not a denial that is in force")
+	// ErrUnseen tells that somebody approved arguments that were not shown in full,
+	// without their hash or with a wrong one.
+	ErrUnseen = errors.New("to approve them, name their hash from the question; the given hash is missing or wrong")
 	// ErrUnknown tells that there is no such question.
 	ErrUnknown = errors.New("there is no approval of this id")
 )
 
 // Answerer is somebody who answers for others.
 type Answerer struct {
-	// Name is who it is, for the record. Required.
+	// Name identifies the answerer in the record. Required.
 	Name string
-	// Identity is who it is; nil for an operator, and for somebody whom another
-	// system vouches for. It counts for calls of its own tenant.
+	// Identity is the answerer's identity; nil for an operator, and for somebody whom
+	// another system vouches for. It counts for calls of its own tenant.
 	Identity *gate.Identity
-	// Subject, Tenant and Groups are what a system says that vouches for it;
-	// somebody of the same name as the caller does not answer, and nobody answers
-	// for another tenant. An empty tenant is [gate.DefaultTenant]. They are
-	// ignored where Identity is set.
+	// Subject, Tenant and Groups are the claims of a system that vouches for the
+	// answerer. An answerer with the caller's name does not count, and neither does one
+	// of another tenant. An empty tenant is [gate.DefaultTenant]. They are ignored
+	// where Identity is set.
 	Subject, Tenant string
 	Groups          []string
-	// Operator is set for who holds the admin token.
+	// Operator is set for holders of the admin token.
 	Operator bool
-	// Hash is that of the arguments of the call that is approved of. It is needed
-	// where they were not shown in full, and has to be right wherever it is given.
+	// Hash is the hash of the approved arguments. It is required where they were not
+	// shown in full, and must be right wherever it is given.
 	Hash string
 }
 
-// Answer is the answer of whoever makes the call, which counts where the
-// requester may answer, and for a call of which the same is demanded as when it
-// was asked about. The question is returned as it is then.
+// Answer records the caller's own answer. It counts where the requester may answer,
+// and while the demands on the call are those of the question. The question is
+// returned as it is then.
 func (d *Service) Answer(ctx context.Context, q *gate.Question, id string, grant bool) (gate.Approval, error) {
 	if d == nil || d.store == nil {
-		return gate.Approval{}, errNoDesk
+		return gate.Approval{}, errNoService
 	}
 	r, found, err := d.record(ctx, id)
 	if err != nil || !found {
@@ -74,8 +74,8 @@ func (d *Service) Answer(ctx context.Context, q *gate.Question, id string, grant
 	return decided.approval(), err
 }
 
-// Decide is the answer of somebody else. It returns [ErrUnknown],
-// [ErrNotYours], [ErrUnseen] or [ErrDecided], wrapped, when it does not count.
+// Decide records the answer of somebody other than the caller. When it does not count,
+// the error wraps [ErrUnknown], [ErrNotYours], [ErrUnseen] or [ErrDecided].
 func (d *Service) Decide(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error) {
 	r, err := d.known(ctx, id)
 	if err != nil {
@@ -91,10 +91,10 @@ func (d *Service) Decide(ctx context.Context, id string, grant bool, who Answere
 	return d.decide(ctx, id, grant, store.Change{Actor: who.Name, Reason: reason})
 }
 
-// Retract takes a denial back, so that the next call of its kind is asked about
-// anew: by somebody whose answer would have counted, or by an operator, who grants
-// nothing by it. It returns [ErrUnknown], [ErrNotYours] or [ErrNoDenial], wrapped,
-// where nothing was taken back.
+// Retract takes a denial back, so that the next equal call is asked about anew. Those
+// whose answer would have counted may retract, and operators, who grant nothing by it.
+// When nothing was taken back, the error wraps [ErrUnknown], [ErrNotYours] or
+// [ErrNoDenial].
 func (d *Service) Retract(ctx context.Context, id string, who Answerer) (Item, error) {
 	r, err := d.known(ctx, id)
 	switch {
@@ -116,7 +116,7 @@ func (d *Service) Retract(ctx context.Context, id string, who Answerer) (Item, e
 	return itemOf(r), nil
 }
 
-// counts tells whether an answer counts for a question of a principal.
+// counts tells whether the answer counts for a question about a principal's call.
 func (w *Answerer) counts(item Item, principal string) bool {
 	if w.Name == "" {
 		return false
@@ -125,7 +125,7 @@ func (w *Answerer) counts(item Item, principal string) bool {
 	switch {
 	case w.Identity != nil:
 		if w.Identity.Key() == principal || w.Identity.Tenant != item.Tenant {
-			return false // nobody answers for others in a call of their own
+			return false // callers do not answer their own calls in another role
 		}
 		groups = w.Identity.Groups
 	case w.Subject != "":
@@ -139,14 +139,14 @@ func (w *Answerer) counts(item Item, principal string) bool {
 		is = append(is, gate.ByOperator)
 	}
 	for _, group := range groups {
-		if group != gate.ByOperator && group != gate.ByRequester { // words, which no group can have for a name
+		if group != gate.ByOperator && group != gate.ByRequester { // reserved words, which are not group names
 			is = append(is, group)
 		}
 	}
 	return item.may(is...)
 }
 
-// Name names an identity in the record of who decided.
+// Name names an identity in the record of a decision.
 func Name(id *gate.Identity) string { return shown(id.Subject + " of " + id.Tenant) }
 
 func (d *Service) decide(ctx context.Context, id string, grant bool, by store.Change) (Item, error) {
@@ -161,14 +161,15 @@ func (d *Service) decide(ctx context.Context, id string, grant bool, by store.Ch
 	if !ok {
 		return item, fmt.Errorf("%s is %s: %w", id, item.State, ErrDecided)
 	}
-	d.log.Info("a call was decided on", "approval", id, "granted", grant, "by", by.Actor, "reason", by.Reason)
+	d.log.Info("a question was decided", "approval", id, "granted", grant, "by", by.Actor, "reason", by.Reason)
 	return item, nil
 }
 
-// known returns the record of a question, or [ErrUnknown], wrapped, where there is none.
+// known returns the record of a question; the error wraps [ErrUnknown] where there is
+// none.
 func (d *Service) known(ctx context.Context, id string) (store.ApprovalRecord, error) {
 	if d == nil || d.store == nil {
-		return store.ApprovalRecord{}, errNoDesk
+		return store.ApprovalRecord{}, errNoService
 	}
 	r, found, err := d.record(ctx, id)
 	if err == nil && !found {

@@ -12,13 +12,13 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// CallbackPath is where answers come back to; the id of the question follows.
+// CallbackPath is the path of answers; the id of the question follows.
 const CallbackPath = "/approvals/"
 
 // maxAnswer bounds the body of an answer, in bytes.
 const maxAnswer = 16 << 10
 
-// callback is an answer of the receiver of the webhook.
+// callback is an answer from the receiver of the webhook.
 type callback struct {
 	ID       string   `json:"id"`
 	Decision string   `json:"decision"` // approve or deny
@@ -29,7 +29,7 @@ type callback struct {
 	ArgsHash string   `json:"args_hash"` // as in the question; needed to approve where its args_missing is not 0
 }
 
-// Decider is what [Service.Decide] is.
+// Decider has the signature of [Service.Decide].
 type Decider func(ctx context.Context, id string, grant bool, who Answerer, reason string) (Item, error)
 
 // Callback takes the answers that the receiver of the webhook posts to
@@ -37,16 +37,15 @@ type Decider func(ctx context.Context, id string, grant bool, who Answerer, reas
 //
 //	{"id":"apr_...","decision":"approve","subject":"erin","tenant":"acme","groups":["security"],"reason":"..."}
 //
-// The receiver vouches for subject, tenant and groups. The tenant is that of who
-// decided and not of the question: it counts only where the two are the same.
-// Without one it is "default". Where the question says that bytes of the arguments
-// are missing in it, approving needs its "args_hash" as well.
+// The receiver vouches for subject, tenant and groups. The tenant belongs to the
+// person who decided; the answer counts only for a question of the same tenant. A
+// missing tenant is "default". If the question says that bytes of the arguments are
+// missing, approving it requires its "args_hash".
 //
-// secret returns the secret in force; while it is empty, nothing is taken.
-// Nothing is said to whoever does not know it. decide is [Service.Decide], or does
-// that and something beside.
+// secret returns the secret in force; while it is empty, every answer is refused.
+// Senders without it learn nothing. decide is [Service.Decide], or a function around it.
 //
-// What is not signed costs nothing: decide is called behind the signature.
+// Unsigned requests are cheap: decide is called only after the signature is checked.
 func (d *Service) Callback(secret func() string, decide Decider) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := secret()

@@ -20,12 +20,12 @@ type Item struct {
 	Tenant  string   `json:"tenant"`
 	Subject string   `json:"subject"`
 	Reasons []string `json:"reasons,omitempty"`
-	// By are those who may answer, for each demand.
+	// By lists those who may answer, for each demand.
 	By [][]string `json:"by"`
-	// Arguments are what people are shown of them, in at most 16 KiB, see
-	// [gate.Excerpt], while the question or its grant can still be used.
-	// ArgsBytes is how long they are in all, ArgsMissing how many bytes of that are
-	// not shown: who approves of such a call names its ArgsHash.
+	// Arguments are the arguments as shown to people, in at most 16 KiB, see
+	// [gate.Excerpt], while the question or its grant can still be used. ArgsBytes is
+	// their full length, ArgsMissing how many bytes of it are not shown. To approve a
+	// call with missing bytes, ArgsHash must be named.
 	ArgsMissing int       `json:"args_missing"`
 	Arguments   string    `json:"arguments,omitempty"`
 	ArgsBytes   int       `json:"args_bytes"`
@@ -37,8 +37,7 @@ type Item struct {
 	DecidedAt   time.Time `json:"decided_at,omitzero"`
 }
 
-// itemOf reads a record. One whose details cannot be read may be answered by
-// nobody.
+// itemOf converts a record. Nobody may answer a record whose details cannot be read.
 func itemOf(r store.ApprovalRecord) Item {
 	var about details
 	if err := json.Unmarshal([]byte(r.Details), &about); err != nil {
@@ -65,11 +64,11 @@ func (i *Item) sameBy(by [][]string) bool {
 	return slices.EqualFunc(i.By, by, slices.Equal)
 }
 
-// List returns the last questions in a state, or in all if it is empty, the
-// latest first, at most limit and 1,000.
+// List returns the latest questions in a state, newest first, at most limit and 1,000.
+// An empty state means all.
 func (d *Service) List(ctx context.Context, state string, limit int) ([]Item, error) {
 	if d == nil || d.store == nil {
-		return nil, errNoDesk
+		return nil, errNoService
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -84,7 +83,8 @@ func (d *Service) List(ctx context.Context, state string, limit int) ([]Item, er
 	return items, nil
 }
 
-// Get returns the question of an id, or [ErrUnknown], wrapped.
+// Get returns the question with an id; the error wraps [ErrUnknown] where there is
+// none.
 func (d *Service) Get(ctx context.Context, id string) (Item, error) {
 	r, err := d.known(ctx, id)
 	if err != nil {

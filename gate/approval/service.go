@@ -16,32 +16,33 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// storeTime bounds one exchange with the store.
+// storeTime bounds one request to the store.
 const storeTime = 5 * time.Second
 
-// What people are shown of a call at most: bytes of each text, and reasons.
+// Bounds of the description of a call for people: bytes of each text, and number of
+// reasons.
 const (
 	maxShown   = 200
 	maxReasons = 8
 )
 
-// maxArguments is how much room there is for the arguments that people are shown,
-// in bytes.
+// maxArguments bounds the arguments that people are shown, in bytes.
 const maxArguments = 16 << 10
 
-// Options are what a [Service] goes by.
+// Options configure a [Service].
 type Options struct {
-	// Settings are an operator's; By are groups, [gate.ByRequester] or
-	// [gate.ByOperator], and count where a demand does not say so itself. Times that
-	// are 0 are the defaults.
+	// Settings are the operator's. By lists groups, [gate.ByRequester] or
+	// [gate.ByOperator]; it counts for demands that name nobody. Times of 0 mean the
+	// defaults.
 	Settings
 
-	// Asked is told of every new question, and does not block; nil is nobody.
+	// Asked is called with every new question, and must not block; nil: nothing is
+	// called.
 	Asked func(Item)
 }
 
-// Service keeps questions and answers. It is safe for concurrent use. The zero
-// value refuses everything.
+// Service stores questions and answers. It is safe for concurrent use. The zero value
+// refuses everything.
 type Service struct {
 	store    *store.Approvals
 	log      *slog.Logger
@@ -52,8 +53,7 @@ type Service struct {
 }
 
 // New returns a service that keeps its questions in a store. Until [Service.Set] it
-// has none but the default settings, by which nobody answers. The logger may be
-// nil.
+// has the default settings, by which nobody may answer. The logger may be nil.
 func New(s *store.Approvals, log *slog.Logger) *Service {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -63,16 +63,16 @@ func New(s *store.Approvals, log *slog.Logger) *Service {
 	return d
 }
 
-// Set puts options in force. What was asked when other answers counted is asked
-// anew by the next call of its kind.
+// Set puts options in force. If other answers count now, the next equal call asks
+// anew.
 func (d *Service) Set(o Options) {
 	decode.Fill(&o.Settings)
 	d.settings.Store(&o)
 }
 
-var errNoDesk = errors.New("nothing keeps approvals")
+var errNoService = errors.New("there is no approval service")
 
-// details are what the store keeps of a question for people, as JSON.
+// details are the parts of a question for people that the store keeps as JSON.
 type details struct {
 	Tool      string     `json:"tool"`
 	Server    string     `json:"server"`
@@ -82,7 +82,7 @@ type details struct {
 	Reasons   []string   `json:"reasons,omitempty"`
 	By        [][]string `json:"by"`
 	ArgsBytes int        `json:"args_bytes"`
-	// ArgsMissing is how many bytes of them people are not shown.
+	// ArgsMissing is how many bytes of the arguments are not shown.
 	ArgsMissing int `json:"args_missing,omitempty"`
 }
 
@@ -90,14 +90,13 @@ func key(q *gate.Question) store.ApprovalKey {
 	return store.ApprovalKey{Principal: q.Identity.Key(), CapabilityID: q.CapabilityID, ArgsHash: q.ArgsHash}
 }
 
-// Ask returns the grant, the denial or the question that there is for a call. If
-// there is none, a question is asked. Where the one that there is was asked under
-// other conditions than those of now, the call is not covered by it: Ask returns
-// an error that says so. It returns [gate.ErrTooManyQuestions] when the caller
-// has 64 open ones.
+// Ask returns the existing grant, denial or question for a call. If there is none, it
+// asks a new question. A question that was asked under other conditions does not cover
+// the call: Ask returns an error that says so. It returns [gate.ErrTooManyQuestions]
+// when the caller has 64 open ones.
 func (d *Service) Ask(ctx context.Context, q *gate.Question) (gate.Approval, error) {
 	if d == nil || d.store == nil {
-		return gate.Approval{}, errNoDesk
+		return gate.Approval{}, errNoService
 	}
 	about, err := d.text(q)
 	if err != nil {
@@ -125,12 +124,11 @@ func (d *Service) Ask(ctx context.Context, q *gate.Question) (gate.Approval, err
 	return item.approval(), nil
 }
 
-// Find returns the grant, the denial or the question that there is for a call,
-// without asking one; ok is false where there is none, or where it was asked under
-// other conditions than those of now.
+// Find returns the existing grant, denial or question for a call, and never asks one;
+// ok is false where there is none, or where it was asked under other conditions.
 func (d *Service) Find(ctx context.Context, q *gate.Question) (a gate.Approval, ok bool, err error) {
 	if d == nil || d.store == nil {
-		return gate.Approval{}, false, errNoDesk
+		return gate.Approval{}, false, errNoService
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -145,28 +143,28 @@ func (d *Service) Find(ctx context.Context, q *gate.Question) (a gate.Approval, 
 	return item.approval(), true, nil
 }
 
-// changedConditions handles a question that is there, but was asked under other
-// conditions: it is closed, so that the next call asks anew.
+// changedConditions handles a question that was asked under other conditions: it is
+// closed, so that the next call asks anew.
 func (d *Service) changedConditions(ctx context.Context, r store.ApprovalRecord, q *gate.Question) (gate.Approval, error) {
 	if item := itemOf(r); item.sameBy(d.by(q)) {
-		return item.approval(), nil // it is but described in other words
+		return item.approval(), nil // only its description differs
 	}
 	if r.State == store.ApprovalDenied {
 		if _, _, err := d.store.Retract(ctx, r.ID); err != nil {
 			return gate.Approval{}, err
 		}
 	} else if r.State == store.ApprovalPending {
-		by := store.Change{Actor: "toolgate", Reason: "what it needs has changed"}
+		by := store.Change{Actor: "toolgate", Reason: "the conditions of its approval have changed"}
 		if _, _, err := d.store.Decide(ctx, r.ID, false, time.Time{}, by); err != nil {
 			return gate.Approval{}, err
 		}
 	} else if _, _, err := d.store.Use(ctx, key(q)); err != nil {
 		return gate.Approval{}, err
 	}
-	return gate.Approval{ID: r.ID, State: gate.ApprovalDenied, Reason: "what it needs has changed since it was asked for; make the call again"}, nil
+	return gate.Approval{ID: r.ID, State: gate.ApprovalDenied, Reason: "the conditions of its approval have changed; make the call again"}, nil
 }
 
-// by returns whose answer counts, for each demand.
+// by returns those whose answer counts, for each demand.
 func (d *Service) by(q *gate.Question) [][]string {
 	all := make([][]string, len(q.Demands))
 	for i, demand := range q.Demands {
@@ -180,7 +178,7 @@ func (d *Service) by(q *gate.Question) [][]string {
 	return all
 }
 
-// text is what people are shown of a call.
+// text describes a call for people.
 func (d *Service) text(q *gate.Question) (store.ApprovalText, error) {
 	if q == nil || q.Identity == nil || len(q.Demands) == 0 {
 		return store.ApprovalText{}, errors.New("a question needs a caller and a demand")
@@ -204,7 +202,7 @@ func (d *Service) text(q *gate.Question) (store.ApprovalText, error) {
 	return store.ApprovalText{Details: string(raw), Arguments: args.Text}, nil
 }
 
-// shown cuts text of others to what people are shown of it.
+// shown cuts foreign text to the length that people are shown.
 func shown(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) > maxShown {
@@ -213,11 +211,11 @@ func shown(text string) string {
 	return text
 }
 
-// Await returns a question as it is when it has been decided, and after the time
-// that calls wait as it is then.
+// Await waits until a question is decided, and returns it. It waits no longer than the
+// time that calls wait.
 func (d *Service) Await(ctx context.Context, id string) (gate.Approval, error) {
 	if d == nil || d.store == nil {
-		return gate.Approval{}, errNoDesk
+		return gate.Approval{}, errNoService
 	}
 	waited := time.NewTimer(d.settings.Load().Wait)
 	defer waited.Stop()
@@ -257,11 +255,11 @@ func (d *Service) Changed() {
 	d.changed = make(chan struct{})
 }
 
-// Use uses the grant for a call up and tells whether there was one. One that
-// others gave than those who are to answer now is used up and is none.
+// Use consumes the grant for a call and tells whether there was one. A grant from
+// somebody who may no longer answer is consumed, but does not count.
 func (d *Service) Use(ctx context.Context, q *gate.Question) (bool, error) {
 	if d == nil || d.store == nil {
-		return false, errNoDesk
+		return false, errNoService
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()

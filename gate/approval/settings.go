@@ -37,8 +37,8 @@ type Receiver struct {
 // Posts tells whether questions are posted to the webhook.
 func (s *Settings) Posts() bool { return slices.Contains(s.Ask, "webhook") }
 
-// Check implements [decode.Checker]: the webhook is used where it is there, and its
-// answers can be believed.
+// Check implements [decode.Checker]: ask names a configured webhook, and its secret is
+// long enough to trust answers.
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	for i, by := range s.By {
 		if strings.TrimSpace(by) == "" {

@@ -30,8 +30,8 @@ func mac(secret, seconds string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// signed tells whether a signature is of a body and fresh. Without a secret
-// nothing is.
+// signed tells whether a signature belongs to a body and is fresh. With an empty
+// secret it never does.
 func signed(secret, signature string, now time.Time, body []byte) bool {
 	t, v1, ok := strings.Cut(signature, ",")
 	seconds, isTime := strings.CutPrefix(t, "t=")

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// outbox is how many questions wait for the receiver of the webhook.
+	// outbox bounds the questions that wait for the receiver of the webhook.
 	outbox = 256
-	// postTime bounds one delivery, posts is how often one is tried, and
-	// postPause the pause before the second try, which doubles.
+	// postTime bounds one delivery. posts is the number of tries. postPause is the
+	// pause before the second try, and doubles for each further one.
 	postTime  = 5 * time.Second
 	posts     = 3
 	postPause = time.Second
 )
 
-// Webhook tells a receiver of every question, signed (see [SignatureHeader]):
-// the [Item] as JSON. One that cannot be told in three tries, or while 256 others
-// wait, is logged; it can be answered all the same.
+// Webhook posts every question to a receiver, signed (see [SignatureHeader]): the
+// [Item] as JSON. A question that fails three tries, or finds 256 others waiting, is
+// logged. It can still be answered in other ways.
 type Webhook struct {
 	log    *slog.Logger
 	client *http.Client

@@ -14,30 +14,30 @@ import (
 // Name is the name of the phase.
 const Name = "capsule"
 
-// Capsule is a named set of capabilities of all kinds. An empty list holds
-// nothing and nobody.
+// Capsule is a named set of capabilities of all kinds. An empty list matches nothing
+// and nobody.
 type Capsule struct {
 	Name     string
 	Visible  []Pattern // what may be viewed
-	Callable []Pattern // what of that may be called
+	Callable []Pattern // which of those may be called
 	Personas []string  // that hold it
 	Groups   []string  // that hold it
 }
 
-// Pattern is a glob with the place where it is written.
+// Pattern is a glob and the place where it is written.
 type Pattern struct {
 	Glob gate.Glob
 	At   gate.Rule
 }
 
-// Phase implements [gate.Phase]. The zero Phase, and a nil one, deny
-// everything. It is safe for concurrent use and not changed once made.
+// Phase implements [gate.Phase]. The zero Phase, and a nil one, deny everything. It is
+// immutable and safe for concurrent use.
 type Phase struct {
 	capsules []Capsule // sorted by name
 }
 
-// New returns the phase of some capsules. Their names must differ and consist
-// of letters, digits, "-" and "_", because paths name them.
+// New returns the phase of the given capsules. Their names must differ and consist of
+// letters, digits, "-" and "_", because endpoint paths contain them.
 func New(capsules []Capsule) (*Phase, error) {
 	p := &Phase{capsules: slices.Clone(capsules)}
 	slices.SortFunc(p.capsules, func(a, b Capsule) int { return strings.Compare(a.Name, b.Name) })
@@ -53,7 +53,7 @@ func New(capsules []Capsule) (*Phase, error) {
 	return p, errors.Join(problems...)
 }
 
-// ValidName tells whether a capsule can have a name.
+// ValidName tells whether a name is valid for a capsule.
 func ValidName(name string) bool {
 	if name == "" || len(name) > 64 {
 		return false
@@ -71,14 +71,14 @@ func (p *Phase) Part() gate.Part {
 	}
 }
 
-// Holds tells whether an identity holds the capsule of a name. It is false for
-// a capsule that does not exist, so that the two look the same.
+// Holds tells whether an identity holds the named capsule. It is false for a capsule
+// that does not exist, so that callers cannot tell the two cases apart.
 func (p *Phase) Holds(id *gate.Identity, name string) bool {
 	return len(p.held(id, name)) > 0
 }
 
-// held returns the capsules that decide for an identity: the one of a name, or
-// with an empty name all that it holds.
+// held returns the capsules that decide for an identity: the named one or, with an
+// empty name, all that it holds.
 func (p *Phase) held(id *gate.Identity, name string) []*Capsule {
 	if p == nil || id == nil {
 		return nil
@@ -92,8 +92,8 @@ func (p *Phase) held(id *gate.Identity, name string) []*Capsule {
 	return held
 }
 
-// counts tells whether a capsule decides for an identity: whether it holds it,
-// and it is the one of a name, if there is one.
+// counts tells whether a capsule decides for an identity: the identity must hold it,
+// and a given name must be the capsule's.
 func (c *Capsule) counts(id *gate.Identity, name string) bool {
 	if id == nil || name != "" && c.Name != name {
 		return false
@@ -102,8 +102,7 @@ func (c *Capsule) counts(id *gate.Identity, name string) bool {
 		slices.ContainsFunc(id.Groups, func(group string) bool { return slices.Contains(c.Groups, group) })
 }
 
-// covers returns the first of some patterns that grants what has some names, nil
-// when none does.
+// covers returns the first pattern that matches one of the names, nil when none does.
 func covers(patterns []Pattern, names gate.Names) *Pattern {
 	for i := range patterns {
 		if names.Granted(patterns[i].Glob) {
@@ -119,7 +118,7 @@ func (p *Phase) Check(_ context.Context, r *gate.Request) (gate.Decision, error)
 	return v.decision(r), nil
 }
 
-// Snapshot is [gate.Part.Snapshot]: the phase, which is not changed.
+// Snapshot is [gate.Part.Snapshot]: the phase itself, which is immutable.
 func (p *Phase) Snapshot(*gate.Request) any { return p }
 
 // Explain is [gate.Part.Explain].
@@ -140,13 +139,13 @@ func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, e
 	return e, nil
 }
 
-// verdict is what the capsules say of a request, with the patterns that say so.
-// The zero verdict denies.
+// verdict is the capsules' verdict on a request, with the patterns behind it. The zero
+// verdict denies.
 type verdict struct {
 	effect            gate.Effect
 	held              bool       // the caller holds a capsule that counts
-	visible, callable *Pattern   // of an allow
-	seen              []*Pattern // of a deny: those that show what may not be called
+	visible, callable *Pattern   // set on an allow
+	seen              []*Pattern // set on a deny: patterns that show what may not be called
 }
 
 // judge decides.
@@ -154,7 +153,7 @@ func (p *Phase) judge(r *gate.Request) (v verdict) {
 	switch {
 	case r == nil:
 		return verdict{}
-	case r.Action == gate.Enable: // a capsule is a set of what servers offer, and not of servers
+	case r.Action == gate.Enable: // capsules contain what servers offer, not servers
 		return verdict{effect: gate.Abstain}
 	}
 	names := r.Names()
@@ -179,7 +178,7 @@ func (p *Phase) judge(r *gate.Request) (v verdict) {
 	return v
 }
 
-// decision renders the verdict on a request.
+// decision converts the verdict on a request.
 func (v *verdict) decision(r *gate.Request) gate.Decision {
 	d := gate.Decision{Effect: v.effect}
 	switch {
@@ -198,14 +197,14 @@ func (v *verdict) decision(r *gate.Request) gate.Decision {
 	return d
 }
 
-// change is what would make a capsule allow a request: a further name in one
-// that the caller holds, or a capsule to hold.
+// change returns what would make a capsule allow a request: a further name in one that
+// the caller holds, or a capsule to hold.
 func (p *Phase) change(r *gate.Request) *gate.Change {
 	held := p.held(r.Identity, r.Capsule)
 	if len(held) == 0 {
 		return p.hold(r)
 	}
-	for _, c := range held { // one that shows it already needs one change alone
+	for _, c := range held { // one that shows it already needs only one change
 		if r.Action != gate.View && covers(c.Visible, r.Names()) != nil {
 			return add(c.Name, "callable", r.Exposed)
 		}
@@ -218,7 +217,7 @@ func (p *Phase) change(r *gate.Request) *gate.Change {
 	return add(held[0].Name, "visible", r.Exposed)
 }
 
-// add is the change that puts a name into a list of a capsule.
+// add returns the change that adds a name to a list of a capsule.
 func add(capsule, list, name string) *gate.Change {
 	return &gate.Change{
 		Text:  fmt.Sprintf("add %q to capsules.%s.%s", name, capsule, list),
@@ -226,7 +225,7 @@ func add(capsule, list, name string) *gate.Change {
 	}
 }
 
-// hold is the change that lets the caller hold a capsule.
+// hold returns the change that gives the caller a capsule.
 func (p *Phase) hold(r *gate.Request) *gate.Change {
 	if r.Identity == nil {
 		return nil
@@ -264,8 +263,8 @@ func (p *Phase) all() []Capsule {
 	return p.capsules
 }
 
-// ViewClass is [gate.Part.ViewClass]: callers that hold the same capsules
-// view the same.
+// ViewClass is [gate.Part.ViewClass]: callers that hold the same capsules see the
+// same.
 func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	var held strings.Builder
 	for _, c := range p.held(id, "") {
@@ -274,9 +273,8 @@ func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	return held.String(), true
 }
 
-// Unmatched returns the patterns that grant none of some capabilities, with
-// where they are written: a list that names what does not exist confines nobody
-// in the way that its writer thinks.
+// Unmatched returns the patterns that match none of the given capabilities, with their
+// places. A pattern without a match does not confine callers as its author thinks.
 func (p *Phase) Unmatched(names []gate.Names) []Pattern {
 	var out []Pattern
 	for _, c := range p.all() {

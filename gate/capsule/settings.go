@@ -6,7 +6,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// Settings are a named set of capabilities as an operator writes it.
+// Settings are a named set of capabilities in the configuration.
 type Settings struct {
 	// Visible are globs of names in lists. Absent: nothing.
 	Visible []string `config:"visible"`
@@ -18,8 +18,8 @@ type Settings struct {
 	Groups []string `config:"groups"`
 }
 
-// Configured returns the phase of the capsules of a section. at tells where the value
-// of a path below the section is written.
+// Configured returns the phase of the capsules of a section. at returns where the
+// value of a path below the section is written.
 func Configured(section map[string]Settings, at func(path string) (file string, line int)) (*Phase, error) {
 	patterns := func(path string, globs []string) []Pattern {
 		out := make([]Pattern, len(globs))

@@ -6,9 +6,9 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Class returns the effective class of a capability: what the operator says in
-// the catalog, made stricter by the hints of its server. What is not known, and
-// everything while the catalog cannot be read, counts as destructive.
+// Class returns the effective class of a capability: the operator's class from the
+// catalog, made stricter by the hints of its server. Unknown capabilities count as
+// destructive. So does everything while the catalog cannot be read.
 func (r *Registry) Class(capabilityID string) governance.Class {
 	if v, err := r.current(); err == nil && capabilityID != "" {
 		if one := v.rows[capabilityID]; one != nil {
@@ -18,8 +18,8 @@ func (r *Registry) Class(capabilityID string) governance.Class {
 	return governance.Classify(governance.Operator{}, governance.Hints{})
 }
 
-// Operator returns what the operator says of a capability in the catalog;
-// nothing while that cannot be read.
+// Operator returns the operator's settings for a capability from the catalog. It
+// returns nothing while the catalog cannot be read.
 func (r *Registry) Operator(capabilityID string) governance.Operator {
 	if v, err := r.current(); err == nil && capabilityID != "" {
 		if one := v.rows[capabilityID]; one != nil {
@@ -29,8 +29,8 @@ func (r *Registry) Operator(capabilityID string) governance.Operator {
 	return governance.Operator{}
 }
 
-// classOf is the class of a record whose server lists a definition now; either
-// may be nil.
+// classOf returns the class of a record, given the definition that its server lists
+// now. Either may be nil.
 func classOf(r *store.RegistryRecord, definition []byte) governance.Class {
 	if definition == nil && r != nil {
 		definition = r.Definition
@@ -48,7 +48,7 @@ func operator(r *store.RegistryRecord) governance.Operator {
 	}
 }
 
-// annotations returns a definition that has the annotations of another alone.
+// annotations returns a definition with nothing but the annotations of the given one.
 func annotations(definition []byte) []byte {
 	a := mcp.Lookup(definition, "annotations")
 	if a == nil {

@@ -13,13 +13,12 @@ import (
 // Limits of a diff, in lines.
 const (
 	diffContext = 3
-	maxDiff     = 400  // that are shown
-	maxEdits    = 1000 // that are looked for; more is shown as all gone, all new
+	maxDiff     = 400  // shown
+	maxEdits    = 1000 // searched for; beyond it, everything is shown as removed and added
 )
 
-// Pretty returns a definition for people: its canonical form with a member in
-// each line, where characters that cannot be seen are escaped, and a line break
-// in a text begins a line.
+// Pretty returns a definition for people: its canonical form with one member per line.
+// Invisible characters are escaped. A line break in a text begins a new line.
 func Pretty(definition []byte) string {
 	if len(definition) == 0 {
 		return ""
@@ -62,8 +61,8 @@ func visible(line string) string {
 	return b.String()
 }
 
-// Diff returns what changed between two definitions, as unified text of their
-// [Pretty] forms; empty when nothing did. It is bounded.
+// Diff returns the changes between two definitions as a unified diff of their [Pretty]
+// forms. It is empty when they are equal, and bounded in length.
 func Diff(before, after []byte) string {
 	a, b := lines(Pretty(before)), lines(Pretty(after))
 	hunks := render(edits(a, b))
@@ -85,14 +84,14 @@ func lines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// edit is one line of a comparison: ' ' in both, '-' gone, '+' new.
+// edit is one line of a comparison: ' ' in both, '-' removed, '+' added.
 type edit struct {
 	op   byte
 	text string
 }
 
-// edits compares two texts line by line: what is equal at both ends is set
-// aside, the rest compared by the greedy algorithm of Myers.
+// edits compares two texts line by line. Equal lines at both ends are set aside; the
+// greedy algorithm of Myers compares the rest.
 func edits(a, b []string) []edit {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -148,13 +147,13 @@ func middle(a, b []string) []edit {
 	return out
 }
 
-// walk goes the way back that middle has found: trace[d] has how far into a the
+// walk follows the trace of middle backwards: trace[d] says how far into a the
 // diagonals -d to d were after d edits.
 func walk(a, b []string, trace [][]int) []edit {
 	x, y := len(a), len(b)
 	var back []edit
 	for d := len(trace); d > 0; d-- {
-		before := func(k int) int { // of the diagonals that were there
+		before := func(k int) int { // the better of the neighboring diagonals
 			if k < 1-d || k > d-1 {
 				return -1
 			}
@@ -184,7 +183,7 @@ func walk(a, b []string, trace [][]int) []edit {
 	return back
 }
 
-// render returns the changed lines with some around them.
+// render returns the changed lines with a few unchanged lines around them.
 func render(all []edit) []string {
 	near := make([]bool, len(all))
 	for i, e := range all {

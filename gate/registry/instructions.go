@@ -5,25 +5,26 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// KindInstructions is the kind of what a server says of itself to models. It is
-// kept like a capability, one for each server, and held and accepted like one. A
-// server that says nothing has it too: what it begins to say is a change.
+// KindInstructions is the kind of a server's instructions to models. They are
+// recorded, held and accepted like a capability, one for each server. A server without
+// instructions has an empty record, so that instructions added later count as a
+// change.
 const KindInstructions = "instructions"
 
-// instructionsKey is the key of what a server says of itself.
+// instructionsKey returns the key of a server's instructions.
 func instructionsKey(server string) key {
 	return key{Server: server, Kind: KindInstructions, Original: KindInstructions}
 }
 
-// instructionsOf is what a server says of itself as a definition.
+// instructionsOf returns a server's instructions as a definition.
 func instructionsOf(text string) []byte {
 	return append(append([]byte(`{"`+KindInstructions+`":`), mcp.Quote(text)...), '}')
 }
 
-// emptyInstructions is the hash of those of a server that says nothing.
+// emptyInstructions is the hash for a server without instructions.
 var emptyInstructions = Hash(instructionsOf(""))
 
-// inspectInstructions looks at what a server says of itself.
+// inspectInstructions checks a server's instructions.
 func inspectInstructions(of *gate.Offer, names *names) item {
 	definition := instructionsOf(*of.Instructions)
 	one := item{
@@ -38,8 +39,8 @@ func inspectInstructions(of *gate.Offer, names *names) item {
 	return one
 }
 
-// ShowsInstructions tells whether a caller is told what a server says of itself:
-// a text that is accepted, and not switched off for the caller.
+// ShowsInstructions tells whether a caller sees a server's instructions: the text must
+// be accepted, and not disabled for the caller.
 func (r *Registry) ShowsInstructions(id *gate.Identity, server, text string) bool {
 	v, err := r.current()
 	if err != nil || id == nil {
@@ -49,8 +50,8 @@ func (r *Registry) ShowsInstructions(id *gate.Identity, server, text string) boo
 	return one != nil && one.judge(id) == pass && one.hash == Hash(instructionsOf(text))
 }
 
-// empty tells whether a row is of a server that says nothing of itself, and never
-// did.
+// empty tells whether a row is for a server that has no instructions, and never had
+// any.
 func (one *row) empty() bool {
 	return one.key.Kind == KindInstructions && (one.hash == emptyInstructions || one.hash == "") &&
 		one.record != nil && one.record.AcceptedHash == emptyInstructions && one.record.HeldHash == ""

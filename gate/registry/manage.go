@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Entry is one capability of the catalog for whoever manages it.
+// Entry is one capability of the catalog, for those who manage it.
 type Entry struct {
 	ID          string
 	Name        string // as clients know it
@@ -23,13 +23,13 @@ type Entry struct {
 	Category    string
 	State       string // as in [store.RegistryRecord]; an orphan also where its server is not configured
 	Enabled     bool
-	Decided     bool // someone said whether it is enabled
+	Decided     bool // a person or the seed said whether it is enabled
 	Offered     bool // a server of this gateway lists it
 	Said        store.Class
 	Class       governance.Class // effective
 	Flagged     []string
 	Change      store.Change
-	Record      store.RegistryRecord // as it is kept; its texts only from [Registry.Entry]
+	Record      store.RegistryRecord // as stored; the texts are filled in only by [Registry.Entry]
 
 	Flags        []store.FlagRecord        // by tenant
 	Restrictions []store.RestrictionRecord // by persona
@@ -40,13 +40,13 @@ type Filter struct {
 	Server, Kind, State string
 }
 
-// ErrUnknown tells that nothing has a name.
+// ErrUnknown tells that no entry has the given name.
 var ErrUnknown = errors.New("nothing in the catalog has the name")
 
-// ErrAmbiguous tells that several things have a name.
-var ErrAmbiguous = errors.New("several things have the name")
+// ErrAmbiguous tells that several entries have the given name.
+var ErrAmbiguous = errors.New("several entries of the catalog have the name")
 
-// Entries returns what the catalog has, sorted by name.
+// Entries returns the entries of the catalog that pass a filter, sorted by name.
 func (r *Registry) Entries(f Filter) ([]Entry, error) {
 	v, err := r.current()
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *Registry) Entries(f Filter) ([]Entry, error) {
 	return out, nil
 }
 
-// entry is the row for whoever manages it.
+// entry converts the row for those who manage it.
 func (one *row) entry(configured bool) Entry {
 	record := one.record
 	e := Entry{
@@ -104,8 +104,8 @@ func (one *row) entry(configured bool) Entry {
 	return e
 }
 
-// Entry returns what has a name, an id, or a server and an original name with
-// "/" between, with its definitions as they are in the store.
+// Entry returns the entry with the given name, id, or "server/original name". Its
+// definitions are read from the store.
 func (r *Registry) Entry(ctx context.Context, name, kind string) (Entry, error) {
 	all, err := r.Entries(Filter{Kind: kind})
 	if err != nil {
@@ -139,7 +139,8 @@ func (r *Registry) Entry(ctx context.Context, name, kind string) (Entry, error) 
 	return e, nil
 }
 
-// edited makes what was written the truth here before the caller hears of it.
+// edited rereads the store after a write, so that the change is in force here before
+// the caller hears of it.
 func (r *Registry) edited(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func (r *Registry) edited(ctx context.Context, err error) error {
 	return r.Healthy()
 }
 
-// edit changes one record, wherever it was changed last.
+// edit changes one record in the store.
 func (r *Registry) edit(ctx context.Context, id string, by store.Change, change func(*store.RegistryRecord) error) error {
 	return r.edited(ctx, r.o.Store.Registry().Update(ctx, []string{id}, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
 		record, ok := existing[id]
@@ -163,7 +164,7 @@ func (r *Registry) edit(ctx context.Context, id string, by store.Change, change 
 	}))
 }
 
-// SetEnabled switches a capability on or off for everyone who has no flag.
+// SetEnabled enables or disables a capability for all tenants without a flag.
 func (r *Registry) SetEnabled(ctx context.Context, id string, on bool, by store.Change) error {
 	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
 		record.Enabled, record.Source = on, SourceOperator
@@ -171,7 +172,7 @@ func (r *Registry) SetEnabled(ctx context.Context, id string, on bool, by store.
 	})
 }
 
-// SetClass sets what the operator says of a capability.
+// SetClass sets the operator's class of a capability.
 func (r *Registry) SetClass(ctx context.Context, id string, class store.Class, by store.Change) error {
 	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
 		record.Class = class
@@ -179,13 +180,13 @@ func (r *Registry) SetClass(ctx context.Context, id string, class store.Class, b
 	})
 }
 
-// ErrOther tells that the held definition is not the one that was looked at.
-var ErrOther = errors.New("the definition that is held is another one by now; look at it again")
+// ErrOther tells that a different definition is held than the one that was reviewed.
+var ErrOther = errors.New("a different definition is held now; look at it again")
 
-// ErrNotHeld tells that nothing waits to be accepted.
+// ErrNotHeld tells that no definition waits to be accepted.
 var ErrNotHeld = errors.New("no definition of it is held")
 
-// Accept makes the held definition with a hash the one that is served.
+// Accept serves the held definition that has the given hash.
 func (r *Registry) Accept(ctx context.Context, id, hash string, by store.Change) error {
 	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
 		switch {
@@ -199,37 +200,37 @@ func (r *Registry) Accept(ctx context.Context, id, hash string, by store.Change)
 	})
 }
 
-// Flag switches a capability on or off for a tenant, whatever the catalog says.
+// Flag enables or disables a capability for a tenant. It overrides the catalog.
 func (r *Registry) Flag(ctx context.Context, id, tenant string, on bool, by store.Change) error {
 	return r.edited(ctx, r.o.Store.Flags().Set(ctx, tenant, on, by, id))
 }
 
-// ClearFlag lets the catalog decide for a tenant again.
+// ClearFlag removes a tenant's flag, so that the catalog decides again.
 func (r *Registry) ClearFlag(ctx context.Context, id, tenant string) (ok bool, err error) {
 	ok, err = r.o.Store.Flags().Clear(ctx, tenant, id)
 	return ok, r.edited(ctx, err)
 }
 
-// Restrict keeps a persona away from a capability.
+// Restrict denies a capability to a persona.
 func (r *Registry) Restrict(ctx context.Context, id, persona string, by store.Change) error {
 	return r.edited(ctx, r.o.Store.Restrictions().Add(ctx, persona, by, id))
 }
 
-// LiftRestriction takes back what [Registry.Restrict] did.
+// LiftRestriction undoes [Registry.Restrict].
 func (r *Registry) LiftRestriction(ctx context.Context, id, persona string) (ok bool, err error) {
 	ok, err = r.o.Store.Restrictions().Remove(ctx, persona, id)
 	return ok, r.edited(ctx, err)
 }
 
-// Forget removes the records of capabilities that no server offers. Their ids,
-// flags and restrictions stay, for when they come back.
+// Forget removes the records of capabilities that no server offers. Their ids, flags
+// and restrictions stay, in case they return.
 func (r *Registry) Forget(ctx context.Context, ids ...string) (int64, error) {
 	n, err := r.o.Store.Registry().Delete(ctx, ids...)
 	return n, r.edited(ctx, err)
 }
 
-// Sow applies a seed to what is in the catalog, also where someone has decided
-// otherwise before. It returns the entries that are about nothing.
+// Sow applies a seed to the catalog, and overrides earlier decisions. It returns the
+// entries that match nothing.
 func (r *Registry) Sow(ctx context.Context, seed *Seed, by store.Change) (unmatched []SeedEntry, err error) {
 	all, err := r.Entries(Filter{})
 	if err != nil {
@@ -267,8 +268,8 @@ func (r *Registry) sow(ctx context.Context, e *SeedEntry, id string, by store.Ch
 	})
 }
 
-// Listed is one name that clients know, with what the catalog says of it, for
-// phases that take that as data.
+// Listed is one exposed name with its data from the catalog, for phases that take the
+// catalog as input.
 type Listed struct {
 	Name     string
 	Kind     string
@@ -276,11 +277,12 @@ type Listed struct {
 	Category string
 	Class    governance.Class
 	Flags    map[string]bool // by tenant
-	Personas []string        // that are kept away
+	Personas []string        // denied
 }
 
-// Listing returns what clients may be told of, sorted by name. What is held or
-// not offered is not enabled. It is nil while the catalog cannot be read.
+// Listing returns the capabilities that clients may be told of, sorted by name. Held
+// ones and those not offered are listed as disabled. It is nil while the catalog
+// cannot be read.
 func (r *Registry) Listing() []Listed {
 	v, err := r.current()
 	if err != nil {

@@ -7,28 +7,28 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Gateways that share a store see the same servers, but not at the same moment: one
-// that looks later knows better. Where the store tells of another definition than
-// the server has listed here, the server is asked again.
+// Gateways that share a store see the same servers at different moments. The latest
+// look is the right one. Where the store has another definition than the server listed
+// here, the server is asked again.
 
 const (
-	// lookEach is how often a server is asked again because of one definition: what
-	// differs for good, as behind a balancer, is not asked about for ever.
+	// lookEach is how often a server is asked again because of one definition. It ends
+	// endless questions where the answers always differ, as behind a load balancer.
 	lookEach = time.Minute
-	// lookTime is how long what the server has listed here is not written over what
-	// the store has, while it is asked again.
+	// lookTime is how long the store's definition is protected while the server is
+	// asked again: the server's earlier list is not written over it.
 	lookTime = 10 * time.Second
 )
 
-// outdated are the servers that are asked again. Its owner guards it.
+// outdated tracks the servers that are asked again. Its owner guards it.
 type outdated struct {
-	seen    *tables              // that were compared last
-	asked   map[string]time.Time // when, by server and what the store has
+	seen    *tables              // compared last
+	asked   map[string]time.Time // when, by server and the store's definition
 	looking map[string]time.Time // until when, by server
-	due     []string             // servers, of which nobody was told yet
+	due     []string             // servers not yet passed on
 }
 
-// tellOutdated has servers asked again.
+// tellOutdated has the outdated servers asked again.
 func (r *Registry) tellOutdated() {
 	r.working.Lock()
 	due := r.looks.due
@@ -39,8 +39,8 @@ func (r *Registry) tellOutdated() {
 	}
 }
 
-// compare finds the servers that the store knows better than what they have listed
-// here, and were not asked about it lately.
+// compare finds the servers whose list here is older than the store, except those that
+// were asked lately.
 func (o *outdated) compare(t *tables, offers map[string]*offer, now time.Time) {
 	for server, until := range o.looking {
 		if !now.Before(until) {
@@ -92,8 +92,8 @@ func (o *outdated) compare(t *tables, offers map[string]*offer, now time.Time) {
 	slices.Sort(o.due)
 }
 
-// news is what a record tells of a definition that is not the one listed here; empty
-// for nothing.
+// news returns how a record differs from the definition listed here; empty when it
+// does not.
 func news(r *store.RegistryRecord, listed string) string {
 	switch {
 	case r == nil:
@@ -111,5 +111,5 @@ func news(r *store.RegistryRecord, listed string) string {
 // waits tells whether a server is being asked again.
 func (o *outdated) waits(server string, now time.Time) bool { return now.Before(o.looking[server]) }
 
-// listed notes that a server has listed something else.
+// listed notes that a server has sent a different list.
 func (o *outdated) listed(server string) { delete(o.looking, server) }

@@ -12,10 +12,10 @@ import (
 // concurrent use.
 type Phase struct {
 	registry *Registry
-	pinned   *view // decides in place of the registry's; nil for none
+	pinned   *view // decides in place of the registry's; nil: the registry's view decides
 }
 
-// reasonDown is the word for a catalog that cannot be read.
+// reasonDown is the reason of a deny while the catalog cannot be read.
 const reasonDown = "registry_unavailable"
 
 // Part implements [gate.Phase].
@@ -70,8 +70,8 @@ func (v *view) decide(r *gate.Request) (gate.Decision, ground, *row) {
 	return gate.Decision{Reason: reasons[why], Revision: v.revision}, why, one
 }
 
-// Explain is [gate.Part.Explain]. The rule is a row of the catalog; the
-// change names the command that makes it.
+// Explain is [gate.Part.Explain]. The rule is a row of the catalog. The change names
+// the command that changes that row.
 func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, error) {
 	v, err := p.view()
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Phase) Explain(_ context.Context, r *gate.Request) (gate.Explanation, e
 	return e, nil
 }
 
-// rules are the rows that decide.
+// rules returns the catalog rows behind a decision.
 func (one *row) rules(why ground, id *gate.Identity) []gate.Rule {
 	if why == isOfTemplate {
 		why = one.judge(id)
@@ -128,7 +128,7 @@ func (one *row) rules(why ground, id *gate.Identity) []gate.Rule {
 	return []gate.Rule{{Text: text}}
 }
 
-// change is what would lift a deny.
+// change returns what would lift a deny.
 func (one *row) change(why ground, r *gate.Request) *gate.Change {
 	if one == nil {
 		if why == isUnknown {
@@ -155,7 +155,7 @@ func (one *row) change(why ground, r *gate.Request) *gate.Change {
 	case isOfTemplate:
 		return one.change(one.judge(r.Identity), r)
 	case isOrphaned:
-		return &gate.Change{Text: "its server must offer it again, and the configuration show it", Where: "server", Value: one.key.Server}
+		return &gate.Change{Text: "its server must offer it again, and the configuration must expose it", Where: "server", Value: one.key.Server}
 	default:
 		return &gate.Change{Text: "see the log for why its definition could not be recorded", Where: "tool_catalog", Value: one.id()}
 	}
@@ -168,7 +168,7 @@ func (one *row) id() string {
 	return one.record.ID
 }
 
-// called is how a command line names the row.
+// called returns the name of the row for a command line.
 func (one *row) called() string {
 	if name := one.name(); one.record == nil || word(name) == name {
 		return name
@@ -176,7 +176,7 @@ func (one *row) called() string {
 	return one.record.ID
 }
 
-// word quotes what a shell would not take for one word.
+// word quotes text that a shell would not read as one word.
 func word(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.:/+@", r)
@@ -196,8 +196,8 @@ func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	return v.viewClass(id), true
 }
 
-// Pin returns a phase that goes on deciding as this one does now, the same one as long
-// as the catalog is.
+// Pin returns a phase that keeps deciding as this one does now. It returns the same
+// phase until the catalog changes.
 func (p *Phase) Pin() *Phase {
 	if p == nil || p.pinned != nil || p.registry == nil {
 		return p

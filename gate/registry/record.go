@@ -20,14 +20,14 @@ const (
 	SourceOperator  = "operator"  // a person
 )
 
-// Limits of what is recorded. What is beyond them is served to nobody.
+// Limits of a record. What exceeds them is never served.
 const (
 	maxDefinition = 4 << 20 // bytes, as the store keeps it
 	maxNames      = 60 << 10
-	maxProse      = 4 << 10 // bytes of a description or title that are kept beside the definition
+	maxProse      = 4 << 10 // bytes of a description or title stored beside the definition
 )
 
-// offer is what a server lists here, with what is known of each item.
+// offer is the list of one server here, with what is known of each item.
 type offer struct {
 	of    *gate.Offer
 	items []item
@@ -43,20 +43,19 @@ type item struct {
 	hash       string   // of the canonical definition, in hex
 	suspicion  []string // why a person should look at it
 	fault      string   // why it cannot be recorded; empty for nothing
-	native     bool     // of the gateway itself, which nobody has to accept
-	external   bool     // such a one that another service answers
-	standIn    bool     // lists nothing of the server's, see [gate.Offered]
+	native     bool     // belongs to the gateway itself and needs no acceptance
+	external   bool     // native, but answered by another service
+	standIn    bool     // stands in for the server's own list, see [gate.Offered]
 }
 
-// Hash is the identity of a definition: the SHA-256 of its canonical form, in
-// hex.
+// Hash identifies a definition: it is the SHA-256 of its canonical form, in hex.
 func Hash(definition []byte) string {
 	sum := mcp.Hash(definition)
 	return hex.EncodeToString(sum[:])
 }
 
-// take notes what the servers list and returns the servers whose list is
-// another than before; nil when no list is.
+// take stores the servers' lists and returns the servers whose list has changed; nil
+// when none has.
 func (r *Registry) take(offers []*gate.Offer) map[string]bool {
 	changed := map[string]bool{}
 	names := newNames(offers)
@@ -82,7 +81,7 @@ func (r *Registry) take(offers []*gate.Offer) map[string]bool {
 	return changed
 }
 
-// inspect looks at everything that a server lists.
+// inspect checks everything that a server lists.
 func inspect(of *gate.Offer, names *names) *offer {
 	o := &offer{of: of, items: make([]item, 0, len(of.Items))}
 	twins := map[key]int{}
@@ -102,7 +101,7 @@ func inspect(of *gate.Offer, names *names) *offer {
 		case len(from.Original)+len(from.Exposed) > maxNames:
 			one.fault = "its name is too long"
 		}
-		if at, twin := twins[one.key]; twin { // which of the two a client was shown cannot be told
+		if at, twin := twins[one.key]; twin { // nobody can tell which of the two a client saw
 			if o.items[at].hash != one.hash {
 				o.items[at].fault = "its server lists it twice, with different definitions"
 			}
@@ -117,8 +116,8 @@ func inspect(of *gate.Offer, names *names) *offer {
 	return o
 }
 
-// write records what the servers in changed list, and of all others what is
-// not recorded. The tables are those of the store afterwards.
+// write records the lists of the servers in changed, and of all other servers the
+// items that are not recorded yet. Afterwards the tables equal the store.
 func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	r.missed = true
 	if r.tables == nil {
@@ -179,7 +178,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	return nil
 }
 
-// pending are the items that the store does not know as they are.
+// pending returns the items that the store does not have in their current form.
 func (r *Registry) pending(changed map[string]bool) []*item {
 	var out []*item
 	now := time.Now()
@@ -207,7 +206,7 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 	return out
 }
 
-// gone are the ids of what the servers in changed have ceased to list.
+// gone returns the ids of items that the servers in changed no longer list.
 func (r *Registry) gone(changed map[string]bool) []string {
 	var out []string
 	for id, record := range r.tables.records {
@@ -224,7 +223,7 @@ func (r *Registry) gone(changed map[string]bool) []string {
 	return out
 }
 
-// identify finds the ids of items that were listed without one.
+// identify looks up the ids of items that were listed without one.
 func (r *Registry) identify(ctx context.Context, items []*item) error {
 	var without []*item
 	var keys []key
@@ -246,7 +245,7 @@ func (r *Registry) identify(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// next is the record of an item after the one before, and whether it differs.
+// next returns the new record of an item, and whether it differs from the one before.
 func (r *Registry) next(before store.RegistryRecord, known bool, i *item, serverSeen bool) (next store.RegistryRecord, write bool) {
 	if !known {
 		return r.first(i, serverSeen), true
@@ -269,7 +268,7 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 	return next, !same
 }
 
-// first is the record of what was never seen.
+// first returns the record of an item seen for the first time.
 func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	next := store.RegistryRecord{
 		ID: i.id, Kind: i.key.Kind, Server: i.key.Server, Original: i.key.Original, Name: i.exposed,
@@ -279,12 +278,12 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
 	entry.describe(&next)
 	vouched := entry != nil && entry.Definition == "" || entry.pins(i.hash)
-	// What a server says of itself is there from the first list on, so that it is
-	// never added later.
+	// A server's instructions count as part of its first list, so they are never new
+	// later.
 	adopted := r.s.OnNew == Enable || r.s.OnNew == Adopt && (!serverSeen || i.key.Kind == KindInstructions)
 	keep := !vouched && !adopted && i.hash != emptyInstructions
 	if entry != nil && entry.Definition != "" && !entry.pins(i.hash) {
-		keep = true // it is not what was vouched for
+		keep = true // it is not the definition that the seed names
 	}
 	if len(i.suspicion) > 0 && !entry.pins(i.hash) {
 		keep = true
@@ -303,7 +302,7 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	return next
 }
 
-// accept makes a definition the one that is served.
+// accept makes a definition the served one.
 func accept(r *store.RegistryRecord, definition []byte, hash string) {
 	r.State, r.Definition, r.DefinitionHash, r.AcceptedHash = store.StateActive, definition, hash, hash
 	r.HeldDefinition, r.HeldHash = nil, ""
@@ -322,7 +321,7 @@ func prose(definition []byte, member string) string {
 	return text
 }
 
-// tell logs what a person should know of the items that were recorded.
+// tell logs what a person should know about the recorded items.
 func (r *Registry) tell(items []*item) {
 	for _, i := range items {
 		record := r.tables.byKey[i.key]

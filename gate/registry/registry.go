@@ -17,41 +17,40 @@ import (
 // Name is the name of the phase.
 const Name = "registry"
 
-// Actor is who changes the catalog where no person does.
+// Actor is the actor of changes to the catalog that no person makes.
 const Actor = "toolgate"
 
 const (
-	// pollEach is how often the store is asked for changes that nobody has told
-	// of, and thereby whether it is there.
+	// pollEach is how often the store is asked for changes that were not announced. The
+	// question also shows whether the store is reachable.
 	pollEach = time.Second
 	// storeTime bounds one exchange with the store.
 	storeTime = 5 * time.Second
-	// defaultMaxAge is how old a view may be that decides.
+	// defaultMaxAge is the age up to which a view may decide.
 	defaultMaxAge = 30 * time.Second
 )
 
-// Policy says what happens to a definition that is new or another. The zero
-// Policy holds it.
+// Policy says what happens to a new or changed definition. The zero Policy holds it.
 type Policy string
 
 // The policies.
 const (
 	Hold   Policy = "hold"
 	Enable Policy = "enable"
-	// Adopt takes the first list of a server that was never seen as it is, and
-	// holds what the server adds later. For changed definitions it is Hold.
+	// Adopt accepts the first list of an unknown server as it is, and holds what the
+	// server adds later. For changed definitions it is Hold.
 	Adopt Policy = "adopt"
 )
 
-// Rules are the operator's. The zero Rules hold and disable everything.
+// Rules are the operator's settings. The zero Rules hold and disable everything.
 type Rules struct {
-	// DefaultEnabled says that a capability is enabled that nobody decided about.
+	// DefaultEnabled enables capabilities about which nobody has decided.
 	DefaultEnabled bool
-	// OnNew and OnChange say what becomes of definitions that nobody has accepted. One
-	// that looks made to mislead is held whatever they say.
+	// OnNew and OnChange say what happens to definitions that nobody has accepted. A
+	// definition that looks misleading is held in any case.
 	OnNew, OnChange Policy
-	// Seed is what is written about a capability when it is first seen; nil for
-	// nothing.
+	// Seed holds the initial rules of capabilities, applied when each is first seen;
+	// nil for none.
 	Seed *Seed
 }
 
@@ -59,24 +58,23 @@ type Rules struct {
 type Options struct {
 	Store  *store.Store
 	Logger *slog.Logger // nil discards
-	// OnChange is called when decisions may be others than before, but not for
-	// what [Registry.Record] changes. It must not block. Nil: nobody is.
+	// OnChange is called when decisions may have changed, except for changes made by
+	// [Registry.Record]. It must not block. Nil: nothing is called.
 	OnChange func()
-	// Gateway names this gateway among those that share the store, the same after
-	// a new start; empty for one that has its store alone.
+	// Gateway names this gateway among those that share the store. It stays the same
+	// across restarts; empty for a gateway with its own store.
 	Gateway string
-	// OnRename is told what clients know under another name than before, once
-	// that is recorded. It must not block. Nil: nobody is.
+	// OnRename is called with the capabilities whose exposed name has changed, once
+	// that is recorded. It must not block. Nil: nothing is called.
 	OnRename func([]Rename)
-	// OnOutdated is told the servers that another gateway has seen list something
-	// else than they have listed here, so that they are asked again. Nil: nobody is.
+	// OnOutdated is called with the servers that another gateway has seen list
+	// something newer, so that they are asked again. Nil: nothing is called.
 	OnOutdated func(servers []string)
-	// StandIn is the definition that the gateway itself lists for a server of which
-	// nothing is known, see [gate.Offered]. Records of it are as if they were not
-	// there. Nil: there is none.
+	// StandIn is the definition that the gateway lists for a server that it knows
+	// nothing about yet, see [gate.Offered]. Records of it are ignored. Nil: there is
+	// none.
 	StandIn []byte
-	// MaxAge is how long the store may be out of reach until nothing is decided
-	// any more; 0 is 30 s.
+	// MaxAge is how long decisions continue while the store is out of reach; 0 is 30 s.
 	MaxAge time.Duration
 }
 
@@ -91,42 +89,41 @@ type Registry struct {
 
 	view  atomic.Pointer[view]
 	born  time.Time
-	fresh atomic.Int64 // when the view was last known to be the store's, in nanoseconds since born
+	fresh atomic.Int64 // when the view last equaled the store, in nanoseconds since born
 
 	working sync.Mutex // one change at a time; guards what follows
 	own     Rules      // as configured
-	others  strictness // of the other gateways; zero until it was read
+	others  strictness // of the other gateways; zero until first read
 	s       Rules      // in force
-	tables  *tables    // nil until they were read
+	tables  *tables    // nil until first read
 	offers  map[string]*offer
 	seq     uint64
-	deaf    bool // the store did not answer the last time
-	missed  bool // something that is offered could not be recorded
+	deaf    bool // the store did not answer last time
+	missed  bool // an offered item could not be recorded
 	warned  map[string]bool
 	looks   outdated
-	planted bool // the dynamic servers of the seed are there
+	planted bool // the dynamic servers of the seed were added
 }
 
-// tables are the catalog in the store at one moment. They are not changed once
-// read.
+// tables are the catalog in the store at one moment. They are immutable.
 type tables struct {
 	records      map[string]*store.RegistryRecord // by capability id, without the texts
 	byKey        map[key]*store.RegistryRecord
-	servers      map[string]bool // of which there is a record
+	servers      map[string]bool // with at least one record
 	flags        []store.FlagRecord
 	restrictions []store.RestrictionRecord
 	generations  [3]int64
 }
 
-// key names a capability as its server does.
+// key names a capability by its server, kind and original name.
 type key = store.CapabilityKey
 
 func recordKey(r *store.RegistryRecord) key {
 	return key{Server: r.Server, Kind: r.Kind, Original: r.Original}
 }
 
-// New returns a registry that denies everything until it has settings and has
-// read the store.
+// New returns a registry. It denies everything until it has settings and has read the
+// store.
 func New(o Options) *Registry {
 	r := &Registry{o: o, log: o.Logger, wake: make(chan struct{}, 1), offers: map[string]*offer{}, warned: map[string]bool{}, born: time.Now()}
 	if r.log == nil {
@@ -141,7 +138,7 @@ func New(o Options) *Registry {
 // Phase returns the phase of the gate.
 func (r *Registry) Phase() *Phase { return &Phase{registry: r} }
 
-// Configure puts settings in force, for what is there and what comes.
+// Configure puts settings in force, for known and for future capabilities.
 func (r *Registry) Configure(s Rules) {
 	r.working.Lock()
 	defer r.working.Unlock()
@@ -152,8 +149,8 @@ func (r *Registry) Configure(s Rules) {
 	r.changed()
 }
 
-// Changed takes the news that the catalog, the flags or the restrictions in the
-// store are others. It does not block.
+// Changed tells the registry that the catalog, flags or restrictions in the store have
+// changed. It does not block.
 func (r *Registry) Changed() {
 	select {
 	case r.wake <- struct{}{}:
@@ -177,15 +174,15 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// Healthy returns why the registry decides nothing; nil when it does.
+// Healthy returns why the registry decides nothing; nil when it works.
 func (r *Registry) Healthy() error {
 	_, err := r.current()
 	return err
 }
 
-// ErrUnavailable is why nothing is decided while the store was out of reach for
-// too long, or was never read.
-var ErrUnavailable = errors.New("the catalog in the store cannot be read, so that nothing is known to be allowed")
+// ErrUnavailable is returned while the store was never read, or was out of reach for
+// too long.
+var ErrUnavailable = errors.New("the catalog in the store cannot be read, so every request is denied")
 
 // current returns the view that decides.
 func (r *Registry) current() (*view, error) {
@@ -199,7 +196,7 @@ func (r *Registry) current() (*view, error) {
 	return v, nil
 }
 
-// refresh compares the view with the store, and reads what has changed.
+// refresh compares the view with the store, and reads the changes.
 func (r *Registry) refresh(ctx context.Context) {
 	r.working.Lock()
 	defer r.working.Unlock()
@@ -291,15 +288,15 @@ func (r *Registry) load(ctx context.Context) error {
 	return nil
 }
 
-// slim takes from a record what no decision needs: the texts. Of a definition
-// the annotations stay, which a class is made of.
+// slim removes the texts from a record, because no decision needs them. The
+// annotations of the definition stay: the class is derived from them.
 func slim(r *store.RegistryRecord) {
 	r.Definition = annotations(r.Definition)
 	r.Schema, r.Config, r.HeldDefinition = nil, nil, nil
 	r.Description = ""
 }
 
-// publish makes the view of what there is now.
+// publish builds the view of the current state.
 func (r *Registry) publish() {
 	if r.tables == nil {
 		return
@@ -314,7 +311,7 @@ func (r *Registry) changed() {
 	}
 }
 
-// Record implements the registry of the proxy: see there.
+// Record implements the registry of the proxy.
 func (r *Registry) Record(ctx context.Context, offers []*gate.Offer) {
 	r.working.Lock()
 	defer r.working.Unlock()

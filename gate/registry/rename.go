@@ -6,10 +6,9 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// RenameServer makes what is kept of a server that of another key, see
-// [store.Capabilities.Rename]: ids, and with them flags, restrictions and
-// accepted definitions. It is called before the server is offered under its new
-// key.
+// RenameServer moves everything recorded about a server to another key, see
+// [store.Capabilities.Rename]: ids, and with them flags, restrictions and accepted
+// definitions. Call it before the server is offered under its new key.
 func (r *Registry) RenameServer(ctx context.Context, from, to string) (moved, taken bool, err error) {
 	r.working.Lock()
 	defer r.working.Unlock()
@@ -23,8 +22,8 @@ func (r *Registry) RenameServer(ctx context.Context, from, to string) (moved, ta
 	return moved, taken, r.load(ctx)
 }
 
-// Rename is a capability that clients know under another name than before: its
-// operator, or a server that lists a twin of it, gave it another one.
+// Rename is a capability whose exposed name has changed. Its operator renamed it, or a
+// server now lists a name that collides with it.
 type Rename struct {
 	ID               string
 	Kind             string // as in [store.CapabilityKey]
@@ -33,7 +32,7 @@ type Rename struct {
 	Is               gate.Names // from now on
 }
 
-// renames are those of items that are about to be recorded.
+// renames returns the renames among items that are about to be recorded.
 func (r *Registry) renames(items []*item) []Rename {
 	var out []Rename
 	for _, i := range items {

@@ -12,8 +12,8 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// is tells whether an entry is about a capability that has some exposed names,
-// see [gate.Names].
+// is tells whether an entry matches a capability with the given exposed names, see
+// [gate.Names].
 func (e *SeedEntry) is(k key, names ...string) bool {
 	if e.Kind != "" && e.Kind != k.Kind {
 		return false
@@ -24,7 +24,7 @@ func (e *SeedEntry) is(k key, names ...string) bool {
 	return e.Server == k.Server && e.Original == k.Original
 }
 
-// String is how a person finds the entry.
+// String describes the entry so that a person finds it.
 func (e *SeedEntry) String() string {
 	if e.Name != "" {
 		return e.Name
@@ -32,7 +32,7 @@ func (e *SeedEntry) String() string {
 	return e.Server + " " + e.Original
 }
 
-// entry returns the first entry about a capability, nil when none is.
+// entry returns the first entry that matches a capability, nil when none does.
 func (s *Seed) entry(k key, names ...string) *SeedEntry {
 	if s == nil {
 		return nil
@@ -45,10 +45,10 @@ func (s *Seed) entry(k key, names ...string) *SeedEntry {
 	return nil
 }
 
-// pins tells whether an entry vouches for just this definition.
+// pins tells whether an entry accepts exactly this definition.
 func (e *SeedEntry) pins(hash string) bool { return e != nil && e.Definition == hash && hash != "" }
 
-// describe writes what an entry says into a record. A nil entry says nothing.
+// describe writes an entry into a record. A nil entry writes nothing.
 func (e *SeedEntry) describe(r *store.RegistryRecord) {
 	if e == nil {
 		return
@@ -83,8 +83,8 @@ func (e *SeedEntry) rules(ctx context.Context, s *store.Store, id string, by sto
 	return nil
 }
 
-// applySeed writes the flags and restrictions of what is seen for the first
-// time, before its record: nothing is ever served without them.
+// applySeed writes the flags and restrictions of new capabilities before their
+// records, so that nothing is ever served without them.
 func (r *Registry) applySeed(ctx context.Context, pending []*item) error {
 	for _, i := range pending {
 		entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
@@ -98,8 +98,8 @@ func (r *Registry) applySeed(ctx context.Context, pending []*item) error {
 	return nil
 }
 
-// plant adds the dynamic servers of the seed, each once ever: one that was
-// removed does not come back.
+// plant adds the dynamic servers of the seed. Each is added only once: a removed
+// server does not come back.
 func (r *Registry) plant(ctx context.Context) error {
 	if r.s.Seed == nil || r.planted {
 		return nil
@@ -131,8 +131,8 @@ func (r *Registry) plant(ctx context.Context) error {
 	return nil
 }
 
-// alarm logs entries of the seed that are about nothing, once all servers have
-// been heard of.
+// alarm logs the entries of the seed that match nothing, once every server has sent
+// its list.
 func (r *Registry) alarm() {
 	if r.s.Seed == nil || r.tables == nil || len(r.offers) == 0 {
 		return
@@ -151,12 +151,12 @@ func (r *Registry) alarm() {
 			continue
 		}
 		r.warned[once] = true
-		r.log.LogAttrs(context.Background(), slog.LevelError, "the seed names what no server offers", slog.String("name", e.String()), slog.String("at", e.At.Place()))
+		r.log.LogAttrs(context.Background(), slog.LevelError, "an entry of the seed matches nothing that a server offers", slog.String("name", e.String()), slog.String("at", e.At.Place()))
 	}
 }
 
-// Unmatched returns the entries that are about none of some records, so that a
-// misspelt name is found before it protects nothing.
+// Unmatched returns the entries that match none of the given records. It finds a
+// misspelt name, which would protect nothing.
 func (s *Seed) Unmatched(records []store.RegistryRecord) []SeedEntry {
 	var out []SeedEntry
 	for i := range s.Entries {
@@ -168,7 +168,7 @@ func (s *Seed) Unmatched(records []store.RegistryRecord) []SeedEntry {
 	return out
 }
 
-// Check refuses a seed that says two things about one capability.
+// Check refuses a seed with two entries about one capability.
 func (s *Seed) Check() error {
 	seen := map[string]gate.Rule{}
 	for i := range s.Entries {

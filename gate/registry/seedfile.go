@@ -74,7 +74,7 @@ func LoadSeed(path string) (*Seed, error) {
 	return ParseSeed(path, data)
 }
 
-// ParseSeed checks the contents of a seed file of the given name.
+// ParseSeed reads and checks the contents of a seed file of the given name.
 func ParseSeed(path string, data []byte) (*Seed, error) {
 	p := &tree.Problems{File: path}
 	root := format.Read(p, path, data)
@@ -94,7 +94,7 @@ func ParseSeed(path string, data []byte) (*Seed, error) {
 	return seed, seed.Check()
 }
 
-// check refuses an entry of which it is not clear what it is about.
+// check refuses an entry whose subject is unclear.
 func (e *SeedEntry) check(p *tree.Problems, n *tree.Node) {
 	const hint = "write name: as clients know it, or server: and original:"
 	switch {
@@ -122,7 +122,7 @@ const (
 	ClassDestructive = "destructive"
 )
 
-// Class is what an operator says of a capability; an empty word says nothing.
+// Class converts the operator's settings; an empty word says nothing.
 func Class(word, risk string, highCost *bool) store.Class {
 	c := store.Class{Risk: risk, HighCost: highCost}
 	switch word {

@@ -14,9 +14,8 @@ type Settings struct {
 	Seed string `config:"seed" format:"path"`
 }
 
-// Rules are those of the settings, with the seed read. Where callers are told apart
-// (authenticated), what nobody has looked at is held unless the settings say
-// otherwise.
+// Rules returns the rules of the settings, with the seed read. With authentication,
+// unreviewed definitions are held unless the settings say otherwise.
 func (s Settings) Rules(authenticated bool) (Rules, error) {
 	r := Rules{DefaultEnabled: s.Default != "disabled", OnNew: cmp.Or(s.OnNew, Enable), OnChange: cmp.Or(s.OnChange, Enable)}
 	if authenticated {

@@ -5,8 +5,8 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// standsIn tells whether a record is of what the gateway lists in place of a server,
-// which has nothing to do with what the server lists itself.
+// standsIn tells whether a record describes the gateway's own stand-in for a server.
+// The server's own list has nothing to do with it.
 func (r *Registry) standsIn(record *store.RegistryRecord) bool {
 	if r.o.StandIn == nil || record.Kind != mcp.Tool.String() {
 		return false
@@ -15,8 +15,8 @@ func (r *Registry) standsIn(record *store.RegistryRecord) bool {
 	return record.AcceptedHash == hash || record.AcceptedHash == "" && record.HeldHash == hash
 }
 
-// unsee has servers count as never seen of which there are records of such a
-// definition, and besides them at most of their saying nothing of themselves.
+// unsee makes servers count as never seen when their only records are stand-ins and
+// empty instructions.
 func (r *Registry) unsee(t *tables, records []store.RegistryRecord) {
 	for i := range records {
 		if r.standsIn(&records[i]) {

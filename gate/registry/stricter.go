@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// This file makes gateways that share a store agree on what is held. A definition
-// that one of them accepts is accepted for all, so that the strictest settings of
-// all are in force on each. Every gateway that holds anything leaves a mark in the
-// store, which the others read.
+// This file makes gateways that share a store agree on the policies for definitions. A
+// definition that one of them accepts is accepted for all, so the strictest settings
+// are in force on each. Every gateway that holds definitions leaves a mark in the
+// store for the others.
 
 const (
 	strictKey = "registry/strictest"
-	// strictEach is how often a mark is renewed, and strictFor how long it counts
-	// once its gateway is gone: long enough for one that is down for a while.
+	// strictEach is how often a mark is renewed. strictFor is how long a mark counts
+	// after its gateway stops: long enough for a gateway that is down for a while.
 	strictEach = 10 * time.Minute
 	strictFor  = 24 * time.Hour
 )
 
-// strictness is what of the settings gateways have to agree on.
+// strictness holds the settings on which gateways have to agree.
 type strictness struct {
 	OnNew    Policy `json:"on_new"`
 	OnChange Policy `json:"on_change"`
 }
 
-// loosest is what every setting is at least as strict as.
+// loosest is the least strict setting.
 var loosest = strictness{Enable, Enable}
 
-// mark is what a gateway leaves.
+// mark is the record of one gateway's settings in the store.
 type mark struct {
 	strictness
 
@@ -42,12 +42,12 @@ func (s Rules) strictness() strictness {
 	return strictness{s.OnNew, s.OnChange}.with(loosest)
 }
 
-// with returns the stricter of each.
+// with returns the stricter of both, for each setting.
 func (s strictness) with(other strictness) strictness {
 	order := []Policy{Enable, Adopt, Hold}
 	stricter := func(a, b Policy) Policy {
 		i, j := slices.Index(order, a), slices.Index(order, b)
-		if i < 0 || j < 0 { // what is not known holds
+		if i < 0 || j < 0 { // an unknown policy counts as hold
 			return Hold
 		}
 		return order[max(i, j)]
@@ -55,16 +55,16 @@ func (s strictness) with(other strictness) strictness {
 	return strictness{stricter(s.OnNew, other.OnNew), stricter(s.OnChange, other.OnChange)}
 }
 
-// agree takes over the strictest settings of all gateways and leaves a mark where
-// the own ones are among them. changed tells whether others are in force than
-// before. working is held.
+// agree adopts the strictest settings of all gateways, and leaves a mark if this
+// gateway's own are among them. changed tells whether the settings in force have
+// changed. The caller holds working.
 func (r *Registry) agree(ctx context.Context) (changed bool, err error) {
 	if r.o.Gateway == "" {
 		return false, nil
 	}
 	raw, _, err := r.o.Store.Meta().Get(ctx, strictKey)
 	if err != nil {
-		return false, fmt.Errorf("read what other gateways hold: %w", err)
+		return false, fmt.Errorf("read the settings of other gateways: %w", err)
 	}
 	there := mark{strictness: loosest}
 	if len(raw) > 0 && json.Unmarshal(raw, &there) != nil {
@@ -84,14 +84,14 @@ func (r *Registry) agree(ctx context.Context) (changed bool, err error) {
 		err = r.o.Store.Meta().Put(ctx, strictKey, raw)
 	}
 	if err != nil {
-		return false, fmt.Errorf("leave word of what is held: %w", err)
+		return false, fmt.Errorf("write this gateway's settings into the store: %w", err)
 	}
 	r.others = others
 	return r.settle(), nil
 }
 
-// settle puts the settings in force that follow from the own ones and those of
-// others, and tells whether they are others than before. working is held.
+// settle combines the own settings with those of the other gateways and puts them in
+// force. It tells whether they have changed. The caller holds working.
 func (r *Registry) settle() bool {
 	next := r.own
 	if r.o.Gateway != "" && r.others != (strictness{}) {
@@ -104,20 +104,20 @@ func (r *Registry) settle() bool {
 	changed := next.strictness() != r.s.strictness()
 	r.s = next
 	if changed && next.strictness() != r.own.strictness() {
-		r.log.Warn("another gateway that shares the store holds more than this one is configured to; its settings are in force here, too",
+		r.log.Warn("another gateway that shares the store has stricter settings; they are in force here, too",
 			"on_new", next.OnNew, "on_change", next.OnChange)
 	}
 	return changed
 }
 
-// Stricter says in a sentence that other settings than the own ones are in force;
-// empty when the own ones are.
+// Stricter says in a sentence that stricter settings than the own ones are in force;
+// empty when there are none.
 func (r *Registry) Stricter() string {
 	r.working.Lock()
 	defer r.working.Unlock()
 	if r.s.strictness() == r.own.strictness() {
 		return ""
 	}
-	return fmt.Sprintf("registry: on_new: %s and on_change: %s are in force, which another gateway that shares the store is configured to; "+
+	return fmt.Sprintf("registry: on_new: %s and on_change: %s are in force, because another gateway that shares the store has these settings; "+
 		"write the same on all of them", r.s.OnNew, r.s.OnChange)
 }

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxSuspicions bounds the reasons that are kept of one definition.
+	// maxSuspicions bounds the reasons recorded for one definition.
 	maxSuspicions = 8
-	// maxInspected bounds the definitions that are looked through, in bytes. No
-	// person would look through a longer one either.
+	// maxInspected bounds the definitions that are inspected, in bytes. No person would
+	// read a longer one either.
 	maxInspected = 256 << 10
 )
 
-// suspicious says why a definition looks made to mislead whoever reads it: a
-// model, or a person who is to accept it. Every text in it is looked at, keys
-// and nested ones too, as a model gets them all.
+// suspicious says why a definition looks made to mislead its readers: models, or the
+// person who is to accept it. It inspects every text, with keys and nested texts,
+// because a model gets them all.
 func suspicious(of *gate.Offer, from *gate.Offered, names *names) []string {
 	var found []string
 	add := func(where, what string) {
@@ -57,8 +57,8 @@ func suspicious(of *gate.Offer, from *gate.Offered, names *names) []string {
 	return found
 }
 
-// maxTextDepth bounds how deep texts are looked for; what lies deeper is
-// refused before, by the limits of a message.
+// maxTextDepth bounds the depth of the search for texts. The limits of a message
+// refuse deeper values before.
 const maxTextDepth = 200
 
 // eachText calls fn with every key and string of a validated value.
@@ -86,8 +86,8 @@ func eachText(value []byte, where string, depth int, fn func(where, text string)
 	}
 }
 
-// hiddenRune finds a character that a person does not see and a model reads:
-// controls, overrides of the direction, tags, selectors and fillers.
+// hiddenRune finds a character that people do not see but models read: controls,
+// direction overrides, tags, selectors and fillers.
 func hiddenRune(text string) (rune, bool) {
 	before := rune(0)
 	for _, r := range text {
@@ -113,7 +113,7 @@ func isHidden(r, before rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
 }
 
-// shown makes text fit to be shown on a terminal.
+// shown makes text safe to show on a terminal.
 func shown(text string, most int) string {
 	var b strings.Builder
 	before := rune(0)
@@ -132,26 +132,26 @@ func shown(text string, most int) string {
 	return b.String()
 }
 
-// instruction is a form of words that speaks to the model past its user.
+// instruction is a phrase that speaks to the model behind its user's back.
 type instruction struct {
 	what  string
-	words []string // without one of which there is no need to look closer
+	words []string // a text without any of them cannot match
 	form  func() *regexp.Regexp
 }
 
-// in tells whether a text in small letters, with single blanks, has the form.
+// in tells whether a text, in lower case with single spaces, contains the phrase.
 func (i *instruction) in(plain string) bool {
 	return slices.ContainsFunc(i.words, func(word string) bool { return strings.Contains(plain, word) }) && i.form().MatchString(plain)
 }
 
-// form compiles an expression when a text has one of its words: these are large, and
-// every command of the program would compile them.
+// form compiles an expression when a text first has one of its words. The expressions
+// are large, and otherwise every command of the program would compile them.
 func form(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// instructions are the forms that published attacks have in common. They are a
-// filter for a person's attention, not a proof of anything.
+// instructions are the phrases that published attacks have in common. They point a
+// person to a definition; they prove nothing.
 var instructions = []instruction{
 	{
 		"a tag that poses as instructions",
@@ -185,7 +185,7 @@ var instructions = []instruction{
 	},
 }
 
-// tokens are the words of a text that may be names of tools.
+// tokens returns the words of a text that may be names of tools.
 func tokens(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
@@ -198,8 +198,7 @@ func tokens(text string) func(yield func(string) bool) {
 	}
 }
 
-// names are the exposed names of tools and prompts, and the namespaces, by
-// server.
+// names are the exposed names of tools and prompts, and the namespaces, by server.
 type names struct {
 	exposed    map[string]string
 	namespaces map[string]string
@@ -220,9 +219,9 @@ func newNames(offers []*gate.Offer) *names {
 	return n
 }
 
-// foreign returns the other server whose name a word is, empty for none. What
-// has the form of another server's names counts, so that the order in which
-// servers answer does not matter.
+// foreign returns the other server that a word names, empty for none. The form of
+// another server's names is enough, so that the order in which servers answer does not
+// matter.
 func (n *names) foreign(of *gate.Offer, word string) string {
 	if server := n.exposed[word]; server != "" && server != of.Server {
 		return server

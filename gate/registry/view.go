@@ -16,46 +16,46 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// view is everything that decisions are made of. It is not changed once made.
+// view is everything that decisions are based on. It is immutable.
 type view struct {
 	rows     map[string]*row // by capability id
 	byKey    map[key]*row
 	blocked  map[string][]blockedTemplate // by server
 	spelled  map[key][]*row               // resources, by their spelling
-	fallback bool                         // what is in no catalog is not kept back
+	fallback bool                         // names in no catalog are allowed
 	flagged  map[string]bool              // tenants with a flag
 	limited  map[string]bool              // personas with a restriction
 	class    string                       // begins the class of every caller
 	revision string
-	phase    *Phase // decides by this view for good
+	phase    *Phase // always decides by this view
 }
 
 // row is one capability.
 type row struct {
 	record    *store.RegistryRecord // nil when it is not recorded
 	key       key
-	hash      string // of the definition that is offered here
+	hash      string // of the definition offered here
 	exposed   string // as clients of this gateway know it; empty when it is not offered here
 	standing  standing
 	enabled   bool
 	flags     map[string]store.FlagRecord        // by tenant
-	personas  map[string]store.RestrictionRecord // that are kept away
+	personas  map[string]store.RestrictionRecord // denied
 	class     governance.Class
 	suspicion []string
-	standIn   bool // it is the gateway's own, see [gate.Offered]
+	standIn   bool // the gateway's own, see [gate.Offered]
 }
 
-// standing is where a definition stands.
+// standing is the state of a definition.
 type standing uint8
 
 const (
-	unrecorded standing = iota // the zero row is served to nobody
+	unrecorded standing = iota // the zero row is never served
 	served
 	held
 	orphaned
 )
 
-// newView makes the view of tables and of what is offered here.
+// newView builds the view from the tables and the servers' lists.
 func newView(s Rules, t *tables, offers map[string]*offer, seq uint64) *view {
 	v := &view{
 		rows: make(map[string]*row, len(t.records)), byKey: make(map[key]*row, len(t.records)),
@@ -106,7 +106,7 @@ func set[V any](m *map[string]V, k string, v V) {
 	(*m)[k] = v
 }
 
-// kept is the standing of a record that is not offered here.
+// kept returns the standing of a record that is not offered here.
 func kept(r *store.RegistryRecord) standing {
 	switch r.State {
 	case store.StateActive:
@@ -117,8 +117,8 @@ func kept(r *store.RegistryRecord) standing {
 	return orphaned
 }
 
-// enabled is whether a record is on for everyone. Where it was only ever
-// discovered, nobody decided.
+// enabled tells whether a record is enabled for everyone. About a record that was only
+// discovered, nobody has decided.
 func enabled(s Rules, r *store.RegistryRecord) bool {
 	if r.Source == SourceDiscovery {
 		return s.DefaultEnabled
@@ -126,8 +126,8 @@ func enabled(s Rules, r *store.RegistryRecord) bool {
 	return r.Enabled
 }
 
-// offer adds what is offered here: whether it is served is a matter of its own
-// definition, whatever other replicas see.
+// offer adds an item that is offered here. Its own definition decides whether it is
+// served, whatever other replicas see.
 func (v *view) offer(s Rules, i *item) {
 	one := v.byKey[i.key]
 	if one == nil {
@@ -153,7 +153,7 @@ func (v *view) offer(s Rules, i *item) {
 		one.standing = served
 	case i.hash == one.record.HeldHash, s.OnChange != Enable, one.record.AcceptedHash == "", len(i.suspicion) > 0:
 		one.standing = held
-	default: // changed, as it may be; it is about to be recorded
+	default: // changed within the policy; it is about to be recorded
 		one.standing = served
 	}
 }
@@ -168,7 +168,7 @@ func (v *view) find(r *gate.Request) *row {
 	return v.byKey[key{Server: r.Server, Kind: r.Kind.String(), Original: r.Original}]
 }
 
-// ground is why a request is denied.
+// ground is the reason of a deny.
 type ground uint8
 
 const (
@@ -179,23 +179,23 @@ const (
 	isDisabled
 	isOff        // by a flag of the tenant
 	isRestricted // by a restriction of the persona
-	isUnknown    // in no catalog, and what nobody decided about is disabled
-	isOfTemplate // a URI that comes out of a template that is not served
+	isUnknown    // in no catalog, and the default is disabled
+	isOfTemplate // the URI matches a template that is not served
 )
 
 // reasons are what a decision says.
 var reasons = map[ground]string{
 	isUnrecorded: "its definition is not recorded in the catalog",
-	isHeld:       "its definition is new or another and has not been accepted",
+	isHeld:       "its definition is new or changed and has not been accepted",
 	isOrphaned:   "its server does not offer it any more",
 	isDisabled:   "it is disabled in the catalog",
 	isOff:        "it is switched off for the tenant",
 	isRestricted: "the persona is kept away from it",
-	isUnknown:    "it is not in the catalog, and what is not is disabled",
-	isOfTemplate: "it comes out of a template that is not served",
+	isUnknown:    "it is not in the catalog, and the default is disabled",
+	isOfTemplate: "its URI matches a template that is not served",
 }
 
-// judge decides a request, and returns the row that it is about.
+// judge decides a request, and returns the row that the decision is about.
 func (v *view) judge(r *gate.Request) (ground, *row) {
 	if r.Action == gate.Enable {
 		return pass, nil // not about a capability
@@ -236,9 +236,9 @@ func (one *row) judge(id *gate.Identity) ground {
 	return pass
 }
 
-// unlisted decides about what no list has. A resource may be a listed one in
-// another spelling, or come out of a template, and is then served as that is; a
-// server may answer for others that it tells of elsewhere.
+// unlisted decides about names in no list. A resource may be a different spelling of a
+// listed one, or match a template; it is then treated like that one. A server may also
+// answer for resources that it mentions elsewhere.
 func (v *view) unlisted(r *gate.Request) (ground, *row) {
 	if r.Kind != mcp.Resource {
 		return isUnrecorded, nil
@@ -264,19 +264,19 @@ func (v *view) unlisted(r *gate.Request) (ground, *row) {
 	return pass, nil
 }
 
-// maxEscapes is how often the escapes of a URI are undone.
+// maxEscapes is how often the escapes of a URI are decoded.
 const maxEscapes = 4
 
 var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
-// spelling returns a key that URIs share where a server may take one for the
-// other: without case, escapes, back slashes and segments that lead nowhere.
+// spelling returns a key that is equal for URIs which a server may confuse: it ignores
+// case, escapes, back slashes and dot segments.
 func spelling(k key) key {
 	uri := strings.TrimSpace(k.Original)
 	for range maxEscapes {
-		// What is no escape stays as it is and spoils no other.
+		// Invalid escapes stay as they are and do not affect others.
 		uri = escape.ReplaceAllStringFunc(uri, func(e string) string {
-			plain, _ := url.PathUnescape(e) // the form has none that is wrong
+			plain, _ := url.PathUnescape(e) // the expression matches only valid escapes
 			return plain
 		})
 	}
@@ -298,15 +298,15 @@ func spelling(k key) key {
 	return k
 }
 
-// blockedTemplate is a template with what its URIs look like. Whether it is
-// served depends on the caller.
+// blockedTemplate is a template with a matcher for its URIs. Whether it is served
+// depends on the caller.
 type blockedTemplate struct {
 	row   *row
 	match func(uri string) bool
 }
 
-// matcher tells which URIs may come out of a template (RFC 6570): those that
-// have its literal parts in their order. It takes too many rather than too few.
+// matcher tells which URIs a template (RFC 6570) may produce: those that have its
+// literal parts in order. It matches too many rather than too few.
 func matcher(template string) func(string) bool {
 	var parts []string
 	for rest := template; ; {
@@ -336,7 +336,7 @@ func matcher(template string) func(string) bool {
 	}
 }
 
-// viewClass names a class of callers that view the same.
+// viewClass names the class of callers that see the same as this one.
 func (v *view) viewClass(id *gate.Identity) string {
 	class := v.class
 	if v.flagged[id.Tenant] {
@@ -348,7 +348,7 @@ func (v *view) viewClass(id *gate.Identity) string {
 	return class
 }
 
-// sorted returns the rows in the order of their names.
+// sorted returns the rows, sorted by name.
 func (v *view) sorted() []*row {
 	all := make([]*row, 0, len(v.byKey))
 	for _, one := range v.byKey {
@@ -358,7 +358,7 @@ func (v *view) sorted() []*row {
 	return all
 }
 
-// name is how people call the row: as clients know it.
+// name returns the exposed name of the row, else its recorded or original name.
 func (one *row) name() string {
 	switch {
 	case one.exposed != "":
