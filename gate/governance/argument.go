@@ -15,8 +15,8 @@ type leaf struct {
 	str     bool
 }
 
-// found is a command among the arguments: one string that is a line, or the
-// strings of an array.
+// found is a command among the arguments: one string with a command line, or an array
+// of strings.
 type found struct {
 	pointer string
 	argv    []string
@@ -49,7 +49,7 @@ func (p pointer) at(value any, yield func(place string, value any)) {
 	walk(p.tokens, value, "")
 }
 
-// leavesIn are the leaves at and below pointers.
+// leavesIn returns the leaves at and below pointers.
 func leavesIn(pointers []pointer, args any) []leaf {
 	var leaves []leaf
 	for _, p := range pointers {
@@ -58,7 +58,7 @@ func leavesIn(pointers []pointer, args any) []leaf {
 	return leaves
 }
 
-// leavesOf adds the leaves of a value.
+// leavesOf appends the leaves of a value.
 func leavesOf(leaves []leaf, value any, place string) []leaf {
 	switch value := value.(type) {
 	case string:
@@ -79,7 +79,7 @@ func leavesOf(leaves []leaf, value any, place string) []leaf {
 	return leaves
 }
 
-// commandsIn are the commands at pointers.
+// commandsIn returns the commands at pointers.
 func commandsIn(pointers []pointer, args any) []found {
 	var all []found
 	for _, p := range pointers {
@@ -121,7 +121,7 @@ var tokenEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 func escapeToken(key string) string { return tokenEscapes.Replace(key) }
 
-// cut shortens text that is repeated in a reason.
+// cut shortens text that a reason quotes.
 func cut(text string) string {
 	const most = 100
 	n := 0

@@ -10,25 +10,25 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 )
 
-// Problem is something in rules that cannot be meant so.
+// Problem is a mistake in the rules.
 type Problem struct {
 	Rule gate.Rule
-	// Key is the configuration key that it is about.
+	// Key is the configuration key with the mistake.
 	Key string
 	// Text says what is wrong and what to do.
 	Text string
-	// Match is the name or glob of a rule that is about no tool; empty for
-	// every other problem.
+	// Match is the name or glob of a rule that matches no tool; empty for every other
+	// problem.
 	Match string
 }
 
 // Error implements error.
 func (p Problem) Error() string { return p.Key + ": " + p.Text }
 
-// Check holds rules against the tools that there are, by exposed name with
-// their input schemas. It returns all problems, in the order of the rules: a
-// name or glob that matches no tool, and a pointer that is in no schema of the
-// tools that it is about. A nil result is none.
+// Check compares rules with the existing tools, given by exposed name with their input
+// schemas. It returns all problems in the order of the rules: names or globs that
+// match no tool, and pointers that are in no schema of the matched tools. Nil means no
+// problem.
 func Check(rules *Rules, schemas map[string][]byte) []Problem {
 	if rules == nil || !rules.made {
 		return []Problem{{Key: "governance", Text: "there are no rules, which denies every call"}}
@@ -55,7 +55,7 @@ func Check(rules *Rules, schemas map[string][]byte) []Problem {
 	return problems
 }
 
-// checkPointers finds pointers that lead nowhere.
+// checkPointers finds pointers that match nothing in the schemas.
 func (r *Rules) checkPointers(own *rule, tools []string, schemas map[string][]byte) []Problem {
 	var problems []Problem
 	add := func(key, format string, args ...any) {
@@ -93,8 +93,8 @@ func (r *Rules) checkPointers(own *rule, tools []string, schemas map[string][]by
 	return problems
 }
 
-// closest is the name that shares the longest beginning and end with another,
-// when that is more than half of it.
+// closest returns the name that shares the longest prefix and suffix with another,
+// when they are more than half of it.
 func closest(name string, names []string) string {
 	best, most := "", len(name)/2
 	for _, other := range names {

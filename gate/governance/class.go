@@ -6,7 +6,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Risk is how much harm a wrong call can do. The zero Risk is not known.
+// Risk is how much harm a wrong call can do. The zero Risk is unknown.
 type Risk string
 
 // The risks.
@@ -44,19 +44,19 @@ func (r Risk) atLeast(other Risk) Risk {
 	return r
 }
 
-// Class is what is known of a tool as a whole. The zero Class is that of a
-// tool of which nothing is known, which counts as destructive.
+// Class describes a tool as a whole. The zero Class belongs to an unknown tool, which
+// counts as destructive.
 type Class struct {
 	ReadOnly    bool // it changes nothing
-	Destructive bool // it may destroy what is there
+	Destructive bool // it may destroy existing data
 	Risk        Risk
-	// OperatorClassed is set when the operator said of the tool whether it is
-	// read-only or destructive. What only its server says does not count.
+	// OperatorClassed is set when the operator classed the tool as read-only or
+	// destructive. The server's own hints do not count.
 	OperatorClassed bool
 	HighCost        bool // not to be called while resources are short
 }
 
-// With returns the class of what may be either of two: the stricter one of each.
+// With returns the stricter value of both classes in each field.
 func (c Class) With(other Class) Class {
 	return Class{
 		ReadOnly: c.ReadOnly && other.ReadOnly, Destructive: c.Destructive || other.Destructive, Risk: c.Risk.atLeast(other.Risk),
@@ -64,15 +64,15 @@ func (c Class) With(other Class) Class {
 	}
 }
 
-// Operator is what an operator says of a tool. Nil is nothing said.
+// Operator holds an operator's statements about a tool. Nil fields state nothing.
 type Operator struct {
 	ReadOnly, Destructive *bool
 	Risk                  Risk
 	HighCost              bool
 }
 
-// With returns what is said in two places of the same tool. Where they differ,
-// the stricter word counts.
+// With combines two statements about the same tool. Where they differ, the stricter
+// one counts.
 func (o Operator) With(other Operator) Operator {
 	stricter := func(a, b *bool, strict bool) *bool {
 		switch {
@@ -89,13 +89,13 @@ func (o Operator) With(other Operator) Operator {
 	}
 }
 
-// Hints are the annotations of a tool as its server lists them (MCP schema,
-// ToolAnnotations). Nil is nothing said.
+// Hints are the annotations of a tool as listed by its server (MCP schema,
+// ToolAnnotations). Nil fields state nothing.
 type Hints struct {
 	ReadOnly, Destructive *bool
 }
 
-// ReadHints returns the hints in a tool as it was listed, its verbatim JSON.
+// ReadHints returns the hints in a tool's verbatim JSON.
 func ReadHints(tool []byte) Hints {
 	hint := func(name string) *bool {
 		switch string(mcp.Lookup(tool, "annotations", name)) {
@@ -109,8 +109,8 @@ func ReadHints(tool []byte) Hints {
 	return Hints{ReadOnly: hint("readOnlyHint"), Destructive: hint("destructiveHint")}
 }
 
-// Classify returns the effective class of a tool. It comes from the operator;
-// the hints of a server nobody vouches for can only make it stricter.
+// Classify returns the effective class of a tool. The operator sets it; the hints of
+// an untrusted server can only make it stricter.
 func Classify(o Operator, h Hints) Class {
 	c := Class{Risk: o.Risk, HighCost: o.HighCost, OperatorClassed: o.ReadOnly != nil || o.Destructive != nil}
 	c.ReadOnly = o.ReadOnly != nil && *o.ReadOnly
@@ -118,12 +118,12 @@ func Classify(o Operator, h Hints) Class {
 	case o.Destructive != nil:
 		c.Destructive = *o.Destructive
 	default:
-		c.Destructive = !c.ReadOnly // said to write, or nothing said
+		c.Destructive = !c.ReadOnly // classed as writing, or not classed
 	}
 	if h.ReadOnly != nil && !*h.ReadOnly {
 		c.ReadOnly = false
-		// By the specification a tool that writes is destructive unless it
-		// says otherwise.
+		// By the specification, a tool that writes is destructive unless its hints deny
+		// it.
 		if h.Destructive == nil && o.Destructive == nil {
 			c.Destructive = true
 		}
@@ -137,9 +137,8 @@ func Classify(o Operator, h Hints) Class {
 	return c
 }
 
-// of is the class of a capability of one kind: what is unknown of a tool
-// counts as destructive; prompts and resources are only read by definition of
-// the protocol.
+// of returns the class for a capability of one kind. An unknown tool counts as
+// destructive. Prompts and resources are read-only by definition of the protocol.
 func (c Class) of(kind mcp.Kind) Class {
 	switch kind {
 	case mcp.Prompt, mcp.Resource, mcp.Template:

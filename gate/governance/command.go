@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// Commands limit arguments that are command lines: a string as for a shell, or
-// an array of strings as for a program. An entry is the name of a program, or
-// its name and the arguments that it is about ("git push"); each word may be a
-// glob.
+// Commands limit arguments that are command lines: a string as for a shell, or an
+// array of strings as for a program. An entry is the name of a program, or a name
+// followed by arguments ("git push"). Each word may be a glob.
 //
-// An allowed command line must begin with an entry, and a string may use none
-// of the shell's operators (; | & < > $( ` and line breaks). An entry without a slash
-// allows the bare word alone, which the PATH resolves: "git" is not ./git, which a
-// caller may have written, nor /elsewhere/git. One with a slash allows that very
-// path. A denied command line holds an entry anywhere, where a name without a slash
-// is that of a program in any folder, whatever is quoted; that a command is not found in a text
-// does not mean that a shell would not run it, so prefer Allow.
+// An allowed command line must begin with an entry. A string may use none of the
+// shell's operators (; | & < > $( ` and line breaks). An entry without a slash allows
+// only the bare word, which the PATH resolves: "git" is neither ./git, which a caller
+// may have written, nor /elsewhere/git. An entry with a slash allows exactly that
+// path.
+//
+// A denied command line contains an entry anywhere. There, a name without a slash
+// matches that program in any folder, with or without quotes. Deny cannot find every
+// command that a shell would run in a text, so prefer Allow.
 type Commands struct {
 	// In are the JSON Pointers of the arguments. Required.
 	In []string `config:"in" required:"true"`
@@ -62,11 +63,11 @@ func (c Commands) compile() (made commandRule, err error) {
 	return made, nil
 }
 
-// operators are the characters by which a shell runs more than one command or
-// puts something in.
+// operators are the characters by which a shell runs several commands or substitutes
+// text.
 const operators = ";|&<>`\n\r\x00"
 
-// shellSyntax tells whether a command line uses them.
+// shellSyntax tells whether a command line uses shell operators.
 func shellSyntax(line string) bool {
 	return strings.ContainsAny(line, operators) || strings.Contains(line, "$(") || strings.Contains(line, "${")
 }
@@ -89,8 +90,8 @@ func (c commandRule) allows(argv []string) bool {
 	return false
 }
 
-// denies returns the index of an entry that a command holds, -1 when it holds
-// none.
+// denies returns the index of the first entry that a command contains, -1 when it
+// contains none.
 func (c commandRule) denies(argv []string) int {
 	readings := [][]string{split(argv, false), split(argv, true)}
 	return slices.IndexFunc(c.deny, func(entry []string) bool {
@@ -98,7 +99,7 @@ func (c commandRule) denies(argv []string) int {
 	})
 }
 
-// holds tells whether the words of an entry are among others, in order.
+// holds tells whether the words of an entry occur among others, in order.
 func holds(all, entry []string) bool {
 	for i := range all {
 		if !program(entry[0], all[i]) {
@@ -120,8 +121,8 @@ func holds(all, entry []string) bool {
 	return false
 }
 
-// allowed tells whether a word names the program of an entry, as it is written: a
-// path is no name, and another spelling of a path may lead elsewhere.
+// allowed tells whether a word names the program of an entry exactly as written. A
+// path does not match a bare name, and another spelling of a path may lead elsewhere.
 func allowed(entry, word string) bool {
 	word = strings.ReplaceAll(word, `\`, "/")
 	if strings.Contains(entry, "/") {
@@ -131,8 +132,8 @@ func allowed(entry, word string) bool {
 	return !strings.Contains(word, "/") && named(entry, word)
 }
 
-// program tells whether a word is the program of an entry, wherever that is and
-// however it is written.
+// program tells whether a word names the program of an entry, in any folder and in any
+// spelling.
 func program(entry, word string) bool {
 	entry, word = foldCase(entry), foldCase(strings.ReplaceAll(word, `\`, "/"))
 	if strings.Contains(entry, "/") {
@@ -142,8 +143,8 @@ func program(entry, word string) bool {
 	return named(entry, path.Base(word))
 }
 
-// named tells whether a name, with or without the extension of programs, is that of
-// an entry.
+// named tells whether a name, with or without a program's file extension, matches an
+// entry.
 func named(entry, base string) bool {
 	plain := base
 	for _, extension := range []string{".exe", ".EXE", ".cmd", ".CMD", ".bat", ".BAT", ".com", ".COM"} {
@@ -154,8 +155,8 @@ func named(entry, base string) bool {
 	return whole || short
 }
 
-// split makes words of a command, as a shell would when it takes away the
-// quotes (unquoted), and at the quotes.
+// split splits a command into words: without quotes, as a shell reads it (unquoted),
+// and also at the quotes.
 func split(argv []string, unquoted bool) []string {
 	var all []string
 	for _, arg := range argv {

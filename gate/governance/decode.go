@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxPath is the longest text that is read as a path, in bytes. No system
-	// opens longer ones.
+	// maxPath is the longest text that is read as a path, in bytes. No system opens
+	// longer ones.
 	maxPath = 8192
-	// maxRounds is how often percent encoding is undone.
+	// maxRounds is how often percent encoding is decoded.
 	maxRounds = 8
 )
 
-// lookAlikes are characters that look like one that means something in a path,
-// and that some programs turn into it.
+// lookAlikes are characters that look like a character with a meaning in paths. Some
+// programs convert them to it.
 var lookAlikes = map[rune]string{
 	'\u2044': "/", '\u2215': "/", '\u29F8': "/", '\uFF0F': "/", '\u2571': "/", '\u27CB': "/",
 	'\u2216': `\`, '\u29F5': `\`, '\u29F9': `\`, '\uFF3C': `\`, '\uFE68': `\`, '\u27CD': `\`,
@@ -25,8 +25,8 @@ var lookAlikes = map[rune]string{
 	'\uFF1A': ":", '\uFE55': ":", '\uA789': ":", '\u2236': ":", '\uFF5B': "{", '\uFF5D': "}",
 }
 
-// stages returns a text and what undoing its percent encoding again and again
-// makes of it, the text itself first. The error says why it cannot be read.
+// stages returns a text, followed by the results of decoding its percent encoding
+// repeatedly. The error says why the text cannot be read.
 func stages(text string) ([]string, error) {
 	if len(text) > maxPath {
 		return nil, fmt.Errorf("has %d bytes, and a path has at most %d", len(text), maxPath)
@@ -48,8 +48,8 @@ func stages(text string) ([]string, error) {
 	}
 }
 
-// unescape undoes percent encoding once, %XX and %uXXXX; what only looks like
-// it stays as it is, as it does in lenient programs.
+// unescape decodes percent encoding once: %XX and %uXXXX. Like lenient programs, it
+// keeps invalid sequences.
 func unescape(text string) string {
 	if !strings.Contains(text, "%") {
 		return text
@@ -98,7 +98,7 @@ func hex(text string, at, n int) (value rune, ok bool) {
 	return value, true
 }
 
-// legible refuses what no honest path holds.
+// legible refuses characters that no honest path contains.
 func legible(text string) error {
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("is not valid UTF-8 once it is decoded")
@@ -140,7 +140,7 @@ func narrow(text string) string {
 	}, text)
 }
 
-// foldCase maps all characters that differ in case only to one of them.
+// foldCase maps all characters that differ only in case to the same character.
 func foldCase(text string) string {
 	if ascii(text) {
 		return strings.ToUpper(text) // upper case comes first in ASCII

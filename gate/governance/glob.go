@@ -13,19 +13,19 @@ const (
 	maxGlob = 4096
 )
 
-// pathGlob is a glob of paths: * and ? are within one part of a path, [a-z] is
-// one character, ** any number of parts, none included. A back slash is a
-// separator. ~, $HOME and ${HOME} in front are the home directory.
+// pathGlob is a glob for paths. * and ? match within one part of a path, [a-z] matches
+// one character, ** any number of parts, including none. A back slash is a separator.
+// A leading ~, $HOME or ${HOME} is the home directory.
 type pathGlob struct {
 	text     string
 	absolute bool
 	remote   bool
 	fold     bool
 	segments []string // as written
-	loose    []string // without what a loose reading does not have
+	loose    []string // in the form of loose readings
 }
 
-// newPathGlob reads a glob. A relative glob that forbids holds anywhere.
+// newPathGlob parses a glob. A relative glob that forbids matches in any folder.
 func newPathGlob(text, home string, fold, forbid bool) (*pathGlob, error) {
 	if text == "" || len(text) > maxGlob {
 		return nil, errors.New("a glob has 1 to 4096 bytes")
@@ -103,7 +103,7 @@ func (g *pathGlob) check() error {
 	return nil
 }
 
-// pattern is the form of the glob for a reading.
+// pattern returns the glob in the form for a reading.
 func (g *pathGlob) pattern(r reading) []string {
 	if r.loose {
 		return g.loose
@@ -111,7 +111,7 @@ func (g *pathGlob) pattern(r reading) []string {
 	return g.segments
 }
 
-// segmentsOf are the segments of a reading as the glob compares them.
+// segmentsOf returns the segments of a reading in the form that the glob compares.
 func (g *pathGlob) segmentsOf(r reading) []string {
 	if g.fold {
 		return r.folded
@@ -127,9 +127,8 @@ func (g *pathGlob) allows(r reading) bool {
 	return match(g.pattern(r), g.segmentsOf(r), false)
 }
 
-// forbids tells whether the glob matches a reading or a folder that it is in.
-// Where the reading is relative, it is enough that some folder to start from
-// makes it match.
+// forbids tells whether the glob matches a reading or a folder above it. A relative
+// reading is forbidden if it matches from any starting folder.
 func (g *pathGlob) forbids(r reading) bool {
 	if g.remote != r.remote {
 		return false
@@ -149,7 +148,7 @@ func (g *pathGlob) forbids(r reading) bool {
 	return false
 }
 
-// names tells whether a part of a pattern names anything.
+// names tells whether a part of a pattern contains any literal text.
 func names(pattern []string) bool {
 	for _, segment := range pattern {
 		if strings.Trim(segment, "*?") != "" {
@@ -159,9 +158,9 @@ func names(pattern []string) bool {
 	return false
 }
 
-// match tells whether a pattern matches all segments or, where below is set,
-// some of the first of them, which is a folder that the rest is in. The work
-// is at most the product of the two lengths.
+// match tells whether a pattern matches all segments. With below, it may also match
+// only the first segments, as a folder that contains the rest. The work is at most the
+// product of the two lengths.
 func match(pattern, segments []string, below bool) bool {
 	at := make([]bool, len(segments)+1) // whether the pattern so far matches the first i
 	at[0] = true

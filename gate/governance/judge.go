@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Outcome is what a verdict comes to. The zero Outcome is Deny.
+// Outcome is the result of a verdict. The zero Outcome is Deny.
 type Outcome uint8
 
 // The outcomes.
@@ -34,23 +34,22 @@ func (o Outcome) String() string {
 	}
 }
 
-// Verdict is what the rules say of a call. The zero Verdict denies.
+// Verdict is the rules' verdict on a call. The zero Verdict denies.
 type Verdict struct {
 	Outcome Outcome
-	// Reason is one sentence for whoever made the call; empty for a pass.
+	// Reason is one sentence for the caller; empty for a pass.
 	Reason string
-	// Rule is what decided; the zero Rule for a pass.
+	// Rule is the rule that decided; the zero Rule for a pass.
 	Rule gate.Rule
-	// Change is what would lift a deny; nil otherwise. Where is a key of the
-	// configuration under "governance" and Value what is to be there:
-	// an index in brackets is an entry of a list, which is to be removed when
-	// Value is empty; [+] is an entry to be added. Where a configuration
-	// cannot help it is "arguments" with the JSON Pointer of the argument, and
-	// the argument is to be left out when Value is empty.
+	// Change is what would lift a deny; nil otherwise. Where is a configuration key
+	// under "governance", and Value its new value. An index in brackets is a list
+	// entry, which is removed when Value is empty; [+] adds an entry. Where no
+	// configuration can help, Where is "arguments" with the JSON Pointer of the
+	// argument, which is left out when Value is empty.
 	Change *gate.Change
 }
 
-// Call is a call to be judged.
+// Call is a call to judge.
 type Call struct {
 	// Name is the exposed name of the tool, prompt or resource.
 	Name  string
@@ -59,15 +58,15 @@ type Call struct {
 	Mode  Mode
 	// Queued calls do not start at once: tasks, and calls that wait for a slot.
 	Queued bool
-	// Arguments are those that will be delivered; nil where there are none.
+	// Arguments are the arguments that will be delivered; nil where there are none.
 	Arguments *schema.Arguments
-	// Schema returns the input schema of a tool, prepared. It is asked when a
-	// rule has to know which arguments are paths; nil is a call without a schema.
+	// Schema returns the compiled input schema of a tool. It is called when a rule
+	// needs to know which arguments are paths; nil means that the call has no schema.
 	Schema func() (*schema.Schema, error)
 }
 
-// Judge says whether a call may go on. It reads no file and waits for nothing
-// but the preparation of a schema, which is bounded, see [schema.Checker].
+// Judge decides whether a call may go on. It reads no files, and waits only for the
+// preparation of a schema, which is bounded, see [schema.Checker].
 func (r *Rules) Judge(call Call) Verdict {
 	if r == nil || !r.made {
 		return Verdict{
@@ -100,7 +99,7 @@ func (r *Rules) Judge(call Call) Verdict {
 	return verdict
 }
 
-// judge holds a call against one rule.
+// judge checks a call against one rule.
 func (r *Rules) judge(own *rule, call Call, args any) Verdict {
 	if i := during(own.ForbiddenInModes, call.Mode); i >= 0 {
 		return own.deny(
@@ -133,9 +132,9 @@ func (r *Rules) judge(own *rule, call Call, args any) Verdict {
 	return Verdict{Outcome: Pass}
 }
 
-// during returns the index of the mode in a rule's list for which the rule counts
-// in a mode; -1 when there is none. What is for Normal is for Degraded, too: a
-// gateway goes into that by itself, and callers may be why.
+// during returns the index of the entry in a rule's list of modes that applies in a
+// mode; -1 when there is none. Entries for Normal apply in Degraded, too, because a
+// gateway enters that mode by itself and callers may be the cause.
 func during(list []Mode, mode Mode) int {
 	i := slices.Index(list, mode)
 	if i < 0 && mode == Degraded {
@@ -212,7 +211,7 @@ func change(text, where, value string) *gate.Change {
 	return &gate.Change{Text: text, Where: where, Value: value}
 }
 
-// argumentDeny is a deny that only another argument can lift.
+// argumentDeny is a deny that only a different argument can lift.
 func argumentDeny(rule gate.Rule, pointer, reason string) Verdict {
 	return Verdict{
 		Reason: reason, Rule: rule,
@@ -220,16 +219,16 @@ func argumentDeny(rule gate.Rule, pointer, reason string) Verdict {
 	}
 }
 
-// Running is a call that has been delivered.
+// Running is a delivered call.
 type Running struct {
 	Name  string
 	Kind  mcp.Kind
-	Class Class // as it was judged
+	Class Class // as judged
 }
 
-// Cancels tells whether a change to a mode ends a running call: whether
-// Lockdown would not have let it start, or the mode is not known. Other modes
-// let calls end by themselves.
+// Cancels tells whether a change to a mode ends a running call. Lockdown ends the
+// calls that it would not have let start, and an unknown mode ends all. In other modes
+// calls finish by themselves.
 func (r *Rules) Cancels(running Running, to Mode) bool {
 	if r == nil || !r.made || !to.Known() {
 		return true

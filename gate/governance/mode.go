@@ -8,20 +8,21 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Mode is an operating mode of the gateway. The zero Mode is none and denies
-// every call.
+// Mode is an operating mode of the gateway. The zero Mode is invalid and denies every
+// call.
 type Mode string
 
-// The modes. Each of Alert, Recovery and Lockdown lets pass at most what the
-// one before it does, Degraded at most what Normal does.
+// The modes. In the order Alert, Recovery, Lockdown, each allows at most what the one
+// before it allows. Degraded allows at most what Normal does.
 const (
-	// Normal lets everything pass.
+	// Normal allows everything.
 	Normal Mode = "NORMAL"
-	// Alert asks before what is destructive or of high risk.
+	// Alert asks for an approval of destructive and high-risk calls.
 	Alert Mode = "ALERT"
-	// Degraded has no queued and no high-cost calls.
+	// Degraded denies queued and high-cost calls.
 	Degraded Mode = "DEGRADED"
-	// Lockdown has only what the operator classed read-only and of low risk.
+	// Lockdown allows only tools that the operator classed as read-only and of low
+	// risk.
 	Lockdown Mode = "LOCKDOWN"
 	// Recovery is Alert with half the concurrency.
 	Recovery Mode = "RECOVERY"
@@ -60,8 +61,8 @@ func (m *Mode) UnmarshalText(text []byte) (err error) {
 // Enables tells whether servers may be added over MCP (tool.enable).
 func (m Mode) Enables() bool { return m.Known() && m != Lockdown }
 
-// Concurrency is how many calls may run at a time where n may in normal times:
-// half of them, and at least one, in Recovery; none in a mode that is none.
+// Concurrency returns how many calls may run at once where n may in Normal: half of
+// them, and at least one, in Recovery; none in an invalid mode.
 func (m Mode) Concurrency(n int) int {
 	switch {
 	case !m.Known() || n <= 0:
@@ -72,7 +73,7 @@ func (m Mode) Concurrency(n int) int {
 	return n
 }
 
-// judge is what the mode says of a call, whatever its arguments.
+// judge returns the mode's verdict on a call, regardless of its arguments.
 func (m Mode) judge(c Class, kind mcp.Kind, queued bool) Verdict {
 	c = c.of(kind)
 	deny := func(why string) Verdict {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// word is what a word in the name of a property says of what it holds.
+// word is the meaning of a word in a property name.
 type word uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	contentWord      // at the end of a name: it is about a path and is something else
 )
 
-// longestWord is how many bytes of a word are looked at: more than any of
-// wordKinds has.
+// longestWord bounds the bytes of a word that are read. It is longer than every word
+// of wordKinds.
 const longestWord = 16
 
 var wordKinds = kindsOf(map[word][]string{
@@ -42,15 +42,15 @@ func kindsOf(lists map[word][]string) map[string]word {
 	return kinds
 }
 
-// PathName tells whether the name of a property, or a format, says that a
-// string is a path or a URI: whether one of its words is path, file, dir,
-// directory, folder, root, source, destination, uri or a usual form of those,
-// and the last one does not say that it is something else, as in file_content.
-// Words end at signs, digits and changes of case.
+// PathName tells whether the name of a property, or a format, indicates a path or a
+// URI. One of its words must be path, file, dir, directory, folder, root, source,
+// destination, uri or a common form of these. The last word must not indicate
+// something else, as in file_content. Words end at punctuation, digits and changes of
+// case.
 func PathName(name string) bool {
 	var found bool
 	var last word
-	var space [longestWord + utf8.UTFMax]byte // of one word, in small letters; asked at each call, so that nothing is allocated
+	var space [longestWord + utf8.UTFMax]byte // one word in lower case; on the stack, because every call uses it
 	text := space[:0]
 	end := func() {
 		if len(text) > 0 {
@@ -74,7 +74,7 @@ func PathName(name string) bool {
 	return found && last != contentWord
 }
 
-// lowerNext tells whether the second letter of a text is a small one.
+// lowerNext tells whether the second letter of a text is lower case.
 func lowerNext(text string) bool {
 	_, size := utf8.DecodeRuneInString(text)
 	next, _ := utf8.DecodeRuneInString(text[size:])

@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 )
 
-// judgePaths holds the paths among the arguments against the globs of a rule.
+// judgePaths checks the paths among the arguments against the globs of a rule.
 func (r *Rules) judgePaths(own *rule, call Call, args any) Verdict {
 	if own.AllowedPaths == nil && len(own.forbidden) == 0 {
 		return Verdict{Outcome: Pass}
@@ -26,7 +26,7 @@ func (r *Rules) judgePaths(own *rule, call Call, args any) Verdict {
 	return Verdict{Outcome: Pass}
 }
 
-// pathsIn are the arguments that are paths.
+// pathsIn returns the arguments that are paths.
 func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 	if own.PathsIn != nil {
 		leaves := slices.DeleteFunc(leavesIn(own.paths, args), func(l leaf) bool { return !l.str })
@@ -53,7 +53,7 @@ func (r *Rules) pathsIn(own *rule, call Call, args any) ([]leaf, error) {
 	return keysOf(leaves, args, "", false), nil
 }
 
-// schemaOf is the schema of a call; without one it is that which says nothing.
+// schemaOf returns the schema of a call, or an empty schema when it has none.
 func (r *Rules) schemaOf(call Call) (*schema.Schema, error) {
 	if call.Schema == nil {
 		return r.schemas.Compile(nil)
@@ -61,7 +61,7 @@ func (r *Rules) schemaOf(call Call) (*schema.Schema, error) {
 	return call.Schema()
 }
 
-// judgePath holds one path, in all its readings, against the globs.
+// judgePath checks one path, in all its readings, against the globs.
 func (r *Rules) judgePath(own *rule, l leaf) Verdict {
 	ways, err := readings(l.text, r.home)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Rules) judgePath(own *rule, l leaf) Verdict {
 	return Verdict{Outcome: Pass}
 }
 
-// notAllowed denies a path for one of its readings.
+// notAllowed denies a path because of one of its readings.
 func (r *rule) notAllowed(l leaf, way reading) Verdict {
 	at := r.place("allowed_paths: " + strings.Join(r.AllowedPaths, ", "))
 	if way.climbs() {
@@ -120,7 +120,7 @@ func (r *rule) notAllowed(l leaf, way reading) Verdict {
 	}
 }
 
-// glob is a glob that matches the reading alone; empty when there is none.
+// glob returns a glob that matches only this reading; empty when there is none.
 func (r reading) glob() string {
 	if len(r.segments) == 0 && !r.absolute {
 		return ""
@@ -133,7 +133,7 @@ func (r reading) glob() string {
 	return r.String()
 }
 
-// escapeGlob writes text so that a glob matches just it, or hardly more.
+// escapeGlob writes text as a glob that matches it and little else.
 func escapeGlob(text string) string {
 	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]", `\`, "?").Replace(text)
 }

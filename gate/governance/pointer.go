@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pointer is a JSON Pointer (RFC 6901) in which a token * stands for any.
+// pointer is a JSON Pointer (RFC 6901) in which the token * matches any token.
 type pointer struct {
 	text   string
 	tokens []string

@@ -11,16 +11,16 @@ import (
 // reading is one way in which a program may read a text as a path.
 type reading struct {
 	absolute bool
-	segments []string // cleaned: no empty ones, no ".", ".." in front only
+	segments []string // cleaned: none empty, no ".", ".." only in front
 	folded   []string // the segments by [foldCase]
-	// remote is set for URLs of other machines, whose first two segments are
-	// the scheme with its colon and the host.
+	// remote is set for URLs of other machines. Their first two segments are the scheme
+	// with its colon and the host.
 	remote bool
-	// loose is set where separators, case of width and trailing dots were
-	// taken as Windows does.
+	// loose is set where separators, full-width characters and trailing dots were read
+	// as on Windows.
 	loose bool
-	// weak is a reading that denies where it is forbidden, and that need not
-	// be allowed: hardly any program reads the text so.
+	// weak is set for readings that hardly any program uses. A weak reading denies
+	// where it is forbidden, but does not need to be allowed.
 	weak bool
 }
 
@@ -35,31 +35,30 @@ func (r reading) String() string {
 	return text
 }
 
-// climbs tells whether a reading leads out of the folder that it starts from.
+// climbs tells whether a reading leads out of its starting folder.
 func (r reading) climbs() bool { return len(r.segments) > 0 && r.segments[0] == ".." }
 
 var (
 	scheme   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`)
 	drive    = regexp.MustCompile(`^[A-Za-z]:($|[/\\])`)
 	variable = regexp.MustCompile(`\$[({]|^\$[A-Za-z_]|^%[A-Za-z_][A-Za-z0-9_()]*%|^~[A-Za-z_][A-Za-z0-9_-]*($|[/\\])` +
-		// Not in front, files are named like that in small letters.
+		// Elsewhere in a text, files have such names in lower case.
 		`|\$([A-Z_][A-Z0-9_]*|(?i:HOME))($|[^A-Za-z0-9_])|%[A-Z_][A-Z0-9_()]*%`)
 	unset    = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 	homeName = regexp.MustCompile(`(?i)^(~|\$HOME|\$\{HOME\}|%HOME%|%USERPROFILE%|\$env:HOME|\$env:USERPROFILE|\$\{env:HOME\})($|[/\\])`)
 )
 
-// remotes are schemes of what is not a file of this or any machine.
+// remotes are the schemes of remote resources.
 var remotes = map[string]bool{"http": true, "https": true, "ws": true, "wss": true}
 
-// maxSchemes is how many schemes are taken off one text, such as
+// maxSchemes is how many schemes are removed from one text, such as
 // view-source:file:///x.
 const maxSchemes = 4
 
-// maxStages is how many texts are made of one by decoding it.
+// maxStages is how many texts decoding may produce from one.
 const maxStages = 32
 
-// readings returns all ways to read a text. The error says why it cannot be
-// read.
+// readings returns all ways to read a text. The error says why it cannot be read.
 func readings(text, home string) ([]reading, error) {
 	decoded, err := stages(text)
 	if err != nil {
@@ -107,9 +106,9 @@ func readings(text, home string) ([]reading, error) {
 	return all, nil
 }
 
-// bodies reads one stage: as a URI, where it is one, and as a path.
+// bodies reads one stage: as a path, and as a URI where it is one.
 func bodies(text, home string) ([]reading, error) {
-	// Some programs trim what they are given, and some narrow it first.
+	// Some programs trim their arguments, and some narrow them first.
 	text = strings.TrimSpace(text)
 	named := ""
 	if strings.Contains(text, ":") {
@@ -150,8 +149,8 @@ func bodies(text, home string) ([]reading, error) {
 	return all, nil
 }
 
-// leaving returns what programs that take a URL for a path make of one whose
-// ".." lead out of the folder that its scheme would be.
+// leaving handles URLs whose ".." lead out of the folder named by the scheme. It
+// returns what programs that mistake the URL for a path make of it.
 func leaving(text, scheme string) []reading {
 	return slices.DeleteFunc(weaken(local(text)), func(r reading) bool {
 		return len(r.segments) > 0 && strings.EqualFold(strings.TrimSuffix(r.segments[0], ":"), strings.TrimSuffix(scheme, ":"))
@@ -165,8 +164,8 @@ func weaken(all []reading) []reading {
 	return all
 }
 
-// authority takes the host off what follows a scheme, and the query and
-// fragment. Programs differ in what they make of each, so all forms count.
+// authority removes the host, query and fragment from the text after a scheme.
+// Programs differ in how they read each, so all forms count.
 func authority(rest string) []string {
 	forms := []string{rest}
 	if after, ok := strings.CutPrefix(strings.ReplaceAll(rest, `\`, "/"), "//"); ok {
@@ -191,7 +190,7 @@ func authority(rest string) []string {
 	return forms
 }
 
-// expand fills in the home directory.
+// expand replaces the home directory.
 func expand(text, home string) (string, error) {
 	if !strings.ContainsAny(text, "~$%") {
 		return text, nil
@@ -224,7 +223,7 @@ func remote(text string) (reading, error) {
 	return reading{absolute: true, remote: true, segments: append([]string{strings.ToLower(u.Scheme) + ":", host}, path...)}, nil
 }
 
-// local reads a path, strictly as Unix does and loosely as Windows does.
+// local reads a path both ways: strictly as Unix does and loosely as Windows does.
 func local(text string) []reading {
 	windows := drive.MatchString(text) || strings.HasPrefix(text, `\\`)
 	strict := reading{absolute: strings.HasPrefix(text, "/"), weak: windows}
@@ -236,9 +235,8 @@ func local(text string) []reading {
 	return all
 }
 
-// followed resolves "." and ".." as the kernel does where a path leads through
-// links of its own: to a root, or to a folder that is not known here. ok is
-// false where it leads through none.
+// followed resolves "." and ".." as the kernel does where a path contains the kernel's
+// own links, to a root or to an unknown folder. ok is false where it contains none.
 func followed(text string) (r reading, ok bool) {
 	r.absolute = strings.HasPrefix(text, "/")
 	for segment := range strings.SplitSeq(text, "/") {
@@ -250,8 +248,8 @@ func followed(text string) (r reading, ok bool) {
 	return r, ok
 }
 
-// kernelLink tells whether an absolute path is a link of the kernel to a folder,
-// and whether that is a root.
+// kernelLink tells whether an absolute path is a kernel link to a folder, and whether
+// that folder is a root.
 func kernelLink(segments []string) (root, link bool) {
 	n := len(segments)
 	if n == 3 && segments[0] == "dev" && segments[1] == "fd" {
@@ -299,8 +297,8 @@ func isDrive(segment string) bool {
 	return len(segment) == 2 && segment[1] == ':' && (segment[0]|0x20 >= 'a' && segment[0]|0x20 <= 'z')
 }
 
-// trim takes off what Windows ignores at the end of a name: spaces, dots and
-// the name of a stream.
+// trim removes the characters that Windows ignores at the end of a name: spaces, dots
+// and the name of a stream.
 func trim(segment string) string {
 	if i := strings.IndexByte(segment, ':'); i > 0 {
 		segment = segment[:i]
@@ -315,7 +313,7 @@ func trim(segment string) string {
 	return strings.TrimRight(segment, ". ")
 }
 
-// clean resolves "." and ".." by the text alone.
+// clean resolves "." and ".." textually.
 func clean(segments []string, absolute bool) []string {
 	out := make([]string, 0, len(segments))
 	for _, segment := range segments {
@@ -324,7 +322,7 @@ func clean(segments []string, absolute bool) []string {
 	return out
 }
 
-// step goes one segment on from where cleaned ones lead.
+// step appends one segment to cleaned ones.
 func step(from []string, segment string, absolute bool) []string {
 	switch {
 	case segment == "" || segment == ".":
@@ -339,8 +337,8 @@ func step(from []string, segment string, absolute bool) []string {
 	return from
 }
 
-// unalias takes off the front of paths that lead to the same files under
-// another name on Linux and macOS.
+// unalias removes prefixes that lead to the same files under another name on Linux and
+// macOS.
 func unalias(segments []string, absolute bool) []string {
 	for absolute {
 		n := len(segments)
@@ -360,8 +358,7 @@ func unalias(segments []string, absolute bool) []string {
 	return segments
 }
 
-// cleanHome is the home directory without what a path needs not; empty when it
-// is not absolute.
+// cleanHome returns the cleaned home directory; empty when it is not absolute.
 func cleanHome(home string) string {
 	home = strings.TrimRight(home, `/\`)
 	if strings.HasPrefix(home, "/") || drive.MatchString(home) || strings.HasPrefix(home, `\\`) {

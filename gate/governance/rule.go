@@ -10,38 +10,38 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 )
 
-// Rule is what an operator wrote about the calls of some tools, with the tools and the
-// place. Several rules may match one tool: all of them have to let a call pass, and the
-// highest of their risks is the tool's.
+// Rule is an operator's rule about the calls of some tools, with its place in the
+// configuration. Several rules may match one tool: all of them must allow a call, and
+// the highest of their risks is the tool's.
 //
-// Pointers are JSON Pointers (RFC 6901); a token * stands for any element or member,
-// and what is not a string stands for all strings in it, and for the names of members
-// that are paths. Without PathsIn, paths are every string whose property name or format
-// says that it is one, see [PathName], and every name of a member that can hardly be
-// anything else.
+// Pointers are JSON Pointers (RFC 6901) in which the token * matches any element or
+// member. A pointer to an object or array covers all strings in it, and the member
+// names that are paths. Without PathsIn, paths are the strings whose property name or
+// format indicates a path, see [PathName], and the member names that are clearly
+// paths.
 type Rule struct {
-	// Match is the exposed name of a tool, or a glob in which * is any text
-	// and ? any character.
+	// Match is the exposed name of a tool, or a glob: * matches any text and ? any
+	// character.
 	Match string
-	// At is where the rule stands; its Text is not used.
+	// At is the place of the rule; its Text is not used.
 	At gate.Rule
-	// ByName finds paths by the names of arguments alone where the schema of a tool
-	// cannot be used. Without it such a call is denied.
+	// ByName finds paths only by the names of arguments where a tool's schema cannot be
+	// used. Without ByName such a call is denied.
 	ByName bool
 
 	Tool
 }
 
-// Case is how upper and lower case of paths are compared.
+// Case is how the case of paths is compared.
 type Case string
 
 // The ways to compare.
 const (
-	// CaseSafe forbids in any case and allows in the one that is written.
+	// CaseSafe forbids in any case, and allows only the case as written.
 	CaseSafe Case = ""
-	// CaseExact tells upper and lower case apart, as most of Unix does.
+	// CaseExact distinguishes upper and lower case, as most Unix systems do.
 	CaseExact Case = "exact"
-	// CaseFold does not, as Windows and macOS do.
+	// CaseFold ignores case, as Windows and macOS do.
 	CaseFold Case = "fold"
 )
 
@@ -58,15 +58,15 @@ type Pattern struct {
 
 // Options of [New].
 type Options struct {
-	// Home is the home directory that ~ and $HOME mean, an absolute path; empty
-	// when there is none, and rules that name it are an error.
+	// Home is the home directory for ~ and $HOME, an absolute path. If it is empty,
+	// rules that use it are an error.
 	Home string
-	// Schemas prepares the tools' schemas; nil means one of its own.
+	// Schemas compiles the tools' schemas; nil creates a new one.
 	Schemas *schema.Checker
 }
 
-// Rules are rules that were checked. They are not changed once made and safe
-// for concurrent use. The zero Rules, and nil ones, deny every call.
+// Rules are checked rules. They are immutable and safe for concurrent use. The zero
+// Rules, and nil ones, deny every call.
 type Rules struct {
 	made    bool
 	rules   []*rule
@@ -74,14 +74,14 @@ type Rules struct {
 	schemas *schema.Checker
 }
 
-// rule is a Rule in the form that judges.
+// rule is a compiled Rule.
 type rule struct {
 	Rule
 	name gate.Glob
 
-	readOnly, destructive *bool // by the class; nil is nothing said
+	readOnly, destructive *bool // from the class; nil states nothing
 
-	paths     []pointer // nil where they are found by their names
+	paths     []pointer // nil: paths are found by names
 	allowed   []*pathGlob
 	forbidden []*pathGlob
 	commands  []commandRule
@@ -93,8 +93,8 @@ type patternRule struct {
 	match, deny *regexp.Regexp
 }
 
-// New checks rules and returns them ready to judge. The error has all problems
-// of all rules, joined; there are no rules then.
+// New checks and compiles rules. The error joins all problems of all rules; the rules
+// are nil then.
 func New(rules []Rule, o Options) (*Rules, error) {
 	r := &Rules{made: true, home: cleanHome(o.Home), schemas: o.Schemas}
 	if r.schemas == nil {
@@ -202,7 +202,7 @@ func (p Pattern) compile() (made patternRule, err error) {
 	return made, nil
 }
 
-// clone keeps the caller's later changes out.
+// clone copies the rule, so that later changes by the caller have no effect.
 func (r Rule) clone() Rule {
 	r.PathsIn = slices.Clone(r.PathsIn)
 	r.AllowedPaths, r.ForbiddenPaths = slices.Clone(r.AllowedPaths), slices.Clone(r.ForbiddenPaths)
@@ -211,7 +211,7 @@ func (r Rule) clone() Rule {
 	return r
 }
 
-// where names a key of a rule as the file does.
+// where returns the configuration key of a rule's key.
 func (r *rule) where(key string) string {
 	if key == "" {
 		return "governance.tools." + r.Match
@@ -219,7 +219,7 @@ func (r *rule) where(key string) string {
 	return "governance.tools." + r.Match + "." + key
 }
 
-// place is the rule with the part of it that decided.
+// place returns the rule's place with the part that decided.
 func (r *rule) place(text string) gate.Rule {
 	return gate.Rule{File: r.At.File, Line: r.At.Line, Text: r.Match + ": " + text}
 }
@@ -235,11 +235,11 @@ func (r *Rules) of(name string) []*rule {
 	return matching
 }
 
-// Class returns the effective class of a tool by the rules and its hints. said
-// is what the operator says of it elsewhere in the configuration; what the
-// rules say of the class is in force where said has nothing, and the highest
-// risk always is. What makes the class stricter counts for any of the tool's
-// names, what makes it milder where [gate.Names.Granted].
+// Class returns the effective class of a tool from the rules and its hints. said holds
+// the operator's statements elsewhere in the configuration. They take precedence over
+// the rules' class, but the highest risk always counts. A rule that makes the class
+// stricter counts for any of the tool's names; a rule that makes it milder only where
+// [gate.Names.Granted].
 func (r *Rules) Class(names gate.Names, said Operator, h Hints) Class {
 	if r == nil {
 		return Class{}
@@ -261,7 +261,8 @@ func (r *Rules) Class(names gate.Names, said Operator, h Hints) Class {
 	return Classify(said, h)
 }
 
-// stricter returns what was said, and strict where two contradict each other.
+// stricter combines two statements; where they contradict each other, it returns
+// strict.
 func stricter(a, b *bool, strict bool) *bool {
 	switch {
 	case a == nil:
@@ -272,7 +273,7 @@ func stricter(a, b *bool, strict bool) *bool {
 	return &strict
 }
 
-// Category returns the category of a tool, of the first rule that has one.
+// Category returns the category of a tool, from the first rule with one.
 func (r *Rules) Category(name string) string {
 	if r == nil {
 		return ""
@@ -285,7 +286,7 @@ func (r *Rules) Category(name string) string {
 	return ""
 }
 
-// ClassWord is what the class of a rule says; nil is nothing said.
+// ClassWord converts a rule's class; nil states nothing.
 func ClassWord(word string) (readOnly, destructive *bool) {
 	switch word {
 	case "read_only":

@@ -52,7 +52,8 @@ type Tool struct {
 	ForbiddenInModes []Mode `config:"forbidden_in_modes" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
 }
 
-// Check implements [decode.Checker]: rules may not leave unread what they are about.
+// Check implements [decode.Checker]: it refuses rules that leave their own arguments
+// unread.
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	rules := n.Get("tools").ByKey()
 	for _, match := range slices.Sorted(maps.Keys(s.Tools)) {
@@ -63,9 +64,9 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	}
 }
 
-// Rules are the rules sorted by what they are about, with relative paths made those of
-// a folder; an empty one leaves them. at tells where the first value below a path of
-// the section is written.
+// Rules returns the rules, sorted by what they match. Relative paths are resolved
+// against a folder; an empty folder leaves them. at returns where the first value
+// below a path of the section is written.
 func (s *Settings) Rules(folder string, at func(path string) gate.Rule) []Rule {
 	var rules []Rule
 	for _, match := range slices.Sorted(maps.Keys(s.Tools)) {
@@ -76,8 +77,8 @@ func (s *Settings) Rules(folder string, at func(path string) gate.Rule) []Rule {
 	return rules
 }
 
-// inFolder makes relative globs those of a folder, nil staying nil. One that
-// forbids and does not begin with a dot holds anywhere, as does one that begins
+// inFolder resolves relative globs against a folder; nil stays nil. A forbidding glob
+// that does not begin with a dot matches in any folder, and so does one that begins
 // with **.
 func inFolder(dir string, globs []string, forbid bool) []string {
 	if globs == nil || dir == "" {
@@ -99,8 +100,7 @@ func inFolder(dir string, globs []string, forbid bool) []string {
 	return out
 }
 
-// resolved returns the folder that a relative glob is in and leaves the glob
-// below it.
+// resolved returns the folder of a relative glob, and leaves the rest in glob.
 func resolved(dir string, glob *string) string {
 	for {
 		switch first, rest, _ := strings.Cut(*glob, "/"); first {
@@ -114,8 +114,8 @@ func resolved(dir string, glob *string) string {
 	}
 }
 
-// anchored tells whether a glob says itself where it begins: at a root, in the
-// home directory, at a host, or anywhere.
+// anchored tells whether a glob has its own starting point: a root, the home
+// directory, a host, or anywhere.
 func anchored(glob string) bool {
 	for _, prefix := range []string{"/", "~", "$HOME", "${HOME}", "**"} {
 		if strings.HasPrefix(glob, prefix) {
@@ -125,7 +125,7 @@ func anchored(glob string) bool {
 	return strings.Contains(glob, "://") || len(glob) > 1 && glob[1] == ':'
 }
 
-// Literal writes a path so that a glob matches just it.
+// Literal writes a path as a glob that matches only it.
 func Literal(path string) string {
 	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(path)
 }

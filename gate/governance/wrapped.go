@@ -6,16 +6,14 @@ import (
 	"strings"
 )
 
-// This file finds paths in what is more than a path: behind the signs by which
-// programs are told to read a file, in quotes, in braces that stand for several,
-// and in the names of members.
+// This file finds paths inside longer texts: after the signs that make programs read a
+// file, in quotes, in braces with alternatives, and in member names.
 
-// maxWraps is how many wrappings are taken off one text.
+// maxWraps is how many wrappings are removed from one text.
 const maxWraps = 16
 
-// unwrapped are the texts that some programs would read in place of a text:
-// @file as curl does, a value behind an option or a name, and what is left
-// without quotes.
+// unwrapped returns the texts that some programs would read instead of a text: @file
+// as curl does, a value after an option or a name, and the text without quotes.
 func unwrapped(text string) []string {
 	var all []string
 	for range maxWraps {
@@ -50,9 +48,9 @@ func unwrap(text string) string {
 	return text
 }
 
-// braces are the texts that a shell makes of one with {a,b} in it; nil where there
-// is none. Where they are more than are read, it returns more than are read, and
-// some of them may have braces left.
+// braces returns the expansions of {a,b} in a text, as a shell makes them; nil where
+// there are none. If there are more than the limit, it returns more than the limit,
+// and some may still contain braces.
 func braces(text string) []string {
 	var all []string
 	open := []string{text}
@@ -76,8 +74,8 @@ func braces(text string) []string {
 	return all
 }
 
-// firstBraces returns where the first braces of a text that stand for several
-// open and end; end is 0 where there are none.
+// firstBraces returns the start and end of the first braces with alternatives; end is
+// 0 where there are none.
 func firstBraces(text string) (first, end int) {
 	type pair struct {
 		at      int
@@ -114,8 +112,8 @@ func firstBraces(text string) (first, end int) {
 	return first, end
 }
 
-// alternatives are what stands between braces: what is between the commas, or of
-// a range like a..z anything and itself.
+// alternatives returns the alternatives between braces: the texts between commas, or
+// for a range like a..z a wildcard and the text itself.
 func alternatives(inner string) []string {
 	var parts []string
 	depth, from := 0, 0
@@ -137,22 +135,21 @@ func alternatives(inner string) []string {
 	return append(parts, inner[from:])
 }
 
-// wild tells whether a reading holds what stands for several names.
+// wild tells whether a reading contains wildcards.
 func (r reading) wild() bool { return slices.ContainsFunc(r.segments, wildcard) }
 
 func wildcard(segment string) bool { return strings.ContainsAny(segment, "*?[") }
 
-// climbsByWildcard tells whether what stands for several names may stand for the
-// folder above, as .* does for some shells.
+// climbsByWildcard tells whether a wildcard may match "..", as .* does in some shells.
 func (r reading) climbsByWildcard() bool {
 	return slices.ContainsFunc(r.segments, func(s string) bool {
 		return wildcard(s) && strings.HasPrefix(s, ".") && matchSegment(s, "..")
 	})
 }
 
-// mayForbid tells whether what a reading stands for may be under the glob, other
-// than by its own text. A glob that holds anywhere is matched by names of which
-// something is written: * alone is any folder's list, and no word about a file.
+// mayForbid tells whether a wildcard reading may match a file under the glob. A glob
+// without a folder matches only names with some literal text: * alone lists a folder,
+// and says nothing about one file.
 func (g *pathGlob) mayForbid(r reading) bool {
 	if g.remote != r.remote || r.remote || !r.wild() {
 		return false
@@ -168,9 +165,9 @@ func (g *pathGlob) mayForbid(r reading) bool {
 	return overlap(pattern, segments, !anywhere)
 }
 
-// overlap tells whether a pattern may match the first of some segments that are
-// patterns themselves. In all, * and ** may be any names; else the pattern may
-// begin at any segment, and something of each name has to be written.
+// overlap tells whether a pattern may match the first segments of a path that are
+// patterns themselves. With all, * and ** may stand for any names. Without it, the
+// pattern may begin at any segment, and each name needs some literal text.
 func overlap(pattern, segments []string, all bool) bool {
 	at := make([]bool, len(segments)+1)
 	for j := range at {
@@ -201,7 +198,7 @@ func overlap(pattern, segments []string, all bool) bool {
 	return slices.Contains(at, true)
 }
 
-// overlapSegment tells whether two patterns of one name may match the same name.
+// overlapSegment tells whether two patterns for one name may match the same name.
 func overlapSegment(a, b string, all bool) bool {
 	b = strings.ReplaceAll(b, "[!", "[^")
 	if !all && strings.Trim(b, "*?") == "" {
@@ -213,7 +210,7 @@ func overlapSegment(a, b string, all bool) bool {
 	case !wildcard(b):
 		return matchSegment(a, b)
 	}
-	// What stands before the first sign and behind the last has to agree.
+	// The texts before the first wildcard and after the last must agree.
 	first, other := a[:strings.IndexAny(a, "*?[")], b[:strings.IndexAny(b, "*?[")]
 	last, tail := a[strings.LastIndexAny(a, "*?]")+1:], b[strings.LastIndexAny(b, "*?]")+1:]
 	if !all && (first == "" || other == "") && (last == "" || tail == "") {
@@ -223,8 +220,8 @@ func overlapSegment(a, b string, all bool) bool {
 		(strings.HasSuffix(last, tail) || strings.HasSuffix(tail, last))
 }
 
-// keysOf adds the names of members that are paths: below what is a path, those
-// with a slash in them, and elsewhere those that can hardly be anything else.
+// keysOf appends the member names that are paths: within a path argument, every name
+// with a slash; elsewhere, the names that are clearly paths.
 func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
 	switch value := value.(type) {
 	case map[string]any:
@@ -251,7 +248,7 @@ func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
 	return leaves
 }
 
-// nests tells whether there may be members in a value.
+// nests tells whether a value may have members.
 func nests(value any) bool {
 	switch value.(type) {
 	case map[string]any, []any:
@@ -260,7 +257,7 @@ func nests(value any) bool {
 	return false
 }
 
-// isPath tells whether a name can hardly be anything but a path.
+// isPath tells whether a name is clearly a path.
 func isPath(name string) bool {
 	if len(name) < 2 || !strings.ContainsAny(name, `/\:$%`) {
 		return false
