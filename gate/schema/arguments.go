@@ -7,18 +7,18 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Arguments are the arguments of a call, read once for everything that looks at
-// them. They are not changed once made. Nil ones are an empty object.
+// Arguments are the parsed arguments of a call, shared by everything that inspects
+// them. They are immutable. Nil ones are an empty object.
 type Arguments struct {
 	size    int
 	value   any
 	values  int
-	problem *Problem // they are not read
-	loose   error    // they are read, and not everyone reads the same
+	problem *Problem // why they were not read
+	loose   error    // they were read, but parsers may disagree about them
 }
 
-// ReadArguments reads arguments; nil and empty ones are an empty object. What is
-// wrong with them is said by whoever looks at them.
+// ReadArguments parses arguments; nil and empty ones are an empty object. The methods
+// of the result report what is wrong.
 func ReadArguments(raw []byte) *Arguments {
 	a := &Arguments{size: len(raw)}
 	if len(raw) == 0 {
@@ -47,7 +47,7 @@ func ReadArguments(raw []byte) *Arguments {
 	return a
 }
 
-// Size is the length of their text in bytes.
+// Size returns the length of the arguments' text in bytes.
 func (a *Arguments) Size() int {
 	if a == nil {
 		return 0
@@ -55,10 +55,10 @@ func (a *Arguments) Size() int {
 	return a.size
 }
 
-// Object returns the arguments with exact numbers ([json.Number]), which are not
-// to be changed. The error says why what is in them is not what a reader of any
-// kind finds there: they are not JSON or no object, too large, or have text that
-// is not Unicode.
+// Object returns the arguments with exact numbers ([json.Number]). Do not change the
+// result. The error says why parsers could read the arguments differently or not at
+// all: they are no JSON or no object, are too large, or contain text that is not
+// Unicode.
 func (a *Arguments) Object() (map[string]any, error) {
 	value, _, problem := a.read()
 	if a != nil && a.loose != nil {
@@ -74,7 +74,7 @@ func (a *Arguments) Object() (map[string]any, error) {
 	return object, nil
 }
 
-// read returns the value and how many values are in it, or what is wrong.
+// read returns the value and the number of values in it, or the problem.
 func (a *Arguments) read() (value any, values int, problem *Problem) {
 	switch {
 	case a == nil || a.size == 0:

@@ -7,34 +7,33 @@ import (
 	"time"
 )
 
-// Options of a [Checker]. The zero value has the defaults.
+// Options configure a [Checker]. The zero value has the defaults.
 type Options struct {
-	// Entries is how many schemas are kept prepared; zero means 2048.
+	// Entries bounds the number of cached schemas; zero means 2048.
 	Entries int
-	// Bytes is how many bytes of schemas are kept prepared; zero means 32 MiB.
-	// A prepared schema takes about twenty times the bytes of its text.
+	// Bytes bounds the total size of cached schemas in bytes; zero means 32 MiB. A
+	// compiled schema takes about twenty times the bytes of its text.
 	Bytes int64
-	// Wait is how long one check waits for its schema to be prepared; zero
-	// means one second.
+	// Wait is how long one check waits for its schema; zero means one second.
 	Wait time.Duration
-	// AssertFormat checks "format" too, as JSON Schema before 2019-09 asked.
+	// AssertFormat checks "format" too, as JSON Schema before 2019-09 did.
 	AssertFormat bool
 }
 
 const (
-	// preparing is how many schemas are prepared at a time.
+	// preparing is how many schemas are compiled at once.
 	preparing = 2
-	// maxPending is how many may wait for it; more are told to come again.
+	// maxPending is how many schemas may wait; further callers are told to try again.
 	maxPending = 128
 )
 
-// Checker prepares schemas and keeps those that were used last, refused ones
-// included. It is safe for concurrent use. The zero Checker, and a nil one,
-// quarantine every schema; make one with [New].
+// Checker compiles schemas and caches those that were used last, including refused
+// ones. It is safe for concurrent use. The zero Checker, and a nil one, quarantine
+// every schema; make one with [New].
 //
-// A schema that is not kept is prepared in a goroutine of its own, at most two
-// at a time, which ends by itself: the vetting bounds its work. Whoever asks
-// waits for it no longer than [Options.Wait].
+// A schema that is not cached is compiled in its own goroutine, at most two at once.
+// The goroutine ends by itself, because vetting bounds its work. A caller waits for it
+// no longer than [Options.Wait].
 type Checker struct {
 	options Options
 	slots   chan struct{}
@@ -43,15 +42,15 @@ type Checker struct {
 	entries map[[sha256.Size]byte]*list.Element
 	recent  *list.List // of *entry, the one used last in front
 	bytes   int64
-	pending int // entries that are not prepared yet, evicted ones included
+	pending int // entries that are not compiled yet, including evicted ones
 }
 
-// entry is a schema that is kept or being prepared.
+// entry is a schema in the cache, or on its way there.
 type entry struct {
 	key   [sha256.Size]byte
 	bytes int64
 	done  chan struct{} // closed once schema and err are set
-	late  bool          // somebody waited in vain; guarded by Checker.mu
+	late  bool          // a caller has given up waiting; guarded by Checker.mu
 
 	schema *Schema
 	err    error
@@ -76,9 +75,9 @@ func New(o Options) *Checker {
 	}
 }
 
-// Check holds the arguments of a call against the tool's input schema. Nil,
-// empty and null schemas accept any object, nil arguments are an empty object.
-// The error is a [*Quarantined]; that arguments do not fit is no error.
+// Check validates the arguments of a call against the tool's input schema. Nil, empty
+// and null schemas accept any object; nil arguments are an empty object. The error is
+// a [*Quarantined]; invalid arguments are not an error.
 func (c *Checker) Check(schema, arguments []byte) (*Result, error) {
 	s, err := c.Compile(schema)
 	if err != nil {
@@ -87,7 +86,7 @@ func (c *Checker) Check(schema, arguments []byte) (*Result, error) {
 	return s.Check(ReadArguments(arguments)), nil
 }
 
-// Compile returns the prepared schema of a text, which is not kept or changed.
+// Compile returns the compiled schema of a text. It does not keep or change the text.
 // The error is a [*Quarantined].
 func (c *Checker) Compile(schema []byte) (*Schema, error) {
 	if c == nil || c.entries == nil {
@@ -121,8 +120,8 @@ func (c *Checker) Compile(schema []byte) (*Schema, error) {
 	}
 }
 
-// entry returns the entry of a schema, and starts to prepare a new one; nil
-// when too many are being prepared.
+// entry returns the entry of a schema, and starts compiling a new one; nil when too
+// many are waiting.
 func (c *Checker) entry(schema []byte) (e *entry, late bool) {
 	key := sha256.Sum256(schema)
 	c.mu.Lock()
@@ -147,8 +146,7 @@ func (c *Checker) entry(schema []byte) (e *entry, late bool) {
 	return e, false
 }
 
-// evict drops the entry that was not used for longest. Whoever waits for it
-// still gets it.
+// evict removes the least recently used entry. Callers that wait for it still get it.
 func (c *Checker) evict() {
 	last := c.recent.Remove(c.recent.Back()).(*entry)
 	delete(c.entries, last.key)

@@ -9,7 +9,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// refusal is why a JSON text is not taken, and where in it.
+// refusal is why a JSON text is refused, and where in it.
 type refusal struct {
 	pointer string
 	reason  string
@@ -19,12 +19,12 @@ func (r *refusal) Error() string { return r.reason }
 
 var errTooMany = errors.New("too many values")
 
-// decoder turns validated JSON into the values that the library works on:
-// map[string]any, []any, string, [json.Number], bool and nil.
+// decoder converts validated JSON into the library's values: map[string]any, []any,
+// string, [json.Number], bool and nil.
 type decoder struct {
 	mcp.Lexer
-	left int    // values that may still come
-	path []step // down to the value at hand
+	left int    // values still allowed
+	path []step // to the current value
 }
 
 // step is a key, or an index.
@@ -33,8 +33,8 @@ type step struct {
 	index int // from 1 on; 0 for a key
 }
 
-// decode reads one value of at most most values. The text must have passed
-// [mcp.Validate], which has seen to depth, duplicate keys and trailing data.
+// decode reads one value with at most most values in it. The text must have passed
+// [mcp.Validate], which has checked depth, duplicate keys and trailing data.
 func decode(text []byte, most int) (value any, values int, err error) {
 	d := decoder{Lexer: mcp.NewLexer(text), left: most}
 	value, err = d.value()
@@ -107,7 +107,7 @@ func (d *decoder) number() (any, error) {
 	return json.Number(number), nil
 }
 
-// pointer is the JSON Pointer of the value at hand.
+// pointer returns the JSON Pointer of the current value.
 func (d *decoder) pointer() string {
 	path := make([]string, len(d.path))
 	for i, s := range d.path {
@@ -120,7 +120,7 @@ func (d *decoder) pointer() string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointerOf is the JSON Pointer (RFC 6901) of a path of keys.
+// pointerOf returns the JSON Pointer (RFC 6901) of a path of keys.
 func pointerOf(path []string) string {
 	var b strings.Builder
 	for _, key := range path {
@@ -130,7 +130,7 @@ func pointerOf(path []string) string {
 	return b.String()
 }
 
-// tokensOf splits a JSON Pointer into its keys; ok is false when it is none.
+// tokensOf splits a JSON Pointer into its keys; ok is false for an invalid one.
 func tokensOf(pointer string) (tokens []string, ok bool) {
 	if pointer == "" {
 		return nil, true

@@ -1,23 +1,21 @@
-// Package schema checks the arguments of tool calls against the JSON Schema
-// that a server published for the tool, and says what is wrong with them in
-// words that let a model repair its call.
+// Package schema checks the arguments of tool calls against the JSON Schema of the
+// tool, and explains errors so that a model can repair its call.
 //
-// A schema comes from a server that nobody vouches for. It is therefore vetted
-// before anything interprets it:
+// Schemas come from untrusted servers. A schema is therefore vetted before anything
+// interprets it:
 //
 //	bytes ── strict JSON, size, depth ── every subschema, reference and pattern ──► graph
 //	                                                                                 │
 //	graph ── cycles, visits per value ──► library compiles it once ──► Schema ◄──────┘
 //	arguments ── strict JSON, size ── visits counted on the graph ──► Schema ──► Result
 //
-// What the vetting refuses is [Quarantined], with the place and the reason.
-// References leave the document in no case: nothing is fetched and no file is
-// opened. A pattern that Go's regular expressions (RE2) do not know, such as
-// one with look-ahead, costs the schema that keyword and not the tool; the
-// schema then is [Schema.Partial].
+// A refused schema is [Quarantined], with the place and the reason. References never
+// leave the document: nothing is fetched and no file is opened. If Go's regular
+// expressions (RE2) do not support a pattern, such as one with look-ahead, the schema
+// loses that keyword and the tool stays usable; the schema then is [Schema.Partial].
 //
-// The drafts 4, 6, 7, 2019-09 and 2020-12 are understood. A schema that names
-// none is read as 2020-12, as MCP says, unless it uses a form that only an
-// older draft has. "format" is an annotation and not checked, as 2020-12 says,
-// unless [Options.AssertFormat] is set.
+// The drafts 4, 6, 7, 2019-09 and 2020-12 are supported. A schema without a dialect is
+// read as 2020-12, as MCP requires, unless it uses a form that only an older draft
+// has. "format" is an annotation and not checked, as in 2020-12, unless
+// [Options.AssertFormat] is set.
 package schema

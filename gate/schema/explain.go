@@ -12,13 +12,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// explainer turns what the library found into problems with a fix.
+// explainer converts the library's errors into problems with fixes.
 type explainer struct {
-	nodes map[string]*node // of the schema, by pointer; nil where unknown
-	value any              // what was checked
+	nodes map[string]*node // the schema's nodes by pointer; nil where unknown
+	value any              // the checked value
 }
 
-// problems are the leaves of an error in a stable order.
+// problems returns the leaves of an error in a stable order.
 func (e *explainer) problems(tree *jsonschema.ValidationError) []Problem {
 	return arrange(e.leaves(tree))
 }
@@ -48,8 +48,8 @@ func (e *explainer) at(err *jsonschema.ValidationError, rank int, problem, fix s
 	return Problem{Pointer: pointerOf(err.InstanceLocation), Problem: problem, Fix: fix, rank: rank}
 }
 
-// nearestBranch explains a value that fits no alternative by the one that it
-// comes nearest to.
+// nearestBranch explains a value that matches no alternative, by the alternative that
+// is closest to it.
 func (e *explainer) nearestBranch(err *jsonschema.ValidationError) []Problem {
 	if wants, ok := onlyTypes(err); ok {
 		return []Problem{e.typeProblem(err, wants)}
@@ -68,8 +68,8 @@ func (e *explainer) nearestBranch(err *jsonschema.ValidationError) []Problem {
 	return best
 }
 
-// distance is how far a value is from an alternative: the number of problems,
-// and more where the alternative is for another kind of value.
+// distance measures how far a value is from an alternative: the number of problems,
+// and more where the alternative is for another type of value.
 func (e *explainer) distance(err, branch *jsonschema.ValidationError, problems []Problem) int {
 	distance := len(problems)
 	var look func(cause *jsonschema.ValidationError)
@@ -98,8 +98,8 @@ func (e *explainer) distance(err, branch *jsonschema.ValidationError, problems [
 	return distance
 }
 
-// onlyTypes tells whether every alternative failed for the type of the value
-// alone, and which types they want.
+// onlyTypes tells whether every alternative failed only because of the value's type,
+// and returns the types that they accept.
 func onlyTypes(err *jsonschema.ValidationError) (wants []string, ok bool) {
 	for _, branch := range err.Causes {
 		for len(branch.Causes) == 1 {
@@ -121,7 +121,7 @@ func onlyTypes(err *jsonschema.ValidationError) (wants []string, ok bool) {
 	return wants, len(wants) > 0
 }
 
-// leaf explains one error that has no causes of interest.
+// leaf explains one error without relevant causes.
 func (e *explainer) leaf(err *jsonschema.ValidationError) []Problem {
 	switch k := err.ErrorKind.(type) {
 	case *kind.Type:
@@ -200,7 +200,7 @@ func amount(verb string, n int, noun string) string {
 	return fmt.Sprintf("%s %d %s", verb, n, noun)
 }
 
-// node is the subschema that an error is from, nil when it is not known.
+// node returns the subschema of an error, nil when it is unknown.
 func (e *explainer) node(err *jsonschema.ValidationError) *node {
 	_, fragment, _ := strings.Cut(err.SchemaURL, "#")
 	pointer, failed := url.PathUnescape(fragment)
@@ -210,7 +210,7 @@ func (e *explainer) node(err *jsonschema.ValidationError) *node {
 	return e.nodes[pointer]
 }
 
-// literal is the number under a keyword as the schema has it.
+// literal returns the number under a keyword as written in the schema.
 func (e *explainer) literal(err *jsonschema.ValidationError, keyword string) string {
 	if n := e.node(err); n != nil {
 		if number, ok := n.object[keyword].(json.Number); ok {
@@ -226,7 +226,7 @@ func (e *explainer) literal(err *jsonschema.ValidationError, keyword string) str
 	return "what the schema says"
 }
 
-// valueAt is the value at a place; nil when there is none.
+// valueAt returns the value at a path; nil when there is none.
 func (e *explainer) valueAt(path []string) any {
 	value := e.value
 	for _, token := range path {

@@ -12,8 +12,8 @@ import (
 // shownValues is how many allowed values or names one problem lists.
 const shownValues = 12
 
-// typeProblem explains a value of the wrong type, with the same value in the
-// right one where it can be guessed.
+// typeProblem explains a value of the wrong type. Where it can, it shows the same
+// value in the right type.
 func (e *explainer) typeProblem(err *jsonschema.ValidationError, wants []string) Problem {
 	value := e.valueAt(err.InstanceLocation)
 	names := make([]string, len(wants))
@@ -35,8 +35,8 @@ func (e *explainer) typeProblem(err *jsonschema.ValidationError, wants []string)
 	return e.at(err, 1, problem, "send "+wanted)
 }
 
-// convert says how a value would be written in one of the wanted types; empty
-// when that is not plain.
+// convert returns how to write a value in one of the wanted types; empty when that is
+// not obvious.
 func convert(value any, wants []string) string {
 	switch value := value.(type) {
 	case string:
@@ -72,8 +72,8 @@ func fits(value any, wants []string) bool {
 	return slices.Contains(wants, name)
 }
 
-// missing explains members that are not there; because is the member that
-// asks for them, empty when they are always needed.
+// missing explains missing members. because is the member that requires them; empty
+// when they are always required.
 func (e *explainer) missing(err *jsonschema.ValidationError, names []string, because string) []Problem {
 	n := e.node(err)
 	var problems []Problem
@@ -91,7 +91,7 @@ func (e *explainer) missing(err *jsonschema.ValidationError, names []string, bec
 	return problems
 }
 
-// typesOf describes the values of a property.
+// typesOf describes the accepted values of a property.
 func (n *node) typesOf(name string) string {
 	if n == nil || n.properties[name] == nil {
 		return ""
@@ -115,7 +115,7 @@ func (n *node) typesOf(name string) string {
 	return ""
 }
 
-// unknown explains members that nobody asked for.
+// unknown explains members that the schema does not know.
 func (e *explainer) unknown(err *jsonschema.ValidationError, names []string) []Problem {
 	present, _ := e.valueAt(err.InstanceLocation).(map[string]any)
 	var known, free []string
@@ -140,7 +140,7 @@ func (e *explainer) unknown(err *jsonschema.ValidationError, names []string) []P
 	return problems
 }
 
-// enumProblem explains a value that is not one of those that are allowed.
+// enumProblem explains a value that is not among the allowed ones.
 func (e *explainer) enumProblem(err *jsonschema.ValidationError, got any, allowed []any) Problem {
 	fix := "send " + listValues(allowed)
 	if len(allowed) > 1 {
@@ -181,7 +181,7 @@ func quoteAll(texts []string) []string {
 	return quoted
 }
 
-// join joins texts and leaves out what would be too many.
+// join joins texts and omits those beyond the limit.
 func join(texts []string, separator string) string {
 	if len(texts) <= shownValues {
 		return strings.Join(texts, separator)

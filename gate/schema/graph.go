@@ -2,15 +2,15 @@ package schema
 
 import "math"
 
-// node is one subschema, with the others that it leads to. The edges are those
-// that the library follows, or more.
+// node is one subschema, with edges to others. The edges include all that the library
+// follows.
 type node struct {
 	pointer string         // JSON Pointer in the schema
 	object  map[string]any // nil for a boolean schema
 	never   bool           // the schema is false
 
-	inPlace []*node // applied to the same value
-	weight  int     // work on a value beside visiting it, in visits
+	inPlace []*node // they apply to the same value
+	weight  int     // extra work per value, in visits
 
 	properties map[string]*node
 	patterned  []*node // patternProperties
@@ -24,13 +24,13 @@ type node struct {
 
 	format       string
 	instructions int  // of the pattern
-	relaxed      bool // something of it was left out
+	relaxed      bool // a part of it was removed
 
-	cost, chain int // of itself and all in place below; see measure
+	cost, chain int // including all nodes in place below; see measure
 	open        bool
 }
 
-// children are the nodes for parts of the value.
+// children yields the nodes for parts of the value.
 func (n *node) children(yield func(*node) bool) {
 	for _, c := range n.properties {
 		if !yield(c) {
@@ -46,9 +46,9 @@ func (n *node) children(yield func(*node) bool) {
 	}
 }
 
-// measure sets the cost and the chain of a node: how many subschemas a value
-// is held against in place, and how many of them follow from one another. It
-// refuses cycles and what exceeds the limits.
+// measure sets the cost and the chain of a node: the number of subschemas that a value
+// is checked against in place, and the length of their longest chain. It refuses
+// cycles and nodes above the limits.
 func (n *node) measure() error {
 	switch {
 	case n.open:
@@ -75,16 +75,16 @@ func (n *node) measure() error {
 	return nil
 }
 
-// meter counts the work of checking a value, before the library does it.
+// meter counts the work of checking a value, before the library does that work.
 type meter struct {
 	left int
 }
 
-// budget is the work allowed for a value made of so many values.
+// budget returns the work allowed for a value with the given number of values in it.
 func budget(values int) int { return baseVisits + visitsPerValue*values }
 
-// allows follows a value through the schema as the library would at most. It
-// returns false as soon as the budget is spent.
+// allows follows a value through the schema, along every edge that the library may
+// take. It returns false as soon as the budget is spent.
 func (m *meter) allows(n *node, value any) bool {
 	if m.left -= 1 + n.weight; m.left < 0 {
 		return false
@@ -103,8 +103,8 @@ func (m *meter) allows(n *node, value any) bool {
 	case []any:
 		return m.array(n, value)
 	case string:
-		// A small expression takes some nanoseconds per byte, others up to
-		// some for each instruction.
+		// A small expression takes some nanoseconds per byte, larger ones up to some for
+		// each instruction.
 		m.left -= len(value) / 64 * (n.instructions + 31) / 32
 	}
 	return m.left >= 0
@@ -162,7 +162,7 @@ func (m *meter) array(n *node, array []any) bool {
 	return m.left >= 0
 }
 
-// count returns how many values there are in one.
+// count returns the number of values in a value, including itself.
 func count(value any) int {
 	sum := 1
 	switch value := value.(type) {

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// counts are the keywords whose value is a number of something.
+// counts are the keywords whose value is a count.
 var counts = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-// values weighs the keywords that hold values and not schemas.
+// values weighs the keywords that hold values instead of schemas.
 func (v *vetter) values(n *node) error {
 	if enum, ok := n.object["enum"].([]any); ok {
 		if len(enum) > MaxEnum {
@@ -34,7 +34,7 @@ func (v *vetter) values(n *node) error {
 		n.weight += count(lists) / 16
 	}
 	for _, keyword := range counts {
-		// The library keeps these in an int, into which larger ones wrap.
+		// The library stores these in an int, in which larger numbers overflow.
 		number, ok := n.object[keyword].(json.Number)
 		if !ok {
 			continue
@@ -81,7 +81,7 @@ func (v *vetter) named(n *node, keyword string) (map[string]*node, error) {
 	nodes := make(map[string]*node, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := values[name].([]any); ok {
-			n.weight += len(values[name].([]any)) / 16 // names that dependencies asks for
+			n.weight += len(values[name].([]any)) / 16 // names in dependencies
 			continue
 		}
 		c, err := v.subschema(values[name], n.pointer+"/"+keyword+"/"+pointerEscapes.Replace(name))
@@ -93,7 +93,7 @@ func (v *vetter) named(n *node, keyword string) (map[string]*node, error) {
 	return nodes, nil
 }
 
-// inPlace adds what applies to the same value.
+// inPlace adds the subschemas that apply to the same value.
 func (v *vetter) inPlace(n *node) error {
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 		nodes, err := v.list(n, keyword)
@@ -123,7 +123,7 @@ func (v *vetter) inPlace(n *node) error {
 	return nil
 }
 
-// forObjects adds what applies to the members of an object.
+// forObjects adds the subschemas for the members of an object.
 func (v *vetter) forObjects(n *node) (err error) {
 	if n.properties, err = v.named(n, "properties"); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (v *vetter) forObjects(n *node) (err error) {
 	return err
 }
 
-// forArrays adds what applies to the elements of an array.
+// forArrays adds the subschemas for the elements of an array.
 func (v *vetter) forArrays(n *node) (err error) {
 	n.unique, _ = n.object["uniqueItems"].(bool)
 	rest := "items"
@@ -173,7 +173,7 @@ func (v *vetter) forArrays(n *node) (err error) {
 	return nil
 }
 
-// definitions adds what applies to nothing by itself.
+// definitions adds the subschemas that apply only by reference.
 func (v *vetter) definitions(n *node) error {
 	for _, keyword := range []string{"$defs", "definitions"} {
 		if _, err := v.named(n, keyword); err != nil {
@@ -184,7 +184,7 @@ func (v *vetter) definitions(n *node) error {
 	return err
 }
 
-// resolve finds what a reference means, adds the edge to it and writes the
+// resolve finds the target of a reference, adds the edge to it and rewrites the
 // reference in its shortest form.
 func (v *vetter) resolve(r reference) error {
 	at := r.from.pointer + "/" + r.keyword
@@ -229,8 +229,8 @@ func (v *vetter) resolve(r reference) error {
 	return nil
 }
 
-// lookUp returns the value at a JSON Pointer, which is empty or starts with a
-// slash, and the pointer in its only right form.
+// lookUp returns the value at a JSON Pointer, which is empty or starts with a slash,
+// and the pointer in canonical form.
 func (v *vetter) lookUp(fragment string) (pointer string, value any, ok bool) {
 	tokens, ok := tokensOf(fragment)
 	if !ok {

@@ -5,12 +5,12 @@ import "strings"
 const (
 	// maxCompared is the longest name that is compared, in bytes.
 	maxCompared = 64
-	// maxCandidates is how many names one is compared with.
+	// maxCandidates bounds the candidates that a name is compared with.
 	maxCandidates = 500
 )
 
-// nearest returns the candidate that a name is most likely a misspelling of,
-// empty when none is near. Of two that are as near it is the first.
+// nearest returns the candidate that a name most likely misspells, empty when none is
+// close. Of equally close candidates it returns the first.
 func nearest(name string, candidates []string) string {
 	if len(name) > maxCompared {
 		return ""
@@ -28,13 +28,13 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// fold takes away what spellings of one name differ in most often.
+// fold removes the most common differences between spellings of a name.
 func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 }
 
-// distance is the number of characters to insert, delete, replace or swap with
-// their neighbour to get from one text to the other.
+// distance returns the number of edits from one text to the other: insert, delete or
+// replace a character, or swap two neighbors.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)

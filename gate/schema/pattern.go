@@ -8,21 +8,21 @@ import (
 
 var fourHex = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
 
-// translate spells what ECMA 262 and RE2 both know in the way of RE2.
+// translate rewrites the syntax that ECMA 262 and RE2 spell differently.
 func translate(pattern string) string {
 	if !strings.Contains(pattern, `\u`) || strings.Contains(pattern, `\\`) {
-		return pattern // with escaped backslashes it is not clear which is which
+		return pattern // escaped backslashes make the escapes ambiguous
 	}
 	return fourHex.ReplaceAllString(pattern, `\x{$1}`)
 }
 
-// patterns adds up what the regular expressions of one schema cost.
+// patterns adds up the cost of a schema's regular expressions.
 type patterns struct {
 	bytes, classes, instructions int
 }
 
-// add measures a pattern. known is false when RE2 does not know it; it then is
-// to be left out. A quarantine says that it is too much.
+// add measures a pattern. known is false when RE2 does not support it; the pattern
+// must then be removed. A quarantine says that the cost is too high.
 func (p *patterns) add(pointer, pattern string) (instructions int, known bool, err error) {
 	p.bytes += len(pattern)
 	p.classes += strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
@@ -36,22 +36,22 @@ func (p *patterns) add(pointer, pattern string) (instructions int, known bool, e
 	}
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return 0, false, nil //nolint:nilerr // what is not known is told by known
+		return 0, false, nil //nolint:nilerr // known reports it
 	}
 	instructions = size(tree)
 	if p.instructions += instructions; p.instructions > maxInstructions {
 		return 0, false, refuse(pointer, "the patterns up to here compile to more than %d instructions", maxInstructions)
 	}
-	// The compiler of the library has limits of its own; below ours it stays
-	// far from them, and what it still refuses is left out like the others.
+	// The compiler of the library has its own limits. Patterns within ours stay far
+	// below them. Patterns that it still refuses are removed like the others.
 	if _, err := regexp.Compile(pattern); err != nil {
 		return 0, false, nil //nolint:nilerr // as above
 	}
 	return instructions, true, nil
 }
 
-// size estimates from above how many instructions an expression compiles to.
-// Its depth is bounded by the parser, at 1000.
+// size returns an upper estimate of the instructions that an expression compiles to.
+// The parser bounds its depth, at 1000.
 func size(re *syntax.Regexp) int {
 	sum := 2
 	for _, sub := range re.Sub {
@@ -68,7 +68,7 @@ func size(re *syntax.Regexp) int {
 			times = re.Min + 1
 		}
 		sum *= max(1, times)
-	default: // the two for itself
+	default: // two for the operator itself
 	}
 	return min(sum, 2*maxInstructions)
 }

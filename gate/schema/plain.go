@@ -12,25 +12,25 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// plain is a schema that says no more than types, members, items, words, lengths
-// and whole bounds, which most tools' schemas do. What fits it is valid, found
-// without the library; of what does not, the library says why.
+// plain is a simple schema: types, members, items, enums of words, lengths and integer
+// bounds. Most tools' schemas are like this. A value that fits is valid, without the
+// library's work. For a value that does not fit, the library finds the reason.
 type plain struct {
-	types    []string // that a value may have; none is any
-	words    []string // that it may be, where it may be nothing else
+	types    []string // the allowed types; none allows any
+	words    []string // the allowed words; nil allows any
 	required []string
 	members  map[string]*plain
-	rest     *plain // of members that are not listed; nil forbids them
+	rest     *plain // for members that are not listed; nil forbids them
 	items    *plain
-	length   span // of a text, in characters
+	length   span // of a string, in characters
 	count    span // of an array
 	value    span // of a number
 }
 
-// span is what a number may be, both ends included.
+// span is a range of numbers, including both ends.
 type span struct{ least, most int64 }
 
-// unbounded is any number, anything the schema that says nothing.
+// unbounded allows any number. anything is the schema that allows any value.
 var (
 	unbounded = span{math.MinInt64, math.MaxInt64}
 	anything  = &plain{}
@@ -38,15 +38,15 @@ var (
 
 func (s span) has(n int64) bool { return n >= s.least && n <= s.most }
 
-// understood are the fields of a compiled schema that plainOf looks at, and those
-// that do not matter to whether a value is valid.
+// understood are the fields of a compiled schema that plainOf reads, and those that do
+// not affect validity.
 var understood = []string{
 	"Bool", "Types", "Enum", "Required", "Properties", "AdditionalProperties", "Items", "Items2020", "MinItems", "MaxItems", "MinLength", "MaxLength", "Minimum", "Maximum",
 	"DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated",
 }
 
-// plainOf returns a compiled schema as a plain one; nil when it says more than
-// that.
+// plainOf converts a compiled schema to a plain one; nil when the schema says more
+// than a plain one can.
 func plainOf(s *jsonschema.Schema) *plain {
 	if s.Bool != nil {
 		if *s.Bool {
@@ -155,7 +155,7 @@ func (p *plain) readBounds(s *jsonschema.Schema) bool {
 	return true
 }
 
-// fits tells whether a value is valid for certain.
+// fits tells whether a value is certainly valid.
 func (p *plain) fits(value any) bool {
 	if p == anything {
 		return true
@@ -186,7 +186,7 @@ func (p *plain) fits(value any) bool {
 	return false
 }
 
-// may tells whether a value may have a type.
+// may tells whether a type is allowed.
 func (p *plain) may(name string) bool { return len(p.types) == 0 || slices.Contains(p.types, name) }
 
 func (p *plain) fitsNumber(text string) bool {

@@ -2,17 +2,17 @@ package schema
 
 import "fmt"
 
-// Quarantined is the error of a schema that cannot be used. It does not change
-// until the schema does, except for one of [Quarantined.Busy].
+// Quarantined is the error for a schema that cannot be used. It lasts until the schema
+// changes, unless [Quarantined.Busy] is set.
 type Quarantined struct {
-	// Pointer is the JSON Pointer (RFC 6901) of the place in the schema that
-	// it is about; empty for the whole.
+	// Pointer is the JSON Pointer (RFC 6901) of the faulty place in the schema; empty
+	// for the whole.
 	Pointer string
-	// Reason is one clause for a person, such as "the reference leaves the
-	// document". What it quotes of the schema is cut and escaped.
+	// Reason is one clause for a person, such as "the reference leaves the document".
+	// Quotes from the schema in it are cut and escaped.
 	Reason string
-	// Busy is set when the schema was not refused and only could not be
-	// prepared in time; it may be asked for again.
+	// Busy is set when the schema was not refused, but could not be compiled in time;
+	// try again later.
 	Busy bool
 }
 

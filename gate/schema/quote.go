@@ -8,15 +8,15 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// maxEcho is how many characters of a value are repeated in a message.
+// maxEcho is how many characters of a value a message quotes.
 const maxEcho = 100
 
-// quote returns text in quotes, cut, with everything invisible escaped.
+// quote returns text in quotes, cut, with all invisible characters escaped.
 func quote(text string) string {
 	return strconv.Quote(cut(text))
 }
 
-// clip is quote for text that is read without quotes.
+// clip is like quote, but adds no quotes.
 func clip(text string) string {
 	quoted := strconv.Quote(cut(text))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
@@ -37,7 +37,7 @@ func cut(text string) string {
 	return text
 }
 
-// quotePointer shows a pointer; plain where that is unmistakable.
+// quotePointer formats a pointer, without quotes where that is unambiguous.
 func quotePointer(pointer string) string {
 	if shown := clip(pointer); shown == pointer && !strings.ContainsAny(pointer, " :\"") {
 		return pointer
@@ -62,7 +62,7 @@ func show(value any) string {
 	return "null"
 }
 
-// typeOf names the JSON type of a decoded value.
+// typeOf returns the JSON type of a decoded value.
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:
@@ -79,7 +79,7 @@ func typeOf(value any) string {
 	return "null"
 }
 
-// article puts the article before the name of a type.
+// article returns the name of a type with its article.
 func article(name string) string {
 	switch name {
 	case "null":
@@ -90,7 +90,7 @@ func article(name string) string {
 	return "a " + name
 }
 
-// parsed returns the JSON value that a text is, nil when it is none.
+// parsed parses a text as JSON; nil when it is none.
 func parsed(text string) any {
 	raw := []byte(strings.TrimSpace(text))
 	if len(raw) > 1<<16 || mcp.Validate(raw, mcp.Limits{Depth: MaxDepth}) != nil {

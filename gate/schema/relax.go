@@ -2,9 +2,9 @@ package schema
 
 import "strconv"
 
-// relax takes the keywords away that would refuse more, and not less, because
-// something below them was left out: a value that a "not" without its pattern
-// matches is not one that the server forbids.
+// relax removes keywords that have become too strict because a part below them was
+// removed. For example, a "not" without its pattern would refuse values that the
+// server allows.
 func (v *vetter) relax() {
 	lax := v.lax()
 	for pointer, n := range v.nodes {
@@ -27,8 +27,8 @@ func (v *vetter) relax() {
 	}
 }
 
-// relaxOneOf turns a oneOf with a branch that matches too much into what is
-// still known of it: that one of the branches matches.
+// relaxOneOf weakens a oneOf in which a branch was relaxed: at least one of the
+// branches must match.
 func (v *vetter) relaxOneOf(n *node, lax map[*node]bool) {
 	branches, _ := n.object["oneOf"].([]any)
 	for i := range branches {
@@ -45,8 +45,7 @@ func (v *vetter) relaxOneOf(n *node, lax map[*node]bool) {
 	}
 }
 
-// lax finds the subschemas of which something was left out, and all that lead
-// to one of them.
+// lax finds the subschemas with removed parts, and all that lead to them.
 func (v *vetter) lax() map[*node]bool {
 	above := map[*node][]*node{}
 	lax := map[*node]bool{}

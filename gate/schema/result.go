@@ -7,39 +7,38 @@ import (
 	"strings"
 )
 
-// maxProblems is how many problems of one call are told.
+// maxProblems bounds the problems reported for one call.
 const maxProblems = 10
 
-// Result is what a check found. The zero Result is not valid.
+// Result is the result of a check. The zero Result is not valid.
 type Result struct {
 	Valid bool
-	// Problems are what has to change, ordered by place, at most ten; nil
-	// when Valid.
+	// Problems are the required changes, ordered by place, at most ten; nil when Valid.
 	Problems []Problem
-	// More is how many further problems there are.
+	// More is the number of further problems.
 	More int
 	// Partial is set when a pattern of the schema could not be checked, see
 	// [Schema.Partial].
 	Partial bool
 }
 
-// Problem is one thing that is wrong with the arguments. Its texts are short,
-// and what they quote of arguments or schema is cut at 100 characters, with
-// everything invisible escaped.
+// Problem is one problem with the arguments. Its texts are short. Quotes from
+// arguments or schema are cut at 100 characters, with all invisible characters
+// escaped.
 type Problem struct {
 	// Pointer is the JSON Pointer (RFC 6901) of the value; empty for the
 	// arguments as a whole.
 	Pointer string
-	// Problem says what is wrong, to be read behind the pointer.
+	// Problem says what is wrong; readers see it after the pointer.
 	Problem string
-	// Fix says what to do; empty where there is nothing to say.
+	// Fix says what to do; empty when there is nothing to say.
 	Fix string
 
-	rank int // among those of one pointer
+	rank int // order among problems with the same pointer
 }
 
-// Text is the result for whoever made the call: one line per problem, in a
-// stable order; empty when the result is valid.
+// Text formats the result for the caller: one line per problem, in a stable order;
+// empty when the result is valid.
 func (r *Result) Text() string {
 	if r == nil {
 		return "The arguments were not checked."
@@ -70,7 +69,7 @@ func (r *Result) Text() string {
 
 func wrong(p Problem) *Result { return &Result{Problems: []Problem{p}} }
 
-// newResult orders and cuts the problems and drops repeated ones.
+// newResult sorts the problems, drops duplicates and cuts the list.
 func newResult(problems []Problem, partial bool) *Result {
 	r := &Result{Problems: problems, Partial: partial}
 	if r.More = len(problems) - maxProblems; r.More > 0 {
@@ -81,7 +80,7 @@ func newResult(problems []Problem, partial bool) *Result {
 	return r
 }
 
-// arrange puts problems in a stable order and drops repeated ones.
+// arrange puts problems in a stable order and drops duplicates.
 func arrange(problems []Problem) []Problem {
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.rank, b.rank),
@@ -90,8 +89,8 @@ func arrange(problems []Problem) []Problem {
 	return slices.Compact(problems)
 }
 
-// comparePointers orders by depth first, so that what is wrong at the top
-// comes before what is wrong below it, and elements by their number.
+// comparePointers orders by depth first, so that outer problems come before inner
+// ones, and elements by their index.
 func comparePointers(a, b string) int {
 	return cmp.Or(
 		cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")),

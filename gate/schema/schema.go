@@ -10,26 +10,26 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema is a schema that was vetted and compiled. It is not changed once made
-// and safe for concurrent use. The zero Schema, and a nil one, accept nothing.
+// Schema is a vetted and compiled schema. It is immutable and safe for concurrent use.
+// The zero Schema, and a nil one, accept nothing.
 type Schema struct {
 	compiled *jsonschema.Schema
 	vetted   *vetted
-	plain    *plain // nil where the schema says more than a plain one
-	object   bool   // the value must be an object besides
+	plain    *plain // nil where the schema is not a plain one
+	object   bool   // the value must also be an object
 }
 
-// location is where the library believes the schema to be.
+// location is the schema's URL for the library.
 const location = "toolgate:///schema"
 
-// noLoader refuses to load anything. The vetting leaves nothing to be loaded.
+// noLoader refuses to load anything. After vetting there is nothing left to load.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("a reference leaves the document")
 }
 
-// compile vets a schema and has the library compile it. Its errors are
+// compile vets a schema and compiles it with the library. Its errors are
 // [Quarantined].
 func compile(raw []byte, keepFormat bool) (s *Schema, err error) {
 	defer func() {
@@ -61,7 +61,7 @@ func compile(raw []byte, keepFormat bool) (s *Schema, err error) {
 	return &Schema{compiled: compiled, vetted: v, plain: plainOf(compiled), object: absent}, nil
 }
 
-// notCompiled says why the library refuses a schema.
+// notCompiled explains why the library refuses a schema.
 func notCompiled(err error) error {
 	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
@@ -81,8 +81,8 @@ func notCompiled(err error) error {
 	return refuse(base+problems[0].Pointer, "it is not a valid schema: %s", problems[0].Problem)
 }
 
-// Partial lists the JSON Pointers of the patterns that are not checked because
-// RE2 does not know them; nil when everything is checked.
+// Partial lists the JSON Pointers of the patterns that are not checked, because RE2
+// does not support them; nil when everything is checked.
 func (s *Schema) Partial() []string {
 	if s == nil || s.vetted == nil {
 		return nil
@@ -90,8 +90,7 @@ func (s *Schema) Partial() []string {
 	return slices.Clone(s.vetted.stripped)
 }
 
-// Check holds arguments against the schema. Nil ones are those of a call that has
-// none, an empty object.
+// Check validates arguments against the schema. Nil arguments are an empty object.
 func (s *Schema) Check(arguments *Arguments) (result *Result) {
 	if s == nil || s.compiled == nil {
 		return wrong(Problem{Problem: "there is no schema to check against"})

@@ -6,23 +6,22 @@ import (
 	"strings"
 )
 
-// Text is a string among the arguments of a call.
+// Text is a string in the arguments of a call.
 type Text struct {
 	// Pointer is its JSON Pointer (RFC 6901) in the arguments.
 	Pointer string
-	// Name is the property that holds it, or that holds the array that does;
-	// empty when none does.
+	// Name is the property that contains it, directly or in an array; empty when there
+	// is none.
 	Name string
-	// Formats are what the schema says of it under "format", sorted.
+	// Formats are the schema's values of "format" for it, sorted.
 	Formats []string
 	// Value is the text without its escapes.
 	Value string
 }
 
-// Texts returns the strings among arguments whose Name, or one of whose Formats,
-// is wanted, ordered by pointer. Whether the arguments fit the schema does not
-// matter. The error says why they cannot be walked: they are not JSON, too
-// large, or would take too long.
+// Texts returns the strings in the arguments with a wanted Name or one of the wanted
+// Formats, ordered by pointer. The arguments need not be valid. The error says why
+// they cannot be walked: they are no JSON, are too large, or would take too long.
 func (s *Schema) Texts(arguments *Arguments, wanted func(word string) bool) ([]Text, error) {
 	if s == nil || s.vetted == nil {
 		return nil, refuse("", "there is no schema")
@@ -45,7 +44,7 @@ type textWalk struct {
 	texts  []Text
 }
 
-// walk collects the strings in a value that the nodes apply to, in any order. It
+// walk collects the strings in a value to which the nodes apply, in any order. It
 // returns false when the budget is spent.
 func (w *textWalk) walk(nodes []*node, value any, path []string, name string) bool {
 	nodes, ok := w.closure(nodes)
@@ -73,7 +72,7 @@ func (w *textWalk) walk(nodes []*node, value any, path []string, name string) bo
 	return true
 }
 
-// closure adds all that applies in place.
+// closure adds all nodes that apply in place.
 func (w *textWalk) closure(nodes []*node) ([]*node, bool) {
 	if len(nodes) == 0 || len(nodes) == 1 && len(nodes[0].inPlace) == 0 {
 		w.left -= 1 + len(nodes)
@@ -106,7 +105,7 @@ func formats(nodes []*node) []string {
 	return slices.Compact(names)
 }
 
-// members are the nodes for a member of an object, or more.
+// members returns at least the nodes for a member of an object.
 func members(nodes []*node, name string) (below []*node) {
 	for _, n := range nodes {
 		own := n.properties[name]
@@ -124,7 +123,7 @@ func members(nodes []*node, name string) (below []*node) {
 	return below
 }
 
-// elements are the nodes for an element of an array.
+// elements returns at least the nodes for an element of an array.
 func elements(nodes []*node, i int) (below []*node) {
 	for _, n := range nodes {
 		switch {
@@ -138,8 +137,8 @@ func elements(nodes []*node, i int) (below []*node) {
 	return below
 }
 
-// Declares tells whether the schema says anything about the value at a
-// pointer into the arguments. A token "*" stands for any element or member.
+// Declares tells whether the schema has a subschema for the value at a pointer into
+// the arguments. A token "*" stands for any element or member.
 func (s *Schema) Declares(pointer string) bool {
 	if s == nil || s.vetted == nil {
 		return false
@@ -159,7 +158,7 @@ func (s *Schema) Declares(pointer string) bool {
 	return len(nodes) > 0
 }
 
-// declared are the nodes below a token of a pointer.
+// declared returns the nodes below a token of a pointer.
 func declared(nodes []*node, token string) (below []*node) {
 	seen := map[*node]bool{}
 	add := func(list ...*node) {
@@ -189,7 +188,7 @@ func declared(nodes []*node, token string) (below []*node) {
 		add(own)
 		add(n.patterned...)
 		if rest := n.additional; own == nil && rest != nil && (len(rest.object) > 0 || rest.format != "") {
-			add(rest) // one that says nothing declares nothing
+			add(rest) // an empty one declares nothing
 		}
 	}
 	return below

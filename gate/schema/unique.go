@@ -8,21 +8,21 @@ import (
 	"slices"
 )
 
-// visitsPerComparison is how often a value can be held against a subschema in the time
-// that a comparison of two elements takes: that of numbers takes about a microsecond.
+// visitsPerComparison is how many visits cost as much as one comparison of two
+// elements. A comparison of numbers takes about a microsecond.
 const visitsPerComparison = 32
 
-// fewElements is up to where the library compares each element with all others; more
-// are found by a hash.
+// fewElements is the largest number of elements that the library compares pairwise; it
+// compares longer arrays by a hash.
 const fewElements = 20
 
 var uniqueSeed = maphash.MakeSeed()
 
-// comparisons returns how often the library compares two elements of an array that
-// have to be unique. It finds equal ones by a hash of all that is written in them, one
-// after the other and without saying where each ends: ["a", "b"] and one text with the
-// right separator in it have the same, whatever the seed. Nobody sends many such
-// elements by chance, and a caller who does would keep it busy by the square of them.
+// comparisons returns how often the library compares two elements of an array with
+// unique elements. Its hash concatenates the texts of an element without marking their
+// ends: ["a", "b"] and one string with the right separator have the same hash,
+// whatever the seed. Nobody sends many such elements by chance. An attacker could
+// cause quadratic work with them.
 func comparisons(array []any) (sum int) {
 	if len(array) <= fewElements {
 		return 0
@@ -43,7 +43,7 @@ func comparisons(array []any) (sum int) {
 	return sum
 }
 
-// writeElement writes a value as the library does to find its hash.
+// writeElement writes a value to a hash as the library does.
 func writeElement(h *maphash.Hash, value any) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -11,16 +11,16 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// maxPointer bounds the pointers to subschemas, which the library keeps.
+// maxPointer bounds the pointers to subschemas, which the library stores.
 const maxPointer = 4096
 
-// vetted is a schema that the library may see.
+// vetted is a schema that is safe for the library.
 type vetted struct {
 	doc      any // rewritten: no identifiers, no unknown patterns
 	draft    *jsonschema.Draft
 	root     *node
 	nodes    map[string]*node // by pointer
-	stripped []string         // pointers of keywords that were left out
+	stripped []string         // pointers of removed keywords
 }
 
 // vetter walks the subschemas of one document.
@@ -28,7 +28,7 @@ type vetter struct {
 	vetted
 	keepFormat bool
 	rootID     string
-	anchors    map[string]string // to pointers
+	anchors    map[string]string // anchors to pointers
 	refs       []reference
 	nested     string // pointer of the first identifier below the root
 	patterns   patterns
@@ -89,7 +89,7 @@ func (v *vetter) document() error {
 	if v.nested != "" && len(v.refs) > 0 {
 		return refuse(v.nested, "an identifier below the root changes what the references mean")
 	}
-	for i := 0; i < len(v.refs); i++ { // new ones may come
+	for i := 0; i < len(v.refs); i++ { // resolving may add more
 		if err := v.resolve(v.refs[i]); err != nil {
 			return err
 		}
@@ -106,8 +106,7 @@ func (v *vetter) document() error {
 	return nil
 }
 
-// dialects are the values of $schema that are understood, without their scheme
-// and an empty fragment.
+// dialects are the supported values of $schema, without scheme and empty fragment.
 var dialects = map[string]*jsonschema.Draft{
 	"json-schema.org/schema":               jsonschema.Draft2020,
 	"json-schema.org/draft/2020-12/schema": jsonschema.Draft2020,
@@ -134,8 +133,8 @@ func (v *vetter) dialect(root map[string]any) error {
 	return nil
 }
 
-// guessDraft is for schemas that name no dialect: 2020-12, or the last one that
-// has the forms that they use.
+// guessDraft returns the draft for a schema without a dialect: 2020-12, or the latest
+// draft that has the forms it uses.
 func guessDraft(root map[string]any) *jsonschema.Draft {
 	draft := jsonschema.Draft2020
 	var look func(value any)
@@ -177,7 +176,7 @@ func (v *vetter) idKeyword() string {
 	return "$id"
 }
 
-// subschema adds the node of a schema and of all those within it.
+// subschema adds the node of a schema and of all its subschemas.
 func (v *vetter) subschema(value any, pointer string) (*node, error) {
 	if n, ok := v.nodes[pointer]; ok {
 		return n, nil
@@ -193,7 +192,7 @@ func (v *vetter) subschema(value any, pointer string) (*node, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		n.never = value == false
-		return n, nil // a boolean; the library refuses what is neither
+		return n, nil // a boolean; the library refuses other values
 	}
 	n.object = object
 	for _, step := range []func(*node) error{v.identity, v.regexps, v.values, v.inPlace, v.forObjects, v.forArrays, v.definitions} {
@@ -204,10 +203,9 @@ func (v *vetter) subschema(value any, pointer string) (*node, error) {
 	return n, nil
 }
 
-// identity takes note of anchors and references and takes identifiers away.
+// identity records anchors and references, and removes identifiers.
 func (v *vetter) identity(n *node) error {
-	// The root's is known by now, and below it there is none without an
-	// identifier.
+	// The root's is known by now. Below the root, none exists without an identifier.
 	delete(n.object, "$schema")
 	idKeyword := v.idKeyword()
 	if id, ok := n.object[idKeyword].(string); ok {
@@ -240,7 +238,7 @@ func (v *vetter) identity(n *node) error {
 	return nil
 }
 
-// regexps measures the patterns and leaves out those that RE2 does not know.
+// regexps measures the patterns and removes those that RE2 does not support.
 func (v *vetter) regexps(n *node) error {
 	if pattern, ok := n.object["pattern"].(string); ok {
 		pattern = translate(pattern)
@@ -269,7 +267,7 @@ func (v *vetter) regexps(n *node) error {
 			delete(names, pattern)
 			names[translated] = value
 		default:
-			// Any name may be one of those, so all are taken for known ones.
+			// Any name may match such a pattern, so all names count as known.
 			delete(names, pattern)
 			names[""] = map[string]any{}
 			v.leaveOut(n, at)
