@@ -28,8 +28,9 @@ func (r *Request) Key() Key {
 }
 
 const (
-	// requestTime is how old the cached decision of a request may be, if nothing ends it
-	// before: a call is never delivered on an older one.
+	// requestTime is how old the cached decision of a request may be when it is used, if
+	// nothing ends it before. The proxy trusts what it gets for another second, so a call
+	// may be delivered on a decision that is two seconds old.
 	requestTime = time.Second
 	// viewTime is the same for the items of lists.
 	viewTime = 10 * time.Second

@@ -20,7 +20,7 @@ const (
 )
 
 // Demand is a condition of an allow: a person approves of the call before it is
-// delivered (DESIGN 7, Approval).
+// delivered (ADR 0017).
 type Demand struct {
 	// Reason says why in a few words, for whoever is asked; it may be empty.
 	Reason string

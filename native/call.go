@@ -130,7 +130,7 @@ func (p *Plugin) failure(ctx context.Context, err error) error {
 		f.Kind, f.Reason = mcp.FailProtocol, "The tool of "+p.spec.Key+" ended without an answer."
 	default:
 		f.Kind = mcp.FailUnavailable
-		f.Reason = "The process of " + p.spec.Key + " ended during the call; whether the tool has done its work is not known. It is started again."
+		f.Reason = "The process of " + p.spec.Key + " ended during the call; whether the tool has done its work is not known. It is started again, unless it ends too often."
 	}
 	p.log.Debug("call failed", "kind", string(f.Kind), "err", err)
 	return f

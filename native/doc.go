@@ -1,5 +1,5 @@
 // Package native runs tools in processes of the gateway's own: those that are
-// shipped in its program, and plugins that an operator names (DESIGN 9).
+// shipped in its program, and plugins that an operator names (ADR 0026).
 //
 // Every process is a plugin of go-plugin that serves [proto.ToolPluginServer]. It
 // is started with nothing of the gateway's environment, from the very bytes whose

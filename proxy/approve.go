@@ -17,8 +17,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
-// This file brings a call that needs an approval to the people who can give it (DESIGN
-// 7, Approval). The requester is asked in the way of the client's own revision. Others
+// This file brings a call that needs an approval to the people who can give it (ADR
+// 0017). The requester is asked in the way of the client's own revision. Others
 // are asked by the Approver.
 
 // consent is the state of the approval that a call needs. It is zero for a call that

@@ -251,7 +251,7 @@ func (c *Catalog) unlisted(uri string) *Route {
 	return &Route{Capability: gate.Capability{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri}, to: s}
 }
 
-// Lifetimes of lists without one of their own (DESIGN 6).
+// Lifetimes of lists without one of their own.
 const (
 	emptyListTTL = time.Hour       // for a list that no server in scope has
 	startingTTL  = 5 * time.Second // while a server is starting

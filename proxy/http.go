@@ -63,7 +63,7 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		hf.g.opts.Resource.ServeHTTP(w, r)
 		return
 	}
-	if !hf.guard(w, r) {
+	if !hf.checkOrigin(w, r) {
 		return
 	}
 	r, id, leave := hf.admit(w, r)
@@ -120,9 +120,9 @@ func writePlainText(w http.ResponseWriter, status int, word string) {
 	_, _ = io.WriteString(w, word+"\n")
 }
 
-// guard refuses requests that a web page made the user's browser send. It checks the
+// checkOrigin refuses requests that a web page made the user's browser send. It checks the
 // Host, which DNS rebinding cannot forge, and the Origin.
-func (hf *httpFront) guard(w http.ResponseWriter, r *http.Request) bool {
+func (hf *httpFront) checkOrigin(w http.ResponseWriter, r *http.Request) bool {
 	if !hf.g.opts.AnyHost && !allowedHost(r.Host, hf.g.opts.Hosts) {
 		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The host of this request is not one of this gateway; add it to listen.hosts if it should be"))

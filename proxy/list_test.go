@@ -323,7 +323,7 @@ func TestUnlistedResourcesByDetours(t *testing.T) {
 	}
 }
 
-// The ttlMs of a list is the shortest of the servers that contribute (DESIGN 6).
+// The ttlMs of a list is the shortest of the servers that contribute.
 func TestListTTL(t *testing.T) {
 	modern := newScript(t, "modern", mcp.Modern, tool("a"))
 	modern.listing.TTL = map[mcp.Kind]time.Duration{mcp.Tool: 30 * time.Second}

@@ -156,7 +156,7 @@ func (q *notificationQueue) add(ev mcp.Event, merged bool) *queuedNotification {
 // relayQueue relays the notifications of a server until its queue is empty.
 func (n *notificationRelay) relayQueue(server string, q *notificationQueue) {
 	for it := n.take(server, q); it != nil; it = n.take(server, q) {
-		n.g.notifications.relay(&it.ev)
+		n.relay(&it.ev)
 		close(it.relayed)
 	}
 }
@@ -261,10 +261,10 @@ type recipient struct {
 // subscribersOf returns the subscribers of a resource, or of one that contains it, on
 // the connection that the notification came over.
 func (ws *resourceSubscriptions) subscribersOf(ev *mcp.Event, uri string) []recipient {
-	ws.g.watches.mu.Lock()
-	defer ws.g.watches.mu.Unlock()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
 	var all []recipient
-	for key, watchers := range ws.g.watches.of {
+	for key, watchers := range ws.of {
 		if !key.concerns(ev) || !partOf(uri, key.uri) {
 			continue
 		}

@@ -437,8 +437,8 @@ type ArgumentChecker interface {
 	CheckArguments(ctx context.Context, c PendingCall) ([]gate.Demand, error)
 }
 
-// Approver keeps the approval questions about calls, and their answers (DESIGN 7,
-// Approval). It is safe for concurrent use and bounds its own waits, except for Await,
+// Approver keeps the approval questions about calls, and their answers (ADR
+// 0017). It is safe for concurrent use and bounds its own waits, except for Await,
 // which ctx bounds as well.
 type Approver interface {
 	// Ask returns the grant, the denial in force or the open question of a call.

@@ -80,7 +80,8 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name str
 	return g.newRequest(x, &planCall, kind, name).serve(ctx)
 }
 
-// maxDecisionAge is how old a decision of the gate may be when it is acted on.
+// maxDecisionAge is how long a decision of the gate is acted on. A cached one may have
+// been a second old already when the gate gave it.
 const maxDecisionAge = time.Second
 
 // decide asks the gate about a call. It records the time and the demands of the

@@ -194,7 +194,7 @@ func relayable(capabilities []byte, q Questions, tasks bool) []byte {
 	return out
 }
 
-// ToolShape changes how one tool is exposed and called (DESIGN 6, Shaping).
+// ToolShape changes how one tool is exposed and called.
 type ToolShape struct {
 	Hidden      bool
 	Rename      string // replaces its name

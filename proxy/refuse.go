@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// This file renders every refusal (DESIGN 13). A refusal is classified once, as a
+// This file renders every refusal (docs/refusals.md). A refusal is classified once, as a
 // [refusal.Error] or an [mcp.Error], and becomes bytes only here.
 
 // response is the response to one request, before it has an id.

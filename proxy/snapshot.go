@@ -50,8 +50,8 @@ type publisher struct {
 
 // rebuild makes the next snapshot and tells the clients whose lists it changes.
 func (pb *publisher) rebuild(ctx context.Context) {
-	pb.g.publisher.mu.Lock()
-	defer pb.g.publisher.mu.Unlock()
+	pb.mu.Lock()
+	defer pb.mu.Unlock()
 	old, config := pb.g.snapshot.Load(), pb.g.config.Load()
 	var servers []*backendEntry
 	for i := range config.Mounts {

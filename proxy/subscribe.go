@@ -199,13 +199,13 @@ func (s *Session) watches(besides string) int {
 // subscribes at the server.
 func (ws *resourceSubscriptions) watch(ctx context.Context, x *Exchange, who subscriber, r *Route) error {
 	key := r.watchKey()
-	ws.g.watches.mu.Lock()
-	if ws.g.watches.of[key] == nil {
-		ws.g.watches.of[key] = make(map[subscriber]*gate.Identity)
+	ws.mu.Lock()
+	if ws.of[key] == nil {
+		ws.of[key] = make(map[subscriber]*gate.Identity)
 	}
-	first, before := !ws.watched(key, r.to, x.Identity, who), ws.g.watches.of[key][who]
-	ws.g.watches.of[key][who] = x.Identity
-	ws.g.watches.mu.Unlock()
+	first, before := !ws.watched(key, r.to, x.Identity, who), ws.of[key][who]
+	ws.of[key][who] = x.Identity
+	ws.mu.Unlock()
 	if !first {
 		return nil
 	}
@@ -217,13 +217,13 @@ func (ws *resourceSubscriptions) watch(ctx context.Context, x *Exchange, who sub
 		err = ws.g.upstreamFault(x, r, nil, got)
 	}
 	if err != nil {
-		ws.g.watches.mu.Lock()
+		ws.mu.Lock()
 		if before != nil {
-			ws.g.watches.of[key][who] = before
+			ws.of[key][who] = before
 		} else {
 			ws.removeWatcher(key, who)
 		}
-		ws.g.watches.mu.Unlock()
+		ws.mu.Unlock()
 	}
 	return err
 }
@@ -232,7 +232,7 @@ func (ws *resourceSubscriptions) watch(ctx context.Context, x *Exchange, who sub
 // identity and subscriber; mu is held.
 func (ws *resourceSubscriptions) watched(key resourceKey, at *backendEntry, id *gate.Identity, who subscriber) bool {
 	holder, session := at.connectionKey(id), at.session(who)
-	for w, as := range ws.g.watches.of[key] {
+	for w, as := range ws.of[key] {
 		if _, s := w.owner(); at.connectionKey(as) == holder && (session == "" || s == session) {
 			return true
 		}
@@ -260,17 +260,17 @@ func (s *backendEntry) session(who subscriber) string {
 
 // removeWatcher removes a subscriber from a resource; mu is held.
 func (ws *resourceSubscriptions) removeWatcher(key resourceKey, who subscriber) {
-	delete(ws.g.watches.of[key], who)
-	if len(ws.g.watches.of[key]) == 0 {
-		delete(ws.g.watches.of, key)
+	delete(ws.of[key], who)
+	if len(ws.of[key]) == 0 {
+		delete(ws.of, key)
 	}
 }
 
 // unwatch removes a subscriber from a resource.
 func (ws *resourceSubscriptions) unwatch(ctx context.Context, who subscriber, sub *subscription) {
-	ws.g.watches.mu.Lock()
+	ws.mu.Lock()
 	ws.removeWatcher(sub.key, who)
-	ws.g.watches.mu.Unlock()
+	ws.mu.Unlock()
 	ws.unsubscribeAt(ctx, who, sub)
 }
 
@@ -278,9 +278,9 @@ func (ws *resourceSubscriptions) unwatch(ctx context.Context, who subscriber, su
 // another subscriber uses it.
 func (ws *resourceSubscriptions) unsubscribeAt(ctx context.Context, who subscriber, sub *subscription) {
 	x := sub.x
-	ws.g.watches.mu.Lock()
+	ws.mu.Lock()
 	last := !ws.watched(sub.key, sub.route.to, x.Identity, who)
-	ws.g.watches.mu.Unlock()
+	ws.mu.Unlock()
 	if !last {
 		return
 	}

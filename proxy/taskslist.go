@@ -111,7 +111,7 @@ func (ts *taskService) openTaskCursor(x *Exchange) (taskCursor, error) {
 // sessions apart.
 func (ts *taskService) taskPlaces(snap *Snapshot, x *Exchange, from taskPlace) []taskPlace {
 	catalog := snap.Catalog(x)
-	return ts.g.tasks.legacy.places(x.Identity.Key(), func(key taskKey, t *indexedTask) bool {
+	return ts.legacy.places(x.Identity.Key(), func(key taskKey, t *indexedTask) bool {
 		s := catalog.byServer[key.server]
 		return s != nil && s.hasTasks() && s.listing.Declares("tasks", "list") &&
 			x.Scope.has(key.server) &&
@@ -139,7 +139,7 @@ func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange,
 	if err != nil || got.Fault != nil {
 		ts.g.log.Debug("tasks not listed", "server", from.at.server, "err", err, "fault", got.Fault)
 		if errors.Is(orUnknown(err), errTask) {
-			ts.g.tasks.legacy.forgetPlace(x.Identity.Key(), from.at)
+			ts.legacy.forgetPlace(x.Identity.Key(), from.at)
 		}
 		return "", context.Cause(ctx)
 	}
@@ -147,11 +147,11 @@ func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange,
 	for e := range mcp.Elements(tasks) {
 		state := e.Of(tasks)
 		id, _ := mcp.LookupString(state, "taskId")
-		known, ok := ts.g.tasks.legacy.find(taskKey{from.at, id})
+		known, ok := ts.legacy.find(taskKey{from.at, id})
 		if !ok || known.principal != x.Identity.Key() {
 			continue
 		}
-		ts.g.tasks.legacy.update(taskKey{from.at, id}, state)
+		ts.legacy.update(taskKey{from.at, id}, state)
 		route := catalog.tool(from.at.server, known.tool, x.Scope)
 		if route == nil {
 			continue

@@ -112,7 +112,9 @@ func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Iden
 			return Verdict{Decision: s.Decision, Steps: append(before, s)}
 		}
 	}
-	var decided []byte // as in argumentsOf
+	// The gate gets the arguments of tools alone here. In a call it gets those of a prompt
+	// too (see [Route.argumentsOf]).
+	var decided []byte
 	if r.Kind == mcp.Tool {
 		decided = final
 	}

@@ -27,7 +27,7 @@ type connKey struct {
 	spare int
 }
 
-// keyFor returns who shares the connection of a call (DESIGN 5, Isolation).
+// keyFor returns who shares the connection of a call (ADR 0003).
 func (s *Spec) keyFor(call *mcp.Call, era mcp.Era) connKey {
 	switch s.Isolation {
 	case IsolateShared:

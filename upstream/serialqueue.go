@@ -23,8 +23,8 @@ const (
 
 // behaviour is what is known about the questions of a server, over all its connections. On
 // a shared channel a question belongs to a call for certain only while no other call runs.
-// So once a server has asked, it gets one call at a time per connection (DESIGN 5,
-// Attribution). A name that was never called before runs alone too, if a client could be
+// So once a server has asked, it gets one call at a time per connection (ADR
+// 0012). A name that was never called before runs alone too, if a client could be
 // asked and that is possible within a moment. Otherwise the first question could be lost.
 type behaviour struct {
 	mu     sync.Mutex

@@ -28,7 +28,7 @@ const (
 	Auto       Transport = "auto"
 )
 
-// Isolation is who shares a connection (DESIGN 5).
+// Isolation is who shares a connection (ADR 0003).
 type Isolation string
 
 // The isolations. IsolateAuto shares connections to modern servers and gives every

@@ -7,8 +7,8 @@ import (
 )
 
 // standalone attributes the questions on the standalone stream of a streamable HTTP
-// session to a call: to the only call in flight, and to none if there are several (DESIGN
-// 5, Attribution). The zero value has no calls.
+// session to a call: to the only call in flight, and to none if there are several (ADR
+// 0012). The zero value has no calls.
 type standalone struct {
 	mu    sync.Mutex
 	calls map[*inFlight]bool

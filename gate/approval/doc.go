@@ -1,5 +1,5 @@
 // Package approval stores questions about calls that need a person's approval, and
-// their answers (DESIGN 7, Approval).
+// their answers (ADR 0017).
 //
 // A question is about one call: its caller, its capability and the hash of its
 // arguments. Equal calls share one question. A grant is used once, by one of them. The

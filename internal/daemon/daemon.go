@@ -70,7 +70,7 @@ type Daemon struct {
 	reloads   reloads
 	generated string // hash of the key that was made for the listener; empty for none
 
-	// The parts, each with its own state, its own lock and its own Run.
+	// The parts. Most have their own state, their own lock and their own Run.
 	records   *records.Records // of calls and changes
 	gateway   *proxy.Gateway
 	servers   *servers.Table

@@ -63,7 +63,7 @@ func (ctl *Control) Servers() []admin.Server {
 	return out
 }
 
-// pendingReason says what an automatic reload has left undone (DESIGN 7).
+// pendingReason says what an automatic reload has left undone.
 func pendingReason(changes []string) string {
 	return "waits for `toolgate reload`: " + strings.Join(changes, ", ")
 }

@@ -1,5 +1,5 @@
 // Package enable is the tools by which an agent finds, adds and removes servers
-// of its operator's list (DESIGN 7, tool.enable).
+// of its operator's list (ADR 0018).
 //
 // An agent chooses a name of the list and values out of enumerations. What is
 // executed, and with which environment, stands in the configuration alone. Who

@@ -18,7 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Settings configure a [Guard] (DESIGN 8). The zero value stands for the defaults.
+// Settings configure a [Guard] (docs/resilience.md). The zero value stands for the defaults.
 type Settings struct {
 	// Breaker is the breaker of the whole backend.
 	Breaker Breaker

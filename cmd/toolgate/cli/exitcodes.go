@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// Exit codes (DESIGN 11). Scripts may rely on them.
+// Exit codes (docs/exit-codes.md). Scripts may rely on them.
 const (
 	exitOK = iota
 	exitUsage

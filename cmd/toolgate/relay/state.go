@@ -269,8 +269,7 @@ func (s *state) keep(line []byte) {
 	s.again = append(s.again, line)
 }
 
-// Codes and kinds of the answers for requests that lost their gateway
-// (DESIGN 13).
+// Codes and kinds of the answers for requests that lost their gateway.
 const (
 	codeGatewayLost = 1001
 	KindGatewayLost = "gateway_lost"
