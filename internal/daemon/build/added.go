@@ -6,12 +6,12 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// AddedPrefix is how the namespaces of the servers of an offer begin.
+// AddedPrefix returns the common prefix of the namespaces of an offer's servers.
 func AddedPrefix(offer string) string {
 	own := config.Namespace(offer)
 	return strings.TrimRight(own[:min(len(own), 20-AddedTail)], "-") + "-"
 }
 
-// AddedTail is how many characters tell the servers of one offer apart: "-" and
-// seven.
+// AddedTail is the length of the suffix that distinguishes the servers of one offer:
+// "-" and seven characters.
 const AddedTail = 8

@@ -10,25 +10,26 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// BudgetParts are what a store of budgets may be made of.
+// BudgetParts are the connections that a store of budgets may use.
 type BudgetParts struct {
 	Store *store.Store
 	Redis *redis.Client // nil where none is configured
 	Log   *slog.Logger
 }
 
-// budgetStores are the stores of budgets, by the name that budgets_in has for them.
+// budgetStores are the constructors of budget stores, by the names that budgets_in
+// uses.
 var budgetStores = map[string]func(BudgetParts) budget.Store{
 	"store": func(p BudgetParts) budget.Store { return sqlstore.New(p.Store, p.Log) },
 	"redis": func(p BudgetParts) budget.Store { return p.Redis.Budgets(budgetEpoch{meta: p.Store.Meta()}) },
 }
 
-// BudgetStore returns the store of budgets with a name, which the configuration has
+// BudgetStore returns the store of budgets with a name that the configuration has
 // checked.
 func BudgetStore(name string, p BudgetParts) budget.Store { return budgetStores[name](p) }
 
-// budgetEpoch keeps the epoch of budgets that are in Redis in the store, whose
-// loss is another one.
+// budgetEpoch records the epoch of budgets in Redis in the store, because Redis and the
+// store lose their data independently.
 type budgetEpoch struct{ meta *store.Meta }
 
 const epochEntry = "budget/redis_epoch"

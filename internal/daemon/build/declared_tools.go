@@ -20,8 +20,8 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 )
 
-// DeclaredTools are the tools of a configuration by namespace. No command
-// gets at what it is kept off. The error says everything that is wrong with them.
+// DeclaredTools returns the tools of a configuration by namespace. Their commands have
+// no access to the protected files. The error joins all problems with them.
 func DeclaredTools(c *config.Config, off *KeptOff) (map[string][]declared.Tool, error) {
 	out := make(map[string][]declared.Tool)
 	checker := schema.New(schema.Options{})
@@ -39,8 +39,8 @@ func DeclaredTools(c *config.Config, off *KeptOff) (map[string][]declared.Tool, 
 	return out, errors.Join(wrong...)
 }
 
-// declaredSchemas refuses schemas of which a part would not be checked: an
-// operator who wrote it counts on all of it.
+// declaredSchemas refuses schemas that cannot be checked in full: an operator who
+// writes a schema relies on all of it.
 func declaredSchemas(checker *schema.Checker, t *declared.Settings) error {
 	var wrong []error
 	for name, raw := range map[string][]byte{"input_schema": t.InputSchema, "output_schema": t.OutputSchema} {
@@ -86,7 +86,7 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 	return out, err
 }
 
-// systemPrograms are the folders of the programs of the system.
+// systemPrograms are the folders of the system's programs.
 var systemPrograms = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
 func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*declared.Command, error) {
@@ -119,8 +119,8 @@ func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*dec
 	}, nil
 }
 
-// programPath is where a program is: with a slash relative to the file, else in
-// the gateway's PATH.
+// programPath returns the path of a program: with a slash relative to the file, else
+// in the gateway's PATH.
 func programPath(c *config.Config, name string) (string, error) {
 	path := name
 	if strings.ContainsRune(name, '/') || strings.ContainsRune(name, filepath.Separator) {
@@ -135,8 +135,8 @@ func programPath(c *config.Config, name string) (string, error) {
 	return filepath.Abs(found)
 }
 
-// keepsOff refuses a command that would get at the gateway's own files: whoever
-// can write them chooses what runs, and whoever reads them has its secrets.
+// keepsOff refuses a command with access to the gateway's own files. Writing them
+// means choosing what runs; reading them means knowing the gateway's secrets.
 func keepsOff(p *sandbox.Policy, own []string) error {
 	self, _ := os.Executable()
 	real, _ := filepath.EvalSymlinks(self)
@@ -160,7 +160,7 @@ func keepsOff(p *sandbox.Policy, own []string) error {
 	return nil
 }
 
-// realPath is a path without symbolic links, as far as it exists.
+// realPath returns a path without symbolic links, as far as it exists.
 func realPath(path string) string {
 	rest := ""
 	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
@@ -180,7 +180,7 @@ func inside(path, folder string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// declaredRules are what the declarations say of their tools, as rules.
+// declaredRules returns the rules that the declarations contain for their tools.
 func declaredRules(c *config.Config) []governance.Rule {
 	var rules []governance.Rule
 	for i := range c.Toolgate.Tools {
@@ -189,7 +189,7 @@ func declaredRules(c *config.Config) []governance.Rule {
 			Match: NameOf(t.Namespace) + t.Name, At: RuleAt(c, fmt.Sprintf("tools[%d].", i)),
 			Tool: governance.Tool{
 				Risk: governance.Risk(t.Risk), Class: t.Class, Category: t.Category,
-				HighCost: t.Queue, // which mode DEGRADED has none of
+				HighCost: t.Queue, // mode DEGRADED denies them
 			},
 		}
 		if t.Approval {
@@ -200,7 +200,7 @@ func declaredRules(c *config.Config) []governance.Rule {
 	return rules
 }
 
-// NameOf is how the names of a namespace begin.
+// NameOf returns the prefix of the names of a namespace.
 func NameOf(namespace string) string {
 	if namespace == "" {
 		return ""

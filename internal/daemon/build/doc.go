@@ -1,4 +1,4 @@
-// Package build makes the parts of a gateway of its settings: the phases of the gate,
-// the specs of servers and native tools, their mounts, rates and limits. Its functions
-// open nothing that lives on by itself; whoever calls them runs what they return.
+// Package build makes the parts of a gateway from its settings: the phases of the
+// gate, the specs of servers and native tools, their mounts, rates and limits. Its
+// functions start nothing; callers run what they return.
 package build

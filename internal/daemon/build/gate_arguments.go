@@ -14,21 +14,21 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Examiner holds calls against the schemas of their tools, the operator's rules
-// and the operating mode.
+// Examiner checks calls against the schemas of their tools, the operator's rules and
+// the operating mode.
 type Examiner struct {
 	Checker *schema.Checker
-	held    bool // calls are held against the schemas of their tools, also of those of strangers
+	held    bool // arguments are checked against the tools' schemas, also for untrusted servers
 	Rules   *governance.Rules
-	ruled   bool                                          // there are rules; without, only a mode other than NORMAL matters
-	Said    func(server, tool string) governance.Operator // in the file
-	catalog func(capabilityID string) governance.Operator // in the catalog
+	ruled   bool                                          // there are rules; without them, only a mode other than NORMAL matters
+	Said    func(server, tool string) governance.Operator // statements in the file
+	catalog func(capabilityID string) governance.Operator // statements in the catalog
 	mode    func() governance.Mode
 }
 
-// addExaminer makes what holds calls against schemas and rules. A gateway without a
-// gate and without rules leaves arguments to the servers, but for paths to the
-// gateway's own files, until its mode is another than NORMAL.
+// addExaminer adds the check of arguments against schemas and rules. A gateway without
+// a gate and rules leaves arguments to the servers, except paths to the gateway's own
+// files, until its mode changes from NORMAL.
 func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroundings) error {
 	rules := governed(c)
 	guarded := authenticated || g.decides || len(rules) > 0
@@ -57,8 +57,8 @@ func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 	return err
 }
 
-// CheckArguments implements [proxy.ArgumentChecker]: first the schema, then the
-// rules, which may rely on it.
+// CheckArguments implements [proxy.ArgumentChecker]: it checks the schema first,
+// because the rules may rely on it.
 func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
 	args := schema.ReadArguments(c.Args)
 	prepared := func() (*schema.Schema, error) { return e.Checker.Compile(c.Schema) }
@@ -74,10 +74,10 @@ func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 		return nil, nil
 	}
 	v, class := governance.Verdict{Outcome: governance.Pass}, governance.Class{}
-	if mode != governance.Normal { // which asks nothing about it
+	if mode != governance.Normal { // NORMAL does not depend on the class
 		class = e.Class(c.Request, c.Listed)
 	}
-	for _, name := range c.Names().All() { // the strictest counts
+	for _, name := range c.Names().All() { // the strictest name counts
 		under := e.Rules.Judge(governance.Call{
 			Name: name, Kind: c.Kind, Class: class, Mode: mode,
 			Queued: c.Queued, Arguments: args, Schema: prepared,
@@ -98,8 +98,8 @@ func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	}
 }
 
-// fits holds the arguments of a tool against its schema, which could not be
-// prepared when there is an error.
+// fits checks the arguments of a tool against its schema. err says why the schema
+// could not be compiled, if it could not.
 func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Arguments) error {
 	if quarantined, ok := errors.AsType[*schema.Quarantined](err); ok {
 		return refusal.Quarantined(c.Exposed, quarantined.Reason, quarantined.Busy)
@@ -113,8 +113,8 @@ func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Argumen
 	return nil
 }
 
-// Class is the effective class of what is called: by what the operator says of
-// it in the catalog and, of a tool, under servers.
+// Class returns the effective class of a capability, from the operator's statements in
+// the catalog and, for a tool, under servers.
 func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 	said := e.catalog(r.CapabilityID)
 	if r.Kind == mcp.Tool {
@@ -123,8 +123,8 @@ func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 	return e.Rules.Class(r.Names(), said, governance.ReadHints(listed))
 }
 
-// Cancelled returns the refusal of a running call that a change to a mode ends,
-// nil for one that goes on.
+// Cancelled returns the refusal of a running call that a change of mode ends, nil for
+// a call that continues.
 func (e *Examiner) Cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
 	class := e.Class(&call.Request, call.Listed)
 	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
@@ -135,8 +135,8 @@ func (e *Examiner) Cancelled(call *proxy.RunningCall, to governance.Mode) *refus
 	return refusal.Governed("the gateway went into mode " + string(to) + " while it ran, which cancelled it; what it had done by then is done")
 }
 
-// either is what is said in one of two places, and where the first says nothing of
-// a class, that of the second.
+// either prefers the first source of statements, and uses the second where the first
+// says nothing about the class.
 func either(first, second func(server, tool string) governance.Operator) func(server, tool string) governance.Operator {
 	return func(server, tool string) governance.Operator {
 		said, also := first(server, tool), second(server, tool)

@@ -7,7 +7,7 @@ import (
 	"github.com/toolgate/toolgate/gate/capsule"
 )
 
-// addCapsules adds the phase of the named sets of capabilities.
+// addCapsules adds the phase of capsules.
 func (g *Gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings) (err error) {
 	if len(c.Toolgate.Capsules) == 0 {
 		return nil
@@ -19,8 +19,8 @@ func (g *Gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings)
 	return nil
 }
 
-// Places tells where the values of a section are written, whose path begins with the
-// prefix.
+// Places returns a function that tells where the values of a section are written.
+// prefix is prepended to their paths.
 func Places(c *config.Config, prefix string) func(path string) (file string, line int) {
 	return func(path string) (string, int) {
 		at := c.Origin(prefix + path)

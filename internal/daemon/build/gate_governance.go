@@ -17,7 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 )
 
-// governed are the rules of a configuration, sorted by what they are about.
+// governed returns the rules of a configuration, sorted by what they match.
 func governed(c *config.Config) []governance.Rule {
 	dir := ""
 	if c.Path != "" {
@@ -30,8 +30,8 @@ func governed(c *config.Config) []governance.Rule {
 	return append(rules, declaredRules(c)...)
 }
 
-// OwnFilesRule forbids paths to the gateway's own files. Whoever writes them decides
-// what runs, with and without authentication.
+// OwnFilesRule forbids paths to the gateway's own files, with and without
+// authentication. Writing them means choosing what runs.
 func OwnFilesRule(own []string) governance.Rule {
 	r := governance.Rule{Match: "*", ByName: true}
 	for _, path := range own {
@@ -40,7 +40,7 @@ func OwnFilesRule(own []string) governance.Rule {
 	return r
 }
 
-// RuleAt is where a rule is written: its first line.
+// RuleAt returns the place of a rule: its first line.
 func RuleAt(c *config.Config, prefix string) gate.Rule {
 	var at gate.Rule
 	for path, o := range c.Origins {
@@ -59,7 +59,8 @@ func homeDir() string {
 	return home
 }
 
-// operatorClasses is what the annotations under servers say of tools.
+// operatorClasses returns the classes that the annotations under servers give to
+// tools.
 func operatorClasses(c *config.Config) func(server, tool string) governance.Operator {
 	type key struct{ server, tool string }
 	said := make(map[key]governance.Operator)
@@ -74,7 +75,7 @@ func operatorClasses(c *config.Config) func(server, tool string) governance.Oper
 	return func(server, tool string) governance.Operator { return said[key{server, tool}] }
 }
 
-// annotated is a tool with nothing but annotations.
+// annotated returns a tool definition with only annotations.
 func annotated(annotations json.RawMessage) []byte {
 	if annotations == nil {
 		return nil
@@ -82,9 +83,8 @@ func annotated(annotations json.RawMessage) []byte {
 	return append(append([]byte(`{"annotations":`), annotations...), '}')
 }
 
-// OwnFiles are the files and folders that belong to a gateway: what it is
-// configured by, and what it keeps. Each is named as it was configured and as it
-// really is.
+// OwnFiles returns the files and folders of a gateway: its configuration and its
+// state. Each is included as configured and by its real path.
 func OwnFiles(c *config.Config, state *statedir.Dir) []string {
 	t := &c.Toolgate
 	all := slices.Concat([]string{c.Path}, c.Files, []string{
@@ -111,7 +111,7 @@ func OwnFiles(c *config.Config, state *statedir.Dir) []string {
 		}
 		abs, err := filepath.Abs(path)
 		if err != nil {
-			continue // of a process whose folder is gone
+			continue // the process's working directory is gone
 		}
 		own = append(own, abs)
 		if real, err := filepath.EvalSymlinks(abs); err == nil {
@@ -122,9 +122,9 @@ func OwnFiles(c *config.Config, state *statedir.Dir) []string {
 	return slices.Compact(own)
 }
 
-// RuleWatch looks whether the configuration names what there is.
+// RuleWatch checks whether the names in the configuration exist.
 type RuleWatch struct {
-	// Look returns all that is wrong; known is false while that cannot be told.
+	// Look returns all problems; known is false while they cannot be determined.
 	Look func(context.Context) (found []governance.Problem, known bool)
 	Wake chan struct{} // capacity 1
 
@@ -132,7 +132,7 @@ type RuleWatch struct {
 	found []governance.Problem
 }
 
-// Run looks whenever the catalog is another, and says what is new, until the
+// Run checks whenever the catalog has changed, and reports new problems, until the
 // context ends.
 func (w *RuleWatch) Run(ctx context.Context, alarm func(governance.Problem)) {
 	said := make(map[string]bool)
@@ -159,7 +159,7 @@ func (w *RuleWatch) Run(ctx context.Context, alarm func(governance.Problem)) {
 	}
 }
 
-// Changed has the rules looked at again.
+// Changed triggers a new check.
 func (w *RuleWatch) Changed() {
 	select {
 	case w.Wake <- struct{}{}:
@@ -167,7 +167,7 @@ func (w *RuleWatch) Changed() {
 	}
 }
 
-// Problems are what was found last, for people.
+// Problems returns the latest problems, for people.
 func (w *RuleWatch) Problems() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// addPolicy adds the phase of the Rego policy. In shadow mode it is asked and
+// addPolicy adds the phase of the Rego policy. In shadow mode the policy is asked, but
 // decides nothing.
 func (g *Gates) addPolicy(ctx context.Context, c *config.Config, around Surroundings) (err error) {
 	o := &c.Toolgate.OPA
@@ -27,13 +27,13 @@ func (g *Gates) addPolicy(ctx context.Context, c *config.Config, around Surround
 	return nil
 }
 
-// Listed tells the policy what there is, and what the catalog says of it.
+// Listed passes the exposed names and their catalog data to the policy.
 func (g *Gates) Listed(names []string) {
 	data := PolicyData(names, g.registry.Listing())
 	err := g.Policy.SetData(data)
 	if err != nil && (data.TenantToolFlags != nil || data.PersonaToolDeny != nil || data.Tools != nil) {
-		// The policy's own files have such a key. Theirs is what it goes by; the
-		// catalog's flags and restrictions are kept by the phase before it.
+		// The policy's own files contain such a key, and they take precedence. The
+		// registry phase enforces the catalog's flags and restrictions.
 		g.log.Warn("the policy's own data have a key of the catalog's, too; it sees its own", "err", err)
 		data.TenantToolFlags, data.PersonaToolDeny, data.Tools = nil, nil, nil
 		err = g.Policy.SetData(data)
@@ -43,10 +43,10 @@ func (g *Gates) Listed(names []string) {
 	}
 }
 
-// PolicyData is the catalog as policies see it. Keys of flags and restrictions
-// are given where there are any, so that a policy may have them to itself. What a
-// name says of a tool holds whatever its server lists under the same name besides,
-// such as a prompt: the stricter word counts.
+// PolicyData is the catalog as policies see it. The keys for flags and restrictions
+// exist only where there are any, so that a policy may otherwise define them itself. A
+// tool's data count under its name even if its server also lists a prompt with that
+// name: the stricter statement wins.
 func PolicyData(names []string, listing []registry.Listed) opa.Data {
 	data := opa.Data{ToolCatalog: make(map[string]opa.Tool, len(names))}
 	for _, name := range names {
@@ -98,7 +98,7 @@ func PolicyData(names []string, listing []registry.Listed) opa.Data {
 	return data
 }
 
-// policyChanged tells who has to know that the policy decides otherwise.
+// policyChanged announces that the policy's decisions have changed.
 func (around Surroundings) policyChanged() {
 	for _, tell := range []func(){around.Decided, around.Reread} {
 		if tell != nil {
@@ -107,7 +107,7 @@ func (around Surroundings) policyChanged() {
 	}
 }
 
-// NewPolicy is the policy of a configuration, loaded.
+// NewPolicy loads the policy of a configuration.
 func NewPolicy(ctx context.Context, c *config.Config, around Surroundings) (*opa.Phase, error) {
 	log := around.Log
 	return opa.New(ctx, opa.Options{

@@ -7,7 +7,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// addOwners adds the phase of servers that belong to who added them.
+// addOwners adds the phase that reserves servers for the callers who added them.
 func (g *Gates) addOwners(_ context.Context, _ *config.Config, around Surroundings) error {
 	if len(around.Owners) > 0 {
 		g.phases = append(g.phases, gate.NewOwners(around.Owners))
@@ -15,7 +15,7 @@ func (g *Gates) addOwners(_ context.Context, _ *config.Config, around Surroundin
 	return nil
 }
 
-// addPersonal adds the phase of servers that list otherwise for each caller.
+// addPersonal adds the phase of servers with a different list for each caller.
 func (g *Gates) addPersonal(_ context.Context, _ *config.Config, around Surroundings) error {
 	if len(around.Personal) > 0 {
 		g.phases = append(g.phases, gate.NewPersonal(around.Personal))

@@ -6,8 +6,8 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// addRegistry adds the phase of the capability catalog. It only restricts, so
-// that it decides nothing for others.
+// addRegistry adds the phase of the capability catalog. It only restricts, so it does
+// not count as a phase that decides.
 func (g *Gates) addRegistry(_ context.Context, c *config.Config, around Surroundings) (err error) {
 	if g.Catalog, err = c.Toolgate.Registry.Rules(g.authenticated); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 	"github.com/toolgate/toolgate/gate/spicedb"
 )
 
-// addRelations adds the phase of relationships: a SpiceDB, or what the file says
-// of who is related to what.
+// addRelations adds the phase of relationships: a SpiceDB, or the relationships in the
+// file.
 func (g *Gates) addRelations(_ context.Context, c *config.Config, around Surroundings) error {
 	s := &c.Toolgate.SpiceDB
 	switch {
@@ -45,17 +45,17 @@ func (g *Gates) addRelations(_ context.Context, c *config.Config, around Surroun
 	return nil
 }
 
-// relations are a phase that asks a SpiceDB, and what it was made of.
+// relations is a phase that asks a SpiceDB, with its settings.
 type relations struct {
 	Phase    *spicedb.Phase
 	settings spicedb.Settings
-	ca       string        // hash of the file of authorities, which may change alone
-	stop     func()        // ends Run; nil until it has begun
+	ca       string        // hash of the CA file, which may change on its own
+	stop     func()        // ends Run; nil before Run
 	ended    chan struct{} // closed when Run has
 }
 
-// NewRelations makes the phase of a configuration. It neither connects nor
-// starts a goroutine, so that it may be dropped again.
+// NewRelations makes the phase of a configuration. It neither connects nor starts a
+// goroutine, so it may be dropped.
 func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
 	s := &c.Toolgate.SpiceDB
 	r := &relations{settings: *s}
@@ -79,8 +79,8 @@ func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
 	return r, err
 }
 
-// authorities is how a server is verified: by the authorities of a PEM file, or
-// by those of the system. It returns the hash of the file besides.
+// authorities returns how a server is verified: by the CAs in a PEM file, or by the
+// system's. It also returns the hash of the file.
 func authorities(path string) (*tls.Config, string, error) {
 	verify := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path == "" {
@@ -98,7 +98,7 @@ func authorities(path string) (*tls.Config, string, error) {
 	return verify, hex.EncodeToString(sum[:]), nil
 }
 
-// strictFor tells of which requests the answers are not kept; nil is none.
+// strictFor tells for which requests no answers are cached; nil for none.
 func strictFor(globs []string) func(*gate.Request) bool {
 	if len(globs) == 0 {
 		return nil
@@ -108,15 +108,15 @@ func strictFor(globs []string) func(*gate.Request) bool {
 	}
 }
 
-// RelationsKeeper keeps the phase in force, with its connection and what it has
-// kept, over reloads that do not change its settings.
+// RelationsKeeper keeps the phase in force, with its connection and cache, across
+// reloads that do not change its settings.
 type RelationsKeeper struct {
 	mu      sync.Mutex
 	Current *relations // nil where none is in force
 }
 
-// same returns the phase in force where it was made of the same as another one,
-// else the other one. A nil keeper has none in force.
+// same returns the phase in force if its settings equal those of next, else next. A
+// nil keeper has none in force.
 func (k *RelationsKeeper) same(next *relations) *relations {
 	if k == nil {
 		return next
@@ -130,8 +130,8 @@ func (k *RelationsKeeper) same(next *relations) *relations {
 }
 
 // Use puts a phase in force, nil for none, and runs it until the context ends or
-// another one takes its place. The one before goes on for as long as questions
-// to it may be under way. running waits for all that is started.
+// another phase replaces it. The previous phase lives on while requests to it may be
+// in flight. running counts all goroutines.
 func (k *RelationsKeeper) Use(ctx context.Context, next *relations, running *sync.WaitGroup, failed func(error)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,7 @@ func (k *RelationsKeeper) Use(ctx context.Context, next *relations, running *syn
 	})
 }
 
-// patience is longer than any question to the phase takes.
+// patience is longer than any request to the phase takes.
 func (r *relations) patience() time.Duration {
 	return time.Second + cmp.Or(r.settings.Timeouts.Call, time.Second) + cmp.Or(r.settings.Timeouts.List, time.Second)
 }
@@ -171,7 +171,7 @@ func (r *relations) patience() time.Duration {
 func (r *relations) close() {
 	r.stop()
 	<-r.ended
-	_ = r.Phase.Close() // of a connection that nobody uses
+	_ = r.Phase.Close() // nobody uses the connection any more
 }
 
 // End closes the phase in force; its Run must have been told to end.

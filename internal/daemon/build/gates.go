@@ -17,23 +17,23 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// Gates are the parts of a gateway that decide, made of one configuration.
+// Gates are the deciding parts of a gateway, made from one configuration.
 type Gates struct {
 	Chain     *gate.Chain
 	Capsules  *capsule.Phase   // nil when none are configured
 	Relations *relations       // nil when no SpiceDB is asked
 	Policy    *opa.Phase       // nil when none is configured
-	Builtin   *spicedb.Builtin // nil when the file does not say who is related to what
+	Builtin   *spicedb.Builtin // nil when the file has no relationships
 	Catalog   registry.Rules
 	Examiner  *Examiner
 
 	of      *config.Config
 	phases  []gate.Phase
-	decides bool          // some phase says who may do what; one in shadow mode does not
-	Keepers []KeepingUpTo // of the phases that change by themselves
+	decides bool          // a phase grants access; a phase in shadow mode does not count
+	Keepers []KeepingUpTo // for the phases that change by themselves
 	log     *slog.Logger
 
-	authenticated bool               // callers have to say who they are
+	authenticated bool               // callers must authenticate
 	registry      *registry.Registry // nil without a gateway
 }
 
@@ -43,28 +43,28 @@ type KeepingUpTo struct {
 	Run  func(context.Context) error
 }
 
-// Surroundings are what the gate of a gateway has besides its configuration.
+// Surroundings are the inputs of a gate besides its configuration.
 type Surroundings struct {
 	Log      *slog.Logger
-	Copies   string                 // folder for the last good policy; empty keeps none
-	Owners   map[string]string      // principals, by the server that is theirs alone
-	Personal map[string]gate.Lister // servers at which callers sign in by themselves
-	Decided  func()                 // is told so by a phase that knows it of itself; may be nil
-	Reread   func()                 // is told that the policy is another; may be nil
-	Failed   func(action string)    // is told that the policy could not decide; may be nil
+	Copies   string                 // folder for the last good policy; empty: none is kept
+	Owners   map[string]string      // the owning principal of each personal server
+	Personal map[string]gate.Lister // servers to which callers sign in themselves
+	Decided  func()                 // called by a phase that notices a change of its decisions; may be nil
+	Reread   func()                 // called when the policy has changed; may be nil
+	Failed   func(action string)    // called when the policy could not decide; may be nil
 
-	Registry  *registry.Registry                            // lives on from one configuration to the next; nil without a gateway
+	Registry  *registry.Registry                            // shared by successive configurations; nil without a gateway
 	Relations *RelationsKeeper                              // keeps the phase in force; nil has none
-	Schemas   *schema.Checker                               // of the gateway's whole life; nil is a new one
+	Schemas   *schema.Checker                               // shared for the gateway's whole life; nil: a new one
 	Mode      func() governance.Mode                        // in force; nil is NORMAL
 	Own       []string                                      // files and folders that belong to the gateway
-	Native    func(server, tool string) governance.Operator // what is known of native tools; nil knows none
+	Native    func(server, tool string) governance.Operator // statements about native tools; nil: none
 }
 
-// NewGates makes the gate of a configuration, phase by phase in the order in
-// which they are asked. Without authentication and rules everyone is local and
-// may do everything; with authentication, something must decide, or it must
-// have been said that nothing does.
+// NewGates makes the gate of a configuration, phase by phase in the order of
+// evaluation. Without authentication and rules, every caller is local and may do
+// everything. With authentication, a phase must grant access, or gate.open must be
+// set.
 func NewGates(ctx context.Context, c *config.Config, authenticated bool, around Surroundings) (*Gates, error) {
 	if around.Log == nil {
 		around.Log = slog.New(slog.DiscardHandler)
@@ -91,7 +91,7 @@ func NewGates(ctx context.Context, c *config.Config, authenticated bool, around 
 	return g, nil
 }
 
-// Run keeps up with what the gate is made of until the context ends.
+// Run keeps the phases up to date until the context ends.
 func (g *Gates) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, k := range g.Keepers {

@@ -10,21 +10,21 @@ import (
 	"github.com/toolgate/toolgate/native/group"
 )
 
-// KeptOff is what the programs of one configuration are kept off: the gateway's own
-// files, and what servers and tools are started from. What takes work to find is found
-// when it is first asked for, and once: a configuration that is applied later has
-// another one, as there may be something else by then.
+// KeptOff are the files that the programs of one configuration may not change or read:
+// the gateway's own files, and the files that servers and tools are started from.
+// Expensive parts are computed once, on first use. A later configuration gets its own
+// value, because the files may have changed by then.
 type KeptOff struct {
 	Own []string
-	// Python is the interpreter of native.code with the folders of its modules, empty
-	// where that is not configured.
+	// Python returns the interpreter of native.code with the folders of its modules,
+	// empty where native.code is not configured.
 	Python func() (path string, library []string)
-	// Started are what things are started from.
+	// Started returns the files that servers and tools are started from.
 	Started func() []string
 }
 
-// KeepOff is what the programs of a configuration are kept off. own are the gateway's
-// own files.
+// KeepOff computes the protected files of a configuration. own are the gateway's own
+// files.
 func KeepOff(c *config.Config, own []string) *KeptOff {
 	k := &KeptOff{Own: own, Python: sync.OnceValues(func() (string, []string) {
 		if code := c.Toolgate.Native.Code; code != nil {
@@ -35,18 +35,18 @@ func KeepOff(c *config.Config, own []string) *KeptOff {
 	return k.With(c)
 }
 
-// gateway is what groups of tools learn of it.
+// gateway returns the view of it that tool groups get.
 func (k *KeptOff) gateway() *group.Gateway {
 	return &group.Gateway{Version: version.Version, Own: k.Own, Started: k.Started, Python: k.Python}
 }
 
-// With is the same for a configuration that differs in its declared tools alone.
+// With returns a copy for a configuration that differs only in its declared tools.
 func (k *KeptOff) With(c *config.Config) *KeptOff {
 	return &KeptOff{Own: k.Own, Python: k.Python, Started: sync.OnceValue(func() []string { return startedFrom(c, k.Python) })}
 }
 
-// check refuses folders for writing that hold what something is started from, or lie
-// in it: whoever can write that chooses what runs.
+// check refuses writable folders that contain files from which something is started,
+// or lie inside such a folder: writing there means choosing what runs.
 func (k *KeptOff) check(write []string) error {
 	if len(write) == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (k *KeptOff) check(write []string) error {
 	return nil
 }
 
-// CheckTools is check for the folders that declared tools may write.
+// CheckTools checks the writable folders of declared tools.
 func (k *KeptOff) CheckTools(tools []declared.Settings) error {
 	for i := range tools {
 		if err := k.check(tools[i].Write); err != nil {

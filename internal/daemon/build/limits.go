@@ -11,9 +11,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// Messages bounds the memory of the messages of clients: as the file says, within a
-// quarter of the memory that this process may use, so that it is still there when
-// they are worked on.
+// Messages bounds the memory for clients' messages: the configured size, but at most a
+// quarter of the memory that this process may use. The rest is needed to work on them.
 func Messages(l *config.Limits) *limit.Bytes {
 	most := int64(l.Bodies)
 	if memory := headroom.MemoryLimit(); memory > 0 {
@@ -22,7 +21,7 @@ func Messages(l *config.Limits) *limit.Bytes {
 	return limit.NewBytes(most, int64(l.Body))
 }
 
-// gatewayLimits sets the limits of what clients may use, less those of sessions.
+// gatewayLimits sets the limits for clients, except those of sessions.
 func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 	to.Body, to.Depth = int(l.Body), l.Depth
 	to.InFlight, to.Batch, to.Listens, to.Watches = l.InFlight, l.Batch, l.Listens, l.Watches
@@ -36,7 +35,7 @@ func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime
 }
 
-// QueueLimits are those of the configuration.
+// QueueLimits returns the queue limits of the configuration.
 func QueueLimits(c *config.Config) queue.Limits {
 	return queue.Limits{Settings: c.Toolgate.Queue, Hard: DeclaredHard}
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// homely are the files and folders of a home folder from which the usual starters
-// of servers take what they run: packages that were fetched once, tools that are
-// installed there, what says where packages come from, and what shells, Python and
-// Node.js read of every user.
+// homely are the files and folders in a home directory from which common launchers of
+// servers take what they run: package caches, installed tools, package sources, and
+// the files that shells, Python and Node.js read for every user.
 var homely = []string{
 	".npm", ".npmrc", ".node_modules", ".node_libraries", "node_modules", ".yarn", ".yarnrc", ".yarnrc.yml", ".bun", ".bunfig.toml", ".deno", ".cache/deno",
 	".cache/pnpm", ".local/share/pnpm", ".config/pnpm", ".nvm", ".volta", ".asdf", ".local/share/mise", ".config/mise",
@@ -21,11 +20,11 @@ var homely = []string{
 	"AppData/Local/npm-cache", "AppData/Roaming/npm", "AppData/Local/uv", "AppData/Roaming/uv", "AppData/Local/pnpm", "AppData/Roaming/Python", "AppData/Local/deno",
 }
 
-// home adds what a server takes from the home folder that it is given.
+// home adds what a server reads from its home directory.
 func (s *started) home(srv *config.Server) {
 	dir := srv.Env["HOME"].Reveal()
 	if dir == "" {
-		dir, _ = os.UserHomeDir() // where there is none, nothing is taken from it
+		dir, _ = os.UserHomeDir() // without a home directory there is nothing to add
 	}
 	if dir == "" {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-// PluginSpec makes the spec of a plugin of others out of what is the same for all
-// native tools.
+// PluginSpec makes the spec of a third-party plugin from the common spec of native
+// tools.
 func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *KeptOff) (native.Spec, error) {
 	spec.Shipped = false
 	spec.Path, spec.SHA256, spec.Args, spec.AutoMTLS = n.Path, n.SHA256, n.Args, n.AutoMTLS == nil || *n.AutoMTLS
@@ -42,8 +42,8 @@ func PluginSpec(spec native.Spec, n *config.Plugin, c *config.Config, off *KeptO
 	return spec, nil
 }
 
-// pluginKeepsOff refuses a plugin that would get at the gateway's own files. The
-// programs of plugins are no secrets: they may be read and run, and changed by none.
+// pluginKeepsOff refuses a plugin with access to the gateway's own files. The programs
+// of plugins are not secret: they may be read and run, but not changed.
 func pluginKeepsOff(p *sandbox.Policy, c *config.Config, off *KeptOff) error {
 	programs := make([]string, 0, 2*len(c.Toolgate.Native.Plugins))
 	for _, other := range c.Toolgate.Native.Plugins {

@@ -13,17 +13,17 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/code"
 )
 
-// pythonTime is how long a script may look for the interpreter that it stands for.
+// pythonTime bounds how long a launcher script may look for its interpreter.
 const pythonTime = 5 * time.Second
 
-// asksPython makes an interpreter say which one it is, and where its own modules are.
+// asksPython makes an interpreter report its path and the folders of its modules.
 const asksPython = "import json, sys; print(json.dumps([sys.executable, sys.base_prefix, sys.base_exec_prefix]))"
 
-// RealPython is the interpreter that a path stands for, and the folders of its
-// modules where they are not with it. A version manager puts a script in its place,
-// which finds it with programs and variables that a run in the sandbox has not; it
-// is asked as whoever started the gateway would have it run. What does not answer
-// is returned as it is.
+// RealPython returns the interpreter behind a path, and the folders of its modules
+// where they lie elsewhere. A version manager puts a launcher script there. The script
+// needs variables and programs that a sandboxed run does not have, so it is run here
+// with the environment of the gateway's user. If it does not answer, the path is
+// returned unchanged.
 func RealPython(path string) (python string, library []string) {
 	if !isScript(path) {
 		return path, nil
@@ -31,7 +31,7 @@ func RealPython(path string) (python string, library []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonTime)
 	defer cancel()
 	ask := exec.CommandContext(ctx, path, "-I", "-S", "-c", asksPython)
-	ask.Dir = string(filepath.Separator) // no folder has a say in which one it is
+	ask.Dir = string(filepath.Separator) // no working directory may influence the choice
 	ask.WaitDelay = time.Second
 	out, err := ask.Output()
 	var said [3]string
@@ -49,8 +49,8 @@ func RealPython(path string) (python string, library []string) {
 	return filepath.Clean(said[0]), library
 }
 
-// codePython is the interpreter that a configuration names for code__execute, or
-// the one that would be found.
+// codePython returns the interpreter that a configuration names for code__execute, or
+// the default one.
 func codePython(n *code.Settings) string {
 	if n.Python != "" {
 		return n.Python
@@ -58,7 +58,7 @@ func codePython(n *code.Settings) string {
 	return group.Command("python3")
 }
 
-// isScript tells whether a program is run by another one.
+// isScript tells whether another program runs this one.
 func isScript(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

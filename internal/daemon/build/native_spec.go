@@ -10,7 +10,8 @@ import (
 	"github.com/toolgate/toolgate/native/group"
 )
 
-// nativeSpec is a group of native tools, or a plugin, as package native takes it.
+// nativeSpec converts a group of native tools, or a plugin, to the spec for package
+// native.
 func nativeSpec(s *config.Server, c *config.Config, off *KeptOff) (native.Spec, error) {
 	spec := native.Spec{
 		Key: s.Key, Shipped: true, Result: int(c.Toolgate.Limits.Result),
@@ -25,7 +26,7 @@ func nativeSpec(s *config.Server, c *config.Config, off *KeptOff) (native.Spec, 
 	return spec, fmt.Errorf("the native tools %s are %s", s.Key, "not available in this version")
 }
 
-// groupSpec makes the spec of a group out of what is the same for all native tools.
+// groupSpec makes the spec of a group from the common spec of native tools.
 func groupSpec(spec native.Spec, n group.Settings, off *KeptOff) (native.Spec, error) {
 	child := n.Child(off.gateway())
 	spec.Policy, spec.Env, spec.Refused = child.Policy, child.Env, child.Refused
@@ -39,7 +40,7 @@ func groupSpec(spec native.Spec, n group.Settings, off *KeptOff) (native.Spec, e
 	return spec, nil
 }
 
-// NativeSpecs are the native tools among some servers, by key.
+// NativeSpecs returns the specs of the native tools among some servers, by key.
 func NativeSpecs(servers []config.Server, c *config.Config, off *KeptOff) (map[string]native.Spec, error) {
 	specs := make(map[string]native.Spec)
 	for i := range servers {

@@ -12,12 +12,12 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// startedFrom are the files and folders from which a configuration has servers and
-// tools started: their programs, what these are given to run or read at their start,
-// and the folders that they load more from. Tools may read them and change none.
+// startedFrom returns the files and folders from which a configuration starts servers
+// and tools: their programs, the files that these run or read at their start, and the
+// folders from which they load more. Tools may read them, but not change them.
 //
-// A folder that is not there yet counts as well, where to make it would change what
-// is loaded. python is the interpreter of native.code with the folders of its modules.
+// A missing folder counts, too, if creating it would change what is loaded. python is
+// the interpreter of native.code with the folders of its modules.
 func startedFrom(c *config.Config, python func() (path string, library []string)) []string {
 	s := &started{}
 	for i := range c.Servers {
@@ -45,7 +45,7 @@ func startedFrom(c *config.Config, python func() (path string, library []string)
 	for _, plugin := range c.Toolgate.Native.Plugins {
 		s.server(&config.Server{Command: plugin.Path, Args: plugin.Args, Env: plugin.Env, Cwd: string(filepath.Separator)})
 	}
-	// A program that is named without its folder is looked for in these.
+	// A program without a folder is searched for in these.
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		s.add(dir)
 	}
@@ -53,7 +53,7 @@ func startedFrom(c *config.Config, python func() (path string, library []string)
 	return slices.Compact(s.paths)
 }
 
-// namedFiles are files of the gateway's own that its configuration names beside
+// namedFiles returns the gateway's own files that its configuration names outside of
 // servers and tools, and those that it would find by itself at its next start.
 func namedFiles(c *config.Config) []string {
 	out := slices.Concat(c.Toolgate.ToolFiles, []string{config.FileName})
@@ -67,14 +67,14 @@ func namedFiles(c *config.Config) []string {
 	return out
 }
 
-// started collects what something is started from.
+// started collects the paths from which something is started.
 type started struct{ paths []string }
 
-// add adds a path as it is named and as it really is.
+// add adds a path, both as written and by its real path.
 func (s *started) add(paths ...string) {
 	for _, path := range paths {
 		if !filepath.IsAbs(path) || filepath.Dir(path) == path {
-			continue // of a root nothing could be changed any more
+			continue // protecting a root would leave nothing to change
 		}
 		path = filepath.Clean(path)
 		s.paths = append(s.paths, path)
@@ -84,8 +84,8 @@ func (s *started) add(paths ...string) {
 	}
 }
 
-// program adds a program, and what belongs to it where that is known by its place.
-// It returns the program's real path, "" where there is none.
+// program adds a program, and the files that belong to it by their place. It returns
+// the program's real path, "" where there is none.
 func (s *started) program(name, dir string) string {
 	if name == "" {
 		return ""
@@ -99,7 +99,7 @@ func (s *started) program(name, dir string) string {
 		path = found
 	}
 	s.add(path)
-	// An interpreter of an environment of Python loads what lies in it.
+	// An interpreter in a Python environment loads its contents.
 	if prefix := filepath.Dir(filepath.Dir(path)); regularFile(filepath.Join(prefix, "pyvenv.cfg")) {
 		s.add(prefix)
 	}
@@ -111,30 +111,29 @@ func (s *started) program(name, dir string) string {
 	return real
 }
 
-// runners are programs that load what they run from the folder that they are
-// started in, and from folders that are among their arguments.
+// runners are programs that load code from their working directory and from folders
+// among their arguments.
 var runners = []string{
 	"bun", "bundle", "cargo", "deno", "dotnet", "go", "gradle", "just", "make", "mvn", "npm", "pipenv", "pnpm", "poetry", "rake", "task", "uv", "yarn",
 }
 
-// fetchers run programs by their names, and look into the folder that they are
-// started in first.
+// fetchers run programs by name, and look into their working directory first.
 var fetchers = []string{"bunx", "npx", "pnpx", "yarn", "npm"}
 
-// local are what programs of Node.js are told by, and load, in a folder.
+// local are the files and folders that configure Node.js programs, or that these load.
 var local = []string{"node_modules", "package.json", "package-lock.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "bunfig.toml"}
 
-// interpreters run a script that is among their arguments, or a module that they
-// look for in the folder that they are started in.
+// interpreters run a script that is among their arguments, or a module in their
+// working directory.
 var interpreters = []string{"node", "nodejs", "python", "pypy", "ruby", "perl", "php", "lua", "sh", "bash", "zsh", "dash", "fish", "pwsh", "java", "tsx", "ts-node", "Rscript", "julia", "elixir"}
 
-// scripts are the endings of what is run or loaded.
+// scripts are the file name extensions of code.
 var scripts = []string{
 	".py", ".pyz", ".pyw", ".whl", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".rb", ".pl", ".php", ".lua", ".sh", ".bash", ".ps1",
 	".bat", ".cmd", ".jar", ".exe", ".wasm", ".so", ".dll", ".dylib", ".node", ".go", ".R", ".jl", ".exs",
 }
 
-// loaders are variables that name what is loaded into a program.
+// loaders are variables that name code to load into a program.
 var loaders = []string{
 	"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV",
 	"NODE_PATH", "RUBYLIB", "GEM_PATH", "PERL5LIB", "CLASSPATH", "BASH_ENV", "ENV", "LUA_PATH",
@@ -142,7 +141,7 @@ var loaders = []string{
 	"npm_config_cache", "npm_config_prefix", "npm_config_userconfig", "NPM_CONFIG_CACHE", "NPM_CONFIG_PREFIX", "NPM_CONFIG_USERCONFIG",
 }
 
-// naming are options whose value is run or loaded, or the folder where that is.
+// naming are options whose value is code, or a folder with code.
 var naming = []string{
 	"--from", "--with", "--with-editable", "--directory", "--project", "--prefix", "-C", "--cwd", "--require", "-r", "--import", "--loader", "-I", "-jar",
 }
@@ -150,7 +149,7 @@ var naming = []string{
 func (s *started) server(srv *config.Server) {
 	dir := srv.Cwd
 	if dir == "" {
-		dir, _ = os.Getwd() // of a process whose folder is gone nothing is relative
+		dir, _ = os.Getwd() // without a working directory nothing is relative
 	}
 	s.program(srv.Command, dir)
 	name := strings.TrimSuffix(filepath.Base(srv.Command), ".exe")
@@ -161,7 +160,7 @@ func (s *started) server(srv *config.Server) {
 	if is(name, fetchers) {
 		s.node(dir)
 	}
-	first := true // the first argument that is no option is what is run
+	first := true // the first argument that is not an option is the script
 	for i, arg := range srv.Args {
 		named := i > 0 && is(srv.Args[i-1], naming)
 		option := strings.HasPrefix(arg, "-")
@@ -192,10 +191,9 @@ func (s *started) server(srv *config.Server) {
 	}
 }
 
-// argument adds what a path among arguments names: a file in any case; and the
-// folder that it is in where it is something that runs, which loads what lies
-// beside it. A folder is data, such as what a server of files serves, unless it is
-// what is run.
+// argument adds the file that a path among the arguments names. For a script it also
+// adds the folder, because scripts load files beside them. A folder counts as data,
+// such as the files that a file server serves, unless it is run itself.
 func (s *started) argument(path string, run, runner bool) {
 	info, err := os.Stat(path)
 	script := is(filepath.Ext(path), scripts)
@@ -217,14 +215,14 @@ func (s *started) argument(path string, run, runner bool) {
 			if err == nil {
 				s.loaded(real)
 			}
-			if run { // whatever its name ends in
+			if run { // whatever its extension
 				s.add(filepath.Dir(path), filepath.Dir(real))
 			}
 		}
 	}
 }
 
-// loaded adds what a file that runs loads from where it lies.
+// loaded adds what a script loads from its own folder.
 func (s *started) loaded(path string) {
 	dir, by := filepath.Dir(path), scriptLine(path)
 	if is(filepath.Ext(path), scripts) || by != "" || regularFile(filepath.Join(dir, "package.json")) {
@@ -237,15 +235,15 @@ func (s *started) loaded(path string) {
 	}
 }
 
-// node adds what programs of Node.js load from a folder.
+// node adds what Node.js programs load from a folder.
 func (s *started) node(dir string) {
 	for _, name := range local {
 		s.add(filepath.Join(dir, name))
 	}
 }
 
-// scriptLine is the first line of a script that names its interpreter, "" for
-// everything else.
+// scriptLine returns the first line of a script, which names its interpreter; "" for
+// other files.
 func scriptLine(path string) string {
 	if !regularFile(path) {
 		return ""
@@ -264,8 +262,8 @@ func scriptLine(path string) string {
 	return line
 }
 
-// pathsOf are the paths that an argument may hold: itself, the value of an option,
-// and the target of a mount.
+// pathsOf returns the paths that an argument may contain: itself, the value of an
+// option, and the target of a mount.
 func pathsOf(arg string) []string {
 	text := arg
 	if strings.HasPrefix(arg, "-") {

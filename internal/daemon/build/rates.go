@@ -20,17 +20,17 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
-// Rates are what a gateway keeps of how often calls were made. They live on from
-// one configuration to the next.
+// Rates holds the counts of calls for rate limits. They are shared by successive
+// configurations.
 type Rates struct {
 	Meter *rate.Meter
 	Redis *redis.Client // nil where none is configured
 
 	mu    sync.Mutex
-	inUse atomic.Pointer[rate.Limiter] // where there are native tools, which have rates of themselves
+	inUse atomic.Pointer[rate.Limiter] // set where there are native tools, which have their own rates
 }
 
-// NewRates makes those of a configuration. Redis is not waited for: a gateway
+// NewRates makes the rates of a configuration. It does not wait for Redis: a gateway
 // starts without it.
 func NewRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*Rates, error) {
 	r := &Rates{}
@@ -54,14 +54,14 @@ func NewRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*
 	return r, nil
 }
 
-// Close lets go of Redis; nil has nothing to let go of.
+// Close closes the connection to Redis. A nil receiver has none.
 func (r *Rates) Close() {
 	if r != nil && r.Redis != nil {
-		_ = r.Redis.Close() // nothing is written on the way
+		_ = r.Redis.Close() // no writes are pending
 	}
 }
 
-// Limiter is the rates of a configuration, nil where there are none.
+// Limiter returns the rate limiter of a configuration, nil where there is none.
 func (r *Rates) Limiter(c *config.Config) proxy.RateLimiter {
 	rules := RateRules(c)
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Native != nil }) {
@@ -70,12 +70,12 @@ func (r *Rates) Limiter(c *config.Config) proxy.RateLimiter {
 	}
 	limiter := r.Meter.Limiter(rules)
 	if len(rules) == 0 {
-		return nil // not a limiter without rules, which would be asked
+		return nil // a limiter without rules would still be asked
 	}
 	return limiter
 }
 
-// Renew makes rules those in force where there are native tools.
+// Renew puts rules in force where there are native tools.
 func (r *Rates) Renew(file, own []rate.Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.L
 // Look implements [proxy.RateLimiter].
 func (r *Rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Look(ctx, c) }
 
-// RateRules are the rules of a configuration.
+// RateRules returns the rate rules of a configuration.
 func RateRules(c *config.Config) []rate.Rule {
 	var rules []rate.Rule
 	for _, r := range c.Toolgate.Rates {
@@ -119,7 +119,7 @@ func RateRules(c *config.Config) []rate.Rule {
 	return rules
 }
 
-// RequestRates are the limits of what clients send besides calls.
+// RequestRates returns the rate limits for requests other than calls.
 func RequestRates(l *config.Limits) limit.Rates {
 	return limit.Rates{
 		Lists: l.ListsPerMinute, Initializes: l.InitializesPerMinute, Notifications: l.NotificationsPerMinute,

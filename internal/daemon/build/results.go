@@ -17,18 +17,18 @@ import (
 	"github.com/toolgate/toolgate/proxy/redact"
 )
 
-// resultRules makes what is done with the results of a server: of everything in
-// it, and of single tools.
+// resultRules are the rules for the results of a server, as a whole and for single
+// tools.
 type resultRules struct {
 	settings config.Toolgate
-	secrets  []string // of the file
+	secrets  []string // from the file
 }
 
 func newResultRules(c *config.Config, servers []config.Server) *resultRules {
 	return &resultRules{settings: c.Toolgate, secrets: KnownSecrets(&c.Toolgate, servers, os.LookupEnv)}
 }
 
-// NewMounts returns how the servers are shown and used, without their backends.
+// NewMounts returns the mounts of the servers, without their backends.
 func NewMounts(c *config.Config, servers []config.Server) ([]MountOf, error) {
 	rules := newResultRules(c, servers)
 	made := make([]MountOf, len(servers))
@@ -74,11 +74,11 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 	return nil
 }
 
-// harmless are headers of servers whose values are no secrets.
+// harmless are headers whose values are not secret.
 var harmless = []string{"accept", "accept-encoding", "accept-language", "content-type", "user-agent"}
 
-// KnownSecrets are the values in the settings of a gateway and its servers that
-// nobody is to read, sorted.
+// KnownSecrets returns the secret values in the settings of a gateway and its servers,
+// sorted.
 func KnownSecrets(t *config.Toolgate, servers []config.Server, lookup func(string) (string, bool)) []string {
 	known := map[string]bool{}
 	add := func(value string) {
@@ -112,9 +112,8 @@ func KnownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 	return slices.Sorted(maps.Keys(known))
 }
 
-// secretsIn finds the secrets below a value of the configuration. Those of maps
-// are told from settings by their names; what is to be taken out of results alone
-// is not looked at.
+// secretsIn finds the secrets below a value of the configuration. In maps, names tell
+// secrets from settings. Texts that are only redacted from results do not count.
 func secretsIn(v reflect.Value, add func(string)) {
 	switch v.Kind() {
 	case reflect.String:
@@ -155,7 +154,7 @@ func secretsIn(v reflect.Value, add func(string)) {
 	}
 }
 
-// OutputChecker holds structured content against the schemas that servers list for it.
+// OutputChecker checks structured content against the output schemas of servers.
 type OutputChecker struct{ Checker *schema.Checker }
 
 // CheckOutput implements [result.OutputChecker].
@@ -170,7 +169,7 @@ func (o OutputChecker) CheckOutput(text, value []byte) ([]string, error) {
 	}
 	problems := make([]string, 0, len(result.Problems)+1)
 	for _, p := range result.Problems {
-		said := strings.ReplaceAll(p.Problem, "the arguments", "it") // which it is not about
+		said := strings.ReplaceAll(p.Problem, "the arguments", "it") // the problem is about the output
 		problems = append(problems, "structuredContent"+p.Pointer+": "+said)
 	}
 	if result.More > 0 {

@@ -7,28 +7,29 @@ import (
 	"unicode"
 )
 
-// This file is about which values are secrets: by their names, and within URLs.
+// This file decides which values are secrets, by their names and within URLs.
 
-// secretParts are what the names of variables hold, anywhere, whose values are secrets.
+// secretParts are parts of names of variables with secret values.
 var secretParts = []string{
 	"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY",
 	"AUTH", "COOKIE", "DSN", "CONNECTION_STRING", "DATABASE_URL",
 }
 
-// secretWords are words of such names: no part of a longer word.
+// secretWords are whole words in such names.
 var secretWords = []string{"KEY", "PASS", "PAT", "PIN", "PW", "PWD", "CREDS"}
 
-// secretEnds are how such words end, with the words that end so and mean something else.
+// secretEnds are endings of such words, with the words that have the ending but
+// another meaning.
 var secretEnds = map[string][]string{
 	"PASS": {"BYPASS", "COMPASS", "ENCOMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"},
 	"PWD":  {"OLDPWD"},
 	"KEY":  {"DONKEY", "HOCKEY", "HOTKEY", "JOCKEY", "MONKEY", "TURKEY", "WHISKEY"},
 }
 
-// aboutSecrets are the last words of names whose values are about a secret and none.
+// aboutSecrets are last words of names whose values describe a secret, but are none.
 var aboutSecrets = []string{"COLUMN", "COUNT", "DIR", "FILE", "FOLDER", "ID", "LENGTH", "NAME", "PATH", "SIZE", "TYPE"}
 
-// SecretName tells whether a variable, or a parameter, is a secret by its name.
+// SecretName tells whether the name of a variable or parameter indicates a secret.
 func SecretName(name string) bool {
 	upper := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	if upper == "PWD" { // the folder that a shell is in
@@ -55,8 +56,8 @@ func SecretName(name string) bool {
 	})
 }
 
-// wordsOf are the words of a name, in capitals: between what is neither letter nor
-// digit, and where a capital follows a small letter.
+// wordsOf splits a name into words, in capitals: at characters other than letters and
+// digits, and before a capital that follows a small letter.
 func wordsOf(name string) []string {
 	var b strings.Builder
 	before := ' '
@@ -73,8 +74,8 @@ func wordsOf(name string) []string {
 	return strings.Fields(b.String())
 }
 
-// secretsOfVariable finds what of a variable nobody is to read: all of it, or what is
-// secret in a URL.
+// secretsOfVariable finds the secrets in a variable: its whole value, or the secret
+// parts of a URL.
 func secretsOfVariable(name, value string, add func(string)) {
 	if SecretName(name) {
 		add(value)
@@ -82,16 +83,16 @@ func secretsOfVariable(name, value string, add func(string)) {
 	secretsOfURL(value, add)
 }
 
-// secretsOfURL finds the password of a URL, and what stands in its query under the
-// name of a secret, as they are and as they are written. A name without a password
-// counts where it has the shape of a credential.
+// secretsOfURL finds the password of a URL, and the query values with secret names,
+// both decoded and as written. A user name without a password counts where it has the
+// shape of a credential.
 func secretsOfURL(text string, add func(string)) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || scheme == "" {
 		return
 	}
 	u, err := url.Parse(text)
-	if err != nil { // a password that is not escaped; what it is ends at the last @
+	if err != nil { // an unescaped password, which ends at the last @
 		if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 			secretsOfUser(rest[:i], add)
 		}
@@ -99,7 +100,7 @@ func secretsOfURL(text string, add func(string)) {
 	}
 	if password, ok := u.User.Password(); ok {
 		add(password)
-		add(u.User.Username() + ":" + password) // of which HTTP makes Base64
+		add(u.User.Username() + ":" + password) // HTTP encodes the pair in Base64
 	} else if name := u.User.Username(); name != "" && LooksSecret(name) {
 		add(name)
 	}
@@ -116,7 +117,7 @@ func secretsOfURL(text string, add func(string)) {
 	}
 }
 
-// secretsOfUser finds the password before the host of a URL, as it is written.
+// secretsOfUser finds the password before the host of a URL, as written.
 func secretsOfUser(user string, add func(string)) {
 	if _, password, ok := strings.Cut(user, ":"); ok {
 		add(password)

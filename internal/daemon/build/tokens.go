@@ -4,12 +4,12 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// bytesPerToken is what one token of the current models' tokenizers covers of
-// JSON tool definitions, measured over real servers.
+// bytesPerToken is the average number of bytes per token in JSON tool definitions,
+// measured over real servers with current tokenizers.
 const bytesPerToken = 4.5
 
-// ToolTokens approximates how many tokens a model pays for a listed tool: its
-// name, description and input schema as they are put into a prompt.
+// ToolTokens approximates how many tokens a listed tool costs a model: its name,
+// description and input schema as part of a prompt.
 func ToolTokens(raw []byte) int {
 	size := len(`{"name":,"description":,"input_schema":},`)
 	for _, key := range []string{"name", "description", "inputSchema"} {

@@ -20,10 +20,10 @@ import (
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
-// This file is the composition root: it turns a configuration, which is plain
-// data, into the parts of a gateway. No other package knows both.
+// This file turns a configuration, which is plain data, into the parts of a gateway.
+// No other package knows both.
 
-// UpstreamSpec is a server of the configuration as package upstream takes it.
+// UpstreamSpec converts a configured server to the spec for package upstream.
 func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
 	limits := c.Toolgate.Limits
 	spec := upstream.Spec{
@@ -76,7 +76,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 	return spec
 }
 
-// mount is how a server of the configuration is shown and used.
+// mount returns the mount of a configured server.
 func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount {
 	m := proxy.Mount{
 		Backend:     b,
@@ -116,7 +116,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 	return m
 }
 
-// Loopback tells whether an address is of this machine alone.
+// Loopback tells whether only this machine can reach an address.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -126,7 +126,7 @@ func Loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// GatewayOptions are the options of the gateway that come from the file.
+// GatewayOptions returns the gateway's options from the file.
 func GatewayOptions(c *config.Config) proxy.Options {
 	l := c.Toolgate.Limits
 	o := proxy.Options{
@@ -146,7 +146,7 @@ func GatewayOptions(c *config.Config) proxy.Options {
 	return o
 }
 
-// ServerURL is where clients reach a listener.
+// ServerURL returns the URL at which clients reach a listener.
 func ServerURL(c *config.Config, address net.Addr) string {
 	if u := c.Toolgate.Listen.PublicURL; u != "" {
 		return u
@@ -158,14 +158,14 @@ func ServerURL(c *config.Config, address net.Addr) string {
 	return fmt.Sprintf("%s://%s", scheme, address)
 }
 
-// credentialName names how a server's credential is had, empty for the headers of
-// the file: what changes it makes another server of it.
+// credentialName identifies how the gateway gets a server's credential, empty for
+// headers in the file. A change makes it a different server.
 func credentialName(s *config.Server) string {
 	if s.AuthMode() == credential.Static {
 		return ""
 	}
 	own := s.Auth
-	text, _ := json.Marshal(own) // of texts alone; secrets are not written
+	text, _ := json.Marshal(own) // it holds only texts; secrets are left out
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %s", s.AuthMode(), s.AuthPer(), text)
 	for _, own := range [...]secret.Text{own.Client.Secret, own.Exchange.Client.Secret} {
@@ -175,8 +175,8 @@ func credentialName(s *config.Server) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// TradesCallers tells whether a server is shown what callers' own tokens are traded
-// for.
+// TradesCallers tells whether callers' own tokens are exchanged for tokens to a
+// server.
 func TradesCallers(s *config.Server) bool {
 	return s.AuthMode() == credential.Exchange && s.Auth.Exchange.Subject == ""
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// longestCode is how long a program may be.
+// longestCode bounds the length of a program, in bytes.
 const longestCode = 256 << 10
 
-// interpreter are the arguments of Python: no variables, no folder of the user or of
-// the script among those that modules are loaded from (-I), no packages of the
-// machine and nothing that these run at the start (-S), no compiled files (-B), and
-// the program from the standard input.
+// interpreter are the arguments of Python: it ignores variables, the user's folder and
+// the script's folder (-I), loads no installed packages and no start-up code (-S),
+// writes no compiled files (-B), and reads the program from standard input.
 var interpreter = []string{"-I", "-S", "-B", "-X", "utf8", "-"}
 
 func (s *service) execute(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
@@ -61,8 +60,8 @@ func (s *service) execute(ctx context.Context, call *toolapi.Call) (toolapi.Resu
 	return finished(out)
 }
 
-// finished is the result of a run. One that was ended has failed as a call; what a
-// program says by its exit code is an answer.
+// finished returns the result of a run. A run that was killed is a failed call. A
+// program's own exit code is a regular answer.
 func finished(out outcome) (toolapi.Result, error) {
 	result, err := toolapi.Answer(out)
 	result.IsError = out.TimedOut || out.EndedBy != ""
@@ -81,8 +80,8 @@ func (s *service) inSandbox(ctx context.Context, code string, timeout time.Durat
 	return j.run(ctx)
 }
 
-// interpreterOf is the interpreter that a path stands for. One of a version manager
-// is a script that looks for it, with variables and programs that a run has not.
+// interpreterOf returns the interpreter behind a path. Version managers use a launcher
+// script, which needs variables and programs that a run does not have.
 func interpreterOf(path string) string {
 	if path == "" || !script(path) {
 		return path
@@ -95,7 +94,7 @@ func interpreterOf(path string) string {
 	return path
 }
 
-// script tells whether a program is run by another one.
+// script tells whether another program runs this one.
 func script(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +106,8 @@ func script(path string) bool {
 	return err == nil && string(begin) == "#!"
 }
 
-// library is where an interpreter outside of the system's folders has its modules.
+// library returns the module folders of an interpreter outside of the system's
+// folders.
 func library(python string) []string {
 	at, err := filepath.EvalSymlinks(python)
 	if err != nil {
@@ -117,11 +117,11 @@ func library(python string) []string {
 	return exists(filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64"))
 }
 
-// removeWait bounds how long a container may take to be removed.
+// removeWait bounds the removal of a container.
 const removeWait = 20 * time.Second
 
-// inContainer runs a program in a container of its own, which has nothing but its
-// image and a small folder in memory, and no privilege.
+// inContainer runs a program in its own container, with nothing but its image and a
+// small folder in memory, and without privileges.
 func (s *service) inContainer(ctx context.Context, code string, timeout time.Duration) (outcome, error) {
 	name := "toolgate-" + strings.ToLower(rand.Text())
 	j := job{
@@ -131,7 +131,7 @@ func (s *service) inContainer(ctx context.Context, code string, timeout time.Dur
 	}
 	out, err := j.run(ctx)
 	if err != nil || out.TimedOut || out.ExitCode < 0 {
-		// The runtime's client has ended; what it started may not have.
+		// The runtime's client has ended, but its container may still run.
 		remove := j
 		remove.program.Args = []string{"rm", "--force", name}
 		remove.stdin, remove.timeout = nil, removeWait
@@ -164,7 +164,7 @@ func (s *service) containerArgs(name string) []string {
 	return append(append(append(args, s.config.Container.Args...), s.config.Container.Image), interpreter...)
 }
 
-// runtimeEnv is what a runtime needs to find its own.
+// runtimeEnv returns the variables that a container runtime needs.
 func runtimeEnv() []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 	if u, err := user.Current(); err == nil {

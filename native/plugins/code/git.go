@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// gitTimeout is how long git may take.
+	// gitTimeout bounds a run of git.
 	gitTimeout = 30 * time.Second
-	// gitKeep is how much of what it prints is read.
+	// gitKeep bounds how much of git's output is read.
 	gitKeep = 4 << 20
-	// mostChanges is how many changes are returned.
+	// mostChanges bounds the returned changes.
 	mostChanges = 2000
-	// largestIndex is how large the list of a repository's files may be.
+	// largestIndex bounds the size of a repository's index.
 	largestIndex = 256 << 20
-	// largestRefs is how large its list of packed references may be.
+	// largestRefs bounds the size of a repository's packed references.
 	largestRefs = 16 << 20
 )
 
-// repository is where a repository is.
+// repository is the place of a repository.
 type repository struct {
 	folder string // real
 	inner  string // its .git
@@ -64,7 +64,7 @@ func (s *service) gitStatus(ctx context.Context, call *toolapi.Call) (toolapi.Re
 	return toolapi.Answer(out)
 }
 
-// findRepository looks for the repository that a folder is in, within the roots.
+// findRepository finds the repository that contains a folder, within the roots.
 func (s *service) findRepository(path string) (repository, error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		top, _, err := s.tree.Path(dir)
@@ -82,10 +82,10 @@ func (s *service) findRepository(path string) (repository, error) {
 	}
 }
 
-// status asks git. It is not shown the repository's own folder as such, but one that
-// was made for it, which has no configuration, hooks or attributes: what these name
-// (filters, monitors, helpers) would be run. Only the objects and the files are the
-// repository's, and they can only be read.
+// status runs git on an imitation of the repository's .git folder, without
+// configuration, hooks and attributes, because git would run the filters, monitors and
+// helpers that these name. Only the objects and the files are the repository's own,
+// and they are read-only.
 func (s *service) status(ctx context.Context, repo repository, at string) (st *gitState, err error) {
 	made, err := os.MkdirTemp("", "toolgate-git-")
 	if err != nil {
@@ -139,14 +139,14 @@ func isHash(text string) bool {
 	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// isBranch tells whether a text names a branch that is kept in a file of its name.
+// isBranch tells whether a text is the name of a branch that has its own file.
 func isBranch(ref string) bool {
 	name, ok := strings.CutPrefix(ref, "refs/heads/")
 	return ok && name != "" && name != ".invalid" && len(name) <= 500 && filepath.IsLocal(name) && !strings.Contains(name, "//") &&
 		!strings.ContainsAny(name, "\\~^:?*[ \x7f") && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// imitate makes the folder of a repository with what a status needs of another one.
+// imitate creates a .git folder with the parts of a repository that a status needs.
 func (s *service) imitate(repo repository, made string) error {
 	head, err := s.small(repo, "HEAD", 4<<10)
 	if err != nil {
@@ -189,14 +189,14 @@ func (s *service) imitate(repo repository, made string) error {
 	return s.copyIndex(repo, made)
 }
 
-// reference returns what a branch leads to, "" for nothing yet.
+// reference returns the commit of a branch, "" before the first commit.
 func (s *service) reference(repo repository, ref string) (string, error) {
 	if hash, err := s.small(repo, ref, 4<<10); err == nil {
 		return strings.TrimSpace(hash), nil
 	}
 	packed, err := s.small(repo, "packed-refs", largestRefs)
 	if err != nil {
-		return "", nil // where neither is there, nothing was committed yet
+		return "", nil // neither exists: there is no commit yet
 	}
 	for line := range strings.Lines(packed) {
 		if hash, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == ref {
@@ -220,11 +220,11 @@ func (s *service) small(repo repository, name string, most int64) (string, error
 	return string(data), err
 }
 
-// copyIndex copies the list of a repository's files, which git would write beside.
+// copyIndex copies a repository's index, because git would write to its folder.
 func (s *service) copyIndex(repo repository, made string) error {
 	from, err := s.tree.OpenReal(filepath.Join(repo.inner, "index"))
 	if err != nil {
-		return nil // nothing was added yet
+		return nil // nothing is staged yet
 	}
 	defer from.Close()
 	if from.Info.Size() > largestIndex {
@@ -237,13 +237,14 @@ func (s *service) copyIndex(repo repository, made string) error {
 	_, err = io.Copy(to, io.LimitReader(from, from.Info.Size()))
 	err = errors.Join(err, to.Close())
 	if err == nil {
-		// By its time git knows which files it cannot tell to be the same by theirs.
+		// Git compares the index's time with the files' times to find those that it must
+		// read.
 		err = os.Chtimes(to.Name(), from.Info.ModTime(), from.Info.ModTime())
 	}
 	return err
 }
 
-// gitState is what git_status returns.
+// gitState is the result of git_status.
 type gitState struct {
 	Repository string      `json:"repository"`
 	Branch     string      `json:"branch"`
@@ -258,12 +259,12 @@ type gitChange struct {
 	From   string `json:"from,omitempty"`
 }
 
-// parseStatus reads the porcelain format, version 2, with zeros as ends of lines.
+// parseStatus parses porcelain format version 2 with NUL as line end.
 func parseStatus(folder, text string, cut bool) *gitState {
 	st := &gitState{Repository: folder, Changes: []gitChange{}, Cut: cut}
 	records := strings.Split(text, "\x00")
 	if cut {
-		records = records[:len(records)-1] // which is not whole
+		records = records[:len(records)-1] // the last record is incomplete
 	}
 	for i := 0; i < len(records); i++ {
 		kind, rest, _ := strings.Cut(records[i], " ")
@@ -281,7 +282,7 @@ func parseStatus(folder, text string, cut bool) *gitState {
 		case "?":
 			change = gitChange{Path: rest, Status: "??"}
 		case "1", "2", "u":
-			// What stands before the path: the status first.
+			// The number of fields before the path, which begin with the status.
 			fields := map[string]int{"1": 8, "2": 9, "u": 10}[kind]
 			parts := strings.SplitN(rest, " ", fields)
 			if len(parts) < fields {

@@ -2,7 +2,7 @@
 
 package code
 
-// adopt does nothing: this system does not say whose children are left behind.
+// adopt does nothing: this system does not report the parent of orphans.
 func adopt() error { return nil }
 
 func endOrphans(map[int]bool) {}

@@ -19,28 +19,28 @@ import (
 // Name is the plugin's key in the configuration.
 const Name = "code"
 
-// Config is what the plugin is opened with. All paths are absolute. Zero values are
-// replaced by the defaults.
+// Config configures the plugin. All paths are absolute. Zero values mean the defaults.
 type Config struct {
 	Roots []string `json:"roots,omitempty"`
 	// Write are the folders, roots or in roots, that linters and tests may change.
 	Write []string `json:"write,omitempty"`
-	// Own are the files and folders of the gateway: what a run may read or change
-	// holds none of them.
+	// Own are the gateway's own files and folders. No folder that a run may read or
+	// change may contain them.
 	Own []string `json:"own,omitempty"`
-	// Fixed are what servers are started from: what a run may change holds none.
+	// Fixed are the files that servers are started from. No folder that a run may
+	// change may contain them.
 	Fixed []string `json:"fixed,omitempty"`
 
-	Python string `json:"python,omitempty"` // none: execute says so
-	// Library are further folders of Python's own modules, beside those with it.
+	Python string `json:"python,omitempty"` // empty: execute reports that there is none
+	// Library are folders with Python's own modules that lie apart from it.
 	Library   []string           `json:"library,omitempty"`
-	Git       string             `json:"git,omitempty"` // none: git_status says so
+	Git       string             `json:"git,omitempty"` // empty: git_status reports that there is none
 	Container Container          `json:"container,omitzero"`
 	Linters   map[string]Command `json:"linters,omitempty"`
 	Tests     map[string]Command `json:"tests,omitempty"`
 
 	Timeout  time.Duration `json:"timeout,omitempty"`   // of a run, in nanoseconds; 60 s
-	MaxBytes int           `json:"max_bytes,omitempty"` // of what a run prints that is kept; 1 MiB
+	MaxBytes int           `json:"max_bytes,omitempty"` // of a run's output that are kept; 1 MiB
 	Queue    bool          `json:"queue,omitempty"`
 	Workers  int           `json:"workers,omitempty"` // runs at once; 4
 
@@ -50,18 +50,18 @@ type Config struct {
 
 // Container is a container that execute runs in.
 type Container struct {
-	Runtime string   `json:"runtime,omitempty"` // absolute; none is no container
+	Runtime string   `json:"runtime,omitempty"` // absolute; empty: no container
 	Image   string   `json:"image,omitempty"`
 	Args    []string `json:"args,omitempty"`
 }
 
-// Command is a program with its arguments, of which "{path}" is replaced.
+// Command is a program with its arguments, in which "{path}" is replaced.
 type Command struct {
 	Command []string          `json:"command"` // the program is absolute
 	Env     map[string]string `json:"env,omitempty"`
 }
 
-// Limits are those of one run, as [sandbox.Policy] has them.
+// Limits are the limits of one run, as in [sandbox.Policy].
 type Limits struct {
 	Memory    int64         `json:"memory,omitempty"`
 	CPU       time.Duration `json:"cpu,omitempty"` // in nanoseconds; as long as the run may take
@@ -97,7 +97,7 @@ func Plugin() *toolapi.Plugin {
 	return p
 }
 
-// service is the tools with what they share.
+// service is the state that the tools share.
 type service struct {
 	config Config
 	tree   *files.Tree
@@ -137,11 +137,10 @@ func (s *service) open(config []byte) error {
 	return nil
 }
 
-// check finds out what is wrong with a configuration.
+// check returns the problems with a configuration.
 func (c *Config) check() error {
 	var wrong []error
-	// What a program may read or change is said by folders, out of which no single
-	// file can be taken.
+	// Programs are granted whole folders; a single file cannot be excluded.
 	for _, folder := range c.Roots {
 		if own := within(folder, c.Own); own != "" {
 			wrong = append(wrong, fmt.Errorf("roots: %s holds %s, which is the gateway's own; programs that run there could read and change it: choose folders without it", folder, own))
@@ -170,7 +169,7 @@ func (c *Config) check() error {
 			wrong = append(wrong, fmt.Errorf("container: the image %q is no name of an image", c.Container.Image))
 		}
 	}
-	// What confines execute is the container, where there is one.
+	// Where there is a container, the container confines execute.
 	if err := sandbox.Refusal(c.policy()); err != nil && (c.Container.Runtime == "" || !errors.Is(err, sandbox.ErrMissing)) {
 		wrong = append(wrong, err)
 	}
@@ -189,8 +188,8 @@ func (c *Command) check() error {
 	return nil
 }
 
-// within returns the first of some paths that is in a folder, or that the folder is
-// in; by their names and by where they really are.
+// within returns the first path that is inside a folder or contains it, by name or by
+// real path.
 func within(folder string, paths []string) string {
 	for _, path := range paths {
 		for _, f := range []string{folder, real(folder)} {
@@ -204,13 +203,13 @@ func within(folder string, paths []string) string {
 	return ""
 }
 
-// in tells whether a path is a folder or in it.
+// in tells whether a path is a folder or inside it.
 func in(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// real is where a path leads, as far as it exists.
+// real resolves a path as far as it exists.
 func real(path string) string {
 	for head, tail := path, ""; ; head, tail = filepath.Dir(head), filepath.Join(filepath.Base(head), tail) {
 		if to, err := filepath.EvalSymlinks(head); err == nil {
@@ -222,7 +221,7 @@ func real(path string) string {
 	}
 }
 
-// policy is what every run is held to, before anything is granted.
+// policy returns the policy of every run, before anything is granted.
 func (c *Config) policy() sandbox.Policy {
 	return sandbox.Policy{
 		Mode: c.Sandbox, CPU: c.Limits.CPU, Memory: c.Limits.Memory, FileSize: c.Limits.FileSize,
@@ -230,7 +229,7 @@ func (c *Config) policy() sandbox.Policy {
 	}
 }
 
-// slot waits until another run may begin. Whoever gets one gives it back.
+// slot waits until another run may start. Callers must call back when they are done.
 func (s *service) slot(ctx context.Context) (back func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
@@ -240,7 +239,7 @@ func (s *service) slot(ctx context.Context) (back func(), err error) {
 	}
 }
 
-// exists keeps the paths that there are.
+// exists returns the paths that exist.
 func exists(paths ...string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool {
 		_, err := os.Stat(path)

@@ -13,23 +13,24 @@ import (
 // Name is the plugin's key in the configuration.
 const Name = "fs"
 
-// Config is what the plugin is opened with. All paths are absolute.
+// Config configures the plugin. All paths are absolute.
 type Config struct {
 	Roots []string `json:"roots"`
 	// Write are the folders, roots or in roots, in which files may be changed.
 	Write []string `json:"write,omitempty"`
-	// Own are the files and folders of the gateway, out of reach whatever the roots.
+	// Own are the gateway's own files and folders, out of reach whatever the roots.
 	Own []string `json:"own,omitempty"`
-	// Fixed are what servers are started from: read, never changed.
+	// Fixed are the files that servers are started from: they may be read, but never
+	// changed.
 	Fixed []string `json:"fixed,omitempty"`
-	// Forbidden are globs of what is out of reach as well.
+	// Forbidden are globs of further paths that are out of reach.
 	Forbidden []string `json:"forbidden,omitempty"`
 	HardLinks bool     `json:"hard_links,omitempty"`
-	// MaxBytes is how much of a file one call reads or writes; 0 is 10 MiB.
+	// MaxBytes bounds how much of a file one call reads or writes; 0 is 10 MiB.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
-// defaultMax is how much of a file one call reads or writes.
+// defaultMax bounds how much of a file one call reads or writes.
 const defaultMax = 10 << 20
 
 func init() { embedded.Enter(Name, Plugin) }
@@ -53,7 +54,7 @@ func Plugin() *toolapi.Plugin {
 	return p
 }
 
-// service is the tools with what they share.
+// service is the state that the tools share.
 type service struct {
 	tree *files.Tree
 	max  int64

@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// part is what read_file returns.
+// part is the result of read_file.
 type part struct {
 	Path       string `json:"path"`
 	Content    string `json:"content"`
@@ -39,8 +39,8 @@ func (s *service) read(_ context.Context, call *toolapi.Call) (toolapi.Result, e
 	}
 	defer f.Close()
 	p.Size, p.Modified = f.Info.Size(), f.Info.ModTime().UTC().Format("2006-01-02T15:04:05Z")
-	// The length is bounded before anything is read: a file may be sparse, or grow
-	// for as long as it is read.
+	// The length is bounded before anything is read: a file may be sparse, or may grow
+	// while it is read.
 	data, err := io.ReadAll(io.NewSectionReader(f, p.Offset, max(0, min(length, s.max, p.Size-p.Offset))))
 	if err != nil {
 		return toolapi.Result{}, toolapi.Problemf("%q cannot be read: %v.", p.Path, errors.Unwrap(err))
@@ -58,7 +58,7 @@ func (s *service) read(_ context.Context, call *toolapi.Call) (toolapi.Result, e
 	return result, err
 }
 
-// encode makes content of bytes. Text ends with a whole character.
+// encode sets the content from bytes. Text ends with a whole character.
 func (p *part) encode(data []byte) error {
 	if p.Encoding != "base64" {
 		text := data
@@ -77,7 +77,7 @@ func (p *part) encode(data []byte) error {
 	return nil
 }
 
-// whole leaves out the beginning of a character at the end.
+// whole removes an incomplete character at the end.
 func whole(data []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
 		if b := data[len(data)-i]; utf8.RuneStart(b) {
@@ -90,12 +90,12 @@ func whole(data []byte) []byte {
 	return data
 }
 
-// readable tells text from other bytes.
+// readable tells whether bytes are text.
 func readable(data []byte) bool {
 	return utf8.Valid(data) && !slices.Contains(data, 0)
 }
 
-// listing is what list_directory returns.
+// listing is the result of list_directory.
 type listing struct {
 	Path      string        `json:"path"`
 	Entries   []files.Entry `json:"entries"`

@@ -1,7 +1,6 @@
-// Package system is the tools that tell how a machine and what runs on it are:
+// Package system has the tools that report on the machine and its processes:
 // metrics_snapshot, process_health and read_logs.
 //
-// Of a process they tell what it is called and what it uses, never its arguments,
-// environment or files, which hold secrets. Logs are read where the configuration
-// says so, and nowhere else.
+// Of a process they report its name and resource use, never its arguments, environment
+// or files, which may contain secrets. They read only the configured logs.
 package system

@@ -10,7 +10,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// longestLine is how much of a line is returned.
+// longestLine bounds how much of a line is returned, in bytes.
 const longestLine = 8 << 10
 
 type logEnd struct {
@@ -43,15 +43,15 @@ func (s *service) readLogs(_ context.Context, call *toolapi.Call) (toolapi.Resul
 		return toolapi.Result{}, toolapi.Problemf("%q cannot be read: %v.", end.Path, err)
 	}
 	end.Searched = int64(len(data))
-	if from > 0 { // the first line is not whole
+	if from > 0 { // the first line is incomplete
 		_, data, _ = bytes.Cut(data, []byte("\n"))
 	}
 	end.Complete = end.tail(data, most, contains) && from == 0
 	return toolapi.Answer(end)
 }
 
-// tail takes the last lines that have a text in them, and tells whether these are
-// all.
+// tail returns the last lines that contain a text, and tells whether these are all
+// such lines.
 func (e *logEnd) tail(data []byte, most int, contains string) bool {
 	data = bytes.TrimSuffix(data, []byte("\n"))
 	for rest := len(data) > 0; rest; {

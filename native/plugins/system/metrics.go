@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// watch is how long the processors are watched.
+// watch is how long the processors are measured.
 const watch = 200 * time.Millisecond
 
 type snapshot struct {
@@ -54,7 +54,8 @@ type diskUsage struct {
 	Percent float64 `json:"percent"`
 }
 
-// metrics tells what the machine tells; what it does not is named.
+// metrics reports the machine's metrics, and names those that the machine does not
+// provide.
 func (s *service) metrics(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
 	if err := toolapi.Read(call.Arguments, toolapi.Fields{}); err != nil {
 		return toolapi.Result{}, err

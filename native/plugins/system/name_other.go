@@ -9,10 +9,10 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// kernelName is how much of a name the kernel keeps.
+// kernelName is the length to which the kernel cuts names.
 const kernelName = math.MaxInt
 
-// processName is the name of the program that a process is.
+// processName returns the name of a process's program.
 func processName(ctx context.Context, pid int32) (string, error) {
 	p, err := process.NewProcessWithContext(ctx, pid)
 	if err != nil {

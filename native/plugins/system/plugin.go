@@ -15,19 +15,20 @@ import (
 // Name is the plugin's key in the configuration.
 const Name = "system"
 
-// Config is what the plugin is opened with. All paths are absolute.
+// Config configures the plugin. All paths are absolute.
 type Config struct {
-	// Logs are files, and folders with everything in them, that read_logs reads.
+	// Logs are the files that read_logs may read, and folders whose whole content it
+	// may read.
 	Logs []string `json:"logs,omitempty"`
-	// Disks are folders whose file systems are measured; none is that of the system.
+	// Disks are folders whose file systems are measured; if empty, the system's.
 	Disks []string `json:"disks,omitempty"`
-	// Own are the files and folders of the gateway, out of reach whatever the logs.
+	// Own are the gateway's own files and folders, out of reach whatever the logs.
 	Own []string `json:"own,omitempty"`
-	// MaxBytes is how much of a log one call reads; 0 is 1 MiB.
+	// MaxBytes bounds how much of a log one call reads; 0 is 1 MiB.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
-// defaultMax is how much of a log one call reads.
+// defaultMax bounds how much of a log one call reads.
 const defaultMax = 1 << 20
 
 func init() { embedded.Enter(Name, Plugin) }
@@ -51,7 +52,7 @@ func Plugin() *toolapi.Plugin {
 	return p
 }
 
-// service is the tools with what they share.
+// service is the state that the tools share.
 type service struct {
 	logs  *files.Tree
 	disks []string

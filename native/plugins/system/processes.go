@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// mostProcesses is how many are returned.
+	// mostProcesses bounds the returned processes.
 	mostProcesses = 100
-	// longestName is how much of a name is returned: a process may give itself any.
+	// longestName bounds a returned name, because a process may choose any name.
 	longestName = 64
 )
 
@@ -73,7 +73,8 @@ func (s *service) processes(ctx context.Context, call *toolapi.Call) (toolapi.Re
 	return toolapi.Answer(out)
 }
 
-// named tells whether a process has a name. The system may have cut it.
+// named tells whether a process has a name. The system may have cut the process's
+// name.
 func named(is, name string) bool {
 	if len(name) > kernelName && len(is) == kernelName {
 		name = name[:kernelName]
@@ -81,7 +82,7 @@ func named(is, name string) bool {
 	return is == name
 }
 
-// look tells of a process that is still there.
+// look reports on a process, if it still exists.
 func look(ctx context.Context, pid int32) (health, bool) {
 	p, err := process.NewProcessWithContext(ctx, pid)
 	if err != nil {
@@ -109,8 +110,7 @@ func look(ctx context.Context, pid int32) (health, bool) {
 	return h, true
 }
 
-// shown is a name, or a line of a log, for people and models: whoever wrote it has
-// not chosen what a terminal does with it.
+// shown makes a process name or a log line safe to show on a terminal.
 func shown(text string) string {
 	if len(text) > longestName {
 		text = text[:longestName]
@@ -118,7 +118,7 @@ func shown(text string) string {
 	return legible(text)
 }
 
-// legible replaces what is no text.
+// legible replaces characters that are not text.
 func legible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' {
