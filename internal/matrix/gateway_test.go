@@ -71,7 +71,7 @@ type worker struct {
 }
 
 // isolations are how a kind of server is mounted. What a server asks for roots
-// belongs to one session only (ADR 0003), and a log message on the stdout of a
+// belongs to one session only (ADR 0011), and a log message on the stdout of a
 // modern process, which carries nothing that tells whose it is, to one
 // principal.
 func isolations(k kind) []upstream.Isolation {
