@@ -99,9 +99,6 @@ func (hf *httpFront) viewsServer(ctx context.Context, id *gate.Identity, server 
 		if of == nil {
 			continue
 		}
-		if of.listing == nil {
-			return true
-		}
 		if some, err := snap.viewsAny(ctx, id, Scope{Server: server}, of); some || err != nil {
 			return true
 		}
