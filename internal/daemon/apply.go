@@ -84,10 +84,7 @@ func (r *reloads) apply(c *config.Config) error {
 	}
 	r.d.tasks.Go(func() { a.known.Prime(r.d.ctx, r.d.log) })
 	mounts, arguments := r.enabling(a)
-	own, retire, err := r.d.servers.Use(r.d.ctx, a.plan)
-	if err != nil {
-		return err
-	}
+	own, retire := r.d.servers.Use(r.d.ctx, a.plan)
 	r.d.settings.use(a.file, a.c)
 	r.use(a, append(mounts, own...), arguments)
 	if a.known != before {

@@ -70,27 +70,29 @@ func CheckDeclared(c *config.Config, off *build.KeptOff) error {
 	return err
 }
 
-// mountDeclared returns the mounts of the declared tools of a plan, and what starts those
-// that do not run yet.
-func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Mount, run []func(), err error) {
-	list := make([]config.Server, 0, len(p.declared))
-	for _, name := range slices.Sorted(maps.Keys(p.declared)) {
+// declaredMounts makes the mounts of declared tools, sorted by namespace, without their
+// backends.
+func declaredMounts(c *config.Config, declared map[string]*namespace) ([]build.MountOf, error) {
+	list := make([]config.Server, 0, len(declared))
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		list = append(list, config.Server{Key: name, Namespace: name, Timeouts: upstream.Timeouts{Hard: build.DeclaredHard}})
 	}
-	made, err := build.NewMounts(p.c, list)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, m := range made {
-		n := p.declared[list[i].Key]
+	return build.NewMounts(c, list)
+}
+
+// mountDeclared returns the mounts of the declared tools of a plan, and what starts those
+// that do not run yet.
+func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Mount, run []func()) {
+	for i, name := range slices.Sorted(maps.Keys(p.declared)) {
+		n := p.declared[name]
 		if n.guard == nil {
 			run = append(run, t.guardDeclared(ctx, n))
 		}
-		mount := m.On(n.served)
+		mount := p.declaredOn[i].On(n.served)
 		mount.Native, mount.External = true, n.external
 		mounts = append(mounts, mount)
 	}
-	return mounts, run, nil
+	return mounts, run
 }
 
 // guardDeclared stands a guard in front of declared tools, and returns what starts it.

@@ -23,6 +23,7 @@ type Plan struct {
 	mounts        []build.MountOf // of servers
 	native        map[string]native.Spec
 	declared      map[string]*namespace
+	declaredOn    []build.MountOf // of declared, sorted by name
 	authenticated bool
 }
 
@@ -35,6 +36,10 @@ func (t *Table) Plan(c *config.Config, list []config.Server, off *build.KeptOff,
 		return nil, err
 	}
 	if p.declared, err = t.declaredOf(c, off); err != nil {
+		return nil, err
+	}
+	if p.declaredOn, err = declaredMounts(c, p.declared); err != nil {
+		t.Discard(p)
 		return nil, err
 	}
 	if p.native, err = build.NativeSpecs(list, c, off); err != nil {
@@ -80,16 +85,14 @@ func (p *Plan) namespace(server string) string {
 
 // Use puts a plan in force: servers that are as they were go on, others start and run
 // until ctx ends. It returns what is to be mounted. Once the gateway sends no more calls
-// to what was mounted before, retire has that finish its calls and ends it.
-func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire func(), err error) {
+// to what was mounted before, retire has that finish its calls and ends it. Use does not
+// fail, so that a configuration is in force completely or not at all.
+func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.now.Load()
 	t.tasks.Configure(build.QueueLimits(p.c))
-	mounts, run, err := t.mountDeclared(ctx, p)
-	if err != nil {
-		return nil, nil, err
-	}
+	mounts, run := t.mountDeclared(ctx, p)
 	next := &generation{plan: p, servers: make(map[string]*server, len(p.servers)), declared: p.declared}
 	for i := range p.servers {
 		s, start := t.serverOf(ctx, p, i, before.servers[p.servers[i].Key])
@@ -114,7 +117,7 @@ func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire 
 		for _, s := range removed {
 			t.retire(ctx, s)
 		}
-	}, nil
+	}
 }
 
 // serverOf returns the server of a plan: the one that runs, where that is the same, or

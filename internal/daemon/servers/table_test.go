@@ -29,6 +29,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/proxy/redact"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -102,10 +103,7 @@ func (b *bench) use(t *testing.T, s daemontest.Servers, toolgate map[string]any)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, retire, err := b.Use(b.ctx, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list, retire := b.Use(b.ctx, p)
 	testwait.Until(t, daemontest.Patience, "every server is heard of", b.Settled)
 	mounts = make(map[string]proxy.Mount)
 	for _, m := range list {
@@ -172,6 +170,22 @@ func TestPlansThatAreNotUsed(t *testing.T) {
 	b.Discard(p)
 	if got := b.states(); !slices.Equal(got, before) {
 		t.Errorf("servers %v, want %v", got, before)
+	}
+}
+
+// Tools that cannot be mounted are refused when they are planned. A plan that was made
+// can always be put in force.
+func TestDeclaredToolsThatCannotBeMounted(t *testing.T) {
+	b := newBench(t)
+	tool := map[string]any{"name": "hi", "namespace": "own", "type": "http", "url": "https://example.org/"}
+	b.Write(t, daemontest.Servers{}, map[string]any{"tools": []any{tool}})
+	c, err := daemontest.Read(b.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Toolgate.Results.Redact.Patterns = []redact.Pattern{{Name: "bad", Match: "("}}
+	if _, err := b.Plan(c, c.Servers, build.KeepOff(c, build.OwnFiles(c, b.State())), false); err == nil {
+		t.Error("it was planned")
 	}
 }
 
