@@ -41,6 +41,8 @@ type application struct {
 	limiter *budget.Limiter
 	known   *identity.Set
 	inForce config.Toolgate
+
+	hiddenAlone func() // forgets the secrets of the configurations before
 }
 
 // first applies the configuration that the gateway was made of, with what the store
@@ -94,7 +96,7 @@ func (r *reloads) apply(c *config.Config) error {
 	if before.Authenticated() { // whoever's key or issuer is gone is served nothing more
 		r.d.gateway.EndSessions(a.known.Knows)
 	}
-	retire()
+	retire(a.hiddenAlone)
 	return nil
 }
 
@@ -113,7 +115,7 @@ func (r *reloads) application(file *config.Config, before *identity.Set) (a *app
 	a.inForce.Listen = r.d.settings.boot.Listen // to the end
 	var owners map[string]string
 	a.servers, owners = r.d.added.Beside(a.c)
-	r.d.hideSecrets(a.c, a.servers)
+	a.hiddenAlone = r.d.hideSecrets(a.c, a.servers)
 	if a.limiter, err = r.d.budgets.limiter(a.c); err != nil {
 		return nil, err
 	}

@@ -281,10 +281,12 @@ func (d *Daemon) CheckKey(ctx context.Context, key string) error {
 // Authenticated tells whether clients have to say who they are.
 func (d *Daemon) Authenticated() bool { return d.identities.Authenticated() }
 
-// hideSecrets keeps the secrets of settings out of what is shown.
-func (d *Daemon) hideSecrets(c *config.Config, list []config.Server) {
-	d.hidden.Use(build.KnownSecrets(&c.Toolgate, list, os.LookupEnv), d.log)
+// hideSecrets keeps the secrets of settings out of what is shown, besides those of the
+// settings before; see [hidden.Secrets.Use].
+func (d *Daemon) hideSecrets(c *config.Config, list []config.Server) (alone func()) {
+	alone = d.hidden.Use(build.KnownSecrets(&c.Toolgate, list, os.LookupEnv), d.log)
 	if d.logs != nil {
 		d.logs.Redact(&d.hidden)
 	}
+	return alone
 }

@@ -32,12 +32,43 @@ type Secrets struct {
 	Held redact.Set
 
 	mu      sync.Mutex
-	retired []string // the latest last
+	retired []string   // the latest last
+	of      [][]string // the secrets of settings, those of the earliest first
+	gone    int        // how many settings were forgotten
 }
 
-// Use makes these the secrets of the settings.
-func (h *Secrets) Use(known []string, log *slog.Logger) {
+// Use hides the secrets of settings, sorted, besides those of all settings before. The
+// earlier ones are forgotten when alone is called, which is when nothing uses them any
+// more. For settings that are refused it is never called.
+func (h *Secrets) Use(known []string, log *slog.Logger) (alone func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.of); n == 0 || !slices.Equal(h.of[n-1], known) {
+		h.of = append(h.of, known)
+		h.find(log)
+	}
+	before := h.gone + len(h.of) - 1
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if n := before - h.gone; n > 0 {
+			h.of, h.gone = slices.Delete(h.of, 0, n), before
+			h.find(log)
+		}
+	}
+}
+
+// find looks for the secrets of all settings from now on. Where there are too many,
+// those of the earliest settings count, which are in use. mu is held.
+func (h *Secrets) find(log *slog.Logger) {
 	const most = redact.MaxSecrets
+	var known []string
+	seen := make(map[string]bool)
+	for _, secret := range slices.Concat(h.of...) {
+		if !seen[secret] {
+			seen[secret], known = true, append(known, secret)
+		}
+	}
 	if len(known) > most {
 		log.Warn("there are more secrets than can be kept out of logs", "secrets", len(known), "kept_out", most)
 	}

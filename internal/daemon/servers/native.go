@@ -68,13 +68,16 @@ func (t *Table) nativeChanged(key string) {
 func (t *Table) newNative(ctx context.Context, spec native.Spec, settings guard.Settings) (s *server, start func()) {
 	plugin := t.host.Plugin(spec)
 	ctx, stop := context.WithCancel(ctx)
-	s = &server{backend: plugin, native: plugin, guard: t.newGuard(plugin, settings), hash: spec.Hash(), stop: stop}
+	s = &server{backend: plugin, native: plugin, guard: t.newGuard(plugin, settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
 	s.queued = t.tasks.On(s.guard, func(tool string) bool {
 		facts, _ := plugin.Facts(tool)
 		return facts.Queue
 	})
 	return s, func() {
-		t.running.Go(func() { _ = plugin.Run(ctx) })
+		t.running.Go(func() {
+			defer close(s.ended)
+			_ = plugin.Run(ctx)
+		})
 		t.running.Go(func() { _ = s.guard.Run(ctx) })
 	}
 }

@@ -85,9 +85,10 @@ func (p *Plan) namespace(server string) string {
 
 // Use puts a plan in force: servers that are as they were go on, others start and run
 // until ctx ends. It returns what is to be mounted. Once the gateway sends no more calls
-// to what was mounted before, retire has that finish its calls and ends it. Use does not
-// fail, so that a configuration is in force completely or not at all.
-func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire func()) {
+// to what was mounted before, retire has that finish its calls and ends it in the
+// background, and calls ended once its servers have ended. Use does not fail, so that a
+// configuration is in force completely or not at all.
+func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire func(ended func())) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.now.Load()
@@ -107,16 +108,14 @@ func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire 
 	for _, start := range run { // what they tell finds them in the table
 		start()
 	}
-	return mounts, func() {
+	return mounts, func(ended func()) {
 		for name, n := range before.declared {
 			if next.declared[name] != n {
 				n.stop()
 				n.Close()
 			}
 		}
-		for _, s := range removed {
-			t.retire(ctx, s)
-		}
+		t.retire(ctx, removed, ended)
 	}
 }
 
@@ -189,9 +188,10 @@ func (t *Table) newUpstream(ctx context.Context, before *server, of *config.Serv
 		told.guard.Inherit(before.guard)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	s = &server{backend: configured{to}, upstream: to, guard: told.guard, source: source, sink: told, hash: fingerprint(*spec), stop: stop}
+	s = &server{backend: configured{to}, upstream: to, guard: told.guard, source: source, sink: told, hash: fingerprint(*spec), stop: stop, ended: make(chan struct{})}
 	return s, func() {
 		t.running.Go(func() {
+			defer close(s.ended)
 			_ = to.Run(ctx)
 			if source != nil {
 				source.Close()

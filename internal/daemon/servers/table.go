@@ -182,6 +182,7 @@ type server struct {
 	source *credential.Source // nil where the headers of the file are all
 	hash   string
 	stop   context.CancelFunc
+	ended  chan struct{} // closed when it has ended
 }
 
 // backend is a server, or tools of the gateway's own.
@@ -212,12 +213,21 @@ func (s *server) fits(hash string) bool {
 // retireTime is how long a server that was removed may finish its calls.
 const retireTime = 10 * time.Second
 
-// retire lets a server finish its calls, and ends it.
-func (t *Table) retire(ctx context.Context, s *server) {
+// retire lets servers finish their calls and ends them. It calls ended when all have
+// ended.
+func (t *Table) retire(ctx context.Context, removed []*server, ended func()) {
 	t.running.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, retireTime)
-		defer cancel()
-		s.Drain(ctx)
-		s.stop()
+		var all sync.WaitGroup
+		for _, s := range removed {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, retireTime)
+				defer cancel()
+				s.Drain(ctx)
+				s.stop()
+				<-s.ended
+			})
+		}
+		all.Wait()
+		ended()
 	})
 }

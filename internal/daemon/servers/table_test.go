@@ -97,7 +97,7 @@ func (b *bench) plan(t *testing.T, s daemontest.Servers, toolgate map[string]any
 
 // use puts what is written in the file in force, waits for the servers and returns what
 // is mounted, by namespace.
-func (b *bench) use(t *testing.T, s daemontest.Servers, toolgate map[string]any) (mounts map[string]proxy.Mount, retire func()) {
+func (b *bench) use(t *testing.T, s daemontest.Servers, toolgate map[string]any) (mounts map[string]proxy.Mount, retire func(ended func())) {
 	t.Helper()
 	p, err := b.plan(t, s, toolgate)
 	if err != nil {
@@ -150,7 +150,9 @@ func TestServersAreReusedAndRetired(t *testing.T) {
 	if err != nil || !daemontest.Alive(child) {
 		t.Errorf("a server has ended before it is retired: process %s, %v", text, err)
 	}
-	retire()
+	ended := make(chan struct{})
+	retire(func() { close(ended) })
+	<-ended
 	testwait.Until(t, daemontest.Patience, "what is gone has ended", func() bool { return !daemontest.Alive(child) })
 	if _, runs := b.Status("gone"); runs {
 		t.Error("a server that is gone is in the table")
