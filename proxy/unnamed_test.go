@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/toolgate/toolgate/gate"
@@ -63,5 +64,27 @@ func TestWhyOfScopes(t *testing.T) {
 	}
 	if len(rules.asked) != 2 {
 		t.Errorf("scopes of %v were looked up", rules.asked)
+	}
+}
+
+// A call of a prompt is explained by its arguments, as it is decided.
+func TestWhyOfAPrompt(t *testing.T) {
+	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, `prompt {"name":"p"}`)), func(_ *Options, config *Config) {
+		config.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+			if q.Action == gate.Call && string(q.Args) != `{"topic":"cats"}` {
+				return gate.Decision{Effect: gate.Deny, Reason: "cats alone"}, nil
+			}
+			return gate.Decision{Effect: gate.Allow}, nil
+		}))
+	})
+	for args, want := range map[string]gate.Effect{`{"topic":"cats"}`: gate.Allow, `{"topic":"dogs"}`: gate.Deny} {
+		w := r.Why(t.Context(), person("alice"), Scope{}, "s__p", []byte(args))
+		if w == nil || w.Call.Effect != want {
+			t.Errorf("%s: %+v, want %v", args, w, want)
+		}
+		got := r.modern("1", "prompts/get", `"name":"s__p","arguments":`+args).text()
+		if strings.Contains(got, "cats alone") != (want == gate.Deny) {
+			t.Errorf("%s: the call is answered %s, want %v", args, got, want)
+		}
 	}
 }

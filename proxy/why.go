@@ -112,10 +112,8 @@ func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Iden
 			return Verdict{Decision: s.Decision, Steps: append(before, s)}
 		}
 	}
-	// The gate gets the arguments of tools alone here. In a call it gets those of a prompt
-	// too (see [Route.argumentsOf]).
-	var decided []byte
-	if r.Kind == mcp.Tool {
+	var decided []byte // as in [Route.argumentsOf]
+	if r.Kind == mcp.Tool || r.Kind == mcp.Prompt {
 		decided = final
 	}
 	v := snap.explain(ctx, gate.Call, id, scope, r, decided)
