@@ -1,29 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/toolgate/toolgate/budget"
-	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/audit"
-	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/internal/seal"
-	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/proxy"
-	"github.com/toolgate/toolgate/proxy/auth"
-	"github.com/toolgate/toolgate/upstream"
 )
 
 // The benchmarks put one proxy into this process and nothing else: server and
@@ -51,7 +41,7 @@ func BenchmarkGateway(b *testing.B) {
 	for _, s := range settings {
 		b.Run(s.String(), func(b *testing.B) {
 			r := benchRoom(b)
-			url := gatewayHere(b, mounts{"fast": fastServerOf(b, r, s).url + "/mcp"}, ownTools)
+			url := gatewayHere(b, r, mounts{"fast": fastServerOf(b, r, s).url + "/mcp"}, ownTools)
 			drive(b, r, url, s, order{Do: "echo"})
 		})
 	}
@@ -66,7 +56,7 @@ func BenchmarkList(b *testing.B) {
 	for i := range listServers {
 		m[fmt.Sprintf("s%d", i)] = fmt.Sprintf("%s/%d", up.url, i)
 	}
-	drive(b, r, gatewayHere(b, m, listServers*listTools), s, order{Do: "tools"})
+	drive(b, r, gatewayHere(b, r, m, listServers*listTools), s, order{Do: "tools"})
 }
 
 // BenchmarkLarge is a result of 1 MB through the gateway.
@@ -75,7 +65,7 @@ func BenchmarkLarge(b *testing.B) {
 		s := setting{"legacy", answers}
 		b.Run(s.String(), func(b *testing.B) {
 			r := benchRoom(b)
-			url := gatewayHere(b, mounts{"fast": fastServerOf(b, r, s).url + "/mcp"}, ownTools)
+			url := gatewayHere(b, r, mounts{"fast": fastServerOf(b, r, s).url + "/mcp"}, ownTools)
 			b.SetBytes(1 << 20)
 			drive(b, r, url, s, order{Do: "blob", Size: 1 << 20})
 		})
@@ -110,14 +100,21 @@ func fastServerOf(tb testing.TB, r *room, s setting, args ...string) *server {
 	return up
 }
 
-// serveHere serves in this process until the test ends and returns the URL.
-func serveHere(tb testing.TB, h http.Handler) string {
+// listenHere listens on a port of this machine.
+func listenHere(tb testing.TB) net.Listener {
 	tb.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return l
+}
+
+// serveHere serves in this process until the test ends and returns the URL.
+func serveHere(tb testing.TB, h http.Handler) string {
+	tb.Helper()
+	l := listenHere(tb)
 	server := proxy.NewServer(h)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }() // ends with Close
@@ -130,85 +127,39 @@ func serveHere(tb testing.TB, h http.Handler) string {
 	return "http://" + l.Addr().String()
 }
 
-// gatewayHere puts the parts of a gateway without authentication together, as
-// the program does, and returns its URL once it lists so many tools.
-func gatewayHere(tb testing.TB, m mounts, tools int) string {
+// gatewayHere runs the program's own gateway, without authentication, in front of
+// servers until the test ends. It returns the URL once so many tools are listed.
+func gatewayHere(tb testing.TB, r *room, m mounts, tools int) string {
 	tb.Helper()
-	must := func(err error) {
-		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
+	file, err := r.config(m, "127.0.0.1:0", "")
+	if err != nil {
+		tb.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	entries, err := audit.Open(filepath.Join(tb.TempDir(), "audit.jsonl"), audit.Options{
-		Logger: log, Mode: audit.BestEffort, Key: audit.Key{ID: "bench", Secret: make([]byte, 32)},
-	})
-	must(err)
+	gateway := daemontest.Run(tb, &daemontest.Home{Dir: filepath.Dir(file), File: file})
+	l := listenHere(tb)
+	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- gateway.ServeClients(ctx, l, nil) }() // ends with stop
 	tb.Cleanup(func() {
-		cancel()
-		running.Wait()
-		must(entries.Close())
-	})
-	keys, err := seal.NewKeyring(seal.Key{ID: "bench", Secret: bytes.Repeat([]byte{1}, 32)})
-	must(err)
-	metrics := telemetry.New("bench")
-	g, err := proxy.New(proxy.Options{
-		Authenticator: auth.Loopback{}, Auditor: entries, Keys: keys, Logger: log, Version: "bench",
-		Limits: proxy.Limits{SuspendedPerPrincipal: 5000, SuspendedPerServer: 5000},
-		Metrics: &proxy.Metrics{Sessions: metrics.Sessions, Call: func(e *audit.Entry) {
-			metrics.Call(&telemetry.Call{
-				Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: e.Name, Outcome: string(e.Outcome), Code: e.Code,
-				Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
-			})
-		}},
-	})
-	must(err)
-	c := proxy.Config{Chain: gate.NewChain(gate.Open{}), Limiter: budget.Unlimited()}
-	for key, url := range m {
-		s := upstream.New(
-			upstream.Spec{Key: key, Transport: upstream.Streamable, URL: url, Local: gate.Local.Key(), Questions: upstream.Questions{Elicitation: true}},
-			upstream.Options{Sink: sink{g}, Credential: upstream.NewStatic(nil), Logger: log, Identity: proxy.Implementation("bench")},
-		)
-		namespace := key
-		if len(m) == 1 {
-			namespace = ""
+		stop()
+		if err := <-ended; err != nil {
+			tb.Error(err)
 		}
-		c.Mounts = append(c.Mounts, proxy.Mount{Backend: s, Namespace: namespace, Questions: proxy.Questions{Elicitation: true}})
-		running.Go(func() { _ = s.Run(ctx) })
-	}
-	g.Apply(c)
-	running.Go(func() { _ = entries.Run(ctx) })
-	running.Go(func() { _ = g.Run(ctx) })
-	url := serveHere(tb, g.Handler())
-	waitForTools(tb, url, tools)
+	})
+	url := "http://" + l.Addr().String()
+	wantTools(tb, url, tools)
 	return url
 }
 
-// sink hands what happens at a server to the gateway.
-type sink struct{ g *proxy.Gateway }
-
-func (s sink) Changed(server string) { s.g.Changed(server) }
-func (s sink) Happened(ev mcp.Event) { s.g.Happened(ev) }
-
-func waitForTools(tb testing.TB, url string, want int) {
+func wantTools(tb testing.TB, url string, want int) {
 	tb.Helper()
 	c := newClient(url+"/mcp", "legacy", "")
 	defer c.close()
 	if err := c.open(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	deadline := time.Now().Add(startTime)
-	for {
-		have, err := c.tools(tb.Context())
-		if err == nil && have == want {
-			break
-		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("%d tools are listed, want %d (%v)", have, want, err)
-		}
+	if have, err := c.tools(tb.Context()); err != nil || have != want {
+		tb.Fatalf("%d tools are listed, want %d (%v)", have, want, err)
 	}
 	if err := c.end(tb.Context()); err != nil {
 		tb.Fatal(err)
