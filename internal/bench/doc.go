@@ -18,5 +18,5 @@
 // clocks and /proc.
 //
 // The same binary is also the programs that it starts: its first argument is
-// then upstream, reverse, load or native.
+// then upstream, reverse or load.
 package main

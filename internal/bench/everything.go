@@ -41,8 +41,8 @@ func (r *room) features(spans *collector, m mounts) (list []variant, whole int, 
 	told := spans.telling()
 	full := with(told, gate, paced(), budgeted("full", 1))
 	list = []variant{
-		{name: "the path, schemas and breaker", keeps: keepsNothing},
-		{name: "audit, metrics, log, 1 % of traces", keeps: keepsNoExecutions, extra: told},
+		{name: "the path, schemas and breaker", less: keepsNothing},
+		{name: "audit, metrics, log, 1 % of traces", less: keepsNoExecutions, extra: told},
 		{name: "the execution log", extra: told},
 		{name: "API key", extra: with(told, keys), token: everythingToken},
 		{name: "capsules, SpiceDB (built in) and policy", extra: with(told, gate), token: everythingToken},

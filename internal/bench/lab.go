@@ -28,7 +28,7 @@ type lab struct {
 	dir      string
 	log      io.Writer // progress, for a person; nil for nobody
 	count    int
-	less     string // a toolgate that can keep less; empty until it is needed
+	lessPath string // a toolgate that can do less; empty until it is needed
 }
 
 // newLab makes a folder and, unless binary names one, builds toolgate.
@@ -58,16 +58,16 @@ func build(ctx context.Context, to, tag string) error {
 	return built.Program(ctx, to, "github.com/toolgate/toolgate/cmd/toolgate", "-tags", tag)
 }
 
-// keeper returns a toolgate that can keep less of calls, from the source that is here.
-func (l *lab) keeper(ctx context.Context) (string, error) {
-	if l.less == "" {
-		path := filepath.Join(l.dir, tagKeeps)
-		if err := build(ctx, path, tagKeeps); err != nil {
+// lesser returns a toolgate that can do less for calls, from the source that is here.
+func (l *lab) lesser(ctx context.Context) (string, error) {
+	if l.lessPath == "" {
+		path := filepath.Join(l.dir, tagLess)
+		if err := build(ctx, path, tagLess); err != nil {
 			return "", err
 		}
-		l.less = path
+		l.lessPath = path
 	}
-	return l.less, nil
+	return l.lessPath, nil
 }
 
 func (l *lab) close() { os.RemoveAll(l.dir) }
@@ -86,7 +86,7 @@ type room struct {
 	running []*process
 
 	extra map[string]any    // settings of the gateways that are started next
-	keeps string            // what these keep of calls; empty for toolgate as it is
+	less  string            // what these do less for calls, a variable with its value; empty for toolgate as it is
 	token string            // what clients show them; empty for nothing
 	shows map[string]string // headers that they send their servers
 }
@@ -240,11 +240,11 @@ func (r *room) launch(m mounts) (*server, error) {
 		"TOOLGATE_STATE=" + filepath.Join(home, "state"),
 	}
 	binary := r.toolgate
-	if r.keeps != "" {
-		if binary, err = r.keeper(r.ctx); err != nil {
+	if r.less != "" {
+		if binary, err = r.lesser(r.ctx); err != nil {
 			return nil, err
 		}
-		env = append(env, keepsVar+"="+r.keeps)
+		env = append(env, r.less)
 	}
 	began := time.Now()
 	p, err := r.start("toolgate", env, binary, "up", file)

@@ -47,7 +47,6 @@ var programs = map[string]func(context.Context, []string) error{
 	"upstream": upstreamProgram,
 	"reverse":  reverseProgram,
 	"load":     loadProgram,
-	"native":   nativeProgram,
 }
 
 // run is the runner: it measures what the arguments ask for, writes the tables

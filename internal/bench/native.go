@@ -33,6 +33,8 @@ const (
 	handshakes = 21
 	// maxHandshakeLine bounds what is read of the first line.
 	maxHandshakeLine = 256
+	// inOneProcess has a toolgate that is built with tagLess answer the group util itself.
+	inOneProcess = "BENCH_INSIDE=1"
 )
 
 // shippedGroups are the settings of all groups of native tools.
@@ -43,17 +45,21 @@ func shippedGroups(dir string) map[string]any {
 	}
 }
 
-// benchNativeCalls compares an echo of the group util with the same echo where the
-// backend runs the tool's function in the gateway's process: the same pipeline
+// benchNativeCalls compares an echo of the group util with the same echo in a toolgate
+// that is built to run the tool's function in its own process: the same pipeline
 // with another process at its end, and with none.
 func benchNativeCalls(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	var both [2]*contestant
 	var plugins [2]int
-	for i, flags := range [][]string{{"-stub"}, nil} {
-		r.count++
-		s, err := r.serve("native", append(flags, "-dir", filepath.Join(r.dir, strconv.Itoa(r.count)))...)
+	r.extra = map[string]any{
+		"native":  map[string]any{"util": map[string]any{}},
+		"servers": map[string]any{"util": map[string]any{"namespace": "", "tools": map[string]any{"echo": map[string]any{"rate_limit_per_hour": 1_000_000}}}},
+	}
+	for i, less := range []string{inOneProcess, ""} {
+		r.less = less
+		s, err := r.gateway(nil)
 		if err != nil {
 			return nil, err
 		}

@@ -16,10 +16,10 @@ const (
 	// and traces of one call in a hundred, in µs, and maxExecuted with the execution
 	// log besides.
 	maxRecorded, maxExecuted = 15.0, 25.0
-	// A toolgate that is built with tagKeeps keeps of calls what keepsVar says:
-	// nothing, or no execution log. There is no setting for that.
-	tagKeeps, keepsVar              = "bench", "BENCH_KEEPS"
-	keepsNothing, keepsNoExecutions = "nothing", "no executions"
+	// A toolgate that is built with tagLess does less for calls where the environment
+	// says so: it keeps nothing of them, or no execution log. There is no setting for that.
+	tagLess                         = "bench"
+	keepsNothing, keepsNoExecutions = "BENCH_KEEPS=nothing", "BENCH_KEEPS=no executions"
 )
 
 // collector takes spans and counts how often they come.
@@ -66,14 +66,14 @@ func (c *collector) telling() map[string]any {
 // variant is a toolgate to compare, and how it is set up.
 type variant struct {
 	name  string
-	keeps string // what it keeps of calls; empty for toolgate as it is
+	less  string // what it does less for calls; empty for toolgate as it is
 	extra map[string]any
 	token string
 }
 
 // contest starts a variant and lets clients use it.
 func (r *room) contest(v *variant, m mounts, era string, warm int) (*contestant, error) {
-	r.extra, r.keeps, r.token = v.extra, v.keeps, v.token
+	r.extra, r.less, r.token = v.extra, v.less, v.token
 	s, err := r.gateway(m)
 	if err != nil {
 		return nil, err
@@ -102,8 +102,8 @@ func benchTelemetry(ctx context.Context, l *lab, n *counts) (_ []row, err error)
 	servers := mounts{"fast": up.url + "/mcp"}
 	var all []*contestant
 	for _, v := range []variant{
-		{keeps: keepsNothing},
-		{keeps: keepsNoExecutions, extra: spans.telling()},
+		{less: keepsNothing},
+		{less: keepsNoExecutions, extra: spans.telling()},
 		{extra: spans.telling()},
 	} {
 		c, err := r.contest(&v, servers, s.era, n.warm)

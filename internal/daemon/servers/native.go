@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
@@ -68,7 +69,7 @@ func (t *Table) nativeChanged(key string) {
 func (t *Table) newNative(ctx context.Context, spec native.Spec, settings guard.Settings) (s *server, start func()) {
 	plugin := t.host.Plugin(spec)
 	ctx, stop := context.WithCancel(ctx)
-	s = &server{backend: plugin, native: plugin, guard: t.newGuard(plugin, settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
+	s = &server{backend: plugin, native: plugin, guard: t.newGuard(build.Answered(plugin), settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
 	s.queued = t.tasks.On(s.guard, func(tool string) bool {
 		facts, _ := plugin.Facts(tool)
 		return facts.Queue
