@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/proxy/guard"
@@ -19,14 +20,14 @@ type Config struct {
 	// Path is the file as it was named, "" where there is none.
 	Path string
 	// Client is what kind of file it is.
-	Client Client
+	Client clients.Client
 	// Servers are the servers of the file sorted by key, the disabled and
 	// the refused ones included.
 	Servers []Server
 	// Toolgate is the "toolgate" section with defaults and overrides in it.
 	Toolgate Toolgate
 	// Skipped are entries that are no servers of ours.
-	Skipped []Skipped
+	Skipped []clients.Skipped
 	// Warnings are things worth telling, in file order.
 	Warnings []tree.Warning
 	// Files are the absolute paths of every file that was read or is named
@@ -54,13 +55,6 @@ func (c *Config) Origin(path string) tree.Origin {
 		return o
 	}
 	return tree.Origin{Kind: tree.OriginDefault}
-}
-
-// Skipped is an entry of the file that was left out on purpose.
-type Skipped struct {
-	Key    string
-	Line   int
-	Reason string
 }
 
 // TransportNative is that of a group of the gateway's own tools, or a plugin.
@@ -128,7 +122,7 @@ type Server struct {
 
 	// Written is how the file spells what is started or reached, before
 	// variables are expanded: what to show to a person.
-	Written Written
+	Written clients.Written
 
 	// Disabled servers are listed and never started.
 	Disabled bool
@@ -174,14 +168,6 @@ type Server struct {
 // command line and address may hold expanded secrets.
 func (s Server) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "server %s (%s)", s.Key, s.Transport)
-}
-
-// Written is a server's command line or address as the file spells it. Secrets
-// that the file itself spells out are in it.
-type Written struct {
-	Command string
-	Args    []string
-	URL     string
 }
 
 // Defaults of a [Server] (the timeouts of toolgate.servers.<key>.timeouts).

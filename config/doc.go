@@ -4,16 +4,17 @@
 // sections; their types are declared by the packages that use them, and here where
 // several do.
 //
-// A file passes through five stages, one file of source each:
+// A file passes through five stages:
 //
 //   - package format reads JSON (with comments and trailing commas), YAML or
 //     TOML into one tree of [tree.Node] that knows the line of everything;
 //   - overrides (flags, then TOOLGATE_* variables) are laid over the
 //     "toolgate" section of that tree;
 //   - the section is decoded strictly into [Toolgate];
-//   - the client's servers are found, whatever the client calls them, and each
-//     becomes a [Server];
-//   - the two are joined into a [Config], which is checked as a whole.
+//   - package clients finds the client's servers, whatever the client calls them,
+//     and reads each entry without any setting of toolgate;
+//   - the two are joined: what the section says of a server is laid over its entry,
+//     which makes it a [Server] of the [Config], and that is checked as a whole.
 //
 // Two kinds of fault are kept apart. Broken syntax, a wrong toolgate section
 // and clashing names are faults of the file: [Load] returns them all at once,
@@ -22,7 +23,7 @@
 // refused alone, in [Server.Refused], and the rest of the file is used.
 //
 // Everything under "toolgate" is strict, everything else belongs to a client
-// and is read leniently: keys this package does not know are ignored there.
+// and is read leniently: unknown keys are ignored there.
 //
 // Values that may be credentials have type [secret.Text] and print as "[redacted]".
 package config

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
@@ -28,7 +29,7 @@ func ParseTools(name string, data []byte) ([]declared.Settings, error) {
 	}
 	var file ToolFile
 	d := decode.New(p, "")
-	d.Expand = (&expander{foreign: true}).expand
+	d.Expand = clients.RefuseVariables
 	d.Decode(root, &file, "tool_files")
 	for i := range file.Tools {
 		at, path := root.Get("tools").Item(i), fmt.Sprintf("tools[%d]", i)

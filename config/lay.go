@@ -5,15 +5,16 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
 // joined is the server of a client's entry with what toolgate.servers.<key> says laid
 // over it. A server that is disabled is never refused.
-func joined(e *clientServer, set *ServerSettings) Server {
+func joined(e *clients.Server, set *ServerSettings) Server {
 	s := Server{
-		Key: e.key, Line: e.line, Namespace: Namespace(e.key), Transport: e.Transport,
+		Key: e.Key, Line: e.Line, Namespace: Namespace(e.Key), Transport: e.Transport,
 		Command: e.Command, Args: e.Args, Env: e.Env, EnvInherit: e.EnvInherit, Cwd: e.Cwd,
 		URL: e.URL, Headers: e.Headers, Auth: e.Auth, Written: e.Written,
 		Disabled: e.Disabled, Include: e.Include, Exclude: e.Exclude,
@@ -23,7 +24,7 @@ func joined(e *clientServer, set *ServerSettings) Server {
 		return s
 	}
 	if s.Transport == upstream.Stdio && authSet(set) && set.Auth.Mode != credential.Static {
-		e.Refused.At(e.node, e.path, "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", e.key)
+		e.Refused.At(e.Node, e.Path, "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", e.Key)
 	}
 	s.Refused = e.Refused.Err()
 	return s

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
@@ -42,7 +43,7 @@ type Options struct {
 	Self []string
 	// Raw leaves variables of the environment as they are, spelt ${NAME}
 	// whatever the file's client spells them like, and inputs as the variable of
-	// their [VariableName]: for whoever writes the servers into another file, and
+	// their [clients.VariableName]: for whoever writes the servers into another file, and
 	// never for one who starts them.
 	Raw bool
 }
@@ -66,20 +67,11 @@ func (o Options) home() string {
 	return ""
 }
 
-// clientFolders are folders in a project that hold one client's files.
-var clientFolders = []string{".vscode", ".cursor", ".roo", ".claude", ".continue", ".gemini", ".codex", ".kiro", ".zed", ".amp", ".vibe", ".opencode", ".windsurf", ".devcontainer", "mcpServers"}
-
 func (o Options) workspace(dir string) string {
 	if o.WorkspaceFolder != "" {
 		return o.WorkspaceFolder
 	}
-	for slices.Contains(clientFolders, filepath.Base(dir)) {
-		dir = filepath.Dir(dir)
-	}
-	if home := o.home(); home != "" && filepath.Clean(home) == dir {
-		return ""
-	}
-	return dir
+	return clients.Workspace(dir, o.home())
 }
 
 // Load reads and checks a file. The error, if any, joins every fault found,
@@ -146,24 +138,23 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		dir = filepath.Dir(abs)
 		c.Files = []string{abs}
 	}
-	file := findClient(name, root)
-	c.Client = file.client
-	checkTop(p, root, file.empty())
-	entries := file.entries(p)
+	file := clients.Find(name, root)
+	c.Client = file.Client
+	checkTop(p, root, file.Empty())
+	entries := file.Entries(p)
 	keys := make([]string, len(entries))
 	for i, e := range entries {
-		keys[i] = e.key
+		keys[i] = e.Key
 	}
 
 	section, warnings := overlay(p, root.Get("toolgate"), slices.Concat(keys, nativeKeys(root.Get("toolgate"))), opts.Environ, opts.Flags)
 	c.Warnings = warnings
-	vars := &expander{
-		client: file.client, lookup: opts.LookupEnv, ask: opts.Input,
-		inputs: file.inputs(), answers: map[string]answer{},
-		home: opts.home(), workspace: opts.workspace(dir), raw: opts.Raw,
+	vars := &clients.Variables{
+		Client: file.Client, Lookup: opts.LookupEnv, Ask: opts.Input, Inputs: file.Inputs(),
+		Home: opts.home(), Workspace: opts.workspace(dir), Raw: opts.Raw,
 	}
 	d := decode.New(p, dir)
-	d.Expand, d.Available = vars.expand, Available
+	d.Expand, d.Available = vars.Expand, Available
 	decode.Defaults(&c.Toolgate)
 	d.Decode(section, &c.Toolgate, "")
 	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))
@@ -180,25 +171,25 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		}
 	}
 
-	r := &serverReader{clientFile: file, dir: dir, vars: vars}
+	r := &clients.Reader{File: file, Dir: dir, Vars: vars}
 	us := newSelf(opts.Self, c.Toolgate.Listen)
 	for _, e := range entries {
-		if kind := e.clientOwn(); kind != "" {
-			c.Skipped = append(c.Skipped, Skipped{e.key, e.line, "it is a " + kind + " extension, part of its own client and no server"})
+		if kind := e.BuiltIn(); kind != "" {
+			c.Skipped = append(c.Skipped, clients.Skipped{Key: e.Key, Line: e.Line, Reason: "it is a " + kind + " extension, part of its own client and no server"})
 			continue
 		}
-		set, ok := c.Toolgate.Servers[e.key]
+		set, ok := c.Toolgate.Servers[e.Key]
 		if !ok {
 			decode.Defaults(&set)
 		}
-		read := r.read(e)
+		read := r.Read(e)
 		c.Warnings, c.Files = append(c.Warnings, read.Warnings...), append(c.Files, read.Files...)
 		for field, o := range read.Origins {
-			c.Origins["servers."+e.key+"."+field] = o
+			c.Origins["servers."+e.Key+"."+field] = o
 		}
 		s := joined(&read, &set)
 		if reason := us.reason(s); reason != "" {
-			c.Skipped = append(c.Skipped, Skipped{s.Key, s.Line, reason})
+			c.Skipped = append(c.Skipped, clients.Skipped{Key: s.Key, Line: s.Line, Reason: reason})
 			continue
 		}
 		if s.Refused != nil {
@@ -214,13 +205,13 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		}
 		c.Servers = append(c.Servers, withSettings(s, &set))
 	}
-	c.Skipped = append(c.Skipped, file.otherProjects()...)
+	c.Skipped = append(c.Skipped, file.OtherProjects()...)
 	checkNamespaces(p, c.Servers, section.Get("servers"))
 	checkOffers(p, c.Servers, section.Get("servers"))
 	checkTools(p, section, &c.Toolgate, c.Servers)
 	maps.Copy(c.Origins, d.Origins)
 	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
-	slices.SortStableFunc(c.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(c.Skipped, func(a, b clients.Skipped) int { return cmp.Compare(a.Line, b.Line) })
 	slices.SortStableFunc(c.Warnings, func(a, b tree.Warning) int { return cmp.Compare(a.Line, b.Line) })
 	return c
 }

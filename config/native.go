@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/native/group"
@@ -80,7 +81,7 @@ func nativeServers(n *Native, section *tree.Node) []Server {
 // withSettings is a server of the gateway's own with what is set for it.
 func withSettings(s Server, set *ServerSettings) Server {
 	if p, ok := s.Native.(*Plugin); ok {
-		s.Written = Written{Command: p.Path, Args: p.Args}
+		s.Written = clients.Written{Command: p.Path, Args: p.Args}
 	}
 	s.lay(upstream.Timeouts{}, set)
 	return s
@@ -92,11 +93,11 @@ var foreign = []string{
 }
 
 // checkNative reports what the settings of native tools have wrong together.
-func checkNative(p *tree.Problems, section *tree.Node, t *Toolgate, natives []Server, entries []entry) {
+func checkNative(p *tree.Problems, section *tree.Node, t *Toolgate, natives []Server, entries []clients.Entry) {
 	native, servers := section.Get("native"), section.Get("servers")
 	written := map[string]int{}
 	for _, e := range entries {
-		written[e.key] = e.line
+		written[e.Key] = e.Line
 	}
 	for i := range natives {
 		key := natives[i].Key

@@ -216,13 +216,21 @@ var rules = map[string]rule{
 
 	"config": {
 		ours: []string{
-			"budget", "budget/rate", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
+			"budget", "budget/rate", "config/clients", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/declared", "native/group", "native/plugins/...",
-			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream", "upstream/credential", "upstream/transport",
+			"native/queue", "proxy/auth", "proxy/guard", "proxy/redact", "proxy/result", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",
+	},
+	"config/clients": {
+		ours: []string{"config/decode", "config/envfile", "config/secret", "config/tree", "upstream", "upstream/credential", "upstream/transport"},
+		why:  "what a client's file says of its servers is read without toolgate's own section, so that no setting changes how it is read",
+	},
+	"config/envfile": {
+		ours: []string{"config/decode", "config/format"},
+		why:  "lines of NAME=value are read the same for a server's env file and for the gateway's own",
 	},
 	"config/decode": {
 		ours: []string{"config/secret", "config/tree", "config/units"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/envfile"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
@@ -142,7 +143,7 @@ func variables(path string) (lookup func(string) (string, bool), beside string, 
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return nil, "", fmt.Errorf("%s holds secrets, and others may read it (mode %#o); run `chmod 600 %s`", name, info.Mode().Perm(), name)
 	}
-	kept, err := config.ReadEnvFile(name)
+	kept, err := envfile.Read(name)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the variables of %s in %s: %w", path, name, err)
 	}

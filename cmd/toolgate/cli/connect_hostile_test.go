@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/envfile"
 )
 
 // Files that never end, that are huge or that are elsewhere end no command, and are
@@ -76,7 +77,7 @@ func TestImportFindsCredentials(t *testing.T) {
 	if strings.Contains(text, "s3cret") || strings.Contains(text, "ghp_") {
 		t.Errorf("a credential is in the file:\n%s", text)
 	}
-	kept, err := config.ReadEnvFile(h.path("toolgate.env"))
+	kept, err := envfile.Read(h.path("toolgate.env"))
 	if err != nil {
 		t.Fatal(err)
 	}

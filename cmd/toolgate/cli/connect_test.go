@@ -14,6 +14,8 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
+	clientfiles "github.com/toolgate/toolgate/config/clients"
+	"github.com/toolgate/toolgate/config/envfile"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -80,7 +82,7 @@ func TestConnectEveryClient(t *testing.T) {
 					read, err := config.Load(path, config.Options{Raw: true, Self: []string{program, "http://127.0.0.1:7777"}})
 					if err != nil {
 						t.Errorf("%s %v: %v\n%s", f.Path, args, err, text)
-					} else if !slices.ContainsFunc(read.Skipped, func(s config.Skipped) bool { return s.Key == clients.Entry }) {
+					} else if !slices.ContainsFunc(read.Skipped, func(s clientfiles.Skipped) bool { return s.Key == clients.Entry }) {
 						t.Errorf("%s %v: not known as toolgate itself: %+v", f.Path, args, read.Servers)
 					}
 					if again := h.ok(t, slices.Concat([]string{"connect", c.Name, h.file, "--scope", f.Scope}, args)...); !strings.Contains(again, "connected") {
@@ -224,7 +226,7 @@ func TestImport(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
-	kept, err := config.ReadEnvFile(h.path("toolgate.env"))
+	kept, err := envfile.Read(h.path("toolgate.env"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/config"
+	clientfiles "github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
@@ -33,7 +34,7 @@ func addDemo(c *config.Config) error {
 	c.Servers = append(c.Servers, config.Server{
 		Key: demoServer, Namespace: demoServer, Transport: upstream.Stdio,
 		Command: self, Args: []string{"demo-server"},
-		Written: config.Written{Command: "toolgate", Args: []string{"demo-server"}},
+		Written: clientfiles.Written{Command: "toolgate", Args: []string{"demo-server"}},
 		Timeouts: upstream.Timeouts{
 			Start: config.DefaultStart, List: config.DefaultList, Call: config.DefaultCall, Hard: config.DefaultHard,
 		},

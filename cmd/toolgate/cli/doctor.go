@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	clientfiles "github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -186,7 +187,7 @@ func fileFindings(path string, err error) []doctor.Finding {
 		switch {
 		case errors.Is(fault, config.ErrNamespace):
 			code = doctor.CodeNamespace
-		case errors.Is(fault, config.ErrUnset):
+		case errors.Is(fault, clientfiles.ErrUnset):
 			code = doctor.CodeUnset
 		}
 		subject, fix := path, ""

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
+	clientfiles "github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/gate/opa"
@@ -219,7 +220,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		var found []doctor.Finding
 		for _, fault := range faultsOf(s.Refused) {
 			code := doctor.CodeRefused
-			if errors.Is(fault, config.ErrUnset) {
+			if errors.Is(fault, clientfiles.ErrUnset) {
 				code = doctor.CodeUnset
 			}
 			found = append(found, doctor.Found(code, s.Key, fault.Error(), ""))

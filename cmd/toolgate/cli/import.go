@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
+	"github.com/toolgate/toolgate/config/envfile"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -145,7 +146,7 @@ func (p *importPlan) existing(path string, data []byte) error {
 			p.taken[s.Key], p.spare[s.Namespace] = entryText(importEntry(s)), s.Key
 		}
 	}
-	kept, err := config.ReadEnvFile(variablesFile(path))
+	kept, err := envfile.Read(variablesFile(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	clientfiles "github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/secret"
 )
 
@@ -138,7 +139,7 @@ func moveFromURL(text string, keep func(name, value string) string) string {
 // keep finds a variable for a credential: the wanted name, or one with the server's name
 // if the wanted one has another value.
 func (p *importPlan) keep(server, wanted, value string) string {
-	name := config.VariableName(wanted)
+	name := clientfiles.VariableName(wanted)
 	for n := 1; ; n++ {
 		there, taken := p.kept[name]
 		if !taken && os.Getenv(name) == "" || taken && there == value {
@@ -148,7 +149,7 @@ func (p *importPlan) keep(server, wanted, value string) string {
 			}
 			return name
 		}
-		name = config.VariableName(server + "_" + wanted)
+		name = clientfiles.VariableName(server + "_" + wanted)
 		if n > 1 {
 			name += fmt.Sprint("_", n)
 		}

@@ -1,4 +1,4 @@
-package config
+package clients
 
 import (
 	"errors"
@@ -10,21 +10,29 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 )
 
-// expander replaces the variables of one file. It remembers the answers to
+// Variables replaces the variables of one file. It remembers the answers to
 // inputs, so that each is asked for once.
-type expander struct {
-	client    Client
-	lookup    func(string) (string, bool)
-	ask       func(id, description string, password bool) (string, error)
-	inputs    map[string]*tree.Node
-	answers   map[string]answer
-	home      string
-	workspace string
+//
+// The zero value knows no variable and refuses each. One goroutine may use it at a time.
+type Variables struct {
+	// Client decides which spellings are variables beside ${NAME}.
+	Client Client
+	// Lookup looks up variables of the environment. Nil: none is set.
+	Lookup func(name string) (value string, ok bool)
+	// Ask asks a person for an input. It is called at most once per id. Nil: there is
+	// nobody to ask.
+	Ask func(id, description string, password bool) (string, error)
+	// Inputs are the definitions of inputs, by id.
+	Inputs map[string]*tree.Node
+	// Home is ${userHome} and "~", Workspace is ${workspaceFolder}. Empty: not known.
+	Home, Workspace string
+	// Raw writes variables as ${NAME} instead of replacing them.
+	Raw bool
+
+	answers map[string]answer
 	// quiet is set for servers that will not run, for whose sake nobody is
 	// asked anything.
 	quiet bool
-	// raw writes variables as ${NAME} instead of replacing them.
-	raw bool
 	// foreign refuses variables: the text is not of an operator's file.
 	foreign bool
 }
@@ -52,7 +60,7 @@ type answer struct {
 // errQuiet is the answer to an input nobody was asked for.
 var errQuiet = errors.New("not asked for")
 
-// expand replaces, in one pass and never again in what it put in:
+// Expand replaces, in one pass and never again in what it put in:
 //
 //	${VAR}  ${VAR:-default}  ${env:VAR}  ${input:id}
 //	${workspaceFolder}  ${workspaceFolderBasename}  ${userHome}  ${pathSeparator}
@@ -63,7 +71,7 @@ var errQuiet = errors.New("not asked for")
 // Everything that begins like a variable and cannot be replaced is an error;
 // nothing of that kind is ever passed on as text. A "$" before anything else
 // stands for itself.
-func (x *expander) expand(text string) (string, error) {
+func (x *Variables) Expand(text string) (string, error) {
 	if !strings.ContainsAny(text, "${") {
 		return text, nil
 	}
@@ -86,7 +94,7 @@ func (x *expander) expand(text string) (string, error) {
 				return "", fmt.Errorf("a variable begins with ${ and has no }")
 			}
 			body, resolve, n = rest[2:end], x.variable, end+1
-		case x.client == ClientGemini && rest[0] == '$':
+		case x.Client == ClientGemini && rest[0] == '$':
 			n = 1
 			for n < len(rest) && nameByte(rest[n], n == 1) {
 				n++
@@ -95,13 +103,13 @@ func (x *expander) expand(text string) (string, error) {
 			if n == 1 {
 				resolve = nil
 			}
-		case x.client == ClientOpenCode && strings.HasPrefix(rest, "{env:"):
+		case x.Client == ClientOpenCode && strings.HasPrefix(rest, "{env:"):
 			end := strings.IndexByte(rest, '}')
 			if end < 0 {
 				return "", fmt.Errorf("a variable begins with {env: and has no }")
 			}
 			body, resolve, n = rest[len("{env:"):end], x.env, end+1
-		case x.client == ClientOpenCode && strings.HasPrefix(rest, "{file:"):
+		case x.Client == ClientOpenCode && strings.HasPrefix(rest, "{file:"):
 			return "", errors.New("{file:...} is not supported; put the value into a variable and write {env:NAME}")
 		default:
 			n = 1
@@ -123,12 +131,16 @@ func (x *expander) expand(text string) (string, error) {
 	return out.String(), nil
 }
 
+// RefuseVariables returns a text that has no variable as it is, and an error for any other.
+// It is for documents that are no file of an operator.
+func RefuseVariables(text string) (string, error) { return (&Variables{foreign: true}).Expand(text) }
+
 func nameByte(c byte, first bool) bool {
 	return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || !first && c >= '0' && c <= '9'
 }
 
 // template resolves the body of ${{ ... }}.
-func (x *expander) template(body string) (string, error) {
+func (x *Variables) template(body string) (string, error) {
 	if name, ok := strings.CutPrefix(strings.TrimSpace(body), "secrets."); ok {
 		return x.env(name)
 	}
@@ -136,21 +148,21 @@ func (x *expander) template(body string) (string, error) {
 }
 
 // variable resolves the body of ${...}.
-func (x *expander) variable(body string) (string, error) {
+func (x *Variables) variable(body string) (string, error) {
 	switch body {
 	case "workspaceFolder", "workspaceFolderBasename":
-		if x.workspace == "" {
+		if x.Workspace == "" {
 			return "", fmt.Errorf("${%s} is not known for this file; write the folder itself", body)
 		}
 		if body == "workspaceFolder" {
-			return x.workspace, nil
+			return x.Workspace, nil
 		}
-		return filepath.Base(x.workspace), nil
+		return filepath.Base(x.Workspace), nil
 	case "userHome":
-		if x.home == "" {
+		if x.Home == "" {
 			return "", errors.New("${userHome} is not known; set HOME")
 		}
-		return x.home, nil
+		return x.Home, nil
 	case "pathSeparator", "/":
 		return string(filepath.Separator), nil
 	}
@@ -161,7 +173,7 @@ func (x *expander) variable(body string) (string, error) {
 	if strings.Contains(def, "${") {
 		return "", fmt.Errorf("the default of ${%s:-...} holds another variable; write a plain default", name)
 	}
-	if hasDefault && decode.EnvName(name) && x.raw {
+	if hasDefault && decode.EnvName(name) && x.Raw {
 		return "${" + name + ":-" + def + "}", nil
 	}
 	if hasDefault && decode.EnvName(name) {
@@ -177,11 +189,11 @@ func (x *expander) variable(body string) (string, error) {
 }
 
 // env is the value of a variable that must be set.
-func (x *expander) env(name string) (string, error) {
+func (x *Variables) env(name string) (string, error) {
 	if !decode.EnvName(name) {
 		return "", fmt.Errorf("%.60q is not a name of an environment variable", name)
 	}
-	if x.raw {
+	if x.Raw {
 		return "${" + name + "}", nil
 	}
 	if v, ok := x.lookupEnv(name); ok {
@@ -190,16 +202,16 @@ func (x *expander) env(name string) (string, error) {
 	return "", &known{fmt.Sprintf("the environment variable %s is not set; set it before starting toolgate", name), ErrUnset}
 }
 
-func (x *expander) lookupEnv(name string) (string, bool) {
-	if x.lookup == nil {
+func (x *Variables) lookupEnv(name string) (string, bool) {
+	if x.Lookup == nil {
 		return "", false
 	}
-	return x.lookup(name)
+	return x.Lookup(name)
 }
 
 // input is the answer of the person to an input of the file.
-func (x *expander) input(id string) (string, error) {
-	if x.raw {
+func (x *Variables) input(id string) (string, error) {
+	if x.Raw {
 		return "${" + VariableName(id) + "}", nil
 	}
 	if a, ok := x.answers[id]; ok {
@@ -209,20 +221,23 @@ func (x *expander) input(id string) (string, error) {
 		return "", errQuiet
 	}
 	a := answer{}
-	def := x.inputs[id]
+	def := x.Inputs[id]
 	switch {
 	case def == nil:
 		a.err = fmt.Errorf("the input %q is not defined under inputs", id)
 	case def.Get("type") != nil && def.Get("type").Value == "command":
 		a.err = fmt.Errorf("the input %q comes from an editor command, which exists only there; write ${env:NAME} instead", id)
-	case x.ask == nil:
+	case x.Ask == nil:
 		a.err = fmt.Errorf("the input %q must be typed in and there is nobody to ask; start toolgate on a terminal or write ${env:NAME} instead", id)
 	default:
 		password := def.Get("password") != nil && def.Get("password").Value == "true"
-		a.text, a.err = x.ask(id, inputDescription(def), password)
+		a.text, a.err = x.Ask(id, inputDescription(def), password)
 		if a.err != nil {
 			a.err = fmt.Errorf("asking for the input %q: %w", id, a.err)
 		}
+	}
+	if x.answers == nil {
+		x.answers = map[string]answer{}
 	}
 	x.answers[id] = a
 	return a.text, a.err

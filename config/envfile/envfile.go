@@ -1,4 +1,5 @@
-package config
+// Package envfile reads env files: lines of NAME=value, in which nothing is expanded.
+package envfile
 
 import (
 	"bytes"
@@ -9,26 +10,23 @@ import (
 	"github.com/toolgate/toolgate/config/format"
 )
 
-// maxEnvFile is the largest env file read, in bytes.
-const maxEnvFile = 1 << 20
+// maxSize is the largest env file read, in bytes.
+const maxSize = 1 << 20
 
-// ReadEnvFile reads the variables of an env file: lines of NAME=value, in which
-// nothing is expanded.
-func ReadEnvFile(path string) (map[string]string, error) { return readEnvFile(path) }
-
-// readEnvFile reads the variables of an env file.
-func readEnvFile(path string) (map[string]string, error) {
-	data, err := format.ReadAtMost(path, maxEnvFile)
+// Read returns the variables of the env file at a path. It reads regular files of at most
+// 1 MiB. An error names the first line that is wrong.
+func Read(path string) (map[string]string, error) {
+	data, err := format.ReadAtMost(path, maxSize)
 	if err != nil {
 		return nil, err
 	}
-	return parseEnvFile(data)
+	return parse(data)
 }
 
-// parseEnvFile reads NAME=value lines: an optional "export", "#" comments,
+// parse reads NAME=value lines: an optional "export", "#" comments,
 // single quotes taken literally, double quotes with \n, \r, \t, \" and \\.
 // Nothing is expanded.
-func parseEnvFile(data []byte) (map[string]string, error) {
+func parse(data []byte) (map[string]string, error) {
 	vars := map[string]string{}
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) {
@@ -45,7 +43,7 @@ func parseEnvFile(data []byte) (map[string]string, error) {
 		if !ok || !decode.EnvName(name) {
 			return nil, fmt.Errorf("line %d is not NAME=value", n)
 		}
-		value, err := envValue(strings.TrimSpace(value))
+		value, err := unquote(strings.TrimSpace(value))
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -54,7 +52,7 @@ func parseEnvFile(data []byte) (map[string]string, error) {
 	return vars, nil
 }
 
-func envValue(s string) (string, error) {
+func unquote(s string) (string, error) {
 	if s == "" || s[0] != '\'' && s[0] != '"' {
 		if i := strings.Index(s, " #"); i >= 0 {
 			s = strings.TrimSpace(s[:i])

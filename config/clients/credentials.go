@@ -1,4 +1,4 @@
-package config
+package clients
 
 import (
 	"net/textproto"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/envfile"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/upstream"
@@ -19,11 +20,11 @@ func (x *reading) environment() {
 		return
 	}
 	x.s.Env = map[string]secret.Text{}
-	if n := x.node.Get("envFile"); !n.IsNull() {
+	if n := x.Node.Get("envFile"); !n.IsNull() {
 		x.envFile(n)
 	}
 	key, env := x.first("env", "envs", "environment")
-	if cmd := x.node.Get("command"); env == nil && cmd.IsMap() {
+	if cmd := x.Node.Get("command"); env == nil && cmd.IsMap() {
 		key, env = "command.env", cmd.Get("env")
 	}
 	switch {
@@ -57,7 +58,7 @@ func (x *reading) envFile(n *tree.Node) {
 	}
 	path = x.absolute(path)
 	x.s.Files = append(x.s.Files, path)
-	vars, err := readEnvFile(path)
+	vars, err := envfile.Read(path)
 	if err != nil {
 		x.refuse(n, "envFile", "", "the env file cannot be used: %v", err)
 		return
@@ -75,7 +76,7 @@ func (x *reading) envFile(n *tree.Node) {
 // inherited reads Codex's env_vars, which are handed on where they are set, and
 // Goose's env_keys, secrets of its keyring that must be in our environment here.
 func (x *reading) inherited() {
-	if n := x.node.Get("env_vars"); n.IsList() {
+	if n := x.Node.Get("env_vars"); n.IsList() {
 		for _, item := range n.Items {
 			name := item
 			if item.IsMap() {
@@ -89,12 +90,12 @@ func (x *reading) inherited() {
 		}
 		x.origin("env_inherit", n)
 	}
-	if n := x.node.Get("env_keys"); n.IsList() {
+	if n := x.Node.Get("env_keys"); n.IsList() {
 		for _, item := range n.Items {
 			if _, have := x.s.Env[item.Value]; have {
 				continue
 			}
-			v, err := x.vars.env(item.Value)
+			v, err := x.Vars.env(item.Value)
 			if err != nil {
 				x.refuse(item, "env_keys", "Goose keeps it in its keyring, where toolgate does not look", "%v", err)
 				continue
@@ -114,7 +115,7 @@ func (x *reading) headers() {
 	x.s.Headers = map[string]secret.Text{}
 	key, n := x.first("headers", "http_headers")
 	if n == nil {
-		if n = x.node.Get("requestOptions").Get("headers"); n != nil {
+		if n = x.Node.Get("requestOptions").Get("headers"); n != nil {
 			key = "requestOptions.headers"
 		}
 	}
@@ -127,20 +128,20 @@ func (x *reading) headers() {
 			x.header(key+"."+f.Key, f.Key, f.Value, x.scalar(key+"."+f.Key, f.Value))
 		}
 	}
-	if n := x.node.Get("env_http_headers"); n.IsMap() {
+	if n := x.Node.Get("env_http_headers"); n.IsMap() {
 		for _, f := range n.Fields {
 			x.headerFromEnv("env_http_headers."+f.Key, f.Key, f.Value, "{token}")
 		}
 	}
-	if n := x.node.Get("bearer_token_env_var"); !n.IsNull() {
+	if n := x.Node.Get("bearer_token_env_var"); !n.IsNull() {
 		x.headerFromEnv("bearer_token_env_var", "Authorization", n, "Bearer {token}")
 	}
-	if n := x.node.Get("api_key_env"); !n.IsNull() && n.Value != "" {
+	if n := x.Node.Get("api_key_env"); !n.IsNull() && n.Value != "" {
 		name, form := "Authorization", "Bearer {token}"
-		if h := x.node.Get("api_key_header"); !h.IsNull() {
+		if h := x.Node.Get("api_key_header"); !h.IsNull() {
 			name = h.Value
 		}
-		if f := x.node.Get("api_key_format"); !f.IsNull() {
+		if f := x.Node.Get("api_key_format"); !f.IsNull() {
 			form = f.Value
 		}
 		x.headerFromEnv("api_key_env", name, n, form)
@@ -153,7 +154,7 @@ func (x *reading) headers() {
 // headerFromEnv sets a header from a variable; {token} in the format is its
 // value.
 func (x *reading) headerFromEnv(key, name string, n *tree.Node, form string) {
-	v, err := x.vars.env(n.Value)
+	v, err := x.Vars.env(n.Value)
 	if err != nil {
 		x.refuse(n, key, "", "%v", err)
 		return

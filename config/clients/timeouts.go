@@ -1,4 +1,4 @@
-package config
+package clients
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func (x *reading) timeouts() {
 			x.origin("timeouts."+field, n)
 		}
 	}
-	switch x.client {
+	switch x.File.Client {
 	case ClientClaudeCode:
 		if d, n := x.duration("timeout", time.Millisecond); n != nil {
 			if d < time.Second {
@@ -65,7 +65,7 @@ func (x *reading) timeouts() {
 // duration reads a positive number of units. The node is nil where the key is
 // absent or cannot be used, which warns.
 func (x *reading) duration(key string, unit time.Duration) (time.Duration, *tree.Node) {
-	n := x.node.Get(key)
+	n := x.Node.Get(key)
 	if n.IsNull() {
 		return 0, nil
 	}

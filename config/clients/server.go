@@ -1,4 +1,4 @@
-package config
+package clients
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
-// clientServer is a server as its client's file has it, every variable expanded. What the
+// Server is a server as its client's file has it, every variable expanded. What the
 // entry does not say is the zero value.
-type clientServer struct {
-	entry
+type Server struct {
+	Entry
 	Transport upstream.Transport
 
 	// Command and Args start a stdio server. They may hold expanded secrets:
@@ -60,38 +60,50 @@ type clientServer struct {
 
 // Format writes the server's key and transport whatever the verb, because its
 // command line and address may hold expanded secrets.
-func (s clientServer) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "server %s (%s)", s.key, s.Transport)
+func (s Server) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "server %s (%s)", s.Key, s.Transport)
 }
 
-// serverReader turns entries of one file into servers.
-type serverReader struct {
-	*clientFile
-	dir  string // relative folders and env files are relative to it
-	vars *expander
+// Written is a server's command line or address as the file spells it. Secrets
+// that the file itself spells out are in it.
+type Written struct {
+	Command string
+	Args    []string
+	URL     string
+}
+
+// Reader turns entries of one file into servers. One goroutine may use it at a time.
+type Reader struct {
+	File *File
+	// Dir is the folder that relative folders and env files are relative to, where
+	// Vars has no workspace.
+	Dir string
+	// Vars are the variables of the file. It must not be nil.
+	Vars *Variables
 }
 
 // reading is the state of one entry being read.
 type reading struct {
-	*serverReader
-	entry
-	s clientServer
+	*Reader
+	Entry
+	s Server
 }
 
-// read turns one entry into a server. What makes it impossible to start is in
-// Refused, for a disabled server too, although nobody is asked for its inputs.
-func (r *serverReader) read(e entry) clientServer {
-	x := &reading{serverReader: r, entry: e}
-	x.s = clientServer{entry: e, Refused: tree.Problems{File: r.name}, Origins: map[string]tree.Origin{}}
-	x.s.Disabled = r.switchedOff(e.key)
-	if !e.node.IsMap() {
-		x.refuse(e.node, "", "write { command: ... } or { url: ... }", "expected a map, found %s", kindOf(e.node))
+// Read turns one entry into a server. What makes it impossible to start is in
+// Refused, for a disabled server too. Nobody is asked for the inputs of a disabled one.
+// It reads the env file that the entry names, and no other file.
+func (r *Reader) Read(e Entry) Server {
+	x := &reading{Reader: r, Entry: e}
+	x.s = Server{Entry: e, Refused: tree.Problems{File: r.File.name}, Origins: map[string]tree.Origin{}}
+	x.s.Disabled = r.File.switchedOff(e.Key)
+	if !e.Node.IsMap() {
+		x.refuse(e.Node, "", "write { command: ... } or { url: ... }", "expected a map, found %s", kindOf(e.Node))
 		return x.s
 	}
 	if x.disabled() {
 		x.s.Disabled = true
 	}
-	x.vars.quiet = x.s.Disabled
+	x.Vars.quiet = x.s.Disabled
 	x.transport()
 	x.command()
 	x.environment()
@@ -113,25 +125,25 @@ func kindOf(n *tree.Node) tree.Kind {
 // refuse notes a reason why this server cannot be started.
 func (x *reading) refuse(at *tree.Node, key, hint, form string, args ...any) {
 	if at == nil {
-		at = x.node
+		at = x.Node
 	}
-	x.s.Refused.At(at, tree.Join(x.path, key), hint, form, args...)
+	x.s.Refused.At(at, tree.Join(x.Path, key), hint, form, args...)
 }
 
 // warn notes something that does not keep the server from starting.
 func (x *reading) warn(at *tree.Node, key, text string) {
-	x.s.Warnings = append(x.s.Warnings, tree.Warning{File: x.name, Line: at.Line, Key: tree.Join(x.path, key), Text: text})
+	x.s.Warnings = append(x.s.Warnings, tree.Warning{File: x.File.name, Line: at.Line, Key: tree.Join(x.Path, key), Text: text})
 }
 
 // origin notes where a value of the server came from.
 func (x *reading) origin(key string, n *tree.Node) {
-	x.s.Origins[key] = tree.OriginOf(x.name, n)
+	x.s.Origins[key] = tree.OriginOf(x.File.name, n)
 }
 
 // first returns the first of several spellings of a key that is written.
 func (x *reading) first(keys ...string) (string, *tree.Node) {
 	for _, k := range keys {
-		if n := x.node.Get(k); !n.IsNull() {
+		if n := x.Node.Get(k); !n.IsNull() {
 			return k, n
 		}
 	}
@@ -158,7 +170,7 @@ func (x *reading) scalar(key string, n *tree.Node) string {
 }
 
 func (x *reading) expand(key string, n *tree.Node) string {
-	v, err := x.vars.expand(n.Value)
+	v, err := x.Vars.Expand(n.Value)
 	switch {
 	case errors.Is(err, errQuiet):
 		return ""
@@ -177,7 +189,7 @@ func (x *reading) expand(key string, n *tree.Node) string {
 func (x *reading) disabled() bool {
 	off := false
 	for key, want := range map[string]string{"disabled": "true", "enabled": "false"} {
-		n := x.node.Get(key)
+		n := x.Node.Get(key)
 		if n.IsNull() {
 			continue
 		}
@@ -226,17 +238,17 @@ func (x *reading) tools() {
 // unsupported refuses what cannot work without something only the client has.
 func (x *reading) unsupported() {
 	_, authorized := x.s.Headers["Authorization"]
-	if n := x.node.Get("headersHelper"); !n.IsNull() {
+	if n := x.Node.Get("headersHelper"); !n.IsNull() {
 		x.refuse(n, "headersHelper", "write the header under headers, with ${NAME} for the secret", "toolgate does not run programs that make headers")
 	}
-	if n := x.node.Get("authProviderType"); !n.IsNull() && n.Value != "dynamic_discovery" && !authorized {
+	if n := x.Node.Get("authProviderType"); !n.IsNull() && n.Value != "dynamic_discovery" && !authorized {
 		x.refuse(n, "authProviderType", "write an Authorization header under headers, or toolgate.servers.NAME.auth", "this way to log in is %s", decode.NotAvailable)
 	}
 	if authorized || x.s.Transport == upstream.Stdio {
 		return
 	}
 	for _, key := range [...]string{"oauth", "auth"} {
-		if n := x.node.Get(key); n.IsMap() {
+		if n := x.Node.Get(key); n.IsMap() {
 			x.signIn(key, n)
 		}
 	}

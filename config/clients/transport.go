@@ -1,4 +1,4 @@
-package config
+package clients
 
 import (
 	"path/filepath"
@@ -31,7 +31,7 @@ func (x *reading) transport() {
 			x.s.Transport = upstream.Stdio
 		case "http", "streamablehttp":
 			x.s.Transport = upstream.Streamable
-			if x.client == ClientVSCode {
+			if x.File.Client == ClientVSCode {
 				x.s.Transport = upstream.Auto
 			}
 		case "sse":
@@ -57,11 +57,11 @@ func (x *reading) transport() {
 			x.s.Transport = upstream.Stdio
 		case urlKey == "httpUrl":
 			x.s.Transport = upstream.Streamable
-		case url != nil && (x.client == ClientGemini && urlKey == "url" || x.client == ClientCline):
+		case url != nil && (x.File.Client == ClientGemini && urlKey == "url" || x.File.Client == ClientCline):
 			x.s.Transport = upstream.SSE
 		case url != nil:
 			x.s.Transport = upstream.Auto
-		case x.client == ClientZed:
+		case x.File.Client == ClientZed:
 			x.refuse(nil, "", "add command and args", "its command comes from a Zed extension, which exists only in Zed")
 			return
 		default:
@@ -89,7 +89,7 @@ func (x *reading) command() {
 	}
 	x.origin("command", cmd)
 	var args []*tree.Node
-	argsNode := x.node.Get("args")
+	argsNode := x.Node.Get("args")
 	switch cmd.Kind {
 	case tree.KindList:
 		if len(cmd.Items) == 0 {
@@ -126,13 +126,13 @@ func (x *reading) command() {
 	case ext == ".mcpb" || ext == ".dxt":
 		x.refuse(cmd, key, "unpack it and name the command inside", "a %s bundle can be installed by its own client only", ext)
 	}
-	if n := x.node.Get("cwd"); !n.IsNull() {
+	if n := x.Node.Get("cwd"); !n.IsNull() {
 		x.origin("cwd", n)
 		if cwd := x.text("cwd", n); cwd != "" {
 			x.s.Cwd = x.absolute(cwd)
 		}
 	}
-	if n := x.node.Get("sandboxEnabled"); n != nil && n.Value == "true" {
+	if n := x.Node.Get("sandboxEnabled"); n != nil && n.Value == "true" {
 		x.warn(n, "sandboxEnabled", "toolgate does not run this server in a sandbox")
 	}
 }
@@ -140,15 +140,15 @@ func (x *reading) command() {
 // absolute resolves a path of an entry: "~/" is the home folder, everything
 // relative is relative to the workspace, else to the file.
 func (x *reading) absolute(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~"); ok && x.vars.home != "" && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
-		return filepath.Join(x.vars.home, rest)
+	if rest, ok := strings.CutPrefix(path, "~"); ok && x.Vars.Home != "" && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
+		return filepath.Join(x.Vars.Home, rest)
 	}
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	base := x.dir
-	if x.vars.workspace != "" {
-		base = x.vars.workspace
+	base := x.Dir
+	if x.Vars.Workspace != "" {
+		base = x.Vars.Workspace
 	}
 	return filepath.Join(base, path)
 }

@@ -1,36 +1,10 @@
-package config
+package clients
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/toolgate/toolgate/config/tree"
-)
-
-// Client is whose file a configuration is. Files of clients that differ in
-// nothing that matters here are ClientOther.
-type Client string
-
-// The clients whose files are told apart.
-const (
-	ClientOther         Client = ""
-	ClientClaudeDesktop Client = "claude-desktop"
-	ClientClaudeCode    Client = "claude-code"
-	ClientVSCode        Client = "vscode"
-	ClientCursor        Client = "cursor"
-	ClientWindsurf      Client = "windsurf"
-	ClientZed           Client = "zed"
-	ClientGoose         Client = "goose"
-	ClientCodex         Client = "codex"
-	ClientGemini        Client = "gemini"
-	ClientContinue      Client = "continue"
-	ClientCline         Client = "cline"
-	ClientRoo           Client = "roo"
-	ClientOpenCode      Client = "opencode"
-	ClientAmp           Client = "amp"
-	ClientVibe          Client = "vibe"
 )
 
 // section is one place of a file that holds servers.
@@ -40,18 +14,26 @@ type section struct {
 	inputs  *tree.Node // VS Code's input definitions beside it
 }
 
-// entry is one server as the file has it.
-type entry struct {
-	key  string
-	path string // of the entry in the file
-	line int
-	node *tree.Node
+// Entry is one server as it stands in the file.
+type Entry struct {
+	Key  string     // the server's name
+	Path string     // of the entry in the file: mcpServers.github
+	Line int        // where the entry begins
+	Node *tree.Node // what is written; nil and anything but a map are refused when it is read
 }
 
-// clientFile is where a file holds the servers of a client.
-type clientFile struct {
+// Skipped is an entry of the file that was left out on purpose.
+type Skipped struct {
+	Key    string
+	Line   int
+	Reason string
+}
+
+// File is where a file holds the servers of a client.
+type File struct {
+	// Client is whose file it is.
+	Client   Client
 	name     string
-	client   Client
 	root     *tree.Node
 	sections []section
 }
@@ -59,10 +41,11 @@ type clientFile struct {
 // MaxServers is how many servers one file may have.
 const MaxServers = 1000
 
-// findClient looks for every place of the file that holds servers, and for whose
-// file it is. The name tells clients apart whose files look alike. Names that other software uses for other things too (servers,
-// mcp, extensions) count only where something in them looks like a server.
-func findClient(name string, root *tree.Node) *clientFile {
+// Find looks for every place of a file that holds servers, and for whose file it is. The
+// file's name tells clients apart whose files look alike. Keys that other software uses
+// for other things too (servers, mcp, extensions) count only where something in them
+// looks like a server.
+func Find(name string, root *tree.Node) *File {
 	var found []section
 	client := ClientOther
 	add := func(path string, n, inputs *tree.Node, c Client) {
@@ -117,63 +100,11 @@ func findClient(name string, root *tree.Node) *clientFile {
 			add("customizations.vscode.mcp.servers", n, mcp.Get("inputs"), ClientVSCode)
 		}
 	}
-	return &clientFile{name, client, root, found}
+	return &File{Client: client, name: name, root: root, sections: found}
 }
 
-// empty tells whether the file has no place that holds servers.
-func (f *clientFile) empty() bool { return len(f.sections) == 0 }
-
-// clientByPath tells clients that share the key mcpServers apart by the name of
-// the file or of its folder.
-func clientByPath(name string) Client {
-	parts := strings.Split(strings.ToLower(filepath.ToSlash(name)), "/")
-	base, dirs := parts[len(parts)-1], parts[:len(parts)-1]
-	parent := ""
-	if len(dirs) > 0 {
-		parent = dirs[len(dirs)-1]
-	}
-	in := func(dir string) bool { return slices.Contains(dirs, dir) }
-	switch {
-	case base == "claude_desktop_config.json":
-		return ClientClaudeDesktop
-	case base == ".mcp.json" || base == ".claude.json" || base == "managed-mcp.json":
-		return ClientClaudeCode
-	case base == "cline_mcp_settings.json" || parent == ".cline" || in("saoudrizwan.claude-dev"):
-		return ClientCline
-	case base == "mcp_settings.json" || parent == ".roo":
-		return ClientRoo
-	case parent == ".cursor":
-		return ClientCursor
-	case parent == ".vscode":
-		return ClientVSCode
-	case in(".codeium"):
-		return ClientWindsurf
-	case parent == ".gemini" && base == "settings.json":
-		return ClientGemini
-	case in(".continue"):
-		return ClientContinue
-	}
-	return ClientOther
-}
-
-// clientByEntries recognises spellings that one client alone uses.
-func clientByEntries(servers *tree.Node) Client {
-	for _, f := range servers.Fields {
-		e := f.Value
-		switch {
-		case e.Get("httpUrl") != nil:
-			return ClientGemini
-		case e.Get("serverUrl") != nil:
-			return ClientWindsurf
-		case e.Get("alwaysAllow") != nil:
-			return ClientRoo
-		}
-		if t := e.Get("type"); t != nil && t.Value == "streamableHttp" {
-			return ClientCline
-		}
-	}
-	return ClientOther
-}
+// Empty tells whether the file has no place that holds servers.
+func (f *File) Empty() bool { return len(f.sections) == 0 }
 
 // serverKeys are keys of which a server entry has at least one.
 var serverKeys = []string{"command", "cmd", "url", "uri", "httpUrl", "serverUrl"}
@@ -201,20 +132,21 @@ func holdsServers(n *tree.Node) bool {
 	return false
 }
 
-// entries lists the entries of all sections. A key that stands in two of them,
-// or twice in a list, is a fault of the file.
-func (f *clientFile) entries(p *tree.Problems) []entry {
-	var entries []entry
+// Entries lists the entries of all places, in file order within each. A key that stands
+// in two of them, or twice in a list, is a fault of the file, and so are more than
+// [MaxServers].
+func (f *File) Entries(p *tree.Problems) []Entry {
+	var entries []Entry
 	first, full := map[string]int{}, false
-	add := func(e entry, column int) {
-		if line, dup := first[e.key]; dup {
-			p.At(&tree.Node{Line: e.line, Column: column}, e.path, "rename one of the two", "a server named %q is already on line %d", e.key, line)
+	add := func(e Entry, column int) {
+		if line, dup := first[e.Key]; dup {
+			p.At(&tree.Node{Line: e.Line, Column: column}, e.Path, "rename one of the two", "a server named %q is already on line %d", e.Key, line)
 			return
 		}
-		first[e.key] = e.line
+		first[e.Key] = e.Line
 		if len(entries) == MaxServers {
 			if !full {
-				p.At(&tree.Node{Line: e.line, Column: column}, e.path, "", "the file has more than %d servers", MaxServers)
+				p.At(&tree.Node{Line: e.Line, Column: column}, e.Path, "", "the file has more than %d servers", MaxServers)
 			}
 			full = true
 			return
@@ -227,7 +159,7 @@ func (f *clientFile) entries(p *tree.Problems) []entry {
 				p.AtField(field, s.path, "give the server a name", "a server has an empty name")
 				continue
 			}
-			add(entry{field.Key, s.path + "." + field.Key, field.Line, field.Value}, field.Column)
+			add(Entry{field.Key, s.path + "." + field.Key, field.Line, field.Value}, field.Column)
 		}
 		for i, item := range s.servers.Items {
 			path := fmt.Sprintf("%s[%d]", s.path, i)
@@ -236,15 +168,15 @@ func (f *clientFile) entries(p *tree.Problems) []entry {
 				p.At(item, path, "add name: ...", "a server in a list needs a name")
 				continue
 			}
-			add(entry{name.Value, path, item.Line, item}, item.Column)
+			add(Entry{name.Value, path, item.Line, item}, item.Column)
 		}
 	}
 	return entries
 }
 
-// otherProjects lists the servers that Claude Code keeps for single projects in
+// OtherProjects lists the servers that Claude Code keeps for single projects in
 // its user file.
-func (f *clientFile) otherProjects() []Skipped {
+func (f *File) OtherProjects() []Skipped {
 	var out []Skipped
 	projects := f.root.Get("projects")
 	if !projects.IsMap() {
@@ -266,8 +198,8 @@ func (f *clientFile) otherProjects() []Skipped {
 }
 
 // switchedOff is what Gemini's mcp.allowed and mcp.excluded say about a key.
-func (f *clientFile) switchedOff(key string) bool {
-	if f.client != ClientGemini {
+func (f *File) switchedOff(key string) bool {
+	if f.Client != ClientGemini {
 		return false
 	}
 	mcp := f.root.Get("mcp")
@@ -281,16 +213,16 @@ func (f *clientFile) switchedOff(key string) bool {
 	return allowed.IsList() && len(allowed.Items) > 0 && !has(allowed)
 }
 
-// clientOwn names the kind of an extension that runs inside its client.
-func (e entry) clientOwn() string {
-	if t := e.node.Get("type"); t != nil && slices.Contains([]string{"builtin", "platform", "frontend", "inline_python"}, t.Value) {
+// BuiltIn names the kind of an extension that runs inside its client, "" for a server.
+func (e Entry) BuiltIn() string {
+	if t := e.Node.Get("type"); t != nil && slices.Contains([]string{"builtin", "platform", "frontend", "inline_python"}, t.Value) {
 		return t.Value
 	}
 	return ""
 }
 
-// inputs are the definitions of all sections, by id.
-func (f *clientFile) inputs() map[string]*tree.Node {
+// Inputs are the definitions of VS Code's inputs, by id.
+func (f *File) Inputs() map[string]*tree.Node {
 	out := map[string]*tree.Node{}
 	for _, s := range f.sections {
 		if !s.inputs.IsList() {
