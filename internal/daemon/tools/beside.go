@@ -17,10 +17,9 @@ import (
 
 // This file puts the tools that are declared elsewhere beside those of the file.
 
-// Beside returns a configuration with the tools of the documents at its
-// addresses, and those of the store, beside its own, and what [Tools.Use] takes once that is in
-// force. What does not fit is left out, so that nothing that comes from elsewhere keeps
-// a gateway from starting.
+// Beside returns a configuration with the tools of the documents and of the store
+// added to its own. The sources are for [Tools.Use] once it is in force. Tools that
+// conflict are left out, so that external tools never keep a gateway from starting.
 func (t *Tools) Beside(file *config.Config, off *build.KeptOff) (*config.Config, Sources) {
 	from := t.sourcesOf(file)
 	full := *file
@@ -37,8 +36,8 @@ func (t *Tools) Beside(file *config.Config, off *build.KeptOff) (*config.Config,
 	return &full, from
 }
 
-// fitBeside tells why further tools cannot be served beside those of a configuration,
-// of which off is.
+// fitBeside tells why further tools cannot be added to a configuration, whose
+// protected files are off.
 func fitBeside(c *config.Config, tools []declared.Settings, off *build.KeptOff) error {
 	if len(tools) == 0 {
 		return nil
@@ -48,7 +47,7 @@ func fitBeside(c *config.Config, tools []declared.Settings, off *build.KeptOff) 
 	}
 	with := *c
 	with.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, tools)
-	off = off.With(&with) // what may be written is held against what all are started from
+	off = off.With(&with) // writable folders are checked against what all tools are started from
 	if err := off.CheckTools(c.Toolgate.Tools); err != nil {
 		return err
 	}
@@ -68,11 +67,11 @@ func fitBeside(c *config.Config, tools []declared.Settings, off *build.KeptOff) 
 	return nil
 }
 
-// Name is the name of a declared tool with its namespace.
+// Name returns the name of a declared tool with its namespace.
 func Name(t *declared.Settings) string { return build.NameOf(t.Namespace) + t.Name }
 
-// toolChanges says for people how tools differ, sorted by name; no value that may
-// be secret is in it.
+// toolChanges describes how tools differ, sorted by name, without values that may be
+// secret.
 func toolChanges(before, after []declared.Settings) []string {
 	old := make(map[string]*declared.Settings, len(before))
 	for i := range before {
@@ -97,7 +96,7 @@ func toolChanges(before, after []declared.Settings) []string {
 	return out
 }
 
-// changedKeys are the keys in which two tools differ.
+// changedKeys returns the keys in which two tools differ.
 func changedKeys(a, b *declared.Settings) []string {
 	x, y := reflect.ValueOf(*a), reflect.ValueOf(*b)
 	var out []string
@@ -109,7 +108,7 @@ func changedKeys(a, b *declared.Settings) []string {
 	return out
 }
 
-// shownTarget says what a tool reaches or runs, where that is not what it was.
+// shownTarget describes what a tool reaches or runs, if that has changed.
 func shownTarget(was, t *declared.Settings) string {
 	switch {
 	case was == nil:
@@ -120,7 +119,7 @@ func shownTarget(was, t *declared.Settings) string {
 	return ""
 }
 
-// toolTarget is what a tool reaches or runs.
+// toolTarget describes what a tool reaches or runs.
 func toolTarget(t *declared.Settings) string {
 	if t.Type == "http" {
 		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), hidden.URL(t.URL))

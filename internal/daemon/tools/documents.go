@@ -22,7 +22,7 @@ import (
 
 // This file checks the documents of tools at addresses, and keeps copies of them.
 
-// read checks a document by itself.
+// read checks a document on its own.
 func (s *source) read(data []byte) (*document, error) {
 	sum := sha256.Sum256(data)
 	doc := &document{sum: hex.EncodeToString(sum[:]), data: data}
@@ -49,8 +49,8 @@ var (
 	errPrivate = errors.New("it reaches an address that is not of the public internet and not the document's own, which needs the sha256 of the document in tool_urls")
 )
 
-// unpinned refuses what a document may hold only when a person has written its
-// hash: what runs here, and what is reached that others cannot reach.
+// unpinned refuses tools that a document may contain only if a person has written its
+// hash: those that run here, and those that reach addresses closed to others.
 func (s *source) unpinned(t *declared.Settings) error {
 	if t.Type != "http" {
 		return errCommand
@@ -86,17 +86,17 @@ func (k *keptDocument) authenticated() []byte {
 	return append(append(out, k.URL...), k.Data...)
 }
 
-// file is the name of the copy in the state folder.
+// file returns the name of the copy in the state folder.
 func (s *source) file() string {
 	sum := sha256.Sum256([]byte(s.set.URL))
 	return "tools-" + hex.EncodeToString(sum[:8])
 }
 
-// load returns the copy that is kept; nil for none.
+// load returns the stored copy; nil for none.
 func (s *source) load(dir string, keys *seal.Keyring) (*document, error) {
 	text, err := os.ReadFile(filepath.Join(dir, s.file()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // there is none, and that is no error
+		return nil, nil // a missing copy is not an error
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *source) load(dir string, keys *seal.Keyring) (*document, error) {
 	return s.read(k.Data)
 }
 
-// save keeps a copy of what is in force; mu is held.
+// save stores a copy of the document in force; the caller holds mu.
 func (s *source) save(o *Options) {
 	k := keptDocument{URL: s.set.URL, Data: s.kept.data}
 	k.MAC = o.Keys.MAC(documentPurpose, k.authenticated())

@@ -18,8 +18,8 @@ import (
 
 // This file asks addresses for the tools that they declare.
 
-// Ask asks every address again, for a person who has asked for a reload,
-// and adds to the result what came that waits, and what did not come.
+// Ask fetches every address again for a reload. It adds the documents that wait, and
+// the failures, to the result.
 func (t *Tools) Ask(ctx context.Context, did *admin.Reloaded) {
 	sources := t.all()
 	var waits []chan struct{}
@@ -53,7 +53,7 @@ func (t *Tools) Ask(ctx context.Context, did *admin.Reloaded) {
 	}
 }
 
-// follow asks the addresses when it is time to, until the context ends.
+// follow fetches the addresses when they are due, until the context ends.
 func (t *Tools) follow(ctx context.Context) error {
 	for {
 		due, next := dueNow(t.all(), time.Now())
@@ -74,7 +74,7 @@ func (t *Tools) follow(ctx context.Context) error {
 	}
 }
 
-// dueNow returns the sources that are to be asked now, and when the next one is.
+// dueNow returns the sources that are due, and when the next one is.
 func dueNow(all Sources, now time.Time) (due Sources, next time.Time) {
 	for _, s := range all {
 		s.mu.Lock()
@@ -90,8 +90,8 @@ func dueNow(all Sources, now time.Time) (due Sources, next time.Time) {
 	return due, next
 }
 
-// fetch asks addresses, and serves what may be served at once: what has the
-// hash that an operator wrote, and the first document of an address.
+// fetch fetches addresses, and serves at once what needs no consent: documents with a
+// pinned hash, and the first document of an address.
 func (t *Tools) fetch(ctx context.Context, due Sources) {
 	var group errgroup.Group
 	group.SetLimit(maxFetches)
@@ -103,7 +103,7 @@ func (t *Tools) fetch(ctx context.Context, due Sources) {
 			return nil
 		})
 	}
-	_ = group.Wait() // none returns an error
+	_ = group.Wait() // no member returns an error
 	if ctx.Err() == nil && slices.Contains(took, true) {
 		err := t.o.Apply(ctx, func(context.Context) (bool, error) { return true, nil })
 		if err != nil {
@@ -120,7 +120,7 @@ func (t *Tools) fetch(ctx context.Context, due Sources) {
 	}
 }
 
-// fetch asks an address.
+// fetch requests the document of an address.
 func (s *source) fetch(ctx context.Context) ([]byte, error) {
 	where, err := egress.ParseTemplate(s.set.URL)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *source) fetch(ctx context.Context) ([]byte, error) {
 	return answer.Body, nil
 }
 
-// answered notes what an address answered, and tells whether it is in force now.
+// answered records the answer of an address, and tells whether it is in force now.
 func (t *Tools) answered(s *source, data []byte, err error) (took bool) {
 	var doc *document
 	if err == nil {
@@ -162,7 +162,8 @@ func (t *Tools) answered(s *source, data []byte, err error) (took bool) {
 	same := err == nil && s.kept != nil && s.kept.sum == doc.sum
 	s.mu.Unlock()
 	if err == nil && !same {
-		// Beside the tools of the file, so that it does not stand in its own way.
+		// The base is the file's tools alone, so that the document does not conflict
+		// with itself.
 		c := t.o.Config()
 		err = fitBeside(c, doc.tools, build.KeepOff(c, build.OwnFiles(c, t.o.State)))
 	}

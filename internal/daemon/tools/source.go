@@ -11,26 +11,26 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 )
 
-// This file keeps the documents of tools at addresses (tool_urls): the last good
-// one of each is in force, from a copy that the gateway's key authenticates; one
-// that has changed waits for a person.
+// This file manages the documents of tools at addresses (tool_urls). The last good
+// document of each is in force, from a copy that the gateway's key authenticates. A
+// changed document waits for a person.
 
 const (
 	// fetchTime bounds one request, with its body.
 	fetchTime = 10 * time.Second
 	// MaxDocument bounds a document, in bytes.
 	MaxDocument = 1 << 20
-	// maxFetches is how many are asked for at once.
+	// maxFetches bounds concurrent requests.
 	maxFetches = 4
-	// fetchAgain is how soon one is asked for again of which there is none.
+	// fetchAgain is the time between requests to an address without a document.
 	fetchAgain = 30 * time.Second
-	// reloadWait is how long a reload waits for the answers, to show what changes.
+	// reloadWait is how long a reload waits for answers, to show the changes.
 	reloadWait = 3 * time.Second
 	// documentPurpose separates the MACs of kept documents from all others.
 	documentPurpose = "tools of an address"
 )
 
-// document is what an address answered, checked.
+// document is a checked document.
 type document struct {
 	sum   string
 	data  []byte
@@ -43,15 +43,15 @@ type source struct {
 
 	mu      sync.Mutex
 	kept    *document     // in force; nil for none yet
-	waiting *document     // what it answered last, until a person takes it
-	problem string        // of the latest answer
-	unfit   string        // why what is in force is not served
+	waiting *document     // the latest answer, until a person accepts it
+	problem string        // the problem with the latest answer
+	unfit   string        // why the document in force is not served
 	since   time.Time     // of the latest change of these
-	next    time.Time     // when it is asked; zero for not by itself
-	asked   chan struct{} // closed by the answer that is waited for; nil for none
+	next    time.Time     // when it is fetched next; zero: only on request
+	asked   chan struct{} // closed when the pending answer arrives; nil: none is pending
 }
 
-// name is the address without what may be secret in it.
+// name returns the address without its secret parts.
 func (s *source) name() string {
 	u, err := url.Parse(s.set.URL)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *source) name() string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// tools are those in force.
+// tools returns the tools in force.
 func (s *source) tools() []declared.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *source) tools() []declared.Settings {
 	return s.kept.tools
 }
 
-// refused notes why the document in force is not served; nil for that it is.
+// refused records why the document in force is not served; nil if it is.
 func (s *source) refused(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,15 +80,16 @@ func (s *source) refused(err error) {
 	}
 }
 
-// oneLine is an error for the list of servers.
+// oneLine formats an error for the list of servers.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// final tells whether nothing else can come: the document with the hash is there.
+// final tells whether the document with the pinned hash is in force, so that nothing
+// else can come.
 func (s *source) final() bool {
 	return s.kept != nil && s.set.SHA256 != "" && strings.EqualFold(s.set.SHA256, s.kept.sum)
 }
 
-// change says what the waiting document changes; mu is held.
+// change describes what the waiting document changes; the caller holds mu.
 func (s *source) change() string {
 	var before []declared.Settings
 	if s.kept != nil {

@@ -15,20 +15,19 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 )
 
-// declaredPurpose separates what seals them from all other seals: they may hold
-// credentials, and who writes into the store may not choose what runs.
+// declaredPurpose separates the seals of declared tools from all others. The tools may
+// contain credentials, and write access to the store must not decide what runs.
 const declaredPurpose = seal.Kept + "declared tool"
 
-// storedTool is a tool of the store.
+// storedTool is a tool in the store.
 type storedTool struct {
 	record  store.DeclaredRecord
 	tool    declared.Settings
 	problem string // why it is not served
 }
 
-// Load reads the tools of the store and tells whether they are not what
-// they were. Of a store that was not there at the start there are none, until that
-// tells of some.
+// Load reads the tools in the store and tells whether they have changed. If the store
+// was unreachable at the start, there are none until it answers.
 func (t *Tools) Load(ctx context.Context) (changed bool, err error) {
 	records, generation, err := t.o.Store.List(ctx)
 	if errors.Is(err, store.ErrUnreached) {
@@ -52,7 +51,7 @@ func (t *Tools) Load(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// open returns the tool of a record.
+// open decrypts the tool of a record.
 func (t *Tools) open(r *store.DeclaredRecord) (declared.Settings, error) {
 	data, err := t.o.Keys.Open(declaredPurpose, r.Name, string(r.Body))
 	if err != nil {
@@ -69,8 +68,8 @@ func (t *Tools) open(r *store.DeclaredRecord) (declared.Settings, error) {
 	return tools[i], nil
 }
 
-// addStored puts the tools of the store beside those of a configuration; what does
-// not fit is left out.
+// addStored adds the tools of the store to a configuration. Tools that conflict are
+// left out.
 func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +99,7 @@ func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 	}
 }
 
-// followStore keeps up with the tools of the store, until the context ends.
+// followStore applies changes of the store until the context ends.
 func (t *Tools) followStore(ctx context.Context) error {
 	for {
 		select {
@@ -109,7 +108,7 @@ func (t *Tools) followStore(ctx context.Context) error {
 		case <-t.changed:
 			if err := t.apply(ctx); err != nil && ctx.Err() == nil {
 				t.o.Log.Error("tools that were declared in the store are not served yet", "err", err)
-				select { // before it is tried again
+				select { // pause before the next try
 				case <-ctx.Done():
 				case <-time.After(applyPause):
 				}
@@ -118,7 +117,7 @@ func (t *Tools) followStore(ctx context.Context) error {
 	}
 }
 
-// apply serves what the store holds now.
+// apply serves the tools that are in the store now.
 func (t *Tools) apply(ctx context.Context) error {
 	loaded := false
 	err := t.o.Apply(ctx, func(ctx context.Context) (bool, error) {
@@ -135,7 +134,7 @@ func (t *Tools) apply(ctx context.Context) error {
 	return err
 }
 
-// Stored are the tools of the store, for an administrator.
+// Stored returns the tools in the store, for an administrator.
 func (t *Tools) Stored() []admin.DeclaredTool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +152,7 @@ func (t *Tools) Stored() []admin.DeclaredTool {
 	return out
 }
 
-// Declare keeps tools in the store and serves them.
+// Declare writes tools into the store and serves them.
 func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Change) (admin.Declared, error) {
 	tools, err := config.ParseTools(d.File, d.Data)
 	if err != nil {
@@ -171,7 +170,7 @@ func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Chan
 		}
 		records[i] = store.DeclaredRecord{Name: name, Body: []byte(sealed), Change: by}
 	}
-	// They stand beside all others, but in the place of those of their names here.
+	// They are added to all others, and replace stored tools with the same name.
 	t.mu.Lock()
 	beside := *t.o.InForce()
 	var before []declared.Settings
@@ -193,7 +192,7 @@ func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Chan
 	return admin.Declared{Changes: append([]string{}, toolChanges(before, tools)...)}, t.apply(ctx)
 }
 
-// Undeclare removes a tool from the store and serves it no more.
+// Undeclare removes a tool from the store and stops serving it.
 func (t *Tools) Undeclare(ctx context.Context, name string) error {
 	ok, err := t.o.Store.Remove(ctx, name)
 	if err == nil && !ok {

@@ -20,51 +20,51 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Options are what the tools that are declared elsewhere need of a running gateway. All
-// of it is needed.
+// Options are the parts of a running gateway that the declared tools need. All are
+// required.
 type Options struct {
 	Log   *slog.Logger
 	Store *store.Declared
 	Keys  *seal.Keyring
 	State *statedir.Dir
-	// Config returns the settings in force as they were read, InForce those with the
-	// tools that are declared elsewhere.
+	// Config returns the settings in force as they were read. InForce returns them with
+	// the tools from addresses and the store.
 	Config, InForce func() *config.Config
-	// Apply serves what is declared now, if load says that it has changed. One call
-	// follows the other.
+	// Apply serves the current tools if load reports a change. Calls run one after the
+	// other.
 	Apply func(ctx context.Context, load func(context.Context) (changed bool, err error)) error
 }
 
-// Tools are those that are declared outside of the configuration file: at addresses, and
-// in the store. They are safe for concurrent use. Make them with [New]; [Tools.Run]
-// keeps up with both.
+// Tools are the tools that are declared outside of the configuration file: at
+// addresses, and in the store. It is safe for concurrent use. Make it with [New];
+// [Tools.Run] keeps it up to date.
 type Tools struct {
 	o       Options
-	due     chan struct{} // capacity 1: it may be time to ask an address
-	changed chan struct{} // capacity 1: the store holds others
+	due     chan struct{} // capacity 1: an address may be due
+	changed chan struct{} // capacity 1: the store has changed
 
 	mu         sync.Mutex
 	sources    Sources
 	stored     []storedTool
-	generation int64 // of the store's
+	generation int64 // of the store's tools
 }
 
 // Sources are addresses of tools.
 type Sources []*source
 
-// applyPause is how long what could not be served is left alone.
+// applyPause is the pause before another try to serve changes.
 const applyPause = time.Second
 
-// notServed is the generation of what the store holds while that could not be served.
+// notServed is the generation while the store's tools could not be served.
 const notServed = -1
 
-// New returns the tools of a gateway, of which none is loaded yet.
+// New returns the declared tools of a gateway, with none loaded yet.
 func New(o Options) *Tools {
 	return &Tools{o: o, due: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
 
-// Run asks the addresses when it is time to, and keeps up with the store, until the
-// context ends.
+// Run fetches the addresses when they are due, and applies changes of the store, until
+// the context ends.
 func (t *Tools) Run(ctx context.Context) error {
 	group := new(errgroup.Group)
 	group.Go(func() error { return t.follow(ctx) })
@@ -72,10 +72,10 @@ func (t *Tools) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// StoreChanged takes the news that the store holds others.
+// StoreChanged reports that the tools in the store have changed.
 func (t *Tools) StoreChanged() { wake(t.changed) }
 
-// wake leaves a token unless one is there, which stands for both.
+// wake leaves a token, unless one is there already.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -83,8 +83,8 @@ func wake(c chan struct{}) {
 	}
 }
 
-// sourcesOf returns the sources of a configuration: those that there are where the
-// settings are the same, and others with the copy that is kept of them.
+// sourcesOf returns the sources of a configuration: existing ones where the settings
+// are unchanged, and new ones with their stored copies.
 func (t *Tools) sourcesOf(c *config.Config) Sources {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,8 +109,7 @@ func (t *Tools) sourcesOf(c *config.Config) Sources {
 	return out
 }
 
-// Use makes sources those of the configuration in force. The copies of others
-// that were are removed.
+// Use makes sources the ones in force, and removes the copies of former ones.
 func (t *Tools) Use(list Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,16 +122,16 @@ func (t *Tools) Use(list Sources) {
 	wake(t.due)
 }
 
-// all are the sources of the configuration in force.
+// all returns the sources in force.
 func (t *Tools) all() Sources {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.sources)
 }
 
-// Accept takes what waits, for a person who has asked for a reload, and says what
-// that changes. The returned function ends it: by keeping copies, or by leaving
-// everything as it was.
+// Accept takes the waiting documents for a reload, and describes the changes. The
+// returned function completes it: with ok it stores copies, else it restores the
+// previous state.
 func (t *Tools) Accept() (taken []string, end func(ok bool)) {
 	before := make(map[*source]*document)
 	for _, s := range t.all() {
@@ -158,7 +157,7 @@ func (t *Tools) Accept() (taken []string, end func(ok bool)) {
 	}
 }
 
-// Pending says what waits for a person.
+// Pending describes what waits for a person.
 func (t *Tools) Pending() []string {
 	var out []string
 	for _, s := range t.all() {
@@ -171,8 +170,8 @@ func (t *Tools) Pending() []string {
 	return out
 }
 
-// Rows shows the addresses in the list of servers. Why something waits is not in their
-// reasons yet.
+// Rows shows the addresses in the list of servers. Their reasons do not say yet why a
+// document waits.
 func (t *Tools) Rows() []admin.Server {
 	var out []admin.Server
 	for _, s := range t.all() {

@@ -14,7 +14,7 @@ import (
 
 const category = "code"
 
-// slack is how much longer a call may take than what it runs.
+// slack is how much longer a call may take than its run.
 const slack = 15 * time.Second
 
 func (s *service) tools() []toolapi.Tool {
@@ -55,13 +55,13 @@ func (s *service) tools() []toolapi.Tool {
 		},
 	}
 	if len(c.Roots) == 0 || sandbox.Refusal(c.policy()) != nil {
-		return tools[:1] // the others have no folder to work in, or nothing that confines them; execute may have a container
+		return tools[:1] // the others have no folder to work in, or no sandbox; execute may use a container
 	}
 	return tools
 }
 
-// caveat says, to whoever reads what a tool does, what its runs are not kept from;
-// empty where they are confined as they should be.
+// caveat returns a warning for readers of a tool's description when its runs are not
+// fully confined; empty otherwise.
 func (c *Config) caveat() string {
 	if c.Sandbox == sandbox.Off {
 		return "It is not confined: it can do on this machine what the gateway can."
@@ -73,7 +73,7 @@ func (c *Config) caveat() string {
 	return layers.Caveat()
 }
 
-// known names what is configured.
+// known lists the configured names.
 func known(what string, commands map[string]Command) string {
 	if len(commands) == 0 {
 		return what + ": none is configured."

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold makes one text of all names that some file system takes for the same: in
-// other case, in other forms of Unicode, or with characters that are not seen.
+// fold maps all names that some file system treats as equal to the same text: names
+// that differ in case, in Unicode normal form, or in invisible characters.
 func fold(path string) string {
 	ascii := true
 	for i := range len(path) {
@@ -24,8 +24,8 @@ func fold(path string) string {
 		if unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
 			return -1
 		}
-		// Upper first: several small letters share a capital, such as s and the
-		// long s.
+		// Upper case comes first, because several small letters share a capital, such as
+		// s and the long s.
 		return unicode.ToLower(unicode.ToUpper(r))
 	}, norm.NFKD.String(path))
 	return norm.NFKD.String(strings.ReplaceAll(path, "ß", "ss"))

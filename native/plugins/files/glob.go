@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// glob is a pattern of paths: * and ? and [a-z] are within one part, ** is any
-// number of parts. One without a slash holds in every folder. What matches is
-// meant with everything in it.
+// glob is a pattern of paths: *, ? and [a-z] match within one part, ** matches any
+// number of parts. A pattern without a slash matches in every folder. A match includes
+// everything below it.
 type glob struct {
 	text  string
 	parts []string // folded
@@ -46,10 +46,10 @@ func split(slashed string) []string {
 	return strings.Split(strings.TrimPrefix(slashed, "/"), "/")
 }
 
-// matches tells whether a folded real path, or a folder above it, is meant.
+// matches tells whether the pattern matches a folded real path, or a folder above it.
 func (g *glob) matches(folded string) bool {
 	parts := split(filepath.ToSlash(folded))
-	// now[i] is that what was read so far fits the first i parts of the pattern.
+	// now[i] says that the parts read so far match the first i parts of the pattern.
 	now := make([]bool, len(g.parts)+1)
 	now[0] = true
 	for _, part := range parts {
@@ -73,7 +73,7 @@ func (g *glob) matches(folded string) bool {
 	return now[len(g.parts)]
 }
 
-// skip lets ** stand for nothing.
+// skip lets ** match no parts.
 func skip(parts []string, now []bool) {
 	for i, want := range parts {
 		if now[i] && want == "**" {

@@ -9,22 +9,22 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// guard knows what is out of reach.
+// guard holds the rules for paths that are out of reach.
 type guard struct {
 	forbidden []protected // neither read nor changed
 	fixed     []protected // read, but not changed
 	globs     []glob      // neither read nor changed
-	write     []string    // real folders in which things may be changed
+	write     []string    // real folders in which files may be changed
 }
 
-// protected is a file, or a folder with everything in it, whether it exists or not.
+// protected is a file, or a folder with its content, whether it exists or not.
 type protected struct {
 	path   string   // as it was configured
-	folded []string // the ways to it, in the form that twins share
+	folded []string // the paths to it, folded
 }
 
-// system is what is no file although it looks like one: what processes and devices
-// show of themselves.
+// system are folders with pseudo files, through which processes and devices show
+// themselves.
 var system = []string{"/proc", "/sys", "/dev"}
 
 func newGuard(forbidden, fixed []string) guard {
@@ -44,7 +44,7 @@ func protect(paths []string) []protected {
 	return out
 }
 
-// resolved is where a path really leads, as far as it exists.
+// resolved returns the real path, as far as it exists.
 func resolved(path string) string {
 	for head, tail := path, ""; ; head, tail = filepath.Dir(head), filepath.Join(filepath.Base(head), tail) {
 		if real, err := filepath.EvalSymlinks(head); err == nil {
@@ -56,7 +56,7 @@ func resolved(path string) string {
 	}
 }
 
-// readable refuses what may not be read: a thing that is open, by its real path.
+// readable refuses an open file or folder that may not be read, by its real path.
 func (g *guard) readable(real string, info os.FileInfo) error {
 	for i, folded := 0, fold(real); i < len(g.globs); i++ {
 		if g.globs[i].matches(folded) {
@@ -66,8 +66,8 @@ func (g *guard) readable(real string, info os.FileInfo) error {
 	return g.check(g.forbidden, real, info, false)
 }
 
-// changeable refuses what may not be changed or replaced; info is nil for what does
-// not exist.
+// changeable refuses a path that may not be changed or replaced; info is nil where
+// nothing exists.
 func (g *guard) changeable(real string, info os.FileInfo) error {
 	if !slices.ContainsFunc(g.write, func(folder string) bool {
 		rel, in := beneath(real, folder)
@@ -91,9 +91,9 @@ func (g *guard) writable() string {
 	return strings.Join(g.write, ", ")
 }
 
-// check holds a thing against a list: by the names on the way to it, and by what it
-// and the folders above it are, which other names and other mounts do not change.
-// Where it is to be changed, it is not above something protected either.
+// check compares a file or folder with a list: by the names in its path, and by the
+// identities of itself and the folders above it, which other names and other mounts do
+// not change. For a change, it also must not contain anything protected.
 func (g *guard) check(list []protected, real string, info os.FileInfo, change bool) error {
 	if len(list) == 0 {
 		return nil
@@ -121,7 +121,7 @@ func (g *guard) check(list []protected, real string, info os.FileInfo, change bo
 	return nil
 }
 
-// ancestry is what a thing and the folders above it are.
+// ancestry returns the identities of a file and the folders above it.
 func ancestry(real string, info os.FileInfo) ([]os.FileInfo, error) {
 	var out []os.FileInfo
 	if info != nil {

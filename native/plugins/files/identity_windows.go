@@ -2,8 +2,8 @@ package files
 
 import "os"
 
-// links is how many names a file has. The information of this system does not say;
-// what is forbidden is recognised by its identity all the same.
+// links returns the number of names of a file. This system does not report it;
+// forbidden files are still recognised by their identity.
 func links(os.FileInfo) uint64 { return 1 }
 
 func keepOwner(*os.File, os.FileInfo) {}

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// mostEntries is how many entries of a folder are looked at for one page.
+// mostEntries bounds the entries of a folder that are read for one page.
 const mostEntries = 1_000_000
 
-// Entry is something in a folder.
+// Entry is an entry of a folder.
 type Entry struct {
 	Name     string    `json:"name"`
 	Kind     string    `json:"kind"` // file, folder, link, pipe, socket or device
@@ -26,13 +26,12 @@ type Entry struct {
 type Page struct {
 	Entries []Entry
 	More    bool // there are names after the last
-	Unnamed int  // entries whose names cannot be written in a path here
-	Cut     bool // the folder has more entries than are looked at
+	Unnamed int  // entries whose names are not valid in paths here
+	Cut     bool // the folder has more entries than were read
 }
 
-// List returns the entries of a folder whose names come after one, in the order of
-// their bytes, at most so many. It holds no more than that in memory, however many
-// there are.
+// List returns the entries of a folder after a given name, in byte order, at most most
+// of them. It keeps no more than that in memory, however many entries there are.
 func (d *Dir) List(ctx context.Context, after string, most int) (Page, error) {
 	var page Page
 	var names last
@@ -64,7 +63,7 @@ func (d *Dir) List(ctx context.Context, after string, most int) (Page, error) {
 			break
 		}
 	}
-	// One more name than fits was kept, to know that there is one.
+	// One name more than fits was kept, to show that there are more.
 	if page.More = len(names) > most; page.More {
 		heap.Pop(&names)
 	}
@@ -76,7 +75,7 @@ func (d *Dir) List(ctx context.Context, after string, most int) (Page, error) {
 	return page, nil
 }
 
-// entry looks at something in a folder, which may be gone again.
+// entry describes an entry of a folder, which may be gone again.
 func (d *Dir) entry(name string) Entry {
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -89,7 +88,7 @@ func (d *Dir) entry(name string) Entry {
 	return e
 }
 
-// last is a heap with the last name on top.
+// last is a heap with the greatest name on top.
 type last []string
 
 func (l last) Len() int           { return len(l) }

@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// File is an open regular file that may be read.
+// File is an open regular file for reading.
 type File struct {
 	*os.File
 
@@ -22,8 +22,8 @@ func (t *Tree) Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Devices are not even opened, where that can be seen before: to open some of
-	// them has effects.
+	// Devices are refused before they are opened where possible, because opening some
+	// of them has effects.
 	if info, err := r.dir.Stat(rel); err != nil {
 		return nil, t.explain(path, err)
 	} else if err := regular(path, info); err != nil {
@@ -44,7 +44,7 @@ func (t *Tree) Open(path string) (*File, error) {
 	return &File{File: f, Info: info, Real: real}, nil
 }
 
-// OpenReal opens a file by a real path that this tree has returned, or one beneath
+// OpenReal opens a file by a real path that this tree has returned, or by a path below
 // it, under the same rules.
 func (t *Tree) OpenReal(real string) (*File, error) {
 	for i := range t.roots {
@@ -56,7 +56,7 @@ func (t *Tree) OpenReal(real string) (*File, error) {
 	return nil, toolapi.Problemf("%q is outside of what this tool reaches. %s", real, t.allowed())
 }
 
-// admit holds a file that is open against the rules.
+// admit checks an open file against the rules.
 func (t *Tree) admit(path string, f *os.File, real string, info os.FileInfo) error {
 	if err := regular(path, info); err != nil {
 		return err
@@ -88,7 +88,7 @@ func regular(path string, info os.FileInfo) error {
 	return toolapi.Problemf("%q is %s; only regular files are allowed.", path, kind(info.Mode()))
 }
 
-// kind says what a mode is, for people.
+// kind names the type of a mode, for people.
 func kind(mode os.FileMode) string {
 	switch mode.Type() {
 	case 0:
@@ -114,13 +114,13 @@ type Dir struct {
 	Real string
 }
 
-// Close closes it.
+// Close closes the folder.
 func (d *Dir) Close() {
 	d.File.Close()
 	d.root.Close()
 }
 
-// inPlace tells whether it is still where the rules were held against it.
+// inPlace tells whether the folder is still where the rules were checked for it.
 func (d *Dir) inPlace() bool {
 	info, err := d.Stat()
 	if err != nil {
@@ -178,8 +178,8 @@ func (t *Tree) folder(r *root, rel, path string) (*Dir, error) {
 	return &Dir{File: f, root: inner, Real: real}, nil
 }
 
-// explain is an error for whoever called, with what is allowed where that is what
-// was wrong.
+// explain converts an error for the caller. It adds the allowed paths where the path
+// was the problem.
 func (t *Tree) explain(path string, err error) error {
 	problem := explain(path, err)
 	if escapes(err) {
@@ -188,8 +188,7 @@ func (t *Tree) explain(path string, err error) error {
 	return problem
 }
 
-// Path says whether a path is a file or folder that may be read, and returns its
-// real path.
+// Path tells whether a path is a readable file or folder, and returns its real path.
 func (t *Tree) Path(path string) (real string, folder bool, err error) {
 	r, rel, err := t.find(path)
 	if err != nil {

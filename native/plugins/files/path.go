@@ -10,11 +10,11 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// longestPath is what the systems take.
+// longestPath is the longest path that the systems accept.
 const longestPath = 4096
 
-// plain refuses a path that is not written in the one way that all others of the
-// same meaning are reduced to: what a policy has judged is then what is opened.
+// plain refuses a path that is not in its canonical spelling. So the path that a
+// policy has judged is the path that is opened.
 func plain(path string) error {
 	switch {
 	case path == "":
@@ -33,7 +33,7 @@ func plain(path string) error {
 	return nil
 }
 
-// plainOnWindows refuses what the system quietly reads as another name.
+// plainOnWindows refuses a path that Windows silently reads as another one.
 func plainOnWindows(path string) bool {
 	rest := path[len(filepath.VolumeName(path)):]
 	for part := range strings.SplitSeq(rest, `\`) {
@@ -44,8 +44,8 @@ func plainOnWindows(path string) bool {
 	return true
 }
 
-// beneath tells whether a path is a folder or something in it, both cleaned, and
-// how it is called from there.
+// beneath tells whether a path is a folder or inside it, both cleaned, and returns the
+// relative path.
 func beneath(path, folder string) (rel string, ok bool) {
 	if path == folder {
 		return ".", true

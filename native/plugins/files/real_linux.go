@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// openReal opens a file or folder of a root for reading, without waiting for a
-// writer, and says where it really is. The system knows that of what is open.
+// openReal opens a file or folder of a root for reading, without waiting for a writer,
+// and returns its real path, which the system knows for open files.
 func openReal(r *root, rel string, folder bool) (*os.File, string, error) {
 	flag := os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOCTTY
 	if folder {
@@ -28,7 +28,7 @@ func openReal(r *root, rel string, folder bool) (*os.File, string, error) {
 	return f, real, nil
 }
 
-// realPath is the path of an open file or folder, without links.
+// realPath returns the path of an open file or folder, without links.
 func realPath(f *os.File) (string, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -44,8 +44,8 @@ func realPath(f *os.File) (string, error) {
 	if failed != nil {
 		return "", fmt.Errorf("find its real path: %w", failed)
 	}
-	// What was deleted, or lies outside of the process's own root, is shown with a
-	// remark in its name; then nothing, or something else, is there.
+	// The path of a deleted file, or of one outside of the process's root, has a remark
+	// in its name. At that path is nothing, or something else.
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
@@ -57,8 +57,8 @@ func realPath(f *os.File) (string, error) {
 	return real, nil
 }
 
-// noFiles are file systems that hold no files: what is read there is made up by
-// the kernel, and what is written there changes it.
+// noFiles are file systems without stored files: reads return data made by the kernel,
+// and writes change the kernel.
 var noFiles = map[uint32]string{
 	0x9fa0: "proc", 0x62656572: "sysfs", 0x1cd1: "devpts", 0x27e0eb: "cgroup", 0x63677270: "cgroup2",
 	0x64626720: "debugfs", 0x74726163: "tracefs", 0x73636673: "securityfs", 0xcafe4a11: "bpf",
@@ -66,7 +66,7 @@ var noFiles = map[uint32]string{
 	0x19800202: "mqueue", 0x6165676c: "pstore", 0xde5e81e4: "efivarfs", 0x65735543: "fusectl",
 }
 
-// onDisk refuses what lies on a file system that holds no files, wherever it is
+// onDisk refuses anything on a file system without stored files, wherever it is
 // mounted.
 func onDisk(f *os.File) error {
 	raw, err := f.SyscallConn()

@@ -10,9 +10,9 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// openReal opens a file or folder of a root for reading, without waiting for a
-// writer, and says where it really is. This system does not tell that of what is
-// open, so no link is followed beneath a root: the way is then the real one.
+// openReal opens a file or folder of a root for reading, without waiting for a writer,
+// and returns its real path. This system does not report that path for open files. So
+// no link below a root is followed, and the given path is the real one.
 func openReal(r *root, rel string, folder bool) (*os.File, string, error) {
 	dir, err := r.dir.OpenRoot(".")
 	if err != nil {
@@ -48,7 +48,7 @@ func openReal(r *root, rel string, folder bool) (*os.File, string, error) {
 	return f, filepath.Join(r.real, rel), nil
 }
 
-// step opens a folder in another one, which is no link.
+// step opens a folder in another one; links are refused.
 func step(dir *os.Root, name string) (*os.Root, error) {
 	before, err := dir.Lstat(name)
 	if err != nil {
@@ -69,5 +69,5 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// onDisk finds nothing to refuse: these systems mount nothing else among files.
+// onDisk accepts everything: these systems mount no such file systems among files.
 func onDisk(*os.File) error { return nil }

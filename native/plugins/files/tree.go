@@ -12,26 +12,25 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// Rules say what a tree holds. All paths are absolute.
+// Rules configure a tree. All paths are absolute.
 type Rules struct {
-	// Roots are the folders within which anything is reached, or single files.
+	// Roots are the reachable folders, or single files.
 	Roots []string
 	// Write are the folders, roots or in roots, in which files may be changed; they
 	// must exist.
 	Write []string
-	// Forbidden are files, and folders with everything in them, that are neither
-	// read nor changed, by no name, whether they exist or not.
+	// Forbidden are files, and folders with their content, that are neither read nor
+	// changed under any name, whether they exist or not.
 	Forbidden []string
-	// Globs are patterns of real paths that are forbidden as well.
+	// Globs are patterns of real paths that are also forbidden.
 	Globs []string
-	// Fixed are files and folders that are read but not changed.
+	// Fixed are files and folders that may be read but not changed.
 	Fixed []string
-	// HardLinks admits files with several names, which may be those of a file
-	// elsewhere.
+	// HardLinks permits files with several names; the other names may lie elsewhere.
 	HardLinks bool
 }
 
-// Tree is what tools reach of the files of a machine. It is safe for concurrent
+// Tree gives tools access to a part of the machine's files. It is safe for concurrent
 // use. The zero Tree reaches nothing.
 type Tree struct {
 	roots     []root // the longest path first
@@ -44,7 +43,7 @@ type root struct {
 	path string // as it was configured
 	real string
 	dir  *os.Root
-	only string // the one name in it that is meant; empty is all
+	only string // the only reachable name in it; empty: all
 }
 
 // Open opens the roots. Every one must exist.
@@ -106,7 +105,7 @@ func (t *Tree) Close() {
 	}
 }
 
-// Roots are the folders and files that may be reached, for people.
+// Roots returns the reachable folders and files, for people.
 func (t *Tree) Roots() []string {
 	out := make([]string, 0, len(t.roots))
 	for _, r := range t.roots {
@@ -116,7 +115,7 @@ func (t *Tree) Roots() []string {
 	return out
 }
 
-// find returns the root that a path is in, and how it is called from there.
+// find returns the root that contains a path, and the relative path.
 func (t *Tree) find(path string) (*root, string, error) {
 	if err := plain(path); err != nil {
 		return nil, "", toolapi.Problemf("%s %s", err, t.allowed())
@@ -130,7 +129,7 @@ func (t *Tree) find(path string) (*root, string, error) {
 	return nil, "", toolapi.Problemf("%q is outside of what this tool reaches. %s", path, t.allowed())
 }
 
-// allowed says what may be reached.
+// allowed describes the reachable paths.
 func (t *Tree) allowed() string {
 	if len(t.roots) == 0 {
 		return "Nothing is allowed: no folder is configured."
@@ -138,10 +137,10 @@ func (t *Tree) allowed() string {
 	return "Allowed: " + strings.Join(t.Roots(), ", ") + "."
 }
 
-// errChanged is the answer where what was looked at is not what was opened.
+// errChanged says that the opened file is not the one that was checked.
 var errChanged = errors.New("it was changed while it was being opened")
 
-// explain is an error of the system in words for whoever called.
+// explain converts a system error for the caller.
 func explain(path string, err error) error {
 	if err == nil {
 		return nil
@@ -170,7 +169,7 @@ func explain(path string, err error) error {
 	return toolapi.Problemf("%q: %v.", path, err)
 }
 
-// escapes tells whether a root has refused a way out of it.
+// escapes tells whether a root has refused a path that leads out of it.
 func escapes(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "path escapes from parent")
 }

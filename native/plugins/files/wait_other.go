@@ -4,5 +4,5 @@ package files
 
 import "syscall"
 
-// nonblock has an open not wait for the other end of a pipe.
+// nonblock makes an open return without waiting for the other end of a pipe.
 const nonblock = syscall.O_NONBLOCK

@@ -1,4 +1,4 @@
 package files
 
-// nonblock is not needed: no pipe is among the files.
+// nonblock is not needed: there are no pipes among the files.
 const nonblock = 0

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	usualLength = 20_000  // characters that are returned where nothing else is asked for
-	mostLength  = 200_000 // and at most
-	// mostText bounds what is made of a page, which is a few times what it holds.
+	usualLength = 20_000  // characters returned by default
+	mostLength  = 200_000 // the limit
+	// mostText bounds the text made from a page, which is a few times the page's size.
 	mostText = 4 << 20
 )
 
@@ -72,7 +72,7 @@ func (p *plugin) fetch(ctx context.Context, call *toolapi.Call) (toolapi.Result,
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return toolapi.Result{}, toolapi.Problemf("That is not a URL.") // the error repeats it
+		return toolapi.Result{}, toolapi.Problemf("That is not a URL.") // the error would repeat the URL
 	}
 	p.header(req, "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.5")
 	call.Progress(0, 0, "fetching "+u.Hostname())
@@ -83,14 +83,14 @@ func (p *plugin) fetch(ctx context.Context, call *toolapi.Call) (toolapi.Result,
 	return page(ctx, got, &args)
 }
 
-// problem is an error of a request for whoever called.
+// problem converts an error of a request for the caller.
 func problem(err error) error {
 	text := strings.TrimSuffix(err.Error(), ".")
 	first, n := utf8.DecodeRuneInString(text)
 	return toolapi.Problemf("%s%s.", strings.ToUpper(string(first)), text[n:])
 }
 
-// page makes the result of an answer.
+// page makes the result from an answer.
 func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolapi.Result, error) {
 	kind, sniffed := mediaType(got)
 	out := fetched{URL: got.URL.String(), Status: got.Status, Type: kind, Cut: got.Cut}
@@ -136,7 +136,7 @@ func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolap
 	return toolapi.Result{Text: shown, Structured: structured}, nil
 }
 
-// window returns some characters of a text, and where it goes on; 0 for nowhere.
+// window returns a part of a text, and the offset where it continues; 0 at the end.
 func window(text string, start, length int) (part string, next int) {
 	from, at := -1, 0
 	for i := range text {
@@ -154,8 +154,8 @@ func window(text string, start, length int) (part string, next int) {
 	return text[from:], 0
 }
 
-// mediaType returns what an answer says that it is, and what is made of that:
-// where it says nothing, or only that it is bytes, its beginning tells.
+// mediaType returns the declared type of an answer, and the type to treat it as. If
+// the declared type is missing or only says bytes, the beginning of the body decides.
 func mediaType(got *egress.Answer) (said, is string) {
 	said, _, _ = mime.ParseMediaType(got.Header.Get("Content-Type"))
 	is, _, _ = mime.ParseMediaType(http.DetectContentType(got.Body))
@@ -165,12 +165,12 @@ func mediaType(got *egress.Answer) (said, is string) {
 	case said == "application/octet-stream", said == "binary/octet-stream":
 		return said, is
 	case textual(said) && is == "application/octet-stream" && strings.IndexByte(string(got.Body[:min(len(got.Body), 512)]), 0) >= 0 && !wide(got.Body):
-		return said, is // it says text and is none
+		return said, is // declared as text, but it is not
 	}
 	return said, said
 }
 
-// wide tells whether a text begins as UTF-16 does, which is full of zeros.
+// wide tells whether a text begins like UTF-16, which is full of zero bytes.
 func wide(body []byte) bool {
 	return len(body) > 1 && (body[0] == 0xfe && body[1] == 0xff || body[0] == 0xff && body[1] == 0xfe)
 }
@@ -190,7 +190,7 @@ func textual(kind string) bool {
 	return false
 }
 
-// decode returns the body of a text as UTF-8. What is no character is replaced.
+// decode returns the body of a text as UTF-8. Invalid characters are replaced.
 func decode(got *egress.Answer) (string, error) {
 	kind := got.Header.Get("Content-Type")
 	encoding, name, certain := charset.DetermineEncoding(got.Body, kind)

@@ -10,32 +10,31 @@ import (
 	"golang.org/x/net/html"
 )
 
-// HTML is read as a stream of tags and texts, in one walk that keeps a bounded
-// state. A tree is not built: the rules by which parsers repair markup let a small
-// page grow by the square of its size.
+// HTML is read as a stream of tags and texts, in one pass with bounded state. No tree
+// is built: by the rules for repairing markup, a small page could grow quadratically.
 
 const (
-	mostDepth  = 64  // of lists and quotes
-	checkEvery = 512 // tokens between two looks at the clock
-	// littleText is below what the main part of a page is not taken for the page.
+	mostDepth  = 64  // depth of lists and quotes
+	checkEvery = 512 // tokens between two checks of the deadline
+	// littleText: a main part with less text than this does not replace the page.
 	littleText = 200
-	// mostLink is how long the address of a link may be.
+	// mostLink bounds the length of a link's address.
 	mostLink = 2000
 )
 
-// part is how much of a page is read.
+// part is the part of a page that is read.
 type part int
 
 const (
-	mainPart   part = iota // what it calls its main part
-	body                   // all but what is around that
+	mainPart   part = iota // the part that the page marks as main
+	body                   // all but navigation and the like
 	everything             // for pages whose markup is broken
 )
 
-// readable returns the title of a page and its text: that of its main part where
-// it says which that is, without navigation, scripts and what is hidden.
+// readable returns the title of a page and its text. It returns only the main part
+// where the page marks one, and leaves out navigation, scripts and hidden elements.
 func readable(ctx context.Context, page string, base *url.URL, markdown bool, most int) (title, text string, cut bool) {
-	if len(base.String()) > mostLink { // every link would be as long
+	if len(base.String()) > mostLink { // relative links would be as long
 		base = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/"}
 	}
 	var r *reader
@@ -51,7 +50,7 @@ func readable(ctx context.Context, page string, base *url.URL, markdown bool, mo
 	return squeeze(r.title.String(), 500), strings.TrimSpace(r.out.String()), r.cut
 }
 
-// squeeze is a text as one line.
+// squeeze puts a text on one line and cuts it.
 func squeeze(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > most {
@@ -60,7 +59,7 @@ func squeeze(text string, most int) string {
 	return text
 }
 
-// reader makes a text of a page.
+// reader converts a page to text.
 type reader struct {
 	base     *url.URL
 	markdown bool
@@ -72,19 +71,19 @@ type reader struct {
 	cut   bool
 
 	skip    string // name of the element whose content is left out
-	skipped int    // how deep in elements of that name
+	skipped int    // depth in elements of that name
 	inMain  int
 	inTitle bool
 	inPre   bool
 	quoted  int
 	lists   []list
-	link    string // of the element that is open
+	link    string // target of the open link
 	marks   []string
 	cells   int
 
-	breaks int  // line breaks that are due before the next text
-	space  bool // a space is
-	fresh  bool // a line has begun
+	breaks int  // line breaks to write before the next text
+	space  bool // a space to write before the next text
+	fresh  bool // at the beginning of a line
 }
 
 type list struct {
@@ -114,7 +113,7 @@ func walk(ctx context.Context, page string, base *url.URL, markdown bool, most i
 		case html.StartTagToken, html.SelfClosingTagToken:
 			tag, more := z.TagName()
 			name := string(tag)
-			if attrs := attributes(z, more); kind == html.StartTagToken || name != "svg" && name != "math" { // others do not end there, whatever they say
+			if attrs := attributes(z, more); kind == html.StartTagToken || name != "svg" && name != "math" { // other elements ignore a closing slash
 				r.start(name, attrs)
 			}
 		case html.EndTagToken:
@@ -125,7 +124,7 @@ func walk(ctx context.Context, page string, base *url.URL, markdown bool, most i
 	}
 }
 
-// attributes returns those of a tag that matter.
+// attributes returns the relevant attributes of a tag.
 func attributes(z *html.Tokenizer, more bool) map[string]string {
 	var out map[string]string
 	for more {
@@ -144,16 +143,16 @@ func attributes(z *html.Tokenizer, more bool) map[string]string {
 	return out
 }
 
-// never are elements whose content is no text for readers.
+// never are elements without readable text.
 var never = map[string]bool{
 	"script": true, "style": true, "noscript": true, "template": true, "svg": true, "math": true, "iframe": true, "object": true,
 	"canvas": true, "select": true, "button": true, "textarea": true, "dialog": true, "audio": true, "video": true,
 }
 
-// around are elements that are not the page itself.
+// around are elements around the main text of a page.
 var around = map[string]bool{"nav": true, "header": true, "footer": true, "aside": true, "form": true}
 
-// hidden tells whether an element is not shown.
+// hidden tells whether an element is hidden.
 func hidden(attrs map[string]string) bool {
 	if _, is := attrs["hidden"]; is || attrs["aria-hidden"] == "true" {
 		return true
@@ -162,7 +161,7 @@ func hidden(attrs map[string]string) bool {
 	return strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
 }
 
-// closed are elements that always have an end tag, so that their end is known.
+// closed are elements that always have an end tag.
 var closed = map[string]bool{
 	"div": true, "span": true, "section": true, "article": true, "ul": true, "ol": true, "table": true, "a": true, "b": true, "i": true,
 	"em": true, "strong": true, "pre": true, "blockquote": true,
@@ -321,15 +320,15 @@ func (r *reader) text(z *html.Tokenizer) {
 	}
 }
 
-// shown tells whether what comes now is part of the text.
+// shown tells whether the current position is part of the text.
 func (r *reader) shown() bool { return r.part != mainPart || r.inMain > 0 }
 
-// block has the next text begin on a line of its own, after n-1 empty ones.
+// block starts a new line for the next text, after n-1 empty ones.
 func (r *reader) block(n int) {
 	r.breaks, r.space = max(r.breaks, n), false
 }
 
-// begin writes the breaks or the space that are due.
+// begin writes the pending line breaks or space.
 func (r *reader) begin() {
 	switch {
 	case r.breaks > 0:
@@ -358,7 +357,7 @@ func (r *reader) word(text string) {
 	}
 }
 
-// raw writes a text with its line breaks.
+// raw writes a text, including its line breaks.
 func (r *reader) raw(text string) {
 	if r.shown() {
 		r.begin()
@@ -366,7 +365,7 @@ func (r *reader) raw(text string) {
 	}
 }
 
-// mark writes what begins a line in Markdown.
+// mark writes the Markdown at the beginning of a line.
 func (r *reader) mark(text string) {
 	if r.markdown && r.shown() {
 		r.begin()
@@ -375,8 +374,8 @@ func (r *reader) mark(text string) {
 	}
 }
 
-// open has a mark stand before the next word; one that is shut without a word
-// never was.
+// open holds a mark back until the next word. If it is closed before any word, it is
+// never written.
 func (r *reader) open(mark string) {
 	if r.markdown && r.shown() && len(r.marks) < 8 {
 		r.marks = append(r.marks, mark)
@@ -411,7 +410,7 @@ func (r *reader) endLink() {
 	}
 }
 
-// target returns where a link leads, empty when that is nowhere on the web.
+// target returns the address of a link, empty when it is not on the web.
 func (r *reader) target(href string) string {
 	href = strings.TrimSpace(href)
 	if href == "" || href[0] == '#' || len(href) > mostLink {

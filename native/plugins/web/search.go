@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
-// resultNames are where things are in the answer of an engine.
+// resultNames are the paths of the values in an engine's answer.
 type resultNames struct {
 	results, title, link, snippet []string
 }
@@ -68,7 +68,7 @@ func (p *plugin) searchTool() toolapi.Tool {
 	}
 }
 
-// result is one of a search.
+// result is one search result.
 type result struct {
 	Title   string `json:"title"`
 	URL     string `json:"url"`
@@ -134,7 +134,7 @@ func (p *plugin) search(ctx context.Context, call *toolapi.Call) (toolapi.Result
 	return toolapi.Result{Text: text.String(), Structured: structured}, nil
 }
 
-// read reads the results out of an answer.
+// read parses the results in an answer.
 func (n *resultNames) read(body []byte, count int) ([]result, error) {
 	var answer any
 	if err := json.Unmarshal(body, &answer); err != nil {
@@ -157,7 +157,7 @@ func (n *resultNames) read(body []byte, count int) ([]result, error) {
 	return out, nil
 }
 
-// at returns what is under names in a value, nil when there is nothing.
+// at returns the value at a path, nil when there is none.
 func at(value any, path []string) any {
 	for _, name := range path {
 		object, ok := value.(map[string]any)
@@ -169,7 +169,7 @@ func at(value any, path []string) any {
 	return value
 }
 
-// line returns a text as one line, bounded.
+// line returns a text on one line, cut to the limit.
 func line(value any) string {
 	text, _ := value.(string)
 	if len(text) > mostSnippet {

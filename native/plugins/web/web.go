@@ -1,8 +1,8 @@
 // Package web is the plugin that fetches pages and searches.
 //
-// What it fetches is chosen by a model: every request goes through a guard of
-// package egress, which the addresses of names and the targets of redirects pass
-// too. What it returns is text of strangers.
+// Models choose the URLs. Every request therefore goes through a guard of package
+// egress, which also checks resolved addresses and redirects. The returned text is
+// untrusted.
 package web
 
 import (
@@ -23,7 +23,7 @@ const Name = "web"
 
 func init() { embedded.Enter(Name, Plugin) }
 
-// Plugin is the plugin.
+// Plugin returns the plugin.
 func Plugin() *toolapi.Plugin {
 	s := &plugin{}
 	p := toolapi.New(Name, "")
@@ -38,26 +38,25 @@ func Plugin() *toolapi.Plugin {
 	return p
 }
 
-// Config is what [toolapi.Plugin.Open] takes, as JSON. Zero values are replaced by
-// the defaults.
+// Config is the JSON for [toolapi.Plugin.Open]. Zero values mean the defaults.
 type Config struct {
 	AllowHosts     []string `json:"allow_hosts"`
 	DenyHosts      []string `json:"deny_hosts"`
-	AllowAddresses []string `json:"allow_addresses"` // blocks of special addresses that are reached nevertheless
+	AllowAddresses []string `json:"allow_addresses"` // ranges of special addresses that are allowed
 	Ports          []uint16 `json:"ports"`           // 80 and 443
-	MaxBytes       int64    `json:"max_bytes"`       // of an answer; 5 MiB
-	Timeout        Duration `json:"timeout"`         // of a request with its redirects; 20 s
+	MaxBytes       int64    `json:"max_bytes"`       // per answer; 5 MiB
+	Timeout        Duration `json:"timeout"`         // per request with its redirects; 20 s
 	Redirects      *int     `json:"redirects"`       // 5
 	UserAgent      string   `json:"user_agent"`      // toolgate
 	Search         Search   `json:"search"`
 }
 
-// Search is a search engine that answers in JSON; without an address there is none.
+// Search is a search engine that answers in JSON; without a URL there is none.
 type Search struct {
 	URL     string            `json:"url"` // with {query} and maybe {count}
 	Headers map[string]string `json:"headers"`
-	// Where things are in the answer, as names with dots: the list, and what a
-	// result has. By default as SearXNG writes it.
+	// The paths of values in the answer, as names with dots: the list, and the fields
+	// of a result. The defaults fit SearXNG.
 	Results string `json:"results"`
 	Title   string `json:"title"`
 	Link    string `json:"link"`
@@ -81,13 +80,13 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// plugin is the tools with what they share.
+// plugin is the state that the tools share.
 type plugin struct {
 	config  Config
 	guard   *egress.Guard
 	pages   *egress.Client
 	engine  *egress.Client
-	address *egress.Template // of the engine; nil when there is none
+	address *egress.Template // of the search engine; nil when there is none
 	names   resultNames
 }
 
@@ -140,10 +139,10 @@ func (p *plugin) close() {
 	}
 }
 
-// timeout is that of a call: a request, and the time to read what came.
+// timeout bounds a call: a request, and the time to convert the answer.
 func (p *plugin) timeout() time.Duration { return time.Duration(p.config.Timeout) + 5*time.Second }
 
-// header sets what every request says of itself.
+// header sets the headers of every request.
 func (p *plugin) header(req *http.Request, accept string) {
 	req.Header.Set("User-Agent", p.config.UserAgent)
 	req.Header.Set("Accept", accept)
