@@ -7,21 +7,21 @@ import (
 	"unsafe"
 )
 
-// Operations of prctl that package syscall does not know, and of capset.
+// Constants of prctl and capset that package syscall lacks.
 const (
 	prSetNoNewPrivs  = 38
 	prCapAmbient     = 47
 	prAmbientClear   = 4
 	capabilityFormat = 0x20080522
-	// Being root gives no capability, and nothing that was dropped comes back.
+	// Root has no capabilities, and dropped capabilities cannot return.
 	securebits = 0xef
 )
 
-// become applies the plan to this process and runs the program in its place. It
-// returns only where the program does not run.
+// become applies the plan to this process and replaces it with the program. It returns
+// only on failure.
 func (p *Plan) become() error {
-	// Whatever happens, the death of the gateway is the death of this process; and
-	// where memory is short, this process is what the kernel ends first.
+	// This process dies with the gateway. When memory is short, the kernel kills this
+	// process first.
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0); errno != 0 {
 		return fault("following the gateway", errno)
 	}
@@ -102,10 +102,10 @@ func (p *Plan) wait() error {
 	}
 }
 
-// take takes away what the program shall not have. After it little works, so that
-// everything that needs memory or files was done before.
+// take removes the rights that the program must not have. Little works after it, so
+// everything that needs memory or files comes before.
 func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
-	// Everything but what was given ends here, even what the runtime opened.
+	// All other descriptors are closed, even those of the Go runtime.
 	keep := uintptr(p.Keep)
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, keep, 1<<31-1, closeRangeCloex); errno != 0 {
 		return fault("closing descriptors", errno)
@@ -117,7 +117,7 @@ func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
 	}
 	for _, l := range p.Limits {
 		limit := [2]uint64{uint64(l.Soft), uint64(l.Hard)}                                   // never negative
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), // a number of the kernel
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, uintptr(l.Resource), // a constant of the kernel
 			uintptr(unsafe.Pointer(&limit)), 0, 0, 0); errno != 0 {
 			return fault("limiting resource "+itoa(l.Resource), errno)
 		}
@@ -138,11 +138,11 @@ func (p *Plan) take(rules int, prog []syscall.SockFilter) error {
 	return nil
 }
 
-// dropCapabilities leaves this thread, or as many as do calls, without any, and
-// without a way to get some.
+// dropCapabilities removes all capabilities, and all ways to regain some, from the
+// threads that do acts on.
 func dropCapabilities(do func(nr, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintptr, errno syscall.Errno)) error {
 	_, _, _ = do(syscall.SYS_PRCTL, prCapAmbient, prAmbientClear, 0, 0, 0, 0)
-	// Who may not do this has no capability to lose.
+	// A process that may not do this has no capabilities to lose.
 	for c := range uintptr(64) {
 		if _, _, errno := do(syscall.SYS_PRCTL, syscall.PR_CAPBSET_DROP, c, 0, 0, 0, 0); errno != 0 {
 			break
@@ -161,9 +161,9 @@ func dropCapabilities(do func(nr, a1, a2, a3, a4, a5, a6 uintptr) (r1, r2 uintpt
 	return nil
 }
 
-// program returns a descriptor of the program by which it can be run. In a new root
-// it is opened there, so that the program finds itself, and compared with what was
-// opened, and perhaps checked, by the gateway.
+// program returns a descriptor to run the program by. In a new root, the program is
+// opened there, so that it finds itself, and compared with the file that the gateway
+// opened and perhaps checked.
 func (p *Plan) program() (int, error) {
 	if p.Probe != 0 {
 		return -1, nil
@@ -192,8 +192,8 @@ func (p *Plan) program() (int, error) {
 	return p.reopened(fd)
 }
 
-// reopened returns the descriptor of a program, by another number if it is a script:
-// its interpreter opens it again, through a descriptor that is still there.
+// reopened returns the descriptor of a program. A script gets another one that stays
+// open, because its interpreter opens the script again through it.
 func (p *Plan) reopened(fd int) (int, error) {
 	start := [2]byte{}
 	if _, err := syscall.Pread(fd, start[:], 0); err != nil || start != [2]byte{'#', '!'} {

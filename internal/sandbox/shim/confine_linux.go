@@ -15,18 +15,18 @@ func EveryThread() bool {
 	return errno == 0
 }
 
-// ScopesSignals reports whether Landlock keeps signals in without keeping them from
-// the threads of one process, each of which it takes for a confinement of its own
-// here. Kernels before Linux 6.15 do not, unless they were mended.
+// ScopesSignals reports whether Landlock can block signals to other processes without
+// blocking signals between the threads of one process, each of which it treats as a
+// separate domain here. Unpatched kernels before Linux 6.15 cannot.
 func ScopesSignals() bool {
 	const erratum = 1 << 1 // the second, of LANDLOCK_CREATE_RULESET_ERRATA
 	r, _, errno := syscall.RawSyscall(sysLandlockCreate, 0, 0, 2)
 	return errno == 0 && r&erratum != 0
 }
 
-// Confine applies a plan to this process, to all threads of it. It stays what it is:
-// nothing of the plan that is about a program counts. A process that could be
-// confined in part only is not left like that: whoever gets an error ends.
+// Confine applies a plan to all threads of this process, which keeps running the same
+// program. The parts of the plan that concern a program are ignored. After an error
+// the process may be confined only partly, so the caller must exit.
 func (p *Plan) Confine() error {
 	_ = writeFile("/proc/self/oom_score_adj", "1000")
 	opened := make([]int, len(p.Grants))
@@ -74,8 +74,8 @@ func (p *Plan) Confine() error {
 	if p.Seccomp == 0 {
 		return nil
 	}
-	// The filter takes this thread's having given up new privileges to all of them,
-	// which is what is left to do in a program with C in it.
+	// The filter passes this thread's no_new_privs flag on to all threads, which is the
+	// only way in a program with C in it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {

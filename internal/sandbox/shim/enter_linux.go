@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// Name is what a shim is called, in the place of the name of its program.
+// Name is the process name of a shim.
 const Name = "toolgate-sandbox"
 
 // failed is the exit code of a shim that did not become its program.
 const failed = 126
 
-// init runs on the first thread, which is the one that becomes the program: what
-// is taken away from it alone is taken away from everything that runs afterwards.
+// init runs on the first thread, which becomes the program. Rights removed from this
+// thread alone are removed from everything that runs afterwards.
 func init() {
 	plan, ok := called()
 	if !ok {
@@ -38,7 +38,7 @@ func init() {
 	syscall.Exit(failed)
 }
 
-// called returns the descriptor of the plan when this process is a shim.
+// called returns the descriptor of the plan if this process is a shim.
 func called() (int, bool) {
 	line := make([]byte, len(Name)+8)
 	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
@@ -80,7 +80,8 @@ func (p *Plan) read(fd int) error {
 	return p.decode(data[:n])
 }
 
-// failure is what was tried, and why it did not work. The package fmt is not here.
+// failure is a failed operation and its cause. Package fmt is too large an import
+// here.
 type failure struct {
 	tried string
 	err   error

@@ -14,7 +14,7 @@ const (
 	sysLandlockRestrict = 446
 )
 
-// What Landlock controls about files.
+// Landlock's access rights for files.
 const (
 	fsExecute = 1 << iota
 	fsWriteFile
@@ -34,11 +34,10 @@ const (
 	fsIoctlDev // since version 5
 
 	fsVersion1 = fsRefer - 1
-	forFiles   = fsExecute | fsWriteFile | fsReadFile | fsTruncate | fsIoctlDev // what a file can have
+	forFiles   = fsExecute | fsWriteFile | fsReadFile | fsTruncate | fsIoctlDev // the rights that apply to files
 )
 
-// LandlockVersion returns the version of the interface that the kernel has; 0 is
-// none.
+// LandlockVersion returns the kernel's Landlock ABI version; 0 without Landlock.
 func LandlockVersion() int {
 	r, _, errno := syscall.RawSyscall(sysLandlockCreate, 0, 0, 1) // LANDLOCK_CREATE_RULESET_VERSION
 	if errno != 0 {
@@ -47,7 +46,7 @@ func LandlockVersion() int {
 	return int(r)
 }
 
-// rightsOn returns what Landlock is told for an access.
+// rightsOn returns the Landlock rights for an access.
 func rightsOn(access int) uint64 {
 	rights := uint64(fsReadFile | fsReadDir)
 	if access&Run != 0 {
@@ -63,7 +62,7 @@ func rightsOn(access int) uint64 {
 	return rights
 }
 
-// ruleset makes the rules of p, for the opened grants.
+// ruleset makes the Landlock rules of p, for the opened grants.
 func (p *Plan) ruleset(opened []int) (int, error) {
 	const doing = "restricting files with Landlock"
 	var attributes struct{ fs, net, scoped uint64 }

@@ -4,31 +4,31 @@ package shim
 
 import "errors"
 
-// Plan is what a shim does. Everything in it was checked by whoever wrote it: the
-// shim applies it in full or does not run the program.
+// Plan is the work of a shim. Its author has checked everything in it. The shim
+// applies it in full or does not run the program.
 type Plan struct {
 	Probe   int // not zero: end after everything is applied, and run nothing
 	Program int // descriptor of the program
-	Unnamed int // not zero: the program is nowhere but behind its descriptor
+	Unnamed int // not zero: the program exists only behind its descriptor
 	Path    string
 	Argv    []string
 	Env     []string // the environment of the shim itself is added
 	Dir     string
 	Keep    int // descriptors below this one stay open in the program
-	Report  int // descriptor that is told why the program does not run
-	Gate    int // descriptor that a byte comes from before anything is done; 0 is none
+	Report  int // descriptor for the reason why the program does not run
+	Gate    int // descriptor from which a byte must arrive first; 0: none
 
-	NewRoot   string // folder to build the program's file system on; "" keeps the old one
-	Proc      int    // not zero: a proc of its own, with nothing but its processes
-	MaxPID    int    // of the process identifier namespace; 0 leaves it
-	Landlock  int    // version of the interface that is used; 0 is none
-	Seccomp   int    // not zero: system calls are filtered
-	Privilege int    // not zero: privileges stay as they are
+	NewRoot   string // folder for the program's new file system; "" keeps the old one
+	Proc      int    // not zero: mount a proc with only its own processes
+	MaxPID    int    // limit of the PID namespace; 0: unchanged
+	Landlock  int    // ABI version to use; 0: no Landlock
+	Seccomp   int    // not zero: filter system calls
+	Privilege int    // not zero: keep privileges
 
 	Network     int // one of the networks below
-	Listen      int // not zero: Unix sockets may be listened on
-	NoProcesses int // not zero: no process is started and no program run
-	Alone       int // not zero: no other process can be seen, because of a namespace
+	Listen      int // not zero: listening on Unix sockets is allowed
+	NoProcesses int // not zero: starting processes and programs is forbidden
+	Alone       int // not zero: a namespace hides all other processes
 
 	Grants []Grant
 	Links  []Link
@@ -41,40 +41,40 @@ const (
 	FullNetwork
 )
 
-// Grant is something in the file system that may be used, by its real path.
+// Grant is a usable file or folder, by its real path.
 type Grant struct {
 	Path   string
 	Access int // Read, Write, Run, Device
 }
 
-// What a [Grant] allows. Each includes reading.
+// Access rights of a [Grant]. Each includes reading.
 const (
 	Read = 1 << iota
 	Write
 	Run
-	Device // it is written although nothing of the file system is changed
+	Device // a device may be written, although the file system is read-only
 )
 
-// Link is a symbolic link on the way to what is granted.
+// Link is a symbolic link on the path to a grant.
 type Link struct{ Path, Target string }
 
 // Limit is a resource limit.
 type Limit struct{ Resource, Soft, Hard int }
 
-// errPlan is a plan that cannot be read.
+// errPlan says that a plan cannot be read.
 var errPlan = errors.New("the plan is damaged")
 
-// maxPlan is how long a plan may be, in bytes.
+// maxPlan bounds the length of a plan, in bytes.
 const maxPlan = 4 << 20
 
-// Encode returns p as bytes.
+// Encode serializes p.
 func (p *Plan) Encode() []byte {
 	c := coder{}
 	c.plan(p)
 	return c.data
 }
 
-// decode reads what Encode wrote.
+// decode reads the output of Encode.
 func (p *Plan) decode(data []byte) error {
 	c := coder{data: data, reads: true}
 	c.plan(p)
@@ -84,9 +84,9 @@ func (p *Plan) decode(data []byte) error {
 	return nil
 }
 
-// coder writes or reads: one description of the bytes serves both directions.
+// coder writes or reads: one description of the format serves both directions.
 type coder struct {
-	data  []byte // what was written, or is left to be read
+	data  []byte // the bytes written so far, or still to read
 	reads bool
 	bad   bool
 }
@@ -148,8 +148,8 @@ func (c *coder) number(n *int) {
 	*n, c.data = int(v), c.data[8:] // every bit is kept
 }
 
-// length is a number that cannot be more than what is left to be read. It reports
-// whether there is a list of that length to be made.
+// length codes a number that cannot exceed the bytes left to read. It reports whether
+// the caller has to make a list of that length.
 func (c *coder) length(n *int) bool {
 	c.number(n)
 	if c.reads && (*n < 0 || *n > len(c.data)) {

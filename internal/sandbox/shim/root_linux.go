@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// System calls that package syscall does not know; all machines number them alike.
+// System calls that package syscall lacks; all machines number them alike.
 const (
 	sysOpenTree     = 428
 	sysMoveMount    = 429
@@ -32,8 +32,8 @@ const (
 	closeRangeCloex = 4
 )
 
-// openExact opens a real path: one that leads through a link by now is not what was
-// granted.
+// openExact opens a real path. It fails if the path contains a link by now, because
+// that is not the granted file.
 func openExact(path string) (int, error) {
 	name, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func openExact(path string) (int, error) {
 	return int(fd), nil
 }
 
-// mountAttributes adds attributes to a mount and, where recursive, to all below it.
+// mountAttributes adds attributes to a mount and, if recursive, to all below it.
 func mountAttributes(fd int, set uint64, recursive bool) error {
 	attributes := struct{ set, clear, propagation, userns uint64 }{set: set}
 	flags := uintptr(atEmptyPath)
@@ -65,17 +65,16 @@ func mountAttributes(fd int, set uint64, recursive bool) error {
 	return nil
 }
 
-// mounted is a grant that is on its way into the new root.
+// mounted is a grant that is not yet attached to the new root.
 type mounted struct {
 	Grant
 	tree int // a detached copy of its mounts
 	dir  bool
 }
 
-// newRoot gives the process a file system in which nothing is but what was granted.
-// Only what may be written is writable: not even modes and times of the rest can be
-// changed, and no socket in it can be found. The process must be in a user and a
-// mount namespace of its own.
+// newRoot gives the process a file system with nothing but the grants. Only writable
+// grants can be changed; elsewhere not even modes and times can change, and no sockets
+// are reachable. The process must have its own user and mount namespaces.
 func (p *Plan) newRoot(opened []int) error {
 	const doing = "building the file system"
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
@@ -125,9 +124,9 @@ func (p *Plan) newRoot(opened []int) error {
 	return syscall.Chdir("/")
 }
 
-// trees copies the mounts of the grants. What is inside another one comes with it,
-// unless it is a device, or may be written and the other may not. The grants are in the order of
-// their paths, so that what contains comes before what is contained.
+// trees copies the mounts of the grants. A grant inside another one comes with it,
+// unless it is a device, or is writable and the other is not. The grants are sorted by
+// path, so that a folder comes before its content.
 func (p *Plan) trees(opened []int) ([]mounted, error) {
 	var trees []mounted
 	for i, g := range p.Grants {
@@ -152,7 +151,7 @@ func (p *Plan) trees(opened []int) ([]mounted, error) {
 		}
 		set := uint64(mountNoSUID)
 		if g.Access&Write == 0 {
-			set |= mountReadOnly // a device can be written all the same, and its mode not be changed
+			set |= mountReadOnly // a device stays writable, but its mode cannot change
 		}
 		if g.Access&Device == 0 {
 			set |= mountNoDev
@@ -165,7 +164,7 @@ func (p *Plan) trees(opened []int) ([]mounted, error) {
 	return trees, nil
 }
 
-// attach puts a grant where it belongs below the current folder.
+// attach mounts a grant at its place below the current folder.
 func (t mounted) attach() error {
 	if err := makeFolders(t.Path); err != nil {
 		return err
@@ -198,7 +197,7 @@ func (t mounted) attach() error {
 	return nil
 }
 
-// makeFolders makes the folders that path is in, below the current one.
+// makeFolders makes the parent folders of path, below the current one.
 func makeFolders(path string) error {
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
@@ -211,8 +210,8 @@ func makeFolders(path string) error {
 	return nil
 }
 
-// newProc mounts a proc that shows the processes of this confinement and nothing
-// else of the system, and limits how many of them there can be.
+// newProc mounts a proc that shows only the processes of this confinement, and limits
+// their number.
 func (p *Plan) newProc() error {
 	const doing, name = "mounting proc", "proc"
 	const flags = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
@@ -259,7 +258,7 @@ func itoa(n int) string {
 	return itoa(n/10) + string(rune('0'+n%10))
 }
 
-// Inside reports whether path is folder or in it. Both are clean.
+// Inside reports whether path is folder or inside it. Both are clean.
 func Inside(path, folder string) bool {
 	if folder == "/" {
 		return true

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// What a filter answers: run the call, or do not and return an error.
+// The results of a filter: allow the call, or return an error without running it.
 const (
 	allow    = 0x7fff0000
 	refuse   = 0x00050000 | uint32(syscall.EPERM)
@@ -16,11 +16,11 @@ const (
 	noSocket = 0x00050000 | uint32(syscall.EACCES)
 )
 
-// What the arguments of calls mean.
+// Bits and values in the arguments of calls.
 const (
 	specialBits = 0o6000 // set-user-ID and set-group-ID
 	notFIFO     = ^uint32(syscall.S_IFIFO | 0o777)
-	namespaces  = 0x7e020000 // CLONE_NEW*, but for the time namespace, which clone cannot make
+	namespaces  = 0x7e020000 // CLONE_NEW*, except the time namespace, which clone cannot make
 	createFlags = syscall.O_CREAT | 0x400000
 	typeMask    = 0xf // of the second argument of socket; above it are flags
 
@@ -29,51 +29,51 @@ const (
 	prioProcess, ioprioProcess = 0, 1 // the arguments after them are processes
 )
 
-// The numbers that all machines share. What comes after the last of them is not
-// known here, and answered as a kernel does that does not have it.
+// The numbers that all machines share. Calls after the last one are unknown here. The
+// filter answers them like a kernel that lacks them.
 const (
 	nrPidfdSendSignal = 424
 	nrFchmodat2       = 452
 	lastKnown         = 462 // mseal
 )
 
-// deniedEverywhere are denied where [denied] are.
+// deniedEverywhere are denied on every machine, in addition to [denied].
 var deniedEverywhere = []uint32{
 	428, 429, 430, 431, 432, 433, 442, // open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr
 	438, 440, 443, 447, 448, // pidfd_getfd, process_madvise, quotactl_fd, memfd_secret, process_mrelease
 	457, 458, // statmount, listmount
 }
 
-// absent are calls whose arguments are in memory, where a filter cannot read them,
-// and io_uring, which makes calls past the filter. Programs that do not find them
-// use the older forms.
+// absent are calls with arguments in memory, which a filter cannot read, and io_uring,
+// which makes calls that bypass the filter. Programs that do not find them use the
+// older calls.
 var absent = []uint32{
 	425, 426, 427, // io_uring_setup, io_uring_enter, io_uring_register
 	435, 437, // clone3, openat2
 }
 
-// rule is about one system call. It is denied if all terms of one of the lists in
-// deny hold, or, where there are lists in only, if those of none of them do.
+// rule is about one system call. The call is denied if all terms of a list in deny
+// hold, or, where only has lists, if none of them holds.
 type rule struct {
 	nr         uint32
 	deny, only [][]term
 	answer     uint32 // when it is denied; 0 is refuse
 }
 
-// term is about the lower half of an argument, which is all that the kernel looks
-// at where it wants an int. A term holds if the bits in mask are those of value.
+// term is about the lower half of an argument, which is all that the kernel reads
+// where it expects an int. A term holds if the bits in mask equal those of value.
 type term struct {
 	arg         int
 	mask, value uint32 // a zero mask is every bit
 	not         bool
 }
 
-// special says that an argument is a mode with the set-user-ID or set-group-ID bit.
+// special holds if an argument is a mode with the set-user-ID or set-group-ID bit.
 func special(arg int) []term { return []term{{arg: arg, mask: specialBits, not: true}} }
 
-// opens is what is denied to a call that opens files, with its flags at an argument
-// and the mode behind them: to make a file with one of the special bits, and to cut
-// off a file that is opened for reading, which Landlock cannot always see.
+// opens returns the denied uses of a call that opens files. flags is the argument with
+// its flags, and the mode follows. Denied are creating a file with a special bit, and
+// truncating a file that is opened for reading, which Landlock cannot always see.
 func opens(flags int) [][]term {
 	return [][]term{
 		{special(flags + 1)[0], {arg: flags, mask: createFlags, not: true}},
@@ -81,20 +81,20 @@ func opens(flags int) [][]term {
 	}
 }
 
-// rules returns what p filters besides what is denied in any case.
+// rules returns the rules of p beyond the calls that are always denied.
 func (p *Plan) rules(self int) []rule {
 	list := append(older(), []rule{
 		{nr: nrOpenat, deny: opens(2)},
 		{nr: nrMknodat, deny: [][]term{{{arg: 2, mask: notFIFO, not: true}}}},
 		{nr: nrIoctl, deny: [][]term{{{arg: 1, value: tiocsti}}, {{arg: 1, value: tioclinux}}}},
 		{nr: nrPersonality, only: [][]term{{{arg: 0, value: 0}}, {{arg: 0, value: 0xffffffff}}}},
-		// Nothing outlives the gateway by not being told of its end.
+		// A process must not cancel the signal that ends it with the gateway.
 		{nr: nrPrctl, deny: [][]term{{
 			{arg: 0, value: syscall.PR_SET_PDEATHSIG},
 			{arg: 1, value: uint32(syscall.SIGKILL), not: true},
 		}}},
-		// The two ends of a pair of stream sockets cannot be led elsewhere; those of
-		// other kinds send to any address.
+		// Stream sockets in a pair stay connected to each other. Other kinds can send to
+		// any address.
 		{nr: nrSocketpair, answer: noSocket, only: [][]term{{
 			{arg: 0, value: syscall.AF_UNIX},
 			{arg: 1, mask: typeMask, value: syscall.SOCK_STREAM},
@@ -103,7 +103,7 @@ func (p *Plan) rules(self int) []rule {
 
 	clone := rule{nr: nrClone, deny: [][]term{{{arg: 0, mask: namespaces, not: true}}}}
 	if p.NoProcesses != 0 {
-		clone = rule{nr: nrClone, only: [][]term{{ // threads are still made
+		clone = rule{nr: nrClone, only: [][]term{{ // threads are still allowed
 			{arg: 0, mask: syscall.CLONE_THREAD, value: syscall.CLONE_THREAD},
 			{arg: 0, mask: namespaces},
 		}}}
@@ -125,7 +125,7 @@ func (p *Plan) rules(self int) []rule {
 				sockets = append(sockets, []term{{arg: 0, value: family}, {arg: 1, mask: typeMask, value: kind}})
 			}
 		}
-		sockets = append(sockets, []term{{arg: 0, value: syscall.AF_NETLINK}, {arg: 2, value: 0}}) // addresses and routes
+		sockets = append(sockets, []term{{arg: 0, value: syscall.AF_NETLINK}, {arg: 2, value: 0}}) // for addresses and routes
 	} else {
 		list = append(list, rule{nr: nrConnect, answer: noSocket, only: [][]term{}})
 	}
@@ -137,8 +137,8 @@ func (p *Plan) rules(self int) []rule {
 	return append(list, modes()...)
 }
 
-// modes are the rules of a process that can change nothing but what it may write:
-// its files have no special bits.
+// modes returns the rules for a process that can change only its writable files: they
+// never get special bits.
 func modes() []rule {
 	list := []rule{
 		{nr: nrFchmod, deny: [][]term{special(1)}},
@@ -148,16 +148,16 @@ func modes() []rule {
 	return append(list, olderModes()...)
 }
 
-// among are the rules of a process that has no namespaces, and so sees all files and
+// among returns the rules for a process without namespaces, which sees all files and
 // processes of the machine.
 func (p *Plan) among(self int) []rule {
 	var list []rule
 	refused := func(nr uint32) { list = append(list, rule{nr: nr, only: [][]term{}}) }
-	// A group is killed as a whole; nothing leaves it.
+	// A group is killed as a whole, so no process may leave it.
 	refused(nrSetsid)
 	refused(nrSetpgid)
-	// Landlock does not know modes, owners and attributes, and whoever owns a file can
-	// change them wherever it is.
+	// Landlock does not cover modes, owners and attributes, and a file's owner can
+	// change them anywhere.
 	for _, nr := range attributes {
 		refused(nr)
 	}
@@ -168,7 +168,7 @@ func (p *Plan) among(self int) []rule {
 	own := func(arg int, more ...term) [][]term {
 		return [][]term{append(more, term{arg: arg, value: me}), append(more, term{arg: arg})}
 	}
-	// Other processes of the same user are not slowed down, nor ended by a limit.
+	// Other processes of the same user must not be slowed down or killed by a limit.
 	list = append(list,
 		rule{nr: nrPrlimit, only: own(0)},
 		rule{nr: nrSetpriority, only: own(1, term{arg: 0, value: prioProcess})},
@@ -178,8 +178,8 @@ func (p *Plan) among(self int) []rule {
 		list = append(list, rule{nr: nr, only: own(0)})
 	}
 	if p.Landlock < 6 {
-		// No layer knows whose signal it is. The process itself and its group can be
-		// told apart by their numbers, and nothing else.
+		// No layer knows the target of a signal. Only the process itself and its group
+		// can be recognised by their numbers.
 		for _, nr := range []uint32{nrKill, nrTgkill, nrSigqueue, nrTgsigqueue} {
 			list = append(list, rule{nr: nr, only: append(own(0), []term{{arg: 0, value: -me}})})
 		}
@@ -189,7 +189,7 @@ func (p *Plan) among(self int) []rule {
 	return list
 }
 
-// The instructions that are used of the many that a filter can have.
+// The instructions that the filter uses.
 const (
 	load     = syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS
 	and      = syscall.BPF_ALU | syscall.BPF_AND | syscall.BPF_K
@@ -198,10 +198,10 @@ const (
 	answerIt = syscall.BPF_RET | syscall.BPF_K
 )
 
-// filter returns the instructions for p; self is the process that it is for.
+// filter returns the instructions for p; self is the confined process.
 func (p *Plan) filter(self int) []syscall.SockFilter {
 	prog := []syscall.SockFilter{
-		{Code: load, K: 4}, // the machine that the number belongs to
+		{Code: load, K: 4}, // the architecture of the number
 		{Code: equal, K: auditArch, Jt: 1},
 		{Code: answerIt, K: kill},
 		{Code: load, K: 0}, // the number
@@ -210,7 +210,7 @@ func (p *Plan) filter(self int) []syscall.SockFilter {
 	}
 	for _, r := range p.rules(self) {
 		body := r.body()
-		prog = append(prog, syscall.SockFilter{Code: equal, K: r.nr, Jf: uint8(len(body))}) // a test counts them
+		prog = append(prog, syscall.SockFilter{Code: equal, K: r.nr, Jf: uint8(len(body))}) // a test checks the count
 		prog = append(prog, body...)
 	}
 	for _, list := range [][]uint32{denied, deniedEverywhere} {
@@ -228,8 +228,8 @@ func answerTo(nr, answer uint32) []syscall.SockFilter {
 	return []syscall.SockFilter{{Code: equal, K: nr, Jf: 1}, {Code: answerIt, K: answer}}
 }
 
-// body returns the instructions after the number was found to be that of r. They
-// end with an answer on every way through.
+// body returns the instructions after the number has matched r. Every path through
+// them ends with an answer.
 func (r rule) body() []syscall.SockFilter {
 	no := r.answer
 	if no == 0 {
@@ -244,14 +244,14 @@ func (r rule) body() []syscall.SockFilter {
 		var one []syscall.SockFilter
 		for i := range terms {
 			last := terms[len(terms)-1-i]
-			one = append(last.test(uint8(len(one)+1)), one...) // a test counts them
+			one = append(last.test(uint8(len(one)+1)), one...) // a test checks the count
 		}
 		prog = append(append(prog, one...), syscall.SockFilter{Code: answerIt, K: then})
 	}
 	return append(prog, syscall.SockFilter{Code: answerIt, K: otherwise})
 }
 
-// test returns instructions that go on if t holds, and else skip that many.
+// test returns instructions that continue if t holds, and otherwise skip that many.
 func (t term) test(skip uint8) []syscall.SockFilter {
 	prog := []syscall.SockFilter{{Code: load, K: uint32(16 + 8*t.arg)}} // one of six
 	if t.mask != 0 {
@@ -264,8 +264,8 @@ func (t term) test(skip uint8) []syscall.SockFilter {
 	return append(prog, jump)
 }
 
-// loadFilter puts a filter in force, for this thread or for all of the process.
-// Privileges must not be able to grow any more.
+// loadFilter activates a filter for this thread, or for the whole process. Privileges
+// must already be unable to grow.
 func loadFilter(prog []syscall.SockFilter, everyThread bool) error {
 	if len(prog) > 4096 {
 		return fault("filtering system calls", syscall.E2BIG)

@@ -1,7 +1,6 @@
 package shim
 
-// The numbers of system calls that this machine has and package syscall does not
-// know, or that only this machine has.
+// System call numbers that package syscall lacks, or that only this machine has.
 const (
 	auditArch = 0xc000003e // AUDIT_ARCH_X86_64
 
@@ -9,8 +8,7 @@ const (
 	sysExecveat = 322
 )
 
-// denied are system calls that nothing confined needs and this machine numbers its
-// own way.
+// denied are system calls that no confined program needs, with this machine's numbers.
 var denied = []uint32{
 	101,           // ptrace
 	310, 311, 312, // process_vm_readv, process_vm_writev, kcmp
@@ -32,7 +30,7 @@ var denied = []uint32{
 	134, 136, 139, 156, // uselib, ustat, sysfs, _sysctl
 }
 
-// The numbers of system calls whose arguments decide.
+// Numbers of system calls that are judged by their arguments.
 const (
 	nrSocket, nrSocketpair, nrConnect = 41, 53, 42
 	nrClone, nrIoctl, nrPrctl         = 56, 16, 157
@@ -46,7 +44,7 @@ const (
 	nrIoprioSet, nrTruncate           = 251, 76
 )
 
-// older are the forms of the calls above that newer machines do not have.
+// older returns rules for older variants of these calls, which newer machines lack.
 func older() []rule {
 	return []rule{
 		{nr: 85, deny: [][]term{special(1)}},                            // creat
@@ -55,18 +53,19 @@ func older() []rule {
 	}
 }
 
-// olderModes are forms of the calls that change modes.
+// olderModes returns rules for older calls that change modes.
 func olderModes() []rule {
 	return []rule{{nr: 90, deny: [][]term{special(1)}}} // chmod
 }
 
-// starts are the calls, besides clone, by which processes and programs are started.
+// starts are the calls, besides clone, that start processes and programs.
 var starts = []uint32{57, 58, 59, 322} // fork, vfork, execve, execveat
 
-// scheduling are calls whose first argument is a thread that is scheduled otherwise.
+// scheduling are calls that change the scheduling of the thread in their first
+// argument.
 var scheduling = []uint32{142, 144, 203, 314} // sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr
 
-// attributes are calls that change what files are, apart from what is in them.
+// attributes are calls that change a file's metadata.
 var attributes = []uint32{
 	90, 91, 268, nrFchmodat2, // chmod, fchmod, fchmodat
 	92, 93, 94, 260, // chown, fchown, lchown, fchownat

@@ -1,7 +1,6 @@
 package shim
 
-// The numbers of system calls that this machine has and package syscall does not
-// know, or that only this machine has.
+// System call numbers that package syscall lacks, or that only this machine has.
 const (
 	auditArch = 0xc00000b7 // AUDIT_ARCH_AARCH64
 
@@ -9,8 +8,7 @@ const (
 	sysExecveat = 281
 )
 
-// denied are system calls that nothing confined needs and this machine numbers its
-// own way.
+// denied are system calls that no confined program needs, with this machine's numbers.
 var denied = []uint32{
 	117,           // ptrace
 	270, 271, 272, // process_vm_readv, process_vm_writev, kcmp
@@ -30,7 +28,7 @@ var denied = []uint32{
 	194, 186, 190, 180, // shmget, msgget, semget, mq_open: they outlive their process
 }
 
-// The numbers of system calls whose arguments decide.
+// Numbers of system calls that are judged by their arguments.
 const (
 	nrSocket, nrSocketpair, nrConnect = 198, 199, 203
 	nrClone, nrIoctl, nrPrctl         = 220, 29, 167
@@ -44,20 +42,20 @@ const (
 	nrIoprioSet, nrTruncate           = 30, 45
 )
 
-// older are forms of the calls above that this machine does not have.
+// older returns nothing: this machine has no older variants of these calls.
 func older() []rule { return nil }
 
-// olderModes are forms, which this machine does not have, of the calls that change
-// modes.
+// olderModes returns nothing: this machine has no older calls that change modes.
 func olderModes() []rule { return nil }
 
-// starts are the calls, besides clone, by which processes and programs are started.
+// starts are the calls, besides clone, that start processes and programs.
 var starts = []uint32{221, 281} // execve, execveat
 
-// scheduling are calls whose first argument is a thread that is scheduled otherwise.
+// scheduling are calls that change the scheduling of the thread in their first
+// argument.
 var scheduling = []uint32{118, 119, 122, 274} // sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr
 
-// attributes are calls that change what files are, apart from what is in them.
+// attributes are calls that change a file's metadata.
 var attributes = []uint32{
 	52, 53, nrFchmodat2, // fchmod, fchmodat
 	55, 54, // fchown, fchownat
