@@ -17,8 +17,9 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// Offers are those that the gate lets the caller add, with some arguments. What it
-// cannot decide about at the moment is an error, and no shorter list.
+// Offers returns the templates that the gate lets the caller add, with at least some
+// arguments. If the gate cannot decide at the moment, the result is an error, never a
+// shorter list.
 func (s *Servers) Offers(ctx context.Context) ([]enable.Template, error) {
 	var out []enable.Template
 	servers := s.o.Config().Servers
@@ -35,15 +36,14 @@ func (s *Servers) Offers(ctx context.Context) ([]enable.Template, error) {
 	return out, nil
 }
 
-// mostArguments is how many arguments of a template the gate is asked about to find
-// out whether the caller may have it with any.
+// mostArguments bounds the choices of arguments about which the gate is asked, to find
+// out whether the caller may add a template at all.
 const mostArguments = 64
 
-// addable tells whether a server of the file is a template of servers to add.
+// addable tells whether a server of the file is a template.
 func addable(s *config.Server) bool { return s.Offer != nil && s.Refused == nil && !s.Disabled }
 
-// mayAdd tells whether a server is one that the caller may add, with whichever
-// arguments.
+// mayAdd tells whether the caller may add a server with any arguments.
 func (s *Servers) mayAdd(ctx context.Context, server *config.Server) (bool, error) {
 	if !addable(server) {
 		return false, nil
@@ -81,8 +81,8 @@ func (s *Servers) shows(ctx context.Context, name string) bool {
 	return may && err == nil
 }
 
-// may asks the gate whether the caller may add a server with arguments, nil for
-// those that nobody has chosen yet.
+// may asks the gate whether the caller may add a server with given arguments; nil
+// means that none are chosen yet.
 func (s *Servers) may(ctx context.Context, server string, arguments map[string]string) (bool, error) {
 	id, capsule := gate.CallerOf(ctx)
 	if id == nil {
@@ -99,13 +99,13 @@ func (s *Servers) may(ctx context.Context, server string, arguments map[string]s
 	return permits(d), d.Err
 }
 
-// permits tells whether a decision lets a server be added: no phase denies it.
+// permits tells whether a decision lets a server be added: no phase may deny it.
 func permits(d gate.Decision) bool {
 	return d.Err == nil && (d.Effect == gate.Allow || d.Phase == "")
 }
 
-// addition is the question whether a server may be added, for the caller of
-// another one. No phase is about such a server itself.
+// addition returns the request to add a server, for the caller of another request. No
+// phase has rules about such a server itself.
 func addition(of *gate.Request, server string) *gate.Request {
 	q := *of
 	q.Action, q.Kind, q.CapabilityID, q.Plain = gate.Enable, mcp.NoKind, "", ""
@@ -125,7 +125,7 @@ func (s *Servers) Added(_ context.Context, principal string) ([]enable.Added, er
 	return out, nil
 }
 
-// describe shows a server that was added as it is.
+// describe returns the current state of an added server.
 func (s *Servers) describe(r *store.DynamicRecord) enable.Added {
 	out := enable.Added{
 		Server: r.Server, Offer: r.Entry, Arguments: readArguments(r.Arguments),
@@ -157,7 +157,7 @@ func (s *Servers) Add(ctx context.Context, principal, template string, arguments
 		Server: addedKey(principal, template, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
 		Entry: template, Arguments: raw, Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: "add_server"},
 	}
-	_, err = s.o.Store.Add(ctx, r, s.o.Config().Toolgate.Limits.AddedPerPrincipal) // one that is there already is fine
+	_, err = s.o.Store.Add(ctx, r, s.o.Config().Toolgate.Limits.AddedPerPrincipal) // adding an existing one is not an error
 	switch {
 	case errors.Is(err, store.ErrTooMany):
 		return enable.Added{}, enable.Problem("You have added as many servers as you may; remove one with remove_server first.")
@@ -170,7 +170,7 @@ func (s *Servers) Add(ctx context.Context, principal, template string, arguments
 	return s.settled(ctx, &r), nil
 }
 
-// settled waits a while for a new server to list what it has.
+// settled waits a while for a new server to list its tools.
 func (s *Servers) settled(ctx context.Context, r *store.DynamicRecord) enable.Added {
 	ctx, cancel := context.WithTimeout(ctx, addWait)
 	defer cancel()
@@ -179,7 +179,7 @@ func (s *Servers) settled(ctx context.Context, r *store.DynamicRecord) enable.Ad
 	for {
 		now := s.describe(r)
 		if now.State != mcp.Starting.String() {
-			s.o.Settle(ctx) // so that the next list has it
+			s.o.Settle(ctx) // so that the next list includes it
 			return now
 		}
 		select {

@@ -12,16 +12,15 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Checker asks the gate about a server that is to be added, beside the tool by
-// which it is: the chain's action tool.enable. A phase that denies it wins; what
-// no phase says anything about is decided by the call of the tool alone. A server
-// that the caller may not add at all is unknown to it, which the tool itself says,
-// as of every other. Not every mode lets servers be added.
+// Checker asks the gate about a server to add, in addition to the call of add_server
+// itself: it is the chain's action tool.enable. A phase that denies it wins. If no
+// phase decides, the decision on the call stands. The tool itself reports a server
+// that the caller may not add as unknown. Some modes forbid adding servers.
 type Checker struct {
 	Chain   *gate.Chain
 	Servers *Servers
 	Mode    func() governance.Mode
-	Next    proxy.ArgumentChecker // asked of every call, this one too
+	Next    proxy.ArgumentChecker // asked about every call, including this one
 }
 
 // CheckArguments implements [proxy.ArgumentChecker].

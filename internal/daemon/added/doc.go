@@ -1,3 +1,4 @@
-// Package added keeps the servers that agents have added out of the operator's list:
-// which they are is in the store, what each of them runs is in the configuration.
+// Package added manages the servers that agents have added from the operator's
+// templates. The store records which servers were added; the configuration says what
+// each of them runs.
 package added

@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// All are the servers that were added, for an administrator.
+// All returns the added servers, for an administrator.
 func (s *Servers) All() []admin.AddedServer {
 	added := s.records()
 	out := make([]admin.AddedServer, 0, len(added))
@@ -32,19 +32,19 @@ func (s *Servers) All() []admin.AddedServer {
 	return out
 }
 
-// Promote has an added server be everyone's.
+// Promote makes an added server available to everyone.
 func (s *Servers) Promote(ctx context.Context, server string, by store.Change) error {
 	ok, err := s.o.Store.Promote(ctx, server, by)
 	return s.hasChanged(ctx, server, ok, err)
 }
 
-// RemoveAny removes a server, whoever added it.
+// RemoveAny removes an added server, whoever added it.
 func (s *Servers) RemoveAny(ctx context.Context, server string) error {
 	ok, err := s.o.Store.Remove(ctx, server)
 	return s.hasChanged(ctx, server, ok, err)
 }
 
-// hasChanged serves what a change has made of the store.
+// hasChanged applies a change of the store.
 func (s *Servers) hasChanged(ctx context.Context, server string, ok bool, err error) error {
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %s; `toolgate servers ls` lists those that were added", admin.ErrNoServer, cmp.Or(server, "(none)"))

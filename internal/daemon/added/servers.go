@@ -22,56 +22,58 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// Options are what the added servers need of a running gateway. All of it is needed.
+// Options are the parts of a running gateway that the added servers need. All are
+// required.
 type Options struct {
 	Log   *slog.Logger
 	Store *store.Dynamic
 	// Config returns the settings in force.
 	Config func() *config.Config
-	// Apply serves what is added now, if load says that it has changed. One call
-	// follows the other.
+	// Apply serves the current added servers if load reports a change. Calls run one
+	// after the other.
 	Apply func(ctx context.Context, load func(context.Context) (changed bool, err error)) error
-	// Status tells how a server does that runs.
+	// Status returns the status of a running server.
 	Status func(server string) (status mcp.Status, runs bool)
-	// Settle waits until what servers list is in the catalog.
+	// Settle waits until the servers' lists are in the catalog.
 	Settle func(ctx context.Context)
 }
 
-// Servers are those that were added. They implement [enable.Catalog], and are safe for
-// concurrent use. Make them with [New]; [Servers.Run] keeps up with the store.
+// Servers are the added servers. It implements [enable.Catalog], and is safe for
+// concurrent use. Make it with [New]; [Servers.Run] keeps it up to date with the
+// store.
 type Servers struct {
 	o       Options
 	backend *enable.Backend
 	chain   atomic.Pointer[gate.Chain] // decides who may add what; nil denies
-	changed chan struct{}              // capacity 1: the store holds others
+	changed chan struct{}              // capacity 1: the store has changed
 
 	mu         sync.Mutex
 	list       []store.DynamicRecord
 	generation int64
 }
 
-// New returns the added servers of a gateway, of which none is loaded yet.
+// New returns the added servers of a gateway, with none loaded yet.
 func New(o Options) *Servers {
 	s := &Servers{o: o, changed: make(chan struct{}, 1)}
 	s.backend = enable.New(s)
 	return s
 }
 
-// Backend are the tools by which servers are added.
+// Backend returns the tools that add servers.
 func (s *Servers) Backend() *enable.Backend { return s.backend }
 
-// Use has a chain decide from now on who may add what.
+// Use sets the chain that decides who may add which servers.
 func (s *Servers) Use(chain *gate.Chain) { s.chain.Store(chain) }
 
-// StoreChanged takes the news that the store holds others.
+// StoreChanged reports that the added servers in the store have changed.
 func (s *Servers) StoreChanged() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // the token that is there stands for this one too
+	default: // the pending token covers this change, too
 	}
 }
 
-// records are those that were added, as they were read last.
+// records returns the added servers as last read.
 func (s *Servers) records() []store.DynamicRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,12 +85,12 @@ const (
 	addWait = 10 * time.Second
 	// addPoll is how often it looks.
 	addPoll = 50 * time.Millisecond
-	// addPause is how long what could not be served is left alone.
+	// addPause is the pause before another try to serve changes.
 	addPause = time.Second
 )
 
-// Load reads what was added and tells whether it is not what it was. Of a
-// store that was not there at the start it is none, until that tells of some.
+// Load reads the added servers and tells whether they have changed. If the store was
+// unreachable at the start, there are none until it answers.
 func (s *Servers) Load(ctx context.Context) (changed bool, err error) {
 	list, generation, err := s.o.Store.List(ctx)
 	if errors.Is(err, store.ErrUnreached) {
@@ -104,8 +106,8 @@ func (s *Servers) Load(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// Run keeps up with what is added, here and at other gateways that share
-// the store, until the context ends.
+// Run applies changes by this gateway, and by others that share the store, until the
+// context ends.
 func (s *Servers) Run(ctx context.Context) error {
 	for {
 		select {
@@ -114,7 +116,7 @@ func (s *Servers) Run(ctx context.Context) error {
 		case <-s.changed:
 			if err := s.apply(ctx); err != nil && ctx.Err() == nil {
 				s.o.Log.Error("servers that were added or removed are not served yet", "err", err)
-				select { // before it is tried again
+				select { // pause before the next try
 				case <-ctx.Done():
 				case <-time.After(addPause):
 				}
@@ -123,7 +125,7 @@ func (s *Servers) Run(ctx context.Context) error {
 	}
 }
 
-// apply serves what was added, and nothing that was removed.
+// apply serves the added servers and stops the removed ones.
 func (s *Servers) apply(ctx context.Context) error {
 	loaded := false
 	err := s.o.Apply(ctx, func(ctx context.Context) (bool, error) {
@@ -140,12 +142,11 @@ func (s *Servers) apply(ctx context.Context) error {
 	return err
 }
 
-// notServed is the generation of what was added while that could not be served.
+// notServed is the generation while the added servers could not be served.
 const notServed = -1
 
-// Beside returns the servers of a configuration that are served: those that
-// are not only offered, and those that were added. owners are the principals of
-// those that are not everyone's.
+// Beside returns the servers to run: the configured ones except templates, and the
+// added ones. owners are the principals of servers that only one caller may use.
 func (s *Servers) Beside(c *config.Config) (servers []config.Server, owners map[string]string) {
 	added := s.records()
 	servers = slices.DeleteFunc(slices.Clone(c.Servers), func(s config.Server) bool { return s.Offer != nil })
@@ -174,14 +175,14 @@ func readArguments(raw []byte) map[string]string {
 	return arguments
 }
 
-// addedKey is the key of a server that a principal adds: the same for the same
-// template and arguments, and telling nobody who it was.
+// addedKey returns the key of a server that a principal adds. The same template and
+// arguments give the same key, which does not reveal the principal.
 func addedKey(principal, template string, arguments []byte) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%s", len(principal), principal, len(template), template, arguments))
 	return template + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:7])
 }
 
-// Namespace is the namespace of such a server, within 20 characters.
+// Namespace returns the namespace of an added server, of at most 20 characters.
 func Namespace(template, key string) string {
 	return build.AddedPrefix(template) + key[len(key)-build.AddedTail+1:]
 }

@@ -7,8 +7,7 @@ import (
 
 var userInfo = regexp.MustCompile(`//[^/?#]*@`)
 
-// URL returns a URL without what may be a secret in it: a user with a
-// password, and the query.
+// URL returns a URL without its possibly secret parts: user, password and query.
 func URL(raw string) string {
 	raw = userInfo.ReplaceAllString(raw, "//[redacted]@")
 	if path, _, ok := strings.Cut(raw, "?"); ok {

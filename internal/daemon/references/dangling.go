@@ -17,8 +17,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// Mentioned is everything in a configuration that names tools, prompts,
-// resources or servers. What is nil names none.
+// Mentioned holds all parts of a configuration that name tools, prompts, resources or
+// servers. Nil parts name none.
 type Mentioned struct {
 	c        *config.Config
 	rules    *governance.Rules
@@ -32,12 +32,12 @@ func By(c *config.Config, g *build.Gates, scopes *auth.Scopes) Mentioned {
 	return Mentioned{c, g.Examiner.Rules, scopes, g.Capsules, g.Policy, g.Builtin}
 }
 
-// Dangling returns the names that match nothing that exists or may exist.
-// Whoever wrote them protects or allows nothing by them.
+// Dangling returns the names that match nothing that exists or may exist. A rule with
+// such a name protects or allows nothing.
 func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	var problems []governance.Problem
 	for _, p := range governance.Check(m.rules, inv.schemas) {
-		// The gateway's own rule is about everything, whatever that is.
+		// The gateway's own rule matches everything by design.
 		if p.Match != "*" && (p.Match == "" || !inv.maybe(p.Match)) {
 			problems = append(problems, p)
 		}
@@ -45,7 +45,7 @@ func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	add := func(key, name string, at gate.Rule) {
 		problems = append(problems, governance.Problem{Rule: at, Key: key, Text: nothing(inv, name)})
 	}
-	// Globs of URIs may be about resources that no list has.
+	// Globs of URIs may match resources that are in no list.
 	glob := func(key, glob string, at gate.Rule) {
 		if !strings.Contains(glob, ":") && !inv.maybe(glob) {
 			add(key, glob, at)
@@ -94,13 +94,13 @@ func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	return problems
 }
 
-// at is where an element of a list is written.
+// at returns the place of a list element.
 func (m Mentioned) at(path string, i int) gate.Rule {
 	o := m.c.Origin(fmt.Sprintf(path, i))
 	return gate.Rule{File: o.File, Line: o.Line}
 }
 
-// nothing says that a name matches nothing, and which name may have been meant.
+// nothing reports that a name matches nothing, with the name that was probably meant.
 func nothing(inv *Inventory, name string) string {
 	text := fmt.Sprintf("%q matches nothing that there is", name)
 	kind, bare, found := strings.Cut(name, ":")
@@ -116,8 +116,7 @@ func nothing(inv *Inventory, name string) string {
 	return text
 }
 
-// maybeObject tells whether an object may be about something of which nothing is
-// known.
+// maybeObject tells whether an object may refer to a server whose names are unknown.
 func (inv *Inventory) maybeObject(a *spicedb.Absent) bool {
 	switch {
 	case a.Exposed != "":
@@ -129,8 +128,8 @@ func (inv *Inventory) maybeObject(a *spicedb.Absent) bool {
 	}
 }
 
-// misspeltData finds keys of a policy's data that mean nothing and are like one
-// that does.
+// misspeltData finds keys in a policy's data that have no meaning, but are similar to
+// one that has.
 func misspeltData(p *opa.Phase) []governance.Problem {
 	var problems []governance.Problem
 	unread := p.UnreadData()

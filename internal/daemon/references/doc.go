@@ -1,4 +1,3 @@
-// Package references finds the names in a configuration that match nothing: it
-// holds what tools, prompts, resources and servers there are, or may be, against every
-// rule that names some.
+// Package references finds dangling names in a configuration. It compares every rule
+// that names tools, prompts, resources or servers with those that exist or may exist.
 package references

@@ -21,17 +21,17 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// Inventory is what is known of what a gateway offers.
+// Inventory is the known part of a gateway's offer.
 type Inventory struct {
 	there   []gate.Request    // every capability, without a caller
 	schemas map[string][]byte // of the tools, by every name that rules are about
-	Servers []string          // keys of all servers, of those as well of which nothing is known
-	unseen  []string          // beginnings of the names of which nothing is known
+	Servers []string          // keys of all servers, including those with unknown names
+	unseen  []string          // prefixes of unknown names
 	Offers  []string          // keys of servers that may be added
 }
 
-// NewInventory is the inventory of a configuration of which nothing is known but
-// itself: names may be of any of its servers, and of those that may be added.
+// NewInventory returns the inventory of a configuration alone: any name may belong to
+// one of its servers, or to one that may be added.
 func NewInventory(c *config.Config) *Inventory {
 	inv := &Inventory{schemas: map[string][]byte{}}
 	for i := range c.Servers {
@@ -50,10 +50,10 @@ func NewInventory(c *config.Config) *Inventory {
 	return inv
 }
 
-// Empty tells whether nothing is known to be there, as of a nil inventory.
+// Empty tells whether no capability is known; a nil inventory is empty.
 func (inv *Inventory) Empty() bool { return inv == nil || len(inv.there) == 0 }
 
-// Add adds a capability that there is.
+// Add adds an existing capability.
 func (inv *Inventory) Add(r gate.Request, schema []byte) {
 	inv.there = append(inv.there, r)
 	if r.Kind != mcp.Tool {
@@ -64,14 +64,14 @@ func (inv *Inventory) Add(r gate.Request, schema []byte) {
 	}
 }
 
-// Seen takes a server out of those of which nothing is known.
+// Seen marks the names of a server as known.
 func (inv *Inventory) Seen(namespace string) {
 	if i := slices.Index(inv.unseen, build.NameOf(namespace)); i >= 0 {
 		inv.unseen = slices.Delete(inv.unseen, i, i+1)
 	}
 }
 
-// names are the names and URIs that there are.
+// names returns the existing names and URIs.
 func (inv *Inventory) names() []gate.Names {
 	names := make([]gate.Names, len(inv.there))
 	for i := range inv.there {
@@ -80,20 +80,19 @@ func (inv *Inventory) names() []gate.Names {
 	return names
 }
 
-// covers tells whether a name or glob is about something that there is.
+// covers tells whether a name or glob matches something that exists.
 func (inv *Inventory) covers(glob string) bool {
 	return slices.ContainsFunc(inv.there, func(r gate.Request) bool { return r.Names().Restricted(gate.Glob(glob)) })
 }
 
-// maybe tells whether a name or glob may be about something of which nothing is
-// known.
+// maybe tells whether a name or glob may match an unknown name.
 func (inv *Inventory) maybe(glob string) bool {
 	return slices.ContainsFunc(inv.unseen, func(begin string) bool {
 		return Begins(glob, begin) || Begins(glob, strings.TrimSuffix(begin, "__")+"+") // a URI
 	})
 }
 
-// closest is a name that one may have been meant for; empty for none.
+// closest returns an existing name that was probably meant; empty for none.
 func (inv *Inventory) closest(name string) string {
 	for i := range inv.there {
 		if spelling.Misspelt(name, inv.there[i].Exposed) {
@@ -103,7 +102,7 @@ func (inv *Inventory) closest(name string) string {
 	return ""
 }
 
-// Begins tells whether a glob covers any text that begins in some way.
+// Begins tells whether a glob matches any text with a given prefix.
 func Begins(glob, beginning string) bool {
 	at := map[int]bool{0: true} // places in the glob
 	for i := range len(beginning) {
@@ -127,8 +126,8 @@ func Begins(glob, beginning string) bool {
 	return len(at) > 0
 }
 
-// Known is the inventory of the gateway that runs with a configuration,
-// or that was kept when one last did.
+// Known returns the inventory of the running gateway with a configuration, or the one
+// stored when it last ran.
 func Known(ctx context.Context, c *config.Config) (*Inventory, error) {
 	inv := NewInventory(c)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
@@ -140,7 +139,7 @@ func Known(ctx context.Context, c *config.Config) (*Inventory, error) {
 	return inv, inv.recall(ctx, c)
 }
 
-// checkTime bounds the questions for what a gateway offers.
+// checkTime bounds the requests for a gateway's offer.
 const checkTime = 5 * time.Second
 
 // ask asks the running gateway.
@@ -151,7 +150,7 @@ func (inv *Inventory) ask(ctx context.Context, c *config.Config) error {
 	}
 	token, err := os.ReadFile(filepath.Join(state.Path, "admin.token"))
 	if err != nil {
-		return admin.ErrNotRunning // nor has there been any with this configuration
+		return admin.ErrNotRunning // no gateway has run with this configuration yet
 	}
 	control := &admin.Client{Path: state.Socket, Token: strings.TrimSpace(string(token)), Timeout: checkTime}
 	status, err := control.Status(ctx)
@@ -178,8 +177,8 @@ func (inv *Inventory) ask(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// recall reads the catalog that the store kept. A server whose names there are
-// not those of the configuration of now is one of which nothing is known.
+// recall reads the catalog in the store. If a server's names there do not match its
+// present configuration, its names count as unknown.
 func (inv *Inventory) recall(ctx context.Context, c *config.Config) error {
 	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
@@ -207,19 +206,19 @@ func (inv *Inventory) recall(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// NamedNow tells whether a record has the name that its server's settings give it
-// now, as far as that depends on them.
+// NamedNow tells whether the name in a record matches the present settings of its
+// server.
 func NamedNow(s *config.Server, r *store.RegistryRecord) bool {
 	if kind, _ := kindNamed(r.Kind); kind != mcp.Tool && kind != mcp.Prompt {
 		return s.Namespace == "" || strings.Contains(r.Name, s.Namespace+"+")
 	}
 	plain := build.NameOf(s.Namespace) + cmp.Or(s.Tools[r.Original].Rename, r.Original)
-	const tail = 8 // "_" and 7 characters, of a name that had to be changed
+	const tail = 8 // "_" and 7 characters, the suffix of a name that had to be changed
 	changed := len(r.Name) > tail && r.Name[len(r.Name)-tail] == '_'
 	return r.Name == plain || changed && strings.HasPrefix(r.Name, build.NameOf(s.Namespace))
 }
 
-// kindNamed is the kind of a word; ok is false for none.
+// kindNamed parses a kind; ok is false for other words.
 func kindNamed(word string) (kind mcp.Kind, ok bool) {
 	i := slices.IndexFunc(mcp.Kinds[:], func(k mcp.Kind) bool { return k.String() == word })
 	if i < 0 {
@@ -228,7 +227,7 @@ func kindNamed(word string) (kind mcp.Kind, ok bool) {
 	return mcp.Kinds[i], true
 }
 
-// addDeclared adds the declared tools to what is known of a configuration.
+// addDeclared adds the declared tools of a configuration.
 func (inv *Inventory) addDeclared(c *config.Config) {
 	if len(c.Toolgate.ToolURLs) > 0 {
 		inv.unseen = append(inv.unseen, build.NameOf("")) // what they hold may have any name

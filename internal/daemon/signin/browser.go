@@ -10,8 +10,8 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// cookieName is the cookie that tells browsers apart, of this host alone where the
-// gateway is reached over TLS.
+// cookieName returns the name of the cookie that identifies browsers. Over TLS it is
+// restricted to this host.
 func cookieName(base string) string {
 	if strings.HasPrefix(base, "https://") {
 		return "__Host-toolgate-login"
@@ -19,7 +19,7 @@ func cookieName(base string) string {
 	return "toolgate-login"
 }
 
-// browser returns the secret of a browser, and gives it one where it has none.
+// browser returns the secret of a browser, and issues one where it has none.
 func (s *Service) browser(w http.ResponseWriter, r *http.Request, base string) string {
 	if c, err := r.Cookie(cookieName(base)); err == nil && len(c.Value) == len(rand.Text()) {
 		return c.Value
@@ -36,10 +36,10 @@ func (s *Service) setCookie(w http.ResponseWriter, base, name, value string) {
 	})
 }
 
-// opener returns whose browser it is, empty where that is not known yet.
+// opener returns the principal of a browser, empty while it is unknown.
 func (s *Service) opener(r *http.Request, browser string) string {
 	if id, err := s.o.Callers.Authenticate(r); err == nil {
-		return id.Key() // everyone on this machine, or by a certificate
+		return id.Key() // the local principal, or that of a certificate
 	}
 	for _, c := range r.CookiesNamed(provenCookie) {
 		if text, err := s.o.Keys.Open(sealProven, browser, c.Value); err == nil {
@@ -52,25 +52,24 @@ func (s *Service) opener(r *http.Request, browser string) string {
 	return ""
 }
 
-// provenCookie says whose browser it is. It is sealed for that browser.
+// provenCookie names the principal of a browser. It is sealed for that browser.
 const provenCookie = "toolgate-login-as"
 
 type proven struct {
 	Principal  string `json:"p"`
-	Credential string `json:"c"` // by which they proved it
+	Credential string `json:"c"` // the credential that proved it
 	Expires    int64  `json:"e"`
 }
 
-// knows tells whether somebody may still be who they have proven to be: the key or the
-// issuer by which they did is still one of the gateway.
+// knows tells whether a proof still holds: the API key or issuer that proved it must
+// still be accepted.
 func (s *Service) knows(p *proven) bool {
 	principal, ok := gate.ParsePrincipal(p.Principal)
 	now := s.o.Callers.InForce()
 	return ok && now.Authenticated() && now.Knows(gate.NewIdentity(gate.Identity{Principal: principal, Credential: p.Credential}))
 }
 
-// prove takes what a person proves with who they are: the API key or the token that
-// their assistant uses here.
+// prove checks who a person is by the API key or token that their assistant uses here.
 func (s *Service) prove(w http.ResponseWriter, r *http.Request, base, browser, proof string) {
 	if !s.o.Callers.Authenticated() {
 		s.say(w, http.StatusForbidden, "Not from there", "Open the link on the machine of the gateway.")

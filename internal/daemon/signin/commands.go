@@ -15,16 +15,15 @@ import (
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
-// Commands are what `toolgate login`, `logout` and `logins` ask for. They implement
-// [admin.Logins].
+// Commands implements [admin.Logins] for `toolgate login`, `logout` and `logins`.
 type Commands struct{ s *Service }
 
-// Commands returns what the command line asks for.
+// Commands returns the implementation of the login commands.
 func (s *Service) Commands() Commands { return Commands{s} }
 
 var _ admin.Logins = Commands{}
 
-// whose returns the source of a server and the principal that is meant.
+// whose returns the credential source of a server and the principal.
 func (c Commands) whose(server string, who admin.Who) (*credential.Source, string, error) {
 	all := c.s.o.Servers()
 	i := slices.IndexFunc(all, func(running Server) bool { return running.Name == server })
@@ -145,7 +144,7 @@ func (c Commands) Logins(ctx context.Context) ([]admin.Login, error) {
 	return out, nil
 }
 
-// loginRow is a row about a principal, without its state.
+// loginRow returns a row for a principal, without its state.
 func loginRow(set credential.Settings, principal string) admin.Login {
 	l := admin.Login{Server: set.Server, Mode: string(set.Mode), Who: "everyone"}
 	if p, ok := gate.ParsePrincipal(principal); ok {
@@ -154,7 +153,8 @@ func loginRow(set credential.Settings, principal string) admin.Login {
 	return l
 }
 
-// waiting are the callers who have to sign in to a server of whom nothing is kept.
+// waiting returns the callers who have to sign in to a server and have no stored
+// credential.
 func (s *Server) waiting(kept []store.CredentialRecord) []string {
 	if s.Waiting == nil || !ByPeople(s.Source) {
 		return nil

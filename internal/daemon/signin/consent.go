@@ -9,7 +9,7 @@ import (
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
-// consent says what is about to happen.
+// consent shows a page that describes the sign-in before it happens.
 func (s *Service) consent(w http.ResponseWriter, r *http.Request, source *credential.Source, l *link, form, base string) {
 	set := source.Settings()
 	p := page{Title: "Sign in to " + set.Server, Form: form, Button: "Continue", Key: set.Mode == credential.APIKey}
@@ -49,7 +49,7 @@ func (s *Service) say(w http.ResponseWriter, status int, title, text string) {
 	s.render(w, status, &page{Title: title, Text: text})
 }
 
-// hostAndPath shows an address without what may be secret in it.
+// hostAndPath returns an address without its possibly secret parts.
 func hostAndPath(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -58,13 +58,13 @@ func hostAndPath(address string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// page is one page for a person who signs in.
+// page is a page for a person who signs in.
 type page struct {
 	Title, Text string
 	Rows        [][2]string
 	Form        string // empty for a page without one
 	Button      string
-	Key, Proof  bool // what is asked for
+	Key, Proof  bool // which input is asked for
 }
 
 var pageTemplate = template.Must(template.New("page").Parse(`<!doctype html>

@@ -13,9 +13,9 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// Credential makes the credential of a server: the headers of the file, or what is
-// had of an authorization server or a person. The error says what is wrong with
-// the configuration of the latter.
+// Credential makes the credential of a server: the headers in the file, or a
+// credential from an authorization server or a person. The error describes a problem
+// in its configuration.
 func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.Credential, error) {
 	if of.AuthMode() == credential.Static {
 		return upstream.NewStatic(spec.Headers), nil
@@ -57,7 +57,8 @@ func (s *Service) Credential(of *config.Server, spec *upstream.Spec) (transport.
 	}), nil
 }
 
-// subject returns what proves a caller to an identity provider.
+// subject returns a function that provides the proof of a caller for an identity
+// provider.
 func (s *Service) subject(x *credential.ExchangeSettings) func(principal string) (string, string, bool) {
 	kind := map[string]string{"access_token": oauth.TypeAccess, "id_token": oauth.TypeID, "jwt": oauth.TypeJWT}[x.SubjectType]
 	if kind == "" {

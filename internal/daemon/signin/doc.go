@@ -1,4 +1,4 @@
-// Package signin is how people sign in to the servers behind a gateway: the pages that
-// a browser sees, the links that lead to them, the commands that do the same from a
-// terminal, and the credentials that are kept, sealed, of whoever has signed in.
+// Package signin lets people sign in to the servers behind a gateway. It has the pages
+// for browsers, the links to them, the commands that do the same in a terminal, and
+// the sealed credentials that result.
 package signin

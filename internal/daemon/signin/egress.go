@@ -12,9 +12,9 @@ import (
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
-// egressFor is the client for what a server, or its authorization server, names:
-// public addresses over https, this machine where the server is on it too, and
-// networks that the operator names.
+// egressFor returns the client for URLs that a server or its authorization server
+// provides. It reaches public addresses over https, this machine if the server is on
+// it, too, and networks that the operator allows.
 func egressFor(s *config.Server) (*oauth.Client, error) {
 	policy, err := egressPolicy(s)
 	if err != nil {
@@ -40,8 +40,8 @@ func egressPolicy(s *config.Server) (egress.Policy, error) {
 	return policy, nil
 }
 
-// reaching is a client that reaches what a policy allows. trust is for servers whose
-// certificates the machine does not know, nil for none.
+// reaching returns a client restricted by a policy. trust is for servers whose
+// certificates the machine does not know; nil for none.
 func reaching(policy egress.Policy, trust *tls.Config) (*oauth.Client, error) {
 	guard, err := egress.New(policy)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// This file keeps the forms of the pages that a person is shown: each is of one link,
-// so of one principal, and of one browser; it is good for a while, and what it agrees
-// to happens once, at whichever replica.
+// This file protects the forms of the pages. A form belongs to one link, and so to one
+// principal, and to one browser. It expires, and it can be submitted only once, at any
+// replica.
 
-// What a form is for.
+// Purposes of forms.
 const (
 	formConsent = "consent"
 	formProof   = "proof"
@@ -24,18 +24,18 @@ const (
 
 const (
 	macForm = "login form"
-	// formTime is how long a form is good: no longer than its browser is known.
+	// formTime is how long a form is valid: no longer than its browser is recognised.
 	formTime = provenTime
-	// formGrace is how much longer it is known that a form was sent, for replicas
-	// whose clocks differ.
+	// formGrace is how much longer submitted forms are remembered, for replicas with
+	// different clocks.
 	formGrace = time.Minute
-	// formHead is what a form begins with, in bytes: 16 that no other form has, and
-	// until when it is good. What authenticates it follows.
+	// formHead is the length of a form's head in bytes: 16 random ones and the expiry
+	// time. A MAC follows.
 	formHead = 16 + 8
 )
 
-// form is what a form of a page carries, so that no other page's is taken, and none
-// twice.
+// form returns the hidden value of a form. It prevents forged and repeated
+// submissions.
 func (s *Service) form(what, sealed, browser string) string {
 	head := make([]byte, formHead)
 	_, _ = rand.Read(head[:16]) // never fails
@@ -43,13 +43,13 @@ func (s *Service) form(what, sealed, browser string) string {
 	return hex.EncodeToString(append(head, s.o.Keys.MAC(macForm, formData(what, sealed, browser, head))...))
 }
 
-// formData is what a form is bound to.
+// formData returns the data that a form is bound to.
 func formData(what, sealed, browser string, head []byte) []byte {
 	return append([]byte(what+"\x00"+browser+"\x00"+sealed+"\x00"), head...)
 }
 
-// ownForm tells whether a form is of a page that this browser was shown for this link,
-// and not too long ago.
+// ownForm tells whether a form comes from a page that this browser was shown for this
+// link, and has not expired.
 func (s *Service) ownForm(r *http.Request, sealed, browser string) bool {
 	what := formConsent
 	if r.PostForm.Has("proof") {
@@ -59,7 +59,7 @@ func (s *Service) ownForm(r *http.Request, sealed, browser string) bool {
 	return ok && s.o.Keys.Verify(macForm, formData(what, sealed, browser, head), mac) && time.Now().Before(formEnd(head))
 }
 
-// sentForm reads what a form carries.
+// sentForm parses the hidden value of a form.
 func sentForm(r *http.Request) (head, mac []byte, ok bool) {
 	token, err := hex.DecodeString(r.PostForm.Get("form"))
 	if err != nil || len(token) <= formHead {
@@ -68,16 +68,16 @@ func sentForm(r *http.Request) (head, mac []byte, ok bool) {
 	return token[:formHead], token[formHead:], true
 }
 
-// formEnd is until when a form is good.
+// formEnd returns when a form expires.
 func formEnd(head []byte) time.Time {
 	return time.Unix(int64(binary.BigEndian.Uint64(head[16:])), 0)
 }
 
-// firstSent tells whether a form of this browser's is sent for the first time; where
-// it is not, the page says so. Forms count for the principal of their link, so that
-// who sends many keeps nobody else from signing in.
+// firstSent tells whether a form of this browser is submitted for the first time; if
+// not, the page says so. Forms count for the principal of their link, so that one
+// sender of many forms blocks nobody else.
 func (s *Service) firstSent(w http.ResponseWriter, r *http.Request, l *link, what string) bool {
-	head, _, _ := sentForm(r) // which is one: see ownForm
+	head, _, _ := sentForm(r) // ownForm has checked it
 	id := sha256.Sum256(head)
 	first, err := s.o.Store.Logins().Spend(r.Context(), what+"\x00"+l.Principal, hex.EncodeToString(id[:]), formEnd(head).Add(formGrace))
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Service) firstSent(w http.ResponseWriter, r *http.Request, l *link, wha
 	return first
 }
 
-// ownPage tells whether a form comes from a page of the gateway's own, as far as the
-// browser says.
+// ownPage tells whether a form comes from one of the gateway's own pages, according to
+// the browser.
 func ownPage(r *http.Request, base string) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

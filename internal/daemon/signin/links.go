@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// link is what an address that a person is sent to says.
+// link is the content of a sign-in link.
 type link struct {
 	Server    string `json:"s"`
 	Principal string `json:"p"`
 	Expires   int64  `json:"e"` // Unix seconds
-	ID        string `json:"i"` // of this link alone
+	ID        string `json:"i"` // unique to this link
 }
 
-// Link returns the address at which a principal signs in to a server, empty
-// where browsers do not reach the gateway.
+// Link returns the address at which a principal signs in to a server, empty where
+// browsers cannot reach the gateway.
 func (s *Service) Link(server, principal string) (string, error) {
 	base := s.base()
 	if base == "" {

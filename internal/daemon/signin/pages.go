@@ -17,11 +17,11 @@ import (
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
-// This file is what a browser sees of the gateway when somebody signs in to a
-// server: a page that says what is about to happen, and the place where the
-// authorization server sends people back to. A link leads there that names a
-// principal; only that principal gets further (2025-11-25 client/elicitation,
-// Phishing; the confused deputy of the security best practices).
+// This file has the pages that a browser sees when somebody signs in to a server: a
+// page that describes the sign-in, and the callback of the authorization server. A
+// link leads to the first page and names a principal; only that principal gets further
+// (2025-11-25 client/elicitation, Phishing; the confused deputy of the security best
+// practices).
 
 const (
 	Path         = "/oauth/"
@@ -29,11 +29,11 @@ const (
 	callbackPath = Path + "callback"
 	documentPath = Path + "client.json"
 
-	// linkTime is how long a link is good.
+	// linkTime is how long a link is valid.
 	linkTime = 15 * time.Minute
-	// provenTime is how long a browser is believed whose it is.
+	// provenTime is how long a proof of a browser's principal is valid.
 	provenTime = 10 * time.Minute
-	// maxForm bounds what a form sends, in bytes.
+	// maxForm bounds a submitted form, in bytes.
 	maxForm = 16 << 10
 
 	sealLink   = seal.Kept + "login link"
@@ -69,8 +69,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ownHost tells whether a request is to the address at which browsers reach the
-// gateway, so that no name of somebody else's leads here.
+// ownHost tells whether a request names the address at which browsers reach the
+// gateway. That rejects foreign host names that resolve to it.
 func (s *Service) ownHost(base string, r *http.Request) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -99,8 +99,7 @@ func (s *Service) document(w http.ResponseWriter, base string) {
 	_, _ = w.Write(body)
 }
 
-// link leads the person whom it names to the authorization server, or asks for a
-// key.
+// link sends the person of a link on to the authorization server, or asks for a key.
 func (s *Service) link(w http.ResponseWriter, r *http.Request, base, sealed string) {
 	text, err := s.o.Keys.Open(sealLink, "", sealed)
 	var l link
@@ -116,7 +115,7 @@ func (s *Service) link(w http.ResponseWriter, r *http.Request, base, sealed stri
 		s.say(w, http.StatusNotFound, "This server is gone", "It is not in the configuration any more.")
 		return
 	}
-	if !s.OffersLink(source) { // any more: it was their own when the link was made
+	if !s.OffersLink(source) { // a reload may have changed this since the link was made
 		s.say(w, http.StatusForbidden, "Not by a link", "What this server is shown is not provided by one person: everyone shares it, or it is had without people.")
 		return
 	}
@@ -166,8 +165,8 @@ func (s *Service) link(w http.ResponseWriter, r *http.Request, base, sealed stri
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// turnsAway answers a process that this gateway has started. It is asked behind what
-// costs less to find out.
+// turnsAway rejects a process that this gateway has started. It is called after the
+// cheaper checks.
 func (s *Service) turnsAway(w http.ResponseWriter, r *http.Request) bool {
 	if !descent.OfRequest(r.Context()) {
 		return false
@@ -176,10 +175,10 @@ func (s *Service) turnsAway(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// callback takes a person back.
+// callback finishes a login when the authorization server sends a person back.
 func (s *Service) callback(w http.ResponseWriter, r *http.Request, base string) {
 	query := r.URL.Query()
-	if len(query.Get("state")) != len(rand.Text()) { // as every login's is
+	if len(query.Get("state")) != len(rand.Text()) { // the length of every state
 		s.fail(w, "", credential.ErrNoLogin)
 		return
 	}
@@ -199,8 +198,8 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request, base string) 
 	s.say(w, http.StatusOK, "Signed in to "+server, "Go back to your assistant and go on there. This window can be closed.")
 }
 
-// fail tells that a login was not finished. Of what is wrong outside a browser sees
-// no more than an error code.
+// fail shows that a login failed. Of errors at other parties, the browser sees only an
+// error code.
 func (s *Service) fail(w http.ResponseWriter, server string, err error) {
 	s.o.Log.Warn("a login was not finished", "server", server, "err", err)
 	if errors.Is(err, store.ErrTooManyForms) || errors.Is(err, store.ErrTooManyLogins) {

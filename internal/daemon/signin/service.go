@@ -20,50 +20,50 @@ import (
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
-// Options are what sign-in needs of a running gateway. All of it is needed but
-// PublicURL.
+// Options are the parts of a running gateway that sign-in needs. All except PublicURL
+// are required.
 type Options struct {
 	Callers *identity.Keeper
 	Store   *store.Store
 	Keys    *seal.Keyring
 	Log     *slog.Logger
-	// PublicURL is where browsers reach the gateway; where it is empty that is what
-	// [Service.Reached] was told.
+	// PublicURL is the URL at which browsers reach the gateway; if empty, the address
+	// from [Service.Reached] counts.
 	PublicURL string
-	// Servers returns the servers that run.
+	// Servers returns the running servers.
 	Servers func() []Server
-	// Changed takes the news of another credential of a principal for a server.
+	// Changed is called when the credential of a principal for a server has changed.
 	Changed func(server, principal string)
-	// Hide keeps a secret out of whatever is shown, until a while after retire is
-	// called.
+	// Hide keeps a secret out of everything that is shown, until some time after retire
+	// is called.
 	Hide func(secret string) (retire func())
 	// Serve serves a listener until the context ends.
 	Serve func(ctx context.Context, l net.Listener, h http.Handler) error
 }
 
-// Server is one that runs, as far as signing in to it goes.
+// Server is a running server, for sign-in.
 type Server struct {
 	Name string
-	// Source is what the server is shown, nil where the headers of the file are all.
+	// Source is the server's credential, nil where the headers in the file are all.
 	Source *credential.Source
-	// Waiting returns the principals who have to sign in to it; nil is nobody.
+	// Waiting returns the principals who have to sign in; nil means nobody.
 	Waiting func() []string
 }
 
-// Service is where people sign in to servers: the pages that a browser sees, the links
-// that lead there, and the credentials that come of it. It is safe for concurrent use.
-// Make one with [New]; [Service.Run] runs it.
+// Service lets people sign in to servers. It has the pages for browsers, the links to
+// them, and the resulting credentials. It is safe for concurrent use. Make one with
+// [New]; [Service.Run] runs it.
 type Service struct {
 	o       Options
-	reach   atomic.Pointer[string] // where browsers of this machine reach the gateway; nil for nowhere
-	opening sync.Mutex             // of the loopback port for those who come back
-	ports   chan net.Listener      // those that Run is to serve
+	reach   atomic.Pointer[string] // address for browsers on this machine; nil: none
+	opening sync.Mutex             // guards opening the loopback port for callbacks
+	ports   chan net.Listener      // listeners for Run to serve
 }
 
 // New returns the service of a gateway.
 func New(o Options) *Service { return &Service{o: o, ports: make(chan net.Listener)} }
 
-// flow brings people to authorization servers and back.
+// flow returns the OAuth flow of the gateway.
 func (s *Service) flow() *credential.Flow {
 	return &credential.Flow{Name: "toolgate", Options: credential.Options{
 		Vault: vault{s.o.Store, s.o.Keys, s.o.Log}, Logger: s.o.Log, Changed: s.o.Changed,
@@ -80,10 +80,10 @@ func (s *Service) source(server string) *credential.Source {
 	return nil
 }
 
-// Reached notes where the main listener is.
+// Reached sets the address of the main listener.
 func (s *Service) Reached(at string) { s.reach.Store(&at) }
 
-// base is where browsers reach the gateway, empty for nowhere that is known.
+// base returns the URL at which browsers reach the gateway, empty if unknown.
 func (s *Service) base() string {
 	if public := s.o.PublicURL; public != "" {
 		return strings.TrimRight(public, "/")
@@ -99,7 +99,7 @@ func (s *Service) base() string {
 	return *at
 }
 
-// way is how people come back to a gateway that browsers reach at an address.
+// way returns how people come back to a gateway with a given address.
 func way(base, browser string) credential.Way {
 	w := credential.Way{Redirect: base + callbackPath, Browser: browser}
 	if strings.HasPrefix(base, "https://") {
@@ -108,9 +108,9 @@ func way(base, browser string) credential.Way {
 	return w
 }
 
-// returning is where those come back who sign in on the command line: to the
-// gateway, or where browsers do not reach it to a port of this machine, which is
-// there for as long as a login may take.
+// returning returns the callback address for logins on the command line: the gateway's
+// own or, where browsers cannot reach it, a port of this machine that stays open for
+// as long as a login may take.
 func (s *Service) returning(ctx context.Context) (string, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -160,8 +160,8 @@ func (s *Service) serve(ctx context.Context, l net.Listener) {
 // ReturnTime is how long the port for browsers is open.
 const ReturnTime = 15 * time.Minute
 
-// OffersLink tells whether a person may be sent a link for a server: it is their own
-// credential, or nobody is told apart.
+// OffersLink tells whether a person may get a link for a server: the credential must
+// be their own, or the gateway has only one principal.
 func (s *Service) OffersLink(source *credential.Source) bool {
 	return ByPeople(source) && (!source.Settings().Shared || !s.o.Callers.Authenticated())
 }

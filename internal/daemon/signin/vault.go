@@ -14,15 +14,15 @@ import (
 	"github.com/toolgate/toolgate/upstream/credential"
 )
 
-// Purposes of what is sealed here.
+// Purposes of seals.
 const (
 	sealCredential = seal.Kept + "credential"
 	sealLogin      = seal.Kept + "login"
 	sealClient     = seal.Kept + "oauth client"
 )
 
-// vault keeps credentials in the store, sealed with the gateway's keys. What is
-// sealed for one row opens for no other.
+// vault stores credentials, sealed with the gateway's keys. A seal for one row opens
+// for no other.
 type vault struct {
 	store *store.Store
 	keys  *seal.Keyring
@@ -43,7 +43,7 @@ func (v vault) Find(ctx context.Context, server, principal string) (credential.S
 	return credential.Sealed{Key: k, Version: r.Version, Body: body}, err == nil, nil
 }
 
-// sealContext is what a credential is bound to.
+// sealContext returns the context that a credential is bound to.
 func sealContext(k credential.Key) string {
 	var out strings.Builder
 	for _, part := range [...]string{k.Server, k.Principal, k.Issuer, k.Resource, k.Scopes} {
@@ -85,8 +85,8 @@ func (v vault) Delete(ctx context.Context, server, principal string) (bool, erro
 	return v.store.Credentials().Delete(ctx, server, principal)
 }
 
-// stateID is under what a journey is kept: who reads the store cannot come back
-// for anybody.
+// stateID returns the key of a login state in the store. It does not reveal the state,
+// so that readers of the store cannot finish a login.
 func stateID(state string) string {
 	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:])

@@ -1,5 +1,5 @@
-// Package statedir is where a gateway keeps what it needs from one start to the next: a
-// folder for each configuration file, with its keys, its control socket and its store.
+// Package statedir manages a gateway's persistent state: one folder for each
+// configuration file, with its keys, its control socket and its store.
 package statedir
 
 import (
@@ -21,9 +21,8 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 )
 
-// Dir is where one configuration keeps what outlives a run: the store,
-// the audit log, the generated keys and the admin token. It belongs to its
-// user alone.
+// Dir is the state folder of one configuration. It holds the store, the audit log, the
+// generated keys and the admin token. Only its user can read it.
 type Dir struct {
 	Path   string
 	Socket string
@@ -52,7 +51,7 @@ func Find(configPath string) (*Dir, error) {
 	return s, nil
 }
 
-// Open returns the state folder of a configuration, made if absent.
+// Open returns the state folder of a configuration, and creates it if absent.
 func Open(configPath string) (*Dir, error) {
 	s, err := Find(configPath)
 	if err != nil {
@@ -72,7 +71,8 @@ func Open(configPath string) (*Dir, error) {
 	return s, nil
 }
 
-// makePrivate takes from others what an earlier umask or a person gave them.
+// makePrivate removes permissions that others got from an earlier umask or from a
+// person.
 func makePrivate(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
@@ -102,11 +102,11 @@ func Root() (string, error) {
 	return filepath.Join(home, ".local", "state", "toolgate"), nil
 }
 
-// MaxSocketPath is the shortest limit of the systems for a socket's path.
+// MaxSocketPath is the length of a socket's path that all systems support.
 const MaxSocketPath = 100
 
-// SocketPath returns where the control socket of a state folder is: in it, or
-// in a short folder of the user where that path is too long.
+// SocketPath returns the path of the control socket: in the state folder, or in a
+// short folder of the user if that path is too long.
 func SocketPath(dir string) string {
 	path := filepath.Join(dir, "control.sock")
 	if len(path) <= MaxSocketPath {
@@ -117,9 +117,9 @@ func SocketPath(dir string) string {
 	return filepath.Join(short, hex.EncodeToString(sum[:8])+".sock")
 }
 
-// MakeSocketDir makes the short folder, or checks the one that is there:
-// everybody may make one of that name where temporary files are. Only a folder
-// itself, of the user and for the user alone, is used.
+// MakeSocketDir creates the short folder, or checks the existing one, because
+// everybody may create a folder of that name among temporary files. It accepts only a
+// real folder, no link, that belongs to the user alone.
 func MakeSocketDir(dir string, uid int) error {
 	err := os.Mkdir(dir, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -146,12 +146,12 @@ func MakeSocketDir(dir string, uid int) error {
 		dir, fault, MaxPath)
 }
 
-// MaxPath is how long TOOLGATE_STATE may be for the control socket to fit
-// into the folder of a configuration below it.
+// MaxPath is how long TOOLGATE_STATE may be, so that the control socket fits into the
+// folder of a configuration below it.
 const MaxPath = MaxSocketPath - len("/0123456789abcdef/control.sock")
 
-// Secret returns the contents of a secret file, made with random text the
-// first time.
+// Secret returns the contents of a secret file. The first call creates it with random
+// text.
 func (s *Dir) Secret(name string) (string, error) {
 	path := filepath.Join(s.Path, name)
 	text, err := os.ReadFile(path)
@@ -173,8 +173,8 @@ func (s *Dir) Secret(name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Create makes a file of one line that only its user reads: wholly or not at
-// all. Whoever is first wins; where the file exists, it stays as it is.
+// Create creates a one-line file that only its user can read, atomically. An existing
+// file stays unchanged.
 func (s *Dir) Create(name, line string) error {
 	path := filepath.Join(s.Path, name)
 	temp, err := os.CreateTemp(s.Path, name+".*") // created with mode 0600
@@ -192,8 +192,7 @@ func (s *Dir) Create(name, line string) error {
 	return nil
 }
 
-// Replace makes a file of one line that only its user reads, in the place of
-// the one that is there.
+// Replace creates or replaces a one-line file that only its user can read.
 func (s *Dir) Replace(name, line string) error {
 	path := filepath.Join(s.Path, name)
 	temp, err := os.CreateTemp(s.Path, name+".*") // created with mode 0600
@@ -208,8 +207,8 @@ func (s *Dir) Replace(name, line string) error {
 	return os.Rename(temp.Name(), path)
 }
 
-// Keyring returns the keys that seal what clients carry: the configured ones,
-// or one of the state folder's own.
+// Keyring returns the keys for the state that clients carry: the configured ones, or a
+// generated one in the state folder.
 func (s *Dir) Keyring(configured []config.Key) (*seal.Keyring, error) {
 	if len(configured) == 0 {
 		text, err := s.Secret("seal.key")
@@ -244,8 +243,8 @@ func (s *Dir) Keyring(configured []config.Key) (*seal.Keyring, error) {
 	return seal.NewKeyring(keys...)
 }
 
-// DecodeKey reads a key of 32 raw bytes, or of at least 32 in hexadecimal or in
-// base64. Hexadecimal that is too short is neither raw nor base64: it has half the bits.
+// DecodeKey decodes a key of 32 raw bytes, or of at least 32 bytes in hexadecimal or
+// base64. Short hexadecimal is neither raw nor base64: it would have half the bits.
 func DecodeKey(text string) ([]byte, error) {
 	raw, err := hex.DecodeString(strings.TrimSpace(text))
 	switch {
@@ -267,8 +266,8 @@ func DecodeKey(text string) ([]byte, error) {
 
 var errShortKey = errors.New("needs 32 raw bytes, or at least 32 in hexadecimal or in base64")
 
-// Replica is the name of the gateway among those that share its store; it stays
-// with the state folder.
+// Replica returns the name of this gateway among those that share its store. It stays
+// the same for a state folder.
 func (s *Dir) Replica() (string, error) {
 	text, err := s.Secret("replica.id")
 	if err != nil {

@@ -2,6 +2,5 @@ package statedir
 
 import "io/fs"
 
-// ownedBy relies on the folder for temporary files, which on Windows is each
-// user's own.
+// ownedBy relies on Windows, where each user has their own folder for temporary files.
 func ownedBy(fs.FileInfo, int) bool { return true }

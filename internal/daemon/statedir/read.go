@@ -8,7 +8,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// StoreForReading says how to read the store of a configuration.
+// StoreForReading returns the options to read the store of a configuration.
 func StoreForReading(c *config.Config) (store.Options, error) {
 	o := store.Options{ReadOnly: true}
 	path, isFile := strings.CutPrefix(c.Toolgate.Store, "sqlite:")

@@ -18,10 +18,10 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// OpenStore opens the store of a configuration: a file, or a database that
-// several gateways share. With the latter the state folder, which holds the
-// audit log and the control socket of one gateway, is claimed beside it. With
-// await it may be there only later.
+// OpenStore opens the store of a configuration: a file, or a database that several
+// gateways share. For a database it also locks the state folder, which holds the audit
+// log and the control socket of one gateway. With await, the database may be
+// unreachable at first.
 func OpenStore(ctx context.Context, c *config.Config, state *Dir, log *slog.Logger, await bool) (_ *store.Store, claim io.Closer, err error) {
 	own := filepath.Join(state.Path, "store.db")
 	o := store.Options{Logger: log, Await: await, Durable: c.Toolgate.Durability != "normal"}
@@ -46,11 +46,11 @@ func OpenStore(ctx context.Context, c *config.Config, state *Dir, log *slog.Logg
 	return s, claim, nil
 }
 
-// ReadTime bounds the reading of a store that no gateway has open for this.
+// ReadTime bounds reading a store that no gateway holds open.
 const ReadTime = 5 * time.Second
 
-// KnownCatalog reads what the store of a configuration has of the catalog,
-// beside whoever writes it. It is nil where there is none yet.
+// KnownCatalog reads the catalog in the store of a configuration, also while a gateway
+// writes it. It is nil where there is none yet.
 func KnownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord, error) {
 	o, err := StoreForReading(c)
 	if err != nil {
@@ -72,7 +72,7 @@ func KnownCatalog(ctx context.Context, c *config.Config) ([]store.RegistryRecord
 	return records, err
 }
 
-// busy gives the error of a store that another gateway has its exit code.
+// busy gives the exit code to the error of a store that another gateway uses.
 func busy(err error) error {
 	if _, held := errors.AsType[*store.InUseError](err); held {
 		return failure.New(failure.Unreachable, err)
@@ -80,13 +80,13 @@ func busy(err error) error {
 	return err
 }
 
-// Sharing names a gateway among those that share its store; empty where the store
-// is of this one alone.
+// Sharing returns the name of this gateway among those that share its store; empty
+// where it has its own.
 func Sharing(c *config.Config, state *Dir) string {
 	if strings.HasPrefix(c.Toolgate.Store, "sqlite:") || c.Toolgate.Store == "" {
 		return ""
 	}
-	host, _ := os.Hostname() // without a name, the folder tells them apart
+	host, _ := os.Hostname() // without a host name, the folder distinguishes them
 	sum := sha256.Sum256([]byte(host + "\x00" + state.Path))
 	return hex.EncodeToString(sum[:8])
 }

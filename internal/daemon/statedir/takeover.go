@@ -12,19 +12,18 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 )
 
-// InForceFile is the file of the state folder with the digest of what the last
-// gateway had in force.
+// InForceFile is the file with the digest of the last configuration in force.
 const InForceFile = "in-force.sha256"
 
-// Digest stands for everything of a configuration that a reload which nobody
-// asked for must not bring in, secrets included. It is empty where there is
-// none, which is equal to nothing.
+// Digest identifies all parts of a configuration that must not change by an
+// unrequested reload, including secrets. It is empty without a configuration, and an
+// empty digest equals nothing.
 func Digest(c *config.Config) string {
 	h := sha256.New()
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		fmt.Fprintf(h, "%q %v\n", s.Key, s.Refused)
-		for _, secrets := range []map[string]secret.Text{s.Env, s.Headers} { // which JSON leaves out
+		for _, secrets := range []map[string]secret.Text{s.Env, s.Headers} { // JSON omits them
 			for _, name := range slices.Sorted(maps.Keys(secrets)) {
 				fmt.Fprintf(h, "%q %q\n", name, secrets[name].Reveal())
 			}
@@ -42,8 +41,8 @@ func Digest(c *config.Config) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Remember notes what is in force for whoever takes over. Where it cannot, the
-// next gateway goes on with what it read when it started.
+// Remember records the digest in force for a takeover. If that fails, the next gateway
+// continues with the configuration that it read at its start.
 func (s *Dir) Remember(c *config.Config) {
 	_ = s.Replace(InForceFile, Digest(c))
 }
