@@ -120,9 +120,8 @@ func (k *Keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resource.ServeHTTP(w, r)
 }
 
-// Identity returns whom a client on the local socket or stdio speaks for: the
-// owner of its API key or token, or everyone on a gateway without
-// authentication.
+// Identity returns the principal of a client on the local socket or stdio: the owner
+// of its API key or token, or the local one on a gateway without authentication.
 func (k *Keeper) Identity(ctx context.Context, key string) (*gate.Identity, error) {
 	g, err := k.Grant(ctx, key)
 	return g.Identity, err
@@ -159,9 +158,8 @@ const (
 	grantTime = 15 * time.Second
 )
 
-// WhileGranted returns a context that ends when the client of a local stream is
-// not let in any more. The function that it returns ends the watch and waits
-// for it.
+// WhileGranted returns a context that ends when the client of a local stream loses its
+// access. The returned function ends the watch and waits for it.
 func (k *Keeper) WhileGranted(ctx context.Context, key string, g auth.Grant) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	if g.Until.IsZero() {

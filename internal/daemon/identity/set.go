@@ -15,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// Set is who a gateway lets in, made of one configuration. It is immutable, and safe
-// for concurrent use. Whoever makes one closes it.
+// Set decides whom a gateway lets in, by one configuration. It is immutable, and safe
+// for concurrent use. Its maker closes it.
 type Set struct {
 	chain    *auth.Chain    // nil: nobody is asked who they are
 	tokens   *auth.JWT      // a part of the chain; nil takes no signed tokens
@@ -63,9 +63,8 @@ func NewSet(t *config.Toolgate, generated string) (*Set, error) {
 	return i, failure.New(failure.Config, err)
 }
 
-// Next returns the set of other settings. Equal ones keep the keys of the
-// issuers, which may not be had again at the moment, and no verdict about a
-// token.
+// Next returns the set of other settings. For equal issuers it keeps their keys, which
+// may be unavailable at the moment, but no verdict about a token.
 func (i *Set) Next(t *config.Toolgate, generated string) (*Set, error) {
 	if reflect.DeepEqual(i.auth, t.Auth) && reflect.DeepEqual(i.listen, t.Listen) {
 		i.chain.Forget()
@@ -86,8 +85,8 @@ func NewKeys(t *config.Toolgate, generated string) (*auth.Keys, error) {
 	return auth.NewKeys(keys)
 }
 
-// newResource is the gateway as a protected resource, nil where no tokens are
-// taken or nothing tells where clients reach it.
+// newResource returns the gateway as a protected resource, nil where no tokens are
+// accepted or the gateway's address is unknown.
 func newResource(t *config.Toolgate) (*auth.Resource, error) {
 	if !t.TakesTokens() || t.PublicURL() == "" {
 		return nil, nil
@@ -145,7 +144,7 @@ func newScopes(s auth.ScopeSettings) (*auth.Scopes, error) {
 	return auth.NewScopes(s)
 }
 
-// Checker is the rules as the gateway takes them: no interface around a nil.
+// Checker returns the rules for scopes; the interface is nil where there are none.
 func (i *Set) Checker() proxy.ScopeChecker {
 	if i.Scopes == nil {
 		return nil
@@ -153,8 +152,8 @@ func (i *Set) Checker() proxy.ScopeChecker {
 	return i.Scopes
 }
 
-// Prime fetches the keys of issuers, so that the first caller does not wait and
-// an issuer that cannot be reached is known at once.
+// Prime fetches the keys of issuers, so that the first caller does not wait and an
+// unreachable issuer is reported at once.
 func (i *Set) Prime(ctx context.Context, log *slog.Logger) {
 	if i.tokens == nil {
 		return

@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// swap is the moment at which identities and the gate are replaced together:
-// nobody is known by the new ones while the old gate decides. The zero value has
-// replaced nothing.
+// swap replaces identities and the gate together, so that the old gate never judges
+// callers of the new identities. The zero value has replaced nothing.
 type swap struct {
 	mu   sync.RWMutex
 	turn atomic.Uint64 // odd while both are being replaced

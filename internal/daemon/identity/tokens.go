@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxPresented bounds how many tokens are held.
+	// maxPresented bounds the tokens in the cache.
 	maxPresented = 10_000
-	// maxPresentedEach bounds how many of them are of one principal.
+	// maxPresentedEach bounds the tokens of one principal.
 	maxPresentedEach = 100
 )
 
-// Tokens holds the tokens that callers proved their identities with, for servers
-// that they are traded for: each is traded for the requests that it came with. It
-// holds nothing unless it is told to, and never longer than a token is good. The
-// zero value holds nothing.
+// Tokens caches the tokens that callers authenticated with, for servers to which they
+// are exchanged. Each is exchanged for the requests that it came with. The cache is
+// off until [Tokens.Use], and keeps no token longer than it is valid. The zero value
+// is empty.
 type Tokens struct {
 	keep atomic.Bool
 	mu   sync.Mutex
@@ -95,7 +95,7 @@ func (p *Tokens) note(id *gate.Identity, text string, until time.Time) {
 	p.latest[t.rights] = id.Token
 }
 
-// tidy forgets the tokens whose time is over; mu is held.
+// tidy removes expired tokens; the caller holds mu.
 func (p *Tokens) tidy(now time.Time) {
 	for name, t := range p.byToken {
 		if t.over(now) {
@@ -104,7 +104,7 @@ func (p *Tokens) tidy(now time.Time) {
 	}
 }
 
-// forget takes a token out; mu is held.
+// forget removes a token; the caller holds mu.
 func (p *Tokens) forget(name string) {
 	t := p.byToken[name]
 	delete(p.byToken, name)
