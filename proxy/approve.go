@@ -299,6 +299,19 @@ func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by
 	return by.checkDemands(slices.Concat(demands, more))
 }
 
+// stillAllowed is [mcp.Call.StillAllowed]: it asks by whom the caller was authenticated
+// and then decides again.
+func (d *serverRequests) stillAllowed(ctx context.Context) error {
+	err := d.decideAgain(ctx)
+	if k, ok := d.g.opts.Authenticator.(Knowing); ok && !k.Knows(d.client().Identity) {
+		err = mcp.Errorf(mcp.CodeInvalidRequest, "The credential of this call is no longer accepted")
+	}
+	if err != nil {
+		d.refused.Store(true)
+	}
+	return err
+}
+
 // hiddenUnlessUndecided hides something from a caller who knows of it already, because
 // a call or a task of it is under way. A gate that cannot decide is reported as such:
 // it tells no news about existence and may pass.

@@ -44,7 +44,9 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	defer func() {
 		err = d.partial.wrapTimeout(err)
 		c.reserved.delivered = d.delivered.Load() || resumed
+		c.reserved.undelivered = d.refused.Load() && !c.reserved.delivered
 	}()
+	request.StillAllowed = d.stillAllowed
 	request.Notify, request.Ask = d.notify, d.ask
 	request.Askable = askable(x, r.to.mount.Questions)
 	if !request.Progress && request.LogLevel == "" {

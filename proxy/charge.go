@@ -123,7 +123,7 @@ func (c *call) settleRound(got *mcp.Answer, err error) error {
 	}
 	if err != nil {
 		failure, failed := errors.AsType[*mcp.Failure](err)
-		b.undelivered = failed && !failure.Delivered && !b.delivered
+		b.undelivered = b.undelivered || failed && !failure.Delivered && !b.delivered
 		return err
 	}
 	b.bytes = int64(len(got.Result))

@@ -81,6 +81,13 @@ type Lasting interface {
 	AuthenticateUntil(r *http.Request) (id *gate.Identity, until time.Time, err error)
 }
 
+// Knowing is an [Authenticator] that knows whose credentials were revoked.
+type Knowing interface {
+	// Knows reports whether a caller may still be who they were. Whether a token has
+	// expired is decided when it comes again.
+	Knows(id *gate.Identity) bool
+}
+
 // Resource is the gateway as an OAuth 2.1 protected resource. It is safe for concurrent
 // use.
 type Resource interface {

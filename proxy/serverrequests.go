@@ -35,6 +35,8 @@ type serverRequests struct {
 	// delivered is set once a request of the call was answered. The call then counts as
 	// delivered, however later requests end.
 	delivered atomic.Bool
+	// refused is set once the call has waited at its backend and is no longer allowed.
+	refused atomic.Bool
 
 	partial  partialOutput
 	asked    atomic.Int32

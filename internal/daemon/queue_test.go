@@ -14,10 +14,16 @@ import (
 // tasked is a request of a client of 2026-07-28 that knows tasks.
 func (r *running) tasked(t *testing.T, method, name, params string) string {
 	t.Helper()
+	return r.taskedBy(t, "", method, name, params)
+}
+
+// taskedBy is tasked for the owner of a key.
+func (r *running) taskedBy(t *testing.T, key, method, name, params string) string {
+	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"` + string(mcp.V20260728) + `","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}}}`
-	return r.post(t, "", "/mcp", body, mcp.HeaderVersion, string(mcp.V20260728), mcp.HeaderMethod, method, mcp.HeaderName, name).body
+	return r.post(t, key, "/mcp", body, mcp.HeaderVersion, string(mcp.V20260728), mcp.HeaderMethod, method, mcp.HeaderName, name).body
 }
 
 // begin has a queued tool begin as a task.
@@ -168,5 +174,41 @@ func TestTasksAreDrained(t *testing.T) {
 	touch(t, h.path("one"))
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A task of a caller whose key is revoked while it waits in the queue does not begin.
+func TestQueuedTaskOfARevokedKey(t *testing.T) {
+	t.Parallel()
+	section := withKeys("alice", "bob")
+	section["queue"] = map[string]any{"workers": 1, "waiting": 4}
+	h := newQueueHome(t, section)
+	r := h.newRunning(t)
+	begin := func(key, file string) string {
+		body := r.taskedBy(t, key, mcp.MethodToolsCall, "tools__job", `"name":"tools__job","arguments":{"file":"`+h.path(file)+`"}`)
+		id, _ := mcp.LookupString([]byte(body), "result", "taskId")
+		if id == "" {
+			t.Fatal(body)
+		}
+		return id
+	}
+	begin("bob", "first")
+	begin("alice", "revoked")
+	last := begin("bob", "last")
+	section["auth"] = withKeys("bob")["auth"]
+	h.write(t, servers{"a": fake()}, section)
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"first", "revoked", "last"} {
+		touch(t, h.path(file))
+	}
+	testwait.Until(t, patience, "the last task is done", func() bool {
+		body := r.taskedBy(t, "bob", mcp.MethodTaskGet, last, `"taskId":"`+last+`"`)
+		status, _ := mcp.LookupString([]byte(body), "result", "status")
+		return status == "completed"
+	})
+	if _, err := os.Stat(h.path("revoked.began")); err == nil {
+		t.Error("it has run")
 	}
 }

@@ -213,6 +213,11 @@ type Call struct {
 	// reads it. It may be nil.
 	Permit any
 
+	// StillAllowed decides again on the call. A backend that lets a call wait asks it
+	// before the call begins, and returns its error instead. It may be called at any time,
+	// also after the request has ended. nil allows the call.
+	StillAllowed func(ctx context.Context) error
+
 	// Principal is the injective key of the caller, Session its legacy session or
 	// connection. Both select the connection.
 	Principal string

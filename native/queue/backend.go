@@ -127,11 +127,28 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 		return mcp.Answer{}, err
 	}
 	if !asked && !knowsTasks(call) {
-		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, call) })
+		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, call) })
 	}
-	// The task outlives the call, so it keeps nothing of it.
+	// The task outlives the call, so it keeps nothing of it but what decides on it.
 	own := *call
 	own.Params, own.Capabilities = mcp.RemoveMember(bytes.Clone(call.Params), "task"), nil
 	own.Notify, own.Ask, own.Askable, own.Progress, own.Permit = nil, nil, false, false, nil
-	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.server.Call(ctx, &own) })
+	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, &own) })
 }
+
+// run runs a call that has a worker. Policies and credentials may have changed while it
+// waited for that, so it is decided on once more.
+func (b *Backend) run(ctx context.Context, t *ticket, call *mcp.Call) (mcp.Answer, error) {
+	if t.waited && call.StillAllowed != nil {
+		if err := call.StillAllowed(ctx); err != nil {
+			return mcp.Answer{}, &refusedError{err}
+		}
+	}
+	return b.server.Call(ctx, call)
+}
+
+// refusedError is why a call is no longer allowed.
+type refusedError struct{ error }
+
+// Unwrap returns the refusal.
+func (e *refusedError) Unwrap() error { return e.error }

@@ -123,6 +123,7 @@ type ticket struct {
 	principal string
 	turn      chan struct{} // closed when it gets a worker
 	at        *list.Element // nil once it has
+	waited    bool          // it has not got a worker at once
 }
 
 // enter accepts a call, or refuses it if the queue is full.
@@ -141,7 +142,7 @@ func (p *Pool) enter(server, principal string) (*ticket, error) {
 	case p.waits[principal] >= p.limits.WaitingPerPrincipal:
 		return nil, busy(server, fmt.Sprintf("%d of your calls wait for a worker already", p.waits[principal]))
 	}
-	t.at = p.waiting.PushBack(t)
+	t.at, t.waited = p.waiting.PushBack(t), true
 	p.waits[principal]++
 	return t, nil
 }

@@ -319,3 +319,48 @@ func TestListing(t *testing.T) {
 		t.Error("the listing is another one each time, or the server's own was changed")
 	}
 }
+
+// A call that has waited for a worker is decided on once more before it begins. One that
+// has not waited is not.
+func TestWaitingCallsAreDecidedOnAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, b, s := on(queue.Limits{Settings: queue.Settings{Workers: 1, Waiting: 10, WaitingPerPrincipal: 10, Keep: time.Minute}})
+		asked := 0
+		begin := func(refuse error) string {
+			c := call("me", "")
+			c.StillAllowed = func(context.Context) error { asked++; return refuse }
+			got, err := b.Call(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, _ := mcp.LookupString(got.Result, "taskId")
+			return id
+		}
+		atOnce, refused := begin(errors.New("No.")), begin(errors.New("The policy denies it."))
+		unknown, allowed := begin(mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: slow")), begin(nil)
+		held := make(chan error, 1)
+		go func() {
+			c := call("me", "")
+			c.Capabilities, c.StillAllowed = nil, func(context.Context) error { return errDenied }
+			_, err := b.Call(t.Context(), c)
+			held <- err
+		}()
+		time.Sleep(5 * time.Second)
+		for id, want := range map[string]string{
+			atOnce: `completed{"content":[]}`, refused: `failed{"code":-32603,"message":"The policy denies it."}`,
+			unknown: `failed{"code":-32603,"message":"Unknown tool: slow"}`, allowed: `completed{"content":[]}`,
+		} {
+			if got := about(b, "me", mcp.MethodTaskGet, id); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		if err := <-held; !errors.Is(err, errDenied) {
+			t.Errorf("a call that is held open: %v", err)
+		}
+		if calls, _ := s.counts(); calls != 2 || asked != 3 {
+			t.Errorf("%d calls begun after %d questions", calls, asked)
+		}
+	})
+}
+
+var errDenied = errors.New("denied")

@@ -100,6 +100,12 @@ func reason(err error) string {
 	if f, ok := errors.AsType[*mcp.Failure](err); ok {
 		return f.Error()
 	}
+	if fault, ok := errors.AsType[*mcp.Error](err); ok {
+		return fault.Message
+	}
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return refused.Error()
+	}
 	if errors.Is(err, errStopped) || errors.Is(err, errTooLong) {
 		return err.Error()
 	}

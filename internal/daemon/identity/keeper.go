@@ -100,6 +100,15 @@ func (k *Keeper) AuthenticateUntil(r *http.Request) (*gate.Identity, time.Time, 
 	return g.Identity, g.Until, err
 }
 
+var _ proxy.Knowing = (*Keeper)(nil)
+
+// Knows implements proxy.Knowing. Where nobody is asked who they are, everybody may still
+// be who they were.
+func (k *Keeper) Knows(id *gate.Identity) bool {
+	now := k.InForce()
+	return !now.Authenticated() || now.Knows(id)
+}
+
 // Refuse implements proxy.Resource.
 func (k *Keeper) Refuse(h http.Header, r *http.Request, err error) (status int, text string) {
 	refusal := k.InForce().resource.Refuse(r, err)
