@@ -251,18 +251,18 @@ func (a approvals) covers(demands []gate.Demand) bool {
 	})
 }
 
-// decideAgain decides again on a call that has waited, when its decision is too old to
+// decideIfOld decides again on a call that has waited, when its decision is too old to
 // act on.
-func (c *call) decideAgain() error {
+func (c *call) decideIfOld() error {
 	if time.Since(c.decided) <= maxDecisionAge {
 		return nil
 	}
-	return c.reconsider()
+	return c.decideAgain()
 }
 
-// reconsider decides again on a call, however old its decision is. The approvals of the
+// decideAgain decides again on a call, however old its decision is. The approvals of the
 // call must cover what is demanded now.
-func (c *call) reconsider() error {
+func (c *call) decideAgain() error {
 	if err := c.decide(); err != nil {
 		return err
 	}
@@ -284,10 +284,10 @@ func (a approvals) checkDemands(demands []gate.Demand) error {
 	return refusal.Unapproved("While this call waited, the approval that it needs changed; make the call again.")
 }
 
-// reconsiderFinal is reconsider for a call that has outlived its request. It uses the
+// decideAgainFor is decideAgain for a call that has outlived its request. It uses the
 // arguments that the server was sent and the client's latest identity. It is safe for
 // use beside the request.
-func (g *Gateway) reconsiderFinal(ctx context.Context, x *Exchange, r *Route, by approvals, request *mcp.Call) error {
+func (g *Gateway) decideAgainFor(ctx context.Context, x *Exchange, r *Route, by approvals, request *mcp.Call) error {
 	demands, err := g.permit(ctx, x, r, backendArguments(request), nil, hiddenUnlessUndecided(func() error { return unknown(x, r.Kind, r.Exposed) }))
 	if err != nil {
 		return err

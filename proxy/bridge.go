@@ -39,7 +39,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
 	}
 	first, by := *request, c.approved
-	d.decideAgain = func(ctx context.Context) error { return g.reconsiderFinal(ctx, d.client(), r, by, &first) }
+	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }
 	resumed := c.retry != nil && c.retry.suspended != nil
 	defer func() {
 		err = d.partial.wrapTimeout(err)
@@ -97,7 +97,7 @@ func (c *call) callForLegacyClient(ctx context.Context, d *serverRequests) (mcp.
 		if err != nil {
 			return mcp.Answer{}, err
 		}
-		if err := c.reconsider(); err != nil {
+		if err := c.decideAgain(); err != nil {
 			return mcp.Answer{}, err
 		}
 		again := *request

@@ -362,7 +362,7 @@ func executePoll(c *call) (response, error) {
 		return response{}, c.g.redaction(c.route, nil).fault(got.Fault)
 	}
 	// The server may have taken its time, and this state may be the last, with the result.
-	if err := c.reconsider(); err != nil {
+	if err := c.decideAgain(); err != nil {
 		return response{}, err
 	}
 	state, err := c.exposeTask(got.Result)

@@ -36,12 +36,12 @@ var order = [...]step{
 	{"breaker again", (*call).checkBreaker}, // is the circuit breaker closed, for a continued call
 	{"approval", (*call).approve},           // does it have the approval that it needs
 	{"concurrency", (*call).acquire},        // is there a permit for it
-	{"gate again", (*call).decideAgain},     // is it still allowed, after the waits
+	{"gate again", (*call).decideIfOld},     // is it still allowed, after the waits
 	{"breaker pass", (*call).passBreaker},   // does the circuit breaker let it through
 	{"round once", (*call).useRound},        // is it the only continuation of that request
 	{"grant", (*call).useGrant},             // is it the only use of that approval
 	{"budget", (*call).charge},              // do the budgets cover it
-	{"gate last", (*call).decideAgain},      // is it still allowed, after the charge
+	{"gate last", (*call).decideIfOld},      // is it still allowed, after the charge
 	{"begin", (*call).begin},                // audited before the server knows of it
 	{"exchange", (*call).exchange},          // the request to the server and the response
 }

@@ -297,16 +297,16 @@ func (t *taskRun) pollNext(ctx context.Context, state []byte) (mcp.Answer, error
 		}
 		if got, err := t.poll(ctx); lost > maxPollFailures || !isTransient(ctx, err) {
 			if err == nil {
-				err = t.recheck(ctx)
+				err = t.decideIfOld(ctx)
 			}
 			return got, err
 		}
 	}
 }
 
-// recheck decides again on a running task, unless that was done just now. When the gate
+// decideIfOld decides again on a running task, unless that was done just now. When the gate
 // cannot decide at the moment, the task goes on: nothing is delivered until it can.
-func (t *taskRun) recheck(ctx context.Context) error {
+func (t *taskRun) decideIfOld(ctx context.Context) error {
 	if time.Since(t.lastDecision) <= maxDecisionAge {
 		return nil
 	}
