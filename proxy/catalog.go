@@ -51,8 +51,9 @@ type backendEntry struct {
 	digest   map[mcp.Kind]uint64   // of what clients see, by kind
 	offer    *gate.Offer           // for the registry
 	permits  *limit.Concurrency
-	hash     func(name string) int // see [Options.NameHash]
-	unnamed  bool                  // its capability ids could not be issued
+	hash     func(name string) int    // see [Options.NameHash]
+	ids      map[CapabilityKey]string // of what it lists; empty where they could not be issued
+	unnamed  bool                     // some of its capability ids could not be issued
 
 	withoutFeatures   *backendEntry  // the entry for clients of which the server may ask nothing; nil when it is the same
 	others            []*mcp.Listing // the other sets of definitions

@@ -38,7 +38,8 @@ type Snapshot struct {
 const (
 	// rebuildDelay is how long changes of several servers are collected.
 	rebuildDelay = 10 * time.Millisecond
-	// capabilityIDTimeout bounds the issuing of capability ids.
+	// capabilityIDTimeout bounds the issuing of capability ids in one rebuild, which
+	// delays what the rebuild puts in force.
 	capabilityIDTimeout = 5 * time.Second
 )
 
@@ -54,8 +55,10 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	defer pb.mu.Unlock()
 	old, config := pb.g.snapshot.Load(), pb.g.config.Load()
 	var servers []*backendEntry
+	issuing, cancel := context.WithTimeout(ctx, capabilityIDTimeout)
+	defer cancel()
 	for i := range config.Mounts {
-		servers = append(servers, pb.entryFor(ctx, old, &config.Mounts[i]))
+		servers = append(servers, pb.entryFor(issuing, old, &config.Mounts[i]))
 	}
 	if config.Registry != nil {
 		config.Registry.Record(ctx, offers(servers))
@@ -103,8 +106,12 @@ func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *bac
 	}
 	s.permits.Throttle(*pb.g.throttle.Load())
 	s.others = otherListings(listing)
-	ids, named := pb.capabilityIDs(ctx, m.Backend.Name(), listing)
-	s.unnamed = !named
+	var known map[CapabilityKey]string
+	if before != nil && before.backend == m.Backend { // else it may be another server, with the name of a renamed one
+		known = before.ids
+	}
+	ids, named := pb.capabilityIDs(ctx, m.Backend.Name(), listing, known)
+	s.ids, s.unnamed = ids, !named
 	s.render(ids)
 	s.withoutFeatures = s.newWithoutFeatures(ids)
 	s.otherEra = s.newOtherEra(ids)
@@ -152,36 +159,36 @@ func offers(servers []*backendEntry) []*gate.Offer {
 	return all
 }
 
-// capabilityIDs issues the ids of everything listed. ok is false when they cannot be
-// had. Calls work without them, and the next change of any server asks for them again.
-func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Listing) (byKey map[CapabilityKey]string, ok bool) {
+// capabilityIDs returns the ids of everything listed: the known ones, and new ones that it
+// has issued. ok is false when those cannot be had. Calls work without them, and the next
+// change of any server asks for them again.
+func (pb *publisher) capabilityIDs(ctx context.Context, server string, l *mcp.Listing, known map[CapabilityKey]string) (byKey map[CapabilityKey]string, ok bool) {
 	if pb.g.opts.CapabilityIDs == nil || l == nil {
 		return nil, true
 	}
 	var keys []CapabilityKey
-	seen := make(map[CapabilityKey]bool)
+	byKey = make(map[CapabilityKey]string)
 	for _, set := range append([]*mcp.Listing{l}, otherListings(l)...) {
 		for _, kind := range mcp.Kinds {
 			for i := range set.Items[kind] {
 				key := CapabilityKey{server, kind.String(), set.Items[kind][i].Key}
-				if !seen[key] {
-					seen[key] = true
+				if _, seen := byKey[key]; seen {
+					continue
+				}
+				if byKey[key] = known[key]; byKey[key] == "" {
 					keys = append(keys, key)
 				}
 			}
 		}
 	}
 	if len(keys) == 0 {
-		return nil, true
+		return byKey, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, capabilityIDTimeout)
-	defer cancel()
 	ids, err := pb.g.opts.CapabilityIDs(ctx, keys)
 	if err != nil || len(ids) != len(keys) {
 		pb.g.log.Warn("capability ids not issued", "server", server, "err", err)
-		return nil, false
+		return byKey, false
 	}
-	byKey = make(map[CapabilityKey]string, len(keys))
 	for i, key := range keys {
 		byKey[key] = ids[i]
 	}

@@ -3,8 +3,12 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -41,6 +45,55 @@ func TestCapabilityIDsAreAskedForAgain(t *testing.T) {
 	if asked != 3 {
 		t.Errorf("asked %d times", asked)
 	}
+}
+
+// A reload asks only for capability ids that are not known yet. However many servers
+// there are, ids that cannot be had delay it no longer than one question may take.
+func TestCapabilityIDsOfAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := false
+		var asked []string
+		b := newScript(t, "s0", mcp.Legacy, tool("a"))
+		r := newRig(t, mounted(b), func(o *Options, _ *Config) {
+			o.CapabilityIDs = func(ctx context.Context, keys []CapabilityKey) ([]string, error) {
+				if down {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				ids := make([]string, len(keys))
+				for i, k := range keys {
+					ids[i] = "cap:" + k.Original
+					asked = append(asked, k.Original)
+				}
+				return ids, nil
+			}
+		})
+		apply := func(mounts []Mount) {
+			c := *r.config.Load()
+			c.Mounts = mounts
+			r.Apply(c)
+		}
+		b.offer(t, mcp.Legacy, everything, tool("a"), tool("b"))
+		apply(mounted(b))
+		if want := []string{"a", "b"}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %v, want %v", asked, want)
+		}
+		down = true
+		many := []*script{b}
+		for i := range 30 {
+			many = append(many, newScript(t, fmt.Sprintf("s%d", i+1), mcp.Legacy, tool("a")))
+		}
+		began := time.Now()
+		apply(mounted(many...))
+		if took := time.Since(began); took > capabilityIDTimeout {
+			t.Errorf("the reload was in force after %v", took)
+		}
+		for _, route := range r.snapshot.Load().catalog.byServer["s0"].rendered[mcp.Tool] {
+			if route.CapabilityID != "cap:"+route.Original {
+				t.Errorf("%s has the id %q", route.Original, route.CapabilityID)
+			}
+		}
+	})
 }
 
 // A call that needs more scopes is explained so; what may not be viewed is not.
