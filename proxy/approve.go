@@ -299,8 +299,8 @@ func (g *Gateway) decideAgainFor(ctx context.Context, x *Exchange, r *Route, by 
 	return by.checkDemands(slices.Concat(demands, more))
 }
 
-// stillAllowed is [mcp.Call.StillAllowed]: it asks by whom the caller was authenticated
-// and then decides again.
+// stillAllowed implements [mcp.Call.StillAllowed]: it decides again, and it refuses a
+// caller whose credential was revoked.
 func (d *serverRequests) stillAllowed(ctx context.Context) error {
 	err := d.decideAgain(ctx)
 	if k, ok := d.g.opts.Authenticator.(Knowing); ok && !k.Knows(d.client().Identity) {
