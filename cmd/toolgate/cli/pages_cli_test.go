@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/man"
 )
 
 // writeCommands writes the page of all commands.
@@ -19,7 +21,7 @@ func writeCommands(w io.Writer) error {
 	root.InitDefaultHelpCmd()
 	var b strings.Builder
 	b.WriteString("# Commands\n\nThis page is generated from the program (`go generate ./cmd/toolgate/cli`); `toolgate COMMAND --help`\nprints the same. " + exitCodesText() + "\n")
-	err := eachCommand(root, func(c *cobra.Command) error {
+	err := man.Each(root, func(c *cobra.Command) error {
 		fmt.Fprintf(&b, "\n## %s\n\n", c.CommandPath())
 		text := c.Long
 		if text == "" {
@@ -45,7 +47,7 @@ func writeCommands(w io.Writer) error {
 			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && f.DefValue != "0s" && f.DefValue != "0" && f.Name != "output" {
 				usage += " (" + f.DefValue + ")"
 			}
-			fmt.Fprintf(&b, "%s| `%s` | %s |\n", title, flagText(f, value), strings.ReplaceAll(usage, "|", `\|`))
+			fmt.Fprintf(&b, "%s| `%s` | %s |\n", title, man.Flag(f, value), strings.ReplaceAll(usage, "|", `\|`))
 			title = ""
 		})
 		return nil

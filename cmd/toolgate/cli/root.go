@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/man"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/descent"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
 )
@@ -134,4 +136,17 @@ func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
 		format = logs.Text
 	}
 	return logs.New(w, format, level), w
+}
+
+// newMan writes the manual pages, for those who package the program.
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man DIR",
+		Short:  "Write the manual pages into a folder",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return failure.New(failure.Config, man.Write(args[0], cmd.Root(), exitCodesText()))
+		},
+	}
 }

@@ -1,4 +1,5 @@
-package cli
+// Package man writes the manual pages of a command line, for those who package the program.
+package man
 
 import (
 	"fmt"
@@ -9,37 +10,29 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/version"
 )
 
-// newMan writes manual pages for those who package the program.
-func newMan() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write the manual pages into a folder",
-		Args:   cobra.ExactArgs(1),
-		Hidden: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { // manual pages are for everybody
-				return failure.New(failure.Config, err)
-			}
-			return eachCommand(cmd.Root(), func(c *cobra.Command) error {
-				name := filepath.Join(args[0], strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
-				return failure.New(failure.Config, os.WriteFile(name, []byte(manPage(c)), 0o644)) // manual pages are for everybody
-			})
-		},
+// Write writes a page for a command and each one below it that people see into a folder,
+// which it makes. exitStatus says what the exit codes mean.
+func Write(dir string, root *cobra.Command, exitStatus string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { // manual pages are for everybody
+		return err
 	}
+	return Each(root, func(c *cobra.Command) error {
+		name := filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
+		return os.WriteFile(name, []byte(page(c, exitStatus)), 0o644) // manual pages are for everybody
+	})
 }
 
-// eachCommand calls do with a command and all below it that people see, in order.
-func eachCommand(c *cobra.Command, do func(*cobra.Command) error) error {
+// Each calls do with a command and all below it that people see, in order.
+func Each(c *cobra.Command, do func(*cobra.Command) error) error {
 	if err := do(c); err != nil {
 		return err
 	}
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" {
-			if err := eachCommand(sub, do); err != nil {
+			if err := Each(sub, do); err != nil {
 				return err
 			}
 		}
@@ -47,8 +40,8 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command) error) error {
 	return nil
 }
 
-// manPage is the manual page of a command (man(7)).
-func manPage(c *cobra.Command) string {
+// page returns the manual page of a command (man(7)).
+func page(c *cobra.Command, exitStatus string) string {
 	var b strings.Builder
 	path := strings.ReplaceAll(c.CommandPath(), " ", "-")
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"toolgate %s\" \"toolgate\"\n", roff(strings.ToUpper(path)), roff(version.Version))
@@ -75,14 +68,14 @@ func manPage(c *cobra.Command) string {
 				return
 			}
 			value, usage := pflag.UnquoteUsage(f)
-			b.WriteString(title + ".TP\n.B " + roff(flagText(f, value)) + "\n" + roff(usage) + "\n")
+			b.WriteString(title + ".TP\n.B " + roff(Flag(f, value)) + "\n" + roff(usage) + "\n")
 			title = ""
 		})
 	}
 	if c.Example != "" {
 		b.WriteString(".SH EXAMPLES\n.nf\n" + roff(c.Example) + "\n.fi\n")
 	}
-	b.WriteString(".SH EXIT STATUS\n" + roff(exitCodesText()) + "\n")
+	b.WriteString(".SH EXIT STATUS\n" + roff(exitStatus) + "\n")
 	title := ".SH SEE ALSO\n"
 	if c.HasParent() {
 		b.WriteString(title + ".BR " + roff(strings.ReplaceAll(c.Parent().CommandPath(), " ", "-")) + " (1)\n")
@@ -97,8 +90,8 @@ func manPage(c *cobra.Command) string {
 	return b.String()
 }
 
-// flagText is how a flag is written.
-func flagText(f *pflag.Flag, value string) string {
+// Flag returns how a flag is written, with the name of its value.
+func Flag(f *pflag.Flag, value string) string {
 	text := "--" + f.Name
 	if f.Shorthand != "" {
 		text = "-" + f.Shorthand + ", " + text
