@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,9 +279,13 @@ func TestPolledStateIsDecidedOnAgain(t *testing.T) {
 		checker := &examining{}
 		r := newRig(t, mounted(b.script), func(_ *Options, config *Config) { config.Arguments = checker }).run()
 		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		var restricts atomic.Bool
+		restricts.Store(true)
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			if call.Method == mcp.MethodTaskGet {
-				checker.say(refusal.Governed("the mode forbids it")) // while the server works on it
+				if restricts.Load() { // while the server works on it
+					checker.say(refusal.Governed("the mode forbids it"))
+				}
 				return answered(mcp.Modern, `{"taskId":"own 1",`+completed+`}`), nil
 			}
 			return b.serve(ctx, call)
@@ -292,9 +297,8 @@ func TestPolledStateIsDecidedOnAgain(t *testing.T) {
 		if got := w.text(); strings.Contains(got, "completed") || !strings.Contains(got, "acknowledged") {
 			t.Errorf("told %s", got)
 		}
+		restricts.Store(false)
 		checker.say(nil)
-		b.reply = b.serve
-		b.states = []string{completed}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if got := w.text(); !strings.Contains(got, "completed") {

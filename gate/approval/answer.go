@@ -19,7 +19,7 @@ var (
 	// ErrDecided tells that a question is decided already or has expired.
 	ErrDecided = errors.New("it is decided already, or it has expired")
 	// ErrNoDenial tells that there is no denial to take back.
-	ErrNoDenial = errors.New("it is no denial that is in force")
+	ErrNoDenial = errors.New("no denial of it is in force")
 	// ErrUnseen tells that somebody approved arguments that were not shown in full,
 	// without their hash or with a wrong one.
 	ErrUnseen = errors.New("to approve them, name their hash from the question; the given hash is missing or wrong")

@@ -94,7 +94,9 @@ func TestHiddenInUse(t *testing.T) {
 		}
 	}
 	requireHidden(true, name(0), name(1), name(many/2), name(many-1), "of-the-settings")
-	h.Use([]string{"of-the-next-settings"}, slog.New(slog.DiscardHandler))
+	alone := h.Use([]string{"of-the-next-settings"}, slog.New(slog.DiscardHandler))
+	requireHidden(true, name(0), name(many-1), "of-the-next-settings", "of-the-settings")
+	alone()
 	requireHidden(true, name(0), name(many-1), "of-the-next-settings")
 	requireHidden(false, "of-the-settings")
 	for _, retired := range retire {
