@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // listenFor opens a subscription to tasks.
@@ -139,6 +140,53 @@ func TestListenForTasksInTrouble(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := len(b.seen("")); n != before {
 			t.Errorf("asked %d times after the end", n-before)
+		}
+	})
+}
+
+// A request to listen counts as one of a list.
+func TestListenIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, mounted(newWorker(t, mcp.Modern, working).script), bounded(limit.Rates{Lists: 1})).run()
+		first, leave := r.listenFor()
+		defer leave()
+		synctest.Wait()
+		second, leaveSecond := r.listenFor()
+		defer leaveSecond()
+		synctest.Wait()
+		if got := first.text(); !strings.Contains(got, "acknowledged") {
+			t.Errorf("the first: %s", got)
+		}
+		if got := second.text(); !strings.Contains(got, "limits.lists_per_minute") {
+			t.Errorf("one too many: %s", got)
+		}
+	})
+}
+
+// While the audit log cannot be written, the states of tasks are not passed on.
+func TestListenWithoutAnAuditLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWorker(t, mcp.Modern, completed)
+		r := newRig(t, mounted(b.script)).run()
+		id := taskID(t, r.tasked("1", "tools/call", `"name":"s__job"`))
+		down := func(err error) {
+			r.ledger.mu.Lock()
+			defer r.ledger.mu.Unlock()
+			r.ledger.down = err
+		}
+		down(errBoom)
+		w, leave := r.listenFor(id)
+		defer leave()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.text(); strings.Contains(got, "completed") || len(b.seen(mcp.MethodTaskGet)) != 0 {
+			t.Errorf("told %s", got)
+		}
+		down(nil)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if got := w.text(); !strings.Contains(got, "completed") {
+			t.Errorf("told %s, want the state once the log is back", got)
 		}
 	})
 }

@@ -212,3 +212,24 @@ func TestResourcesAreDeclared(t *testing.T) {
 		}
 	}
 }
+
+// A kept result is read only while the approval of its call covers what is demanded now.
+func TestKeptResultNeedsAnotherApproval(t *testing.T) {
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 4096)+`"}]}`)
+	checker := &examining{}
+	r := keeping(t, &answer, func(_ *Options, c *Config) { c.Arguments = checker })
+	session := r.open()
+	uri := keptAs(r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`))
+	read := func() string { return r.legacy(session, "2", "resources/read", `{"uri":"`+uri+`"}`).text() }
+	if got := read(); !strings.Contains(got, "contents") {
+		t.Fatalf("at first: %.200s", got)
+	}
+	checker.say(nil, gate.Demand{By: []string{"security"}})
+	if got := read(); strings.Contains(got, "contents") || !strings.Contains(got, "The approval that this result needs has changed") {
+		t.Errorf("then: %.200s", got)
+	}
+	checker.say(nil)
+	if got := read(); !strings.Contains(got, "contents") {
+		t.Errorf("at last: %.200s", got)
+	}
+}

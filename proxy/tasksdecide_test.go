@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -334,5 +335,17 @@ func TestTaskListAsksTheNewestGate(t *testing.T) {
 	}
 	if got := r.legacy(session, "2", "tasks/list", "").text(); strings.Contains(got, id) || !strings.Contains(got, `"tasks":[]`) {
 		t.Errorf("listed %s after the tool was hidden", got)
+	}
+}
+
+// A request for a list of tasks counts as one of a list.
+func TestTaskListIsCounted(t *testing.T) {
+	r := newRig(t, mounted(newWorker(t, mcp.Legacy, working).script), bounded(limit.Rates{Lists: 1}))
+	session := r.open()
+	if got := r.legacy(session, "1", "tasks/list", "").text(); !strings.Contains(got, `"tasks":[]`) {
+		t.Errorf("the first: %s", got)
+	}
+	if got := r.legacy(session, "2", "tasks/list", "").text(); !strings.Contains(got, "limits.lists_per_minute") {
+		t.Errorf("one too many: %s", got)
 	}
 }
