@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/toolgate/toolgate/internal/built"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -128,13 +128,9 @@ func freeAddresses(t *testing.T, e *testscript.Env) *strings.Replacer {
 	t.Helper()
 	var pairs []string
 	for name, written := range addresses {
-		probe, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer probe.Close() // with the others, so that all differ
-		e.Setenv(name, probe.Addr().String())
-		pairs = append(pairs, written, probe.Addr().String())
+		free := testport.Address(t)
+		e.Setenv(name, free)
+		pairs = append(pairs, written, free)
 	}
 	return strings.NewReplacer(pairs...)
 }

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -57,12 +57,7 @@ func TestStateRestarts(t *testing.T) {
 // The states of a server that cannot be used, each with its reason.
 func TestStateUnusable(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	nowhere := "http://user:pw@" + closed.Addr().String() + "/mcp?key=secret"
+	nowhere := "http://user:pw@" + testport.Address(t) + "/mcp?key=secret"
 	known := func(o *Options) {
 		o.Known = &mcp.Listing{Era: mcp.Modern, FetchedAt: time.Now(), Items: map[mcp.Kind][]mcp.Item{
 			mcp.Tool: {{Key: "known", Raw: []byte(`{"name":"known"}`)}},
@@ -420,12 +415,7 @@ func TestStateEnd(t *testing.T) {
 // A status that stays the same is not reported again and again.
 func TestStateReportsChanges(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	r := run(t, Spec{URL: "http://" + closed.Addr().String()})
+	r := run(t, Spec{URL: "http://" + testport.Address(t)})
 	r.state(mcp.Failed)
 	testwait.Until(t, patience, "a report", func() bool { return r.sink.changes() > 0 })
 	<-time.After(500 * time.Millisecond)

@@ -212,7 +212,7 @@ var rules = map[string]rule{
 		others: []string{"github.com/redis/go-redis/v9"},
 		why:    "budgets and rates in a driver of their own",
 	},
-	"budget/redis/redistest": {why: "runs the server that tests need"},
+	"budget/redis/redistest": {why: "runs the server that tests need", ours: []string{"internal/testport"}},
 
 	"config": {
 		ours: []string{
@@ -416,6 +416,7 @@ var rules = map[string]rule{
 	"internal/sandbox/shim": {
 		why: "is entered before the rest of a program is initialised, so it waits for nothing",
 	},
+	"internal/testport": {why: "finds ports for programs that tests start"},
 	"internal/testwait": {why: "waits in tests for what is handed in"},
 	"internal/built":    {why: "builds programs of any package, and imports none"},
 

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -149,14 +150,7 @@ func wrongChecks(t *testing.T, folder, scenario string) []string {
 // everythingServer starts the reference server on HTTP and returns its URL.
 func everythingServer(t *testing.T, stateless bool) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("finding a port: %v", err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatalf("finding a port: %v", err)
-	}
+	addr := testport.Address(t)
 	start(t, "everything-server", exec.Command(built(t, lab.everything), "-http", addr, fmt.Sprintf("-stateless=%t", stateless)))
 	if !testwait.Within(10*time.Second, func() bool {
 		c, err := net.DialTimeout("tcp", addr, time.Second)

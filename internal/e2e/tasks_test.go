@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -40,14 +41,7 @@ func tasksEntry(t *testing.T, transport, era string) object {
 	if transport == "stdio" {
 		return object{"command": built(t, tasksServer()), "args": []string{"-era", era}}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("finding a port: %v", err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatalf("finding a port: %v", err)
-	}
+	addr := testport.Address(t)
 	start(t, "tasks-server", exec.Command(built(t, tasksServer()), "-http", addr, "-era", era))
 	if !testwait.Within(10*time.Second, func() bool {
 		c, err := net.DialTimeout("tcp", addr, time.Second)

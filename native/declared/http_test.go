@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 )
 
 func serve(t *testing.T, h http.HandlerFunc) string {
@@ -158,13 +159,7 @@ func TestCallsThatFail(t *testing.T) {
 	if _, err := backend(t, Tool{HTTP: &HTTP{URL: url}}).Call(t.Context(), call); kind(err) != mcp.FailTimeout {
 		t.Error(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := closed.Addr().String()
-	closed.Close()
-	gone := backend(t, Tool{HTTP: &HTTP{URL: "http://" + address, Query: map[string]string{"k": "canary-of-a-key"}}})
+	gone := backend(t, Tool{HTTP: &HTTP{URL: "http://" + testport.Address(t), Query: map[string]string{"k": "canary-of-a-key"}}})
 	if _, err := gone.Call(t.Context(), calling(`{}`)); kind(err) != mcp.FailUnavailable || strings.Contains(err.Error(), "canary") {
 		t.Error(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/testport"
 )
 
 // startTime bounds the start of a server, and its end.
@@ -72,12 +74,13 @@ func (s *Server) start(t testing.TB) error {
 	t.Helper()
 	port := s.port
 	if port == 0 {
-		probe, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		_, free, err := net.SplitHostPort(testport.Address(t))
 		if err != nil {
 			return err
 		}
-		port = probe.Addr().(*net.TCPAddr).Port
-		probe.Close()
+		if port, err = strconv.Atoi(free); err != nil {
+			return err
+		}
 	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

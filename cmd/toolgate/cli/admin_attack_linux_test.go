@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/built"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/internal/testport"
 )
 
 // target is what testdata/attacker attacks.
@@ -71,7 +72,7 @@ func newFortress(t *testing.T) *fortress {
 	f := &fortress{home: newHome(t), secrets: map[string]string{
 		"header": "canary-of-a-header", "plugin": "canary-of-a-plugin", "command": "canary-of-a-command", "server": "canary-of-a-server", "gateway": "canary-of-the-gateway",
 	}}
-	f.program, f.admin = f.path("attacker"), freeAddress(t)
+	f.program, f.admin = f.path("attacker"), testport.Address(t)
 	if err := built.Program(t.Context(), f.program, "./testdata/attacker"); err != nil {
 		t.Fatal(err)
 	}

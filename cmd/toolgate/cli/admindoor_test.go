@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/testport"
 )
 
 // The control side on an address asks for the admin token, and does not speak
@@ -15,7 +17,7 @@ import (
 func TestAdminAddress(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	address := freeAddress(t)
+	address := testport.Address(t)
 	h.write(t, servers{"a": fake("one")}, map[string]any{"listen": map[string]any{"admin": address}})
 	h.up(t)
 	token, err := os.ReadFile(h.stateFile(t, "admin.token"))

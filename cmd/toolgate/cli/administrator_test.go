@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestAdministrators(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	address := freeAddress(t)
+	address := testport.Address(t)
 	section := func(admins ...any) map[string]any {
 		key := func(id, tenant string, groups ...string) map[string]any {
 			return map[string]any{"id": id, "sha256": sum(id), "subject": id, "tenant": tenant, "groups": groups}

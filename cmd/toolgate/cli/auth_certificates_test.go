@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/proxy/auth/authtest"
 )
 
@@ -93,7 +94,7 @@ func TestClientCertificates(t *testing.T) {
 		"capsules": map[string]any{"all": map[string]any{"visible": []string{"*"}, "callable": []string{"*"}, "groups": []string{"staff"}}},
 	}
 	h.write(t, servers{"a": fake("one")}, section)
-	address := freeAddress(t)
+	address := testport.Address(t)
 	h.up(t, "--listen", address)
 	url := "https://" + address
 

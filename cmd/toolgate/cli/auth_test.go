@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -52,21 +52,10 @@ func newProtected(t *testing.T) *protected {
 	t.Cleanup(server.Close)
 	list, section := p.settings(server.URL)
 	p.write(t, list, section)
-	address := freeAddress(t) // what the gateway says is the public one
+	address := testport.Address(t) // what the gateway says is the public one
 	p.process, _ = p.up(t, "--listen", address)
 	p.visitor = visitor{client: newClient(t), url: "http://" + address}
 	return p
-}
-
-// freeAddress is an address of this machine on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer probe.Close()
-	return probe.Addr().String()
 }
 
 func (p *protected) settings(web string) (servers, map[string]any) {

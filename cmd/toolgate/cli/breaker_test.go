@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -159,7 +160,7 @@ func TestBreakers(t *testing.T) {
 			"timeouts": map[string]any{"call": "300ms"}, "breaker": map[string]any{"failures": 3, "open": "2m"},
 		}
 	}
-	metrics := freeAddress(t)
+	metrics := testport.Address(t)
 	h.write(t, file, map[string]any{"servers": settings, "listen": map[string]any{"metrics": metrics}})
 	p, url := h.up(t)
 	client := newClient(t)

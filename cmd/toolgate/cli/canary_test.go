@@ -27,6 +27,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/fakeserver"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -224,7 +225,7 @@ func TestCanaries(t *testing.T) {
 	for name, secret := range canaries {
 		h.env["CANARY_"+strings.ToUpper(name)] = secret
 	}
-	metrics, control := freeAddress(t), freeAddress(t)
+	metrics, control := testport.Address(t), testport.Address(t)
 	h.env["TOOLGATE_LISTEN_METRICS"] = metrics
 	started := func(name string) string { return `env >>environ-` + name + `.txt; ` }
 	h.write(t, servers{

@@ -27,6 +27,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testport"
 )
 
 // examined runs the doctor and returns its findings.
@@ -226,12 +227,7 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusBadGateway, nil)}}, nil)
 		}},
 		{name: "unreachable", code: doctor.CodeUnreachable, subject: "a", make: func(t *testing.T, h *home) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.Close()
-			h.write(t, servers{"a": {"type": "http", "url": "http://" + l.Addr().String() + "/mcp"}}, nil)
+			h.write(t, servers{"a": {"type": "http", "url": "http://" + testport.Address(t) + "/mcp"}}, nil)
 		}},
 		{name: "a host that is none", code: doctor.CodeNoHost, subject: "a", make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"type": "http", "url": "http://no-such-host.invalid/mcp"}}, nil)
@@ -254,13 +250,8 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 			})
 		}},
 		{name: "an issuer that is away", code: doctor.CodeIssuer, subject: "auth.jwt", warning: true, make: func(t *testing.T, h *home) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.Close()
 			h.write(t, servers{"a": fake()}, map[string]any{
-				"gate": map[string]any{"open": true}, "auth": map[string]any{"jwt": map[string]any{"issuer": "http://" + l.Addr().String(), "audience": "x"}},
+				"gate": map[string]any{"open": true}, "auth": map[string]any{"jwt": map[string]any{"issuer": "http://" + testport.Address(t), "audience": "x"}},
 			})
 		}},
 		{name: "client file shadowed by another", code: doctor.CodeShadowed, subject: "*", warning: true, make: func(t *testing.T, h *home) {

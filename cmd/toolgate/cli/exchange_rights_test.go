@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
@@ -50,7 +51,7 @@ func TestExchangeOfTokens(t *testing.T) {
 		of[which] = callers.token(t, "k1", public+"/mcp", claims)
 		traded[of[which]] = which
 	}
-	address := freeAddress(t)
+	address := testport.Address(t)
 	p, _ := h.up(t, "--listen", address)
 	at, client := "http://"+address, newClient(t)
 	call := func(which, text string) string {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
@@ -239,7 +240,7 @@ func TestExchangeOfCallers(t *testing.T) {
 		of[who] = callers.token(t, "k1", public+"/mcp", map[string]any{"sub": who})
 		traded[of[who]] = who
 	}
-	address := freeAddress(t) // what the gateway says is the public one
+	address := testport.Address(t) // what the gateway says is the public one
 	p, _ := h.up(t, "--listen", address)
 	at, client := "http://"+address, newClient(t)
 	call := func(token, text string) string {

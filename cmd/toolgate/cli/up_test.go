@@ -31,6 +31,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -167,12 +168,7 @@ func TestAddressesInUse(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := probe.Addr().String()
-	probe.Close()
+	address := testport.Address(t)
 	h.env["TOOLGATE_LISTEN_METRICS"] = address
 	h.write(t, servers{"a": fake("one")}, nil)
 	_, url := h.up(t)
