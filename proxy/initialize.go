@@ -30,7 +30,7 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	servers, decided := snap.describedServers(s.ctx, who, s.scope, features)
 	for _, of := range servers {
 		if aware, ok := of.backend.(ClientAware); ok {
-			aware.Connected(capabilities)
+			aware.Connected(s.principal, capabilities)
 		}
 	}
 	s.mu.Lock()

@@ -39,9 +39,9 @@ type SessionEnder interface {
 
 // ClientAware is a [Backend] that depends on the capabilities of connected clients.
 type ClientAware interface {
-	// Connected is given the capabilities of a new client, as raw JSON. It does not
-	// block.
-	Connected(capabilities []byte)
+	// Connected is given the principal and the capabilities, as raw JSON, of a new
+	// client. It does not block.
+	Connected(principal string, capabilities []byte)
 }
 
 // A guard passes on what its backend may need.

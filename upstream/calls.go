@@ -86,7 +86,7 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		}
 	}
 	if call.Capabilities != nil {
-		s.Connected(call.Capabilities)
+		s.Connected(call.Principal, call.Capabilities)
 	}
 	var wait poolWait
 	for {

@@ -142,8 +142,9 @@ func (r *reinitLimit) allow(now time.Time) bool {
 }
 
 // Connected is told that a client has connected, with its raw capabilities. If nobody has
-// used the server yet, it learns of new extensions at once. Connected does not block.
-func (s *Server) Connected(capabilities []byte) {
+// used the server yet, it learns of new extensions at once. Connected does not block. It
+// does not matter whose client it is, because all principals of a Server share it.
+func (s *Server) Connected(_ string, capabilities []byte) {
 	if s.spec.Era == mcp.Modern || !s.extensions.learn(capabilities, s.spec.Local == "") {
 		return
 	}

@@ -62,7 +62,7 @@ func TestExtensionsBeginFewConnections(t *testing.T) {
 	declare := func(n int) {
 		t.Helper()
 		for i := range n {
-			r.Connected(declaring(fmt.Sprintf("%d-%d", n, i)))
+			r.Connected("", declaring(fmt.Sprintf("%d-%d", n, i)))
 			r.up()
 		}
 	}
@@ -94,7 +94,7 @@ func TestExtensionsDeclaredMeanwhile(t *testing.T) {
 	spec.Transport = Streamable
 	r := run(t, spec)
 	receives(t, "a handshake", begun)
-	r.Connected(declaring("ui"))
+	r.Connected("", declaring("ui"))
 	close(goOn)
 	receives(t, "another handshake", begun)
 	r.up()
@@ -113,7 +113,7 @@ func TestExtensionsOfServersThatAreToldNothing(t *testing.T) {
 	r := run(t, spec)
 	r.up()
 	for i := range 3 {
-		r.Connected(declaring(fmt.Sprint(i)))
+		r.Connected("", declaring(fmt.Sprint(i)))
 		r.up()
 	}
 	if starts := told(); len(starts) != 1 {
@@ -166,7 +166,7 @@ func TestNothingBeginsAnewUnderACall(t *testing.T) {
 			got, err := s.pool.owned(t.Context(), connKey{}, conn)
 			used = err == nil && got == conn
 		})
-		both.Go(func() { s.Connected(declaring("ui")) })
+		both.Go(func() { s.Connected("", declaring("ui")) })
 		both.Wait()
 		if lost := link.Cause() != nil; used == lost {
 			t.Fatalf("a call has the connection: %t; it is lost: %t", used, lost)

@@ -38,7 +38,7 @@ func TestExtensionsAreDeclaredToLegacyServers(t *testing.T) {
 		}
 		// What was learned is kept, for the next start.
 		testwait.Until(t, patience, "the listing", func() bool {
-			r.Connected([]byte(withApps))
+			r.Connected("", []byte(withApps))
 			l, _ := r.Listing()
 			return l != nil && (used || l.Declared != nil)
 		})

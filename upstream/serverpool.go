@@ -297,14 +297,30 @@ func (p *ServerPool) Probe(ctx context.Context) error {
 
 // EndSession closes the connections of a session that has ended.
 func (p *ServerPool) EndSession(principal, session string) {
+	for _, m := range p.serversOf(principal) {
+		m.EndSession(principal, session)
+	}
+}
+
+// Connected tells the servers of a principal the capabilities of a new client. A server
+// that starts later learns them with its first call.
+func (p *ServerPool) Connected(principal string, capabilities []byte) {
+	for _, m := range p.serversOf(principal) {
+		m.Connected(principal, capabilities)
+	}
+}
+
+// serversOf returns the servers of a principal.
+func (p *ServerPool) serversOf(principal string) []*pooledServer {
 	p.mu.Lock()
-	all := slices.Collect(maps.Values(p.servers))
-	p.mu.Unlock()
-	for _, m := range all {
+	defer p.mu.Unlock()
+	var all []*pooledServer
+	for _, m := range p.servers {
 		if m.principal == principal {
-			m.EndSession(principal, session)
+			all = append(all, m)
 		}
 	}
+	return all
 }
 
 // Drain waits until no call is in flight, at most until the context ends.

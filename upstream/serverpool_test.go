@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,20 @@ func TestFullServerPoolsDisplaceTheOldest(t *testing.T) {
 	if got := f.whose(); !slices.Equal(got, []string{"a", "d", "e"}) {
 		t.Errorf("there are servers of %q, want of those who were asked for last", got)
 	}
+}
+
+// A new client declares its extensions to the servers of its own principal alone.
+func TestConnectedClientsOfAPrincipal(t *testing.T) {
+	f := newServerPool(t, 0)
+	alice, bob := f.server("alice"), f.server("bob")
+	f.Connected("alice", []byte(withApps))
+	if got := string(alice.extensions.known()); !strings.Contains(got, "mcp-app") {
+		t.Errorf("alice's server knows %s", got)
+	}
+	if got := string(bob.extensions.known()); strings.Contains(got, "mcp-app") {
+		t.Errorf("bob's server was told of alice's client: %s", got)
+	}
+	f.Connected("carol", []byte(withApps)) // has no server yet
 }
 
 // A server ends after half an hour without use, and starts again when somebody needs it.

@@ -93,10 +93,12 @@ func (b *Backend) EndSession(principal, session string) {
 	}
 }
 
-// Connected tells the server the capabilities of a client, if it needs them.
-func (b *Backend) Connected(capabilities []byte) {
-	if s, ok := b.server.(interface{ Connected(capabilities []byte) }); ok {
-		s.Connected(capabilities)
+// Connected tells the server the capabilities of a principal's client, if it needs them.
+func (b *Backend) Connected(principal string, capabilities []byte) {
+	if s, ok := b.server.(interface {
+		Connected(principal string, capabilities []byte)
+	}); ok {
+		s.Connected(principal, capabilities)
 	}
 }
 

@@ -18,8 +18,8 @@ func (s *sessionServer) EndSession(principal, session string) {
 	s.told = append(s.told, principal+" ended "+session)
 }
 
-func (s *sessionServer) Connected(capabilities []byte) {
-	s.told = append(s.told, "connected "+string(capabilities))
+func (s *sessionServer) Connected(principal string, capabilities []byte) {
+	s.told = append(s.told, principal+" connected "+string(capabilities))
 }
 
 // A server behind a queue and a guard is told of the ends of sessions and of the
@@ -29,12 +29,12 @@ func TestServerIsToldOfSessions(t *testing.T) {
 	s := &sessionServer{}
 	pool := new(queue.Pool)
 	in := pool.On(guard.New(s, guard.Settings{}, guard.Options{}), func(string) bool { return false })
-	in.Connected([]byte("{}"))
+	in.Connected("alice", []byte("{}"))
 	in.EndSession("alice", "1")
-	if want := []string{"connected {}", "alice ended 1"}; !slices.Equal(s.told, want) {
+	if want := []string{"alice connected {}", "alice ended 1"}; !slices.Equal(s.told, want) {
 		t.Errorf("told %q, want %q", s.told, want)
 	}
 	plain := pool.On(guard.New(&server{}, guard.Settings{}, guard.Options{}), func(string) bool { return false })
-	plain.Connected([]byte("{}")) // this server has neither method
+	plain.Connected("alice", []byte("{}")) // this server has neither method
 	plain.EndSession("alice", "1")
 }

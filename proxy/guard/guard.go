@@ -91,7 +91,7 @@ type sessionEnder interface {
 
 // clientAware is a [Backend] that depends on client capabilities.
 type clientAware interface {
-	Connected(capabilities []byte)
+	Connected(principal string, capabilities []byte)
 }
 
 // Guard is a [Backend] that wraps another one. It stops calling it while it fails, and
@@ -220,10 +220,10 @@ func (g *Guard) EndSession(principal, session string) {
 	}
 }
 
-// Connected tells the backend the capabilities of a client, if it needs them.
-func (g *Guard) Connected(capabilities []byte) {
+// Connected tells the backend the capabilities of a principal's client, if it needs them.
+func (g *Guard) Connected(principal string, capabilities []byte) {
 	if aware, ok := g.backend.(clientAware); ok {
-		aware.Connected(capabilities)
+		aware.Connected(principal, capabilities)
 	}
 }
 

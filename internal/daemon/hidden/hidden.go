@@ -17,6 +17,9 @@ const (
 	// MaxRetired is how many secrets are hidden still that have come out of use: what
 	// they were used for may be told of a moment later. The oldest is forgotten first.
 	MaxRetired = 256
+	// MaxSettings is how many settings have their secrets hidden at once: those in use,
+	// and those of the latest reloads.
+	MaxSettings = 32
 	// hideTime bounds the search in a text that is shown to somebody.
 	hideTime = 50 * time.Millisecond
 )
@@ -33,8 +36,14 @@ type Secrets struct {
 
 	mu      sync.Mutex
 	retired []string   // the latest last
-	of      [][]string // the secrets of settings, those of the earliest first
-	gone    int        // how many settings were forgotten
+	of      []settings // the earliest first, MaxSettings at most
+	next    int        // the number of the next settings
+}
+
+// settings are the secrets of a configuration, sorted.
+type settings struct {
+	number  int
+	secrets []string
 }
 
 // Use hides the secrets of settings, sorted, besides those of all settings before. The
@@ -43,16 +52,23 @@ type Secrets struct {
 func (h *Secrets) Use(known []string, log *slog.Logger) (alone func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.of); n == 0 || !slices.Equal(h.of[n-1], known) {
-		h.of = append(h.of, known)
+	if n := len(h.of); n == 0 || !slices.Equal(h.of[n-1].secrets, known) {
+		if n == MaxSettings {
+			// The first settings are in use. The second were refused, or nothing is left
+			// of them but servers that end.
+			h.of = slices.Delete(h.of, 1, 2)
+		}
+		h.of = append(h.of, settings{h.next, known})
+		h.next++
 		h.find(log)
 	}
-	before := h.gone + len(h.of) - 1
+	number := h.of[len(h.of)-1].number
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if n := before - h.gone; n > 0 {
-			h.of, h.gone = slices.Delete(h.of, 0, n), before
+		before := len(h.of)
+		h.of = slices.DeleteFunc(h.of, func(s settings) bool { return s.number < number })
+		if len(h.of) < before {
 			h.find(log)
 		}
 	}
@@ -64,9 +80,11 @@ func (h *Secrets) find(log *slog.Logger) {
 	const most = redact.MaxSecrets
 	var known []string
 	seen := make(map[string]bool)
-	for _, secret := range slices.Concat(h.of...) {
-		if !seen[secret] {
-			seen[secret], known = true, append(known, secret)
+	for _, of := range h.of {
+		for _, secret := range of.secrets {
+			if !seen[secret] {
+				seen[secret], known = true, append(known, secret)
+			}
 		}
 	}
 	if len(known) > most {

@@ -56,3 +56,26 @@ func TestTooManySecrets(t *testing.T) {
 		}
 	}
 }
+
+// Reloads that are refused again and again do not fill the memory. The secrets in use stay
+// hidden, and so do those of the last reload.
+func TestRefusedAgainAndAgain(t *testing.T) {
+	var h hidden.Secrets
+	log := slog.New(slog.DiscardHandler)
+	h.Use([]string{"canary-in-use"}, log)
+	var last string
+	for i := range 3 * hidden.MaxSettings {
+		last = fmt.Sprintf("canary-number-%04d", i)
+		h.Use([]string{last}, log)
+	}
+	for secret, want := range map[string]bool{"canary-in-use": true, last: true, "canary-number-0000": false} {
+		if got := h.Shown(secret) != secret; got != want {
+			t.Errorf("%s is hidden: %t, want %t", secret, got, want)
+		}
+	}
+	alone := h.Use([]string{"canary-at-the-end"}, log)
+	alone()
+	if h.Shown("canary-in-use") != "canary-in-use" || h.Shown("canary-at-the-end") == "canary-at-the-end" {
+		t.Error("the last settings are not alone")
+	}
+}

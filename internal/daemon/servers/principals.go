@@ -44,6 +44,7 @@ var (
 	_ proxy.SessionEnder = (*queue.Backend)(nil)
 	_ proxy.ClientAware  = (*queue.Backend)(nil)
 	_ proxy.ClientAware  = (*upstream.Server)(nil)
+	_ proxy.ClientAware  = (*upstream.ServerPool)(nil)
 	_ proxy.ClientAware  = alone{}
 	_ transport.Renewing = (*credential.Source)(nil)
 	_ transport.Proving  = (*credential.Source)(nil)
