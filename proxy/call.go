@@ -54,7 +54,7 @@ type call struct {
 }
 
 // newRequest begins a request for kind and name. Its audit entry is open until
-// [call.close].
+// [call.end].
 func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *call {
 	snap := g.snapshot.Load()
 	c := &call{g: g, x: x, plan: p, kind: kind, name: name, snap: snap, rec: g.newRecord(x, snap, kind, name)}
@@ -168,9 +168,9 @@ func (c *call) exchange() error {
 	return nil
 }
 
-// stopped cleans up after a refused call and returns the reason. The charge is given
-// back, because nothing was delivered for it.
-func (c *call) stopped(why error) error {
+// abandon marks the charge of a call that a step refused as undelivered, so that it is
+// given back, and ends its round. It returns the reason.
+func (c *call) abandon(why error) error {
 	if c.reserved.receipt != nil {
 		c.reserved.undelivered = true
 	}
@@ -185,20 +185,20 @@ func (c *call) release() {
 }
 
 // refuse records why the call is refused and renders the refusal for the client.
-func (c *call) refuse(err error) response { return c.g.refuse(c.x, c.refused(err)) }
+func (c *call) refuse(err error) response { return c.g.refuse(c.x, c.recordRefusal(err)) }
 
-// refused records why the call is refused and returns the classified reason.
-func (c *call) refused(err error) error {
-	err = c.rec.refused(err)
+// recordRefusal records why the call is refused and returns the classified reason.
+func (c *call) recordRefusal(err error) error {
+	err = c.rec.recordRefusal(err)
 	if e, ok := err.(*refusal.Error); ok { //nolint:errorlint // it is classed
 		c.noteRefusal(e.Budget)
 	}
 	return err
 }
 
-// close writes the audit entry and ends what the call still runs, unless the call
+// end writes the audit entry and ends what the call still runs, unless the call
 // continues with another request. It turns a panic of the call into its response.
-func (c *call) close(answer *response, panicked any) {
+func (c *call) end(answer *response, panicked any) {
 	if panicked != nil {
 		c.g.log.Error("panic in a call", "call", c.rec.entry.CallID, "panic", panicked, "stack", string(debug.Stack()))
 		*answer = errorResponse(mcp.Errorf(mcp.CodeInternal, "Internal error"))

@@ -109,7 +109,7 @@ func calledKind(method string) mcp.Kind {
 // like every call.
 func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp.Error) (answer response) {
 	c := g.newRequest(x, &planCall, kind, name)
-	defer func() { c.close(&answer, nil) }()
+	defer func() { c.end(&answer, nil) }()
 	return c.refuse(fault)
 }
 

@@ -48,7 +48,7 @@ var order = [...]step{
 
 // serve takes a call through the order and returns its response.
 func (c *call) serve(ctx context.Context) (answer response) {
-	defer func() { c.close(&answer, recover()) }()
+	defer func() { c.end(&answer, recover()) }()
 	if err := c.pass(ctx); err != nil {
 		return c.refuse(err)
 	}
@@ -65,7 +65,7 @@ func (c *call) pass(ctx context.Context) error {
 			continue
 		}
 		if err := order[i].do(c); err != nil {
-			return c.stopped(err)
+			return c.abandon(err)
 		}
 		if c.answer != nil {
 			return nil

@@ -90,8 +90,8 @@ func (r *Route) cost() int64 {
 	return 1
 }
 
-// refused records why the call is refused and returns the classified reason.
-func (rec *record) refused(err error) error {
+// recordRefusal records why the call is refused and returns the classified reason.
+func (rec *record) recordRefusal(err error) error {
 	e := &rec.entry
 	switch refusal := classify(err).(type) { //nolint:errorlint // classify returns the very error
 	case *refusal.Error:
