@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -77,8 +80,10 @@ func (d *Daemon) ServeStream(ctx context.Context, key string, stream io.ReadWrit
 	return nil
 }
 
-// ServeControl serves the control socket.
-func (d *Daemon) ServeControl(ctx context.Context) error {
+// ServeControl serves the control socket, and says in the state folder that this gateway
+// runs. url is that of the main listener; empty without one. listening is called once
+// commands reach this gateway.
+func (d *Daemon) ServeControl(ctx context.Context, url string, listening func()) error {
 	token, err := d.state.Secret("admin.token")
 	if err != nil {
 		return err
@@ -88,10 +93,31 @@ func (d *Daemon) ServeControl(ctx context.Context) error {
 		return fmt.Errorf("open the control socket: %w", err)
 	}
 	defer os.Remove(d.state.Socket)
+	withdraw, err := d.state.Announce(&statedir.Running{
+		PID: os.Getpid(), Config: absolute(d.Current().Path), URL: url, Version: version.Version, Started: d.started,
+	})
+	if err != nil {
+		d.log.Warn("commands that name no file do not find this gateway", "err", err)
+	} else {
+		defer withdraw()
+	}
+	listening()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return listen.Serve(ctx, l, admin.Handler(d.Control(), token)) })
 	group.Go(func() error { return d.serveAdmin(ctx, token) })
 	return group.Wait()
+}
+
+// absolute returns the absolute path of a file; empty stays empty.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return abs
 }
 
 // serveAdmin serves the control side on the address of listen.admin as well,

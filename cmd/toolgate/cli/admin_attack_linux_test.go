@@ -24,8 +24,8 @@ import (
 	"github.com/toolgate/toolgate/internal/testport"
 )
 
-// target is what testdata/attacker attacks.
-type target struct {
+// targets are what testdata/attacker attacks.
+type targets struct {
 	Files    []string `json:"files"`
 	Folders  []string `json:"folders"`
 	Gateway  int      `json:"gateway"`
@@ -51,7 +51,7 @@ type fortress struct {
 	token        string
 	approval     string            // which waits
 	secrets      map[string]string // by what they are for
-	target       target
+	target       targets
 }
 
 // withholding are the tools that attack: each as a plugin and as a command, by what
@@ -114,7 +114,7 @@ func newFortress(t *testing.T) *fortress {
 	f.state = filepath.Dir(f.stateFile(t, "admin.token"))
 	f.token = strings.TrimSpace(f.text(t, filepath.Join(f.state, "admin.token")))
 	f.secrets["token"] = f.token
-	f.target = target{
+	f.target = targets{
 		Files: append(f.files(t), f.file), Folders: []string{f.state}, Gateway: p.cmd.Process.Pid,
 		Doors: []string{"unix:" + filepath.Join(f.state, "control.sock"), "tcp:" + f.admin, "tcp:" + f.main},
 	}

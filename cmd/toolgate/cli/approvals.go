@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,21 +17,20 @@ import (
 )
 
 func newApprovals(o *options) *cobra.Command {
-	var path, state string
+	var state string
 	c := &cobra.Command{
 		Use:   "approvals",
 		Short: "Answer calls that wait for the approval of a person",
 		Long: `List and answer the calls that wait for the approval of a person. If a group has to
 answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 	}
-	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	ls := &cobra.Command{
 		Use: "ls", Short: "List the calls that wait for an approval, or those in another --state", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"pending", "granted", "denied", "used", "expired", "all"}, state) {
 				return failure.Newf(failure.Usage, "unknown --state %q; write pending, granted, denied, used, expired or all", state)
 			}
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				items, err := control.Approvals(cmd.Context(), strings.TrimPrefix(state, "all"))
 				if err != nil {
 					return err
@@ -45,7 +43,7 @@ answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 	show := &cobra.Command{
 		Use: "show ID", Short: "Show a call with its arguments", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				item, err := control.Approval(cmd.Context(), args[0])
 				if err != nil {
 					return err
@@ -59,7 +57,7 @@ answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 		d := &cobra.Command{
 			Use: do + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return o.withControl(path, func(control *admin.Client) error {
+				return o.withControl(cmd.Context(), func(control *admin.Client) error {
 					said.Key = apiKey()
 					item, err := control.Answer(cmd.Context(), args[0], said)
 					if err != nil {
@@ -88,22 +86,6 @@ same arguments is refused with the reason, and nobody is asked again.`),
 		c.AddCommand(sub)
 	}
 	return c
-}
-
-// withControl calls use with a client of the running gateway's control API.
-func (o *options) withControl(path string, use func(*admin.Client) error) error {
-	control, err := o.control(path)
-	if err != nil {
-		return err
-	}
-	err = use(control)
-	if errors.Is(err, admin.ErrNotRunning) {
-		return o.notRunning(path)
-	}
-	if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
-		return err
-	}
-	return controlError(err)
 }
 
 func approvalTable(items []approval.Item) table {

@@ -28,7 +28,6 @@ const (
 )
 
 func newAuditCommand(o *options) *cobra.Command {
-	var path string
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Search the audit log, and verify that nobody changed it",
@@ -40,14 +39,13 @@ A query is a list of terms that must all hold. A term is a field, one of = != ~ 
 fields are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 		Example: "  toolgate audit search 'decision=deny tool~github since=24h'\n  toolgate audit show m7f2k-1a\n  toolgate audit verify",
 	}
-	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
-	c.AddCommand(newAuditSearch(o, &path), newAuditShow(o, &path), newAuditTail(o, &path), newAuditVerify(o, &path), newAuditExport(o, &path))
+	c.AddCommand(newAuditSearch(o), newAuditShow(o), newAuditTail(o), newAuditVerify(o), newAuditExport(o))
 	return c
 }
 
 // auditFiles returns the files of the audit log of a configuration.
-func (o *options) auditFiles(path string) (*config.Config, *statedir.Dir, []string, error) {
-	c, err := o.loadConfig(path)
+func (o *options) auditFiles(ctx context.Context) (*config.Config, *statedir.Dir, []string, error) {
+	c, err := o.loadTarget(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -82,17 +80,17 @@ func parseQuery(args []string) (*audit.Query, error) {
 	return q, failure.New(failure.Usage, err)
 }
 
-func newAuditSearch(o *options, path *string) *cobra.Command {
+func newAuditSearch(o *options) *cobra.Command {
 	limit := auditLimit
 	c := &cobra.Command{
 		Use:   "search [QUERY]",
 		Short: "List the entries that match a query, the latest last",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := parseQuery(args)
 			if err != nil {
 				return err
 			}
-			_, _, files, err := o.auditFiles(*path)
+			_, _, files, err := o.auditFiles(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -161,13 +159,13 @@ func shortened(text string) string {
 
 func milliseconds(us int64) string { return fmt.Sprintf("%.1f", float64(us)/1000) }
 
-func newAuditShow(o *options, path *string) *cobra.Command {
+func newAuditShow(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show everything recorded about a call: what each phase decided, and when",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			_, _, files, err := o.auditFiles(*path)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, _, files, err := o.auditFiles(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -236,7 +234,7 @@ func callTable(found []audit.Record) table {
 	return t
 }
 
-func newAuditTail(o *options, path *string) *cobra.Command {
+func newAuditTail(o *options) *cobra.Command {
 	n, follow := 10, false
 	c := &cobra.Command{
 		Use:   "tail [QUERY]",
@@ -249,7 +247,7 @@ func newAuditTail(o *options, path *string) *cobra.Command {
 			if n < 0 {
 				return failure.Newf(failure.Usage, "-n %d is not a number of entries; write 0 or more", n)
 			}
-			cfg, state, _, err := o.auditFiles(*path)
+			cfg, state, _, err := o.auditFiles(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -331,7 +329,7 @@ func (o *options) printMore(t table) error {
 	return o.print(os.Stdout, t)
 }
 
-func newAuditVerify(o *options, path *string) *cobra.Command {
+func newAuditVerify(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Find what was changed, removed, inserted or truncated in the audit log",
@@ -342,7 +340,7 @@ unnoticed. The exit code is 1 if something was found, or if the store knows of a
 whose files are all gone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, state, _, err := o.auditFiles(*path)
+			c, state, _, err := o.auditFiles(cmd.Context())
 			none, isNone := errors.AsType[*noAuditError](err)
 			if err != nil && !isNone {
 				return err
@@ -413,7 +411,7 @@ func verifyTable(r *audit.Report) table {
 	return t
 }
 
-func newAuditExport(o *options, path *string) *cobra.Command {
+func newAuditExport(o *options) *cobra.Command {
 	format := "jsonl"
 	c := &cobra.Command{
 		Use:   "export [QUERY]",
@@ -423,7 +421,7 @@ as CSV, or as events of the class API Activity (6003) of the Open Cybersecurity
 Schema Framework, one JSON object per line. The lines that begin calls are left out
 unless the query names an event.`,
 		Example: "  toolgate audit export --format csv since=7d > week.csv",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := parseQuery(args)
 			if err != nil {
 				return err
@@ -432,7 +430,7 @@ unless the query names an event.`,
 			if err != nil {
 				return failure.New(failure.Usage, err)
 			}
-			_, _, files, err := o.auditFiles(*path)
+			_, _, files, err := o.auditFiles(cmd.Context())
 			if err != nil {
 				return err
 			}

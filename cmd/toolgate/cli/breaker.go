@@ -15,7 +15,6 @@ import (
 )
 
 func newBreakerCommand(o *options) *cobra.Command {
-	var path string
 	c := &cobra.Command{
 		Use:   "breaker",
 		Short: "Show and reset the circuit breakers of servers and tools",
@@ -23,11 +22,10 @@ func newBreakerCommand(o *options) *cobra.Command {
 failing is not called for a while. Its calls are answered at once, and its tools stay
 listed.`,
 	}
-	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	ls := &cobra.Command{
 		Use: "ls", Short: "List the circuit breakers with their state", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.Breakers(cmd.Context())
 				if err != nil {
 					return err
@@ -48,7 +46,7 @@ counters. The next call is made. TOOL is the server's own name of the tool.`,
 					return failure.New(failure.Usage, errors.New("the name of the tool is empty"))
 				}
 			}
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.ResetBreaker(cmd.Context(), args[0], tool)
 				if err != nil {
 					return err

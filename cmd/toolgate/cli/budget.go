@@ -12,14 +12,12 @@ import (
 )
 
 func newBudgetCommand(o *options) *cobra.Command {
-	var path string
 	c := &cobra.Command{Use: "budget", Short: "Show who has used how much of plans and budgets"}
-	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
-	c.AddCommand(newBudgetList(o, &path), newBudgetRebuild(o, &path))
+	c.AddCommand(newBudgetList(o), newBudgetRebuild(o))
 	return c
 }
 
-func newBudgetList(o *options, path *string) *cobra.Command {
+func newBudgetList(o *options) *cobra.Command {
 	var q admin.BudgetQuery
 	var asJSON bool
 	c := &cobra.Command{
@@ -33,7 +31,7 @@ empty at the pace so far. Unused budgets are not listed.`,
 			if asJSON {
 				o.output = "json"
 			}
-			return o.withControl(*path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				uses, err := control.BudgetUse(cmd.Context(), q)
 				if err != nil {
 					return err
@@ -52,7 +50,7 @@ empty at the pace so far. Unused budgets are not listed.`,
 	return c
 }
 
-func newBudgetRebuild(o *options, path *string) *cobra.Command {
+func newBudgetRebuild(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
 		Short: "Start counting again after usage was lost",
@@ -60,7 +58,7 @@ func newBudgetRebuild(o *options, path *string) *cobra.Command {
 as unused from then on. Until you run this command, everything with a limit is refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(*path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				did, err := control.RebuildBudgets(cmd.Context())
 				if err == nil {
 					say("%s\n", did)

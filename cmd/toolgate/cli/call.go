@@ -19,7 +19,7 @@ import (
 )
 
 func newCall(o *options) *cobra.Command {
-	var arguments, path string
+	var arguments string
 	c := &cobra.Command{
 		Use:   "call TOOL [NAME=VALUE ...]",
 		Short: "Call a tool through the gateway",
@@ -32,7 +32,7 @@ passes. A value that is valid JSON is sent as such, everything else as text.`,
 			if err != nil {
 				return err
 			}
-			return o.withClient(cmd.Context(), path, func(ctx context.Context, client *lineClient, status statusFunc) error {
+			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
 				result, err := client.request(ctx, mcp.MethodToolsCall, params)
 				if err != nil {
 					return explainUnknown(ctx, args[0], refusedError(err), client, status)
@@ -42,8 +42,7 @@ passes. A value that is valid JSON is sent as such, everything else as text.`,
 		},
 	}
 	c.Flags().StringVar(&arguments, "json", "", "arguments as a JSON `object`")
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
-	c.ValidArgsFunction = o.completeTools(&path)
+	c.ValidArgsFunction = o.completeTools
 	o.outputFlag(c)
 	return c
 }

@@ -22,7 +22,6 @@ import (
 // catalogOptions are the flags that the commands about the catalog share.
 type catalogOptions struct {
 	*options
-	path   string
 	kind   string
 	reason string
 }
@@ -40,31 +39,11 @@ store follow within a second.
 A NAME is the name that clients know, a capability id, or SERVER/ORIGINAL.`,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.path, "file", "", "configuration `file`, like the argument of up")
 	flags.StringVar(&c.kind, "kind", "", "tool, prompt, resource or template: the `kind` to choose if several have the name")
 	root.AddCommand(
 		c.ls(), c.show(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(),
 	)
 	return root
-}
-
-// running calls use with a client of the running gateway.
-func (c *catalogOptions) running(use func(*admin.Client) error) error {
-	control, err := c.control(c.path)
-	if err != nil {
-		return err
-	}
-	err = use(control)
-	coded, ours := errors.AsType[*failure.Error](err)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, admin.ErrNotRunning):
-		return c.notRunning(c.path)
-	case ours:
-		return coded
-	}
-	return controlError(err)
 }
 
 func (c *catalogOptions) ls() *cobra.Command {
@@ -85,7 +64,7 @@ func (c *catalogOptions) ls() *cobra.Command {
 }
 
 func (c *catalogOptions) list(ctx context.Context, q admin.CatalogQuery) error {
-	return c.running(func(control *admin.Client) error {
+	return c.withControl(ctx, func(control *admin.Client) error {
 		all, err := control.Catalog(ctx, q)
 		if err != nil {
 			return err
@@ -143,7 +122,7 @@ func (c *catalogOptions) show() *cobra.Command {
 		Use: "show NAME", Short: "Show what the catalog knows about one capability, with its definitions",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.running(func(control *admin.Client) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
 				e, err := control.CatalogEntry(cmd.Context(), args[0], c.kind)
 				if err != nil {
 					return err
@@ -204,7 +183,7 @@ func (c *catalogOptions) diff() *cobra.Command {
 		Use: "diff NAME...", Short: "Compare held definitions with the accepted ones",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.running(func(control *admin.Client) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
 				for _, name := range args {
 					e, err := control.CatalogEntry(cmd.Context(), name, c.kind)
 					if err != nil {
@@ -241,7 +220,7 @@ func (c *catalogOptions) changing(use, short string, change func(args []string) 
 			if err != nil {
 				return err
 			}
-			return c.running(func(control *admin.Client) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
 				all := []admin.CatalogEntry{}
 				for _, name := range names {
 					what.Name = name
@@ -365,7 +344,7 @@ and accepts exactly that: if the server changes it meanwhile, it stays held.`,
 			case hash != "" && len(args) != 1:
 				return failure.Newf(failure.Usage, "--hash belongs to one definition; name only one")
 			}
-			return c.running(func(control *admin.Client) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
 				ctx := cmd.Context()
 				if len(args) == 0 {
 					waiting, err := control.Catalog(ctx, admin.CatalogQuery{Server: server, Kind: c.kind, State: store.StateHeld})
@@ -424,7 +403,7 @@ func (c *catalogOptions) seed() *cobra.Command {
 			if err != nil {
 				return failure.Newf(failure.Config, "read the seed: %w", err)
 			}
-			return c.running(func(control *admin.Client) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
 				did, err := control.SeedCatalog(cmd.Context(), admin.CatalogSeed{File: args[0], Data: data, Actor: actor(), Reason: c.reason})
 				if _, asked := errors.AsType[*admin.QuestionError](err); asked {
 					return failure.New(failure.Config, err)
@@ -455,7 +434,7 @@ func (c *catalogOptions) orphans() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			return c.running(func(control *admin.Client) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.Catalog(ctx, admin.CatalogQuery{Kind: c.kind, State: store.StateOrphaned})
 				if err != nil {
 					return err

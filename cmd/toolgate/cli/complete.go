@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -21,27 +22,25 @@ const completeTime = 500 * time.Millisecond
 
 // completeTools completes the first argument of a command to a tool of the
 // configuration's gateway, and further arguments to the arguments of the tool.
-func (o *options) completeTools(path *string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		none := cobra.ShellCompDirectiveNoFileComp
-		tools := o.runningTools(cmd.Context(), *path)
-		if len(args) == 0 {
-			var out []cobra.Completion
-			for _, raw := range tools {
-				if name, _ := mcp.LookupString(raw, "name"); strings.HasPrefix(name, begun) {
-					text, _ := mcp.LookupString(raw, "description")
-					out = append(out, describe(name, text))
-				}
-			}
-			return out, none
-		}
+func (o *options) completeTools(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	none := cobra.ShellCompDirectiveNoFileComp
+	tools := o.runningTools(cmd.Context())
+	if len(args) == 0 {
+		var out []cobra.Completion
 		for _, raw := range tools {
-			if name, _ := mcp.LookupString(raw, "name"); name == args[0] {
-				return completeArguments(raw, args[1:], begun), none | cobra.ShellCompDirectiveNoSpace
+			if name, _ := mcp.LookupString(raw, "name"); strings.HasPrefix(name, begun) {
+				text, _ := mcp.LookupString(raw, "description")
+				out = append(out, describe(name, text))
 			}
 		}
-		return nil, none
+		return out, none
 	}
+	for _, raw := range tools {
+		if name, _ := mcp.LookupString(raw, "name"); name == args[0] {
+			return completeArguments(raw, args[1:], begun), none | cobra.ShellCompDirectiveNoSpace
+		}
+	}
+	return nil, none
 }
 
 // completeArguments returns the arguments of a tool that are not given yet.
@@ -83,10 +82,10 @@ func describe(name, text string) cobra.Completion {
 
 // runningTools lists the tools of the configuration's running gateway; none without a
 // gateway.
-func (o *options) runningTools(ctx context.Context, path string) [][]byte {
+func (o *options) runningTools(ctx context.Context) [][]byte {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
-	control := o.completionControl(path)
+	control := o.completionControl(ctx)
 	if control == nil {
 		return nil
 	}
@@ -102,10 +101,14 @@ func (o *options) runningTools(ctx context.Context, path string) [][]byte {
 	return tools
 }
 
-// completionControl returns a client for the configuration's gateway, or nil if there
-// surely is no gateway. It creates no file or folder.
-func (o *options) completionControl(arg string) *admin.Client {
-	path, err := o.findFile(arg)
+// completionControl returns a client for the gateway that the command would talk to, or
+// nil if there surely is none. It creates no file or folder.
+func (o *options) completionControl(ctx context.Context) *admin.Client {
+	found, err := o.findFile()
+	if err != nil {
+		return nil
+	}
+	path, _, err := target.Find(ctx, found, o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "")
 	if err != nil {
 		return nil
 	}
@@ -121,23 +124,21 @@ func (o *options) completionControl(arg string) *admin.Client {
 }
 
 // completeServers completes the first argument to a server of the running gateway.
-func (o *options) completeServers(path *string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		none := cobra.ShellCompDirectiveNoFileComp
-		control := o.completionControl(*path)
-		if len(args) > 0 || control == nil {
-			return nil, none
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
-		defer cancel()
-		status, err := control.Status(ctx)
-		if err != nil {
-			return nil, none
-		}
-		var out []cobra.Completion
-		for i := range status.Servers {
-			out = append(out, describe(status.Servers[i].Name, status.Servers[i].State))
-		}
-		return out, none
+func (o *options) completeServers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	none := cobra.ShellCompDirectiveNoFileComp
+	control := o.completionControl(cmd.Context())
+	if len(args) > 0 || control == nil {
+		return nil, none
 	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+	defer cancel()
+	status, err := control.Status(ctx)
+	if err != nil {
+		return nil, none
+	}
+	var out []cobra.Completion
+	for i := range status.Servers {
+		out = append(out, describe(status.Servers[i].Name, status.Servers[i].State))
+	}
+	return out, none
 }

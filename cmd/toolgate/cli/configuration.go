@@ -16,10 +16,10 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// loadConfig finds and reads the configuration of a command. Without an argument and
-// without a file anywhere it returns the demo.
-func (o *options) loadConfig(arg string) (*config.Config, error) {
-	path, err := o.findFile(arg)
+// loadConfig finds and reads the configuration of a command. Without a file anywhere it
+// returns the demo.
+func (o *options) loadConfig() (*config.Config, error) {
+	path, err := o.findFile()
 	if err != nil {
 		return nil, err
 	}
@@ -27,9 +27,9 @@ func (o *options) loadConfig(arg string) (*config.Config, error) {
 }
 
 // findFile finds the configuration of a command. It returns "" for the demo.
-func (o *options) findFile(arg string) (string, error) {
+func (o *options) findFile() (string, error) {
 	userDir, _ := os.UserConfigDir()
-	path, err := config.FindFile(arg, o.config, userDir, os.LookupEnv)
+	path, err := config.FindFile("", o.config, userDir, os.LookupEnv)
 	return path, failure.New(failure.Config, err)
 }
 
@@ -40,13 +40,13 @@ func (o *options) readConfig(path string) (*config.Config, error) {
 // findOwnFile finds the configuration of a command that clients start in other people's
 // folders. A file in the working folder that nobody chose is mentioned in a note, and not
 // used.
-func (o *options) findOwnFile(arg string) (string, error) {
+func (o *options) findOwnFile() (string, error) {
 	userDir, _ := os.UserConfigDir()
-	path, err := config.FindOwnFile(arg, o.config, userDir, os.LookupEnv)
+	path, err := config.FindOwnFile("", o.config, userDir, os.LookupEnv)
 	if err != nil {
 		return "", failure.New(failure.Config, err)
 	}
-	if arg == "" && o.config == "" && os.Getenv("TOOLGATE_CONFIG") == "" {
+	if o.config == "" && os.Getenv("TOOLGATE_CONFIG") == "" {
 		noteUnused(path)
 	}
 	return path, nil

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -45,12 +46,15 @@ file is kept beside it, and toolgate disconnect removes the entry again.
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 		Example: "  toolgate connect cursor\n  toolgate connect claude-code --scope project --http --key-env TOOLGATE_API_KEY\n  toolgate connect codex --print",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := clientNamed(args[0])
 			if err != nil {
 				return err
 			}
-			return o.connect(client, file(args[1:]), want)
+			if len(args) == 2 {
+				o.config = args[1]
+			}
+			return o.connect(cmd.Context(), client, want)
 		},
 		ValidArgsFunction: completeClients,
 	}
@@ -112,8 +116,8 @@ func completeClients(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 }
 
 // entry is the entry for toolgate in a client's file.
-func (o *options) entry(client *clients.Client, arg string, want *connection) (edit.Map, error) {
-	path, err := o.findFile(arg)
+func (o *options) entry(ctx context.Context, client *clients.Client, want *connection) (edit.Map, error) {
+	path, err := o.target(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +175,8 @@ func httpURL(c *config.Config) string {
 	return scheme + "://" + c.Toolgate.Listen.HTTP
 }
 
-func (o *options) connect(client *clients.Client, arg string, want connection) error {
-	entry, err := o.entry(client, arg, &want)
+func (o *options) connect(ctx context.Context, client *clients.Client, want connection) error {
+	entry, err := o.entry(ctx, client, &want)
 	if err != nil {
 		return err
 	}

@@ -33,10 +33,10 @@ and how to fix it. No server is started and nothing is changed. Remote servers g
 ping with the headers of the file. Every finding has a code; see docs/doctor.md, or
 toolgate doctor explain CODE.`,
 		Example: "  toolgate doctor\n  toolgate doctor explain TG2101",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := &examination{o: o, offline: offline, now: time.Now()}
-			e.run(cmd.Context(), file(args))
+			e.run(cmd.Context())
 			return o.printChecks(e.checks)
 		},
 	}
@@ -140,14 +140,14 @@ func (e *examination) add(what, remark string, found ...doctor.Finding) {
 	e.checks = append(e.checks, doctor.Check{What: what, Note: remark, Findings: found})
 }
 
-func (e *examination) run(ctx context.Context, arg string) {
+func (e *examination) run(ctx context.Context) {
 	e.offsets = map[string]time.Duration{}
-	path, err := e.o.findFile(arg)
+	path, err := e.o.findFile()
 	if err != nil {
 		e.add("configuration", "", doctor.Found(doctor.CodeFile, "configuration", err.Error(), ""))
 		return
 	}
-	e.otherFiles(arg, path)
+	e.otherFiles(path)
 	e.clients()
 	c, err := e.o.readConfigWith(path, nil)
 	if err != nil {

@@ -37,8 +37,8 @@ func here() string {
 }
 
 // otherFiles reports configurations that exist but are not used.
-func (e *examination) otherFiles(arg, used string) {
-	if arg != "" || e.o.config != "" || used == "" {
+func (e *examination) otherFiles(used string) {
+	if e.o.config != "" || used == "" {
 		return
 	}
 	userDir, _ := os.UserConfigDir()

@@ -16,7 +16,7 @@ import (
 )
 
 func newUsageCommand(o *options) *cobra.Command {
-	since, by, path := 24*time.Hour, []string{"tool"}, ""
+	since, by := 24*time.Hour, []string{"tool"}
 	c := &cobra.Command{
 		Use:   "usage",
 		Short: "Show which tools are used, by whom, and how they fail",
@@ -31,7 +31,7 @@ as failures.`,
 					return failure.Newf(failure.Usage, "usage cannot be grouped by %q; write %s", name, strings.Join(store.UsageBy, ", "))
 				}
 			}
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.ToolUsage(cmd.Context(), time.Now().Add(-since), by)
 				if err != nil {
 					return err
@@ -42,7 +42,6 @@ as failures.`,
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to look, as a `time`")
 	c.Flags().StringSliceVar(&by, "by", by, "what to group by: tool, server, tenant, persona")
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }

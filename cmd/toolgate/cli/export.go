@@ -17,19 +17,19 @@ import (
 func newExport(o *options) *cobra.Command {
 	format := "mcp"
 	c := &cobra.Command{
-		Use:   "export [FILE]",
+		Use:   "export",
 		Short: "Print the definitions of the tools, for programs that do not speak MCP",
 		Long: `Print the definitions of the tools that the caller sees, as JSON. With --format mcp
 they are as in the result of tools/list. With --format openai they are the list of
 functions that the API of OpenAI, and of many others, accepts as "tools". A call of
 one of them is then a tools/call with the same name.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			export := exporters[format]
 			if export == nil {
 				return failure.Newf(failure.Usage, "unknown --format %s; write mcp or openai", format)
 			}
-			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
+			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, _ statusFunc) error {
 				items, err := client.all(ctx, mcp.Tool)
 				if err != nil {
 					return refusedError(err)

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/relay"
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
-	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
@@ -94,33 +92,6 @@ func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
 // settleTime is how long a command waits for the servers of a gateway that it started for
 // itself.
 const settleTime = 60 * time.Second
-
-// withGateway calls use with the gateway of a configuration: the running one, or one that
-// is started for this command and stopped afterwards. control is nil for the latter.
-func (o *options) withGateway(ctx context.Context, arg string, use func(ctx context.Context, c *config.Config, control *admin.Client, own *daemon.Daemon) error) error {
-	c, err := o.loadConfig(arg)
-	if err != nil {
-		return err
-	}
-	state, err := statedir.Open(c.Path)
-	if err != nil {
-		return err
-	}
-	control, in, err := o.joinOrOwn(ctx, c, state, joinAttempts, func(control *admin.Client) error {
-		_, err := control.Status(ctx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if in == nil {
-		return use(ctx, c, control, nil)
-	}
-	return in.Run(ctx, func(ctx context.Context) error {
-		o.waitSettled(ctx, in)
-		return use(ctx, c, nil, in)
-	})
-}
 
 // waitSettled waits until every server has answered or failed, and says on stderr which
 // ones are slow.

@@ -15,7 +15,7 @@ import (
 func newLint(o *options) *cobra.Command {
 	var names []string
 	c := &cobra.Command{
-		Use:   "lint [FILE]",
+		Use:   "lint",
 		Short: "Check the tools against each client's limits",
 		Long: `Check the tools as clients see them: their number, names, descriptions and schemas.
 lint says which tools a client shortens, leaves out or confuses with another. If a
@@ -24,7 +24,7 @@ error.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 		Example: "  toolgate lint --client cursor,codex",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen := clients.All()
 			if len(names) > 0 {
@@ -37,7 +37,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 					chosen = append(chosen, client)
 				}
 			}
-			return o.withClient(cmd.Context(), file(args), func(ctx context.Context, client *lineClient, _ statusFunc) error {
+			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, _ statusFunc) error {
 				return o.lint(ctx, client, chosen, len(names) > 0)
 			})
 		},

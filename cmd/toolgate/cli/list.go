@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -22,15 +22,15 @@ import (
 func newList(o *options) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
-		Use:     "ls [FILE]",
+		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the servers with their state",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.awaitRunning(cmd.Context(), file(args), wait); err != nil {
+			if err := o.awaitRunning(cmd.Context(), wait); err != nil {
 				return err
 			}
-			return o.withGateway(cmd.Context(), file(args), func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 				if own != nil {
 					return o.printStatus(own.Control().Status())
 				}
@@ -49,11 +49,15 @@ func newList(o *options) *cobra.Command {
 
 // awaitRunning waits until a gateway of the configuration runs and none of its servers is
 // starting. It does not wait if wait is 0.
-func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Duration) error {
+func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	control, err := o.control(arg)
+	path, err := o.target(ctx)
+	if err != nil {
+		return err
+	}
+	control, err := target.Client(path)
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,7 @@ func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Durati
 		select {
 		case <-ctx.Done():
 			if errors.Is(last, admin.ErrNotRunning) {
-				last = o.notRunning(arg)
+				last = target.NotRunning(path)
 			}
 			return failure.Newf(failure.Unreachable, "after %v: %w", wait, last)
 		case <-time.After(50 * time.Millisecond):
@@ -82,18 +86,6 @@ func (o *options) awaitRunning(ctx context.Context, arg string, wait time.Durati
 }
 
 var errStarting = errors.New("a server is still starting; see `toolgate ls`, or wait longer")
-
-// notRunning says which gateway is not running, and how to start it.
-func (o *options) notRunning(arg string) error {
-	path, err := o.findFile(arg)
-	switch {
-	case err != nil:
-		return err
-	case path == "":
-		return failure.Newf(failure.Unreachable, "%w; start one with `toolgate up`", admin.ErrNotRunning)
-	}
-	return failure.Newf(failure.Unreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
-}
 
 // printStatus prints the servers, and for a person also what is pending.
 func (o *options) printStatus(s admin.Status) error {
@@ -152,11 +144,11 @@ func seconds(s float64) string {
 
 func newTools(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "tools [FILE]",
+		Use:   "tools",
 		Short: "List the tools as clients see them, with their cost in tokens",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withClient(cmd.Context(), file(args), o.tools)
+			return o.withClient(cmd.Context(), o.tools)
 		},
 	}
 	o.outputFlag(c)
@@ -167,8 +159,8 @@ func newTools(o *options) *cobra.Command {
 
 // withClient calls use with an MCP client of the configuration's gateway, and with a
 // function that returns its status.
-func (o *options) withClient(ctx context.Context, arg string, use func(context.Context, *lineClient, statusFunc) error) error {
-	return o.withGateway(ctx, arg, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+func (o *options) withClient(ctx context.Context, use func(context.Context, *lineClient, statusFunc) error) error {
+	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		stream, err := o.stream(ctx, control, own)
 		if err != nil {
 			return err

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
@@ -47,8 +46,8 @@ func whom(who admin.Who) (admin.Who, error) {
 }
 
 // withLogins calls use with a running gateway, or with one started for this command.
-func (o *options) withLogins(ctx context.Context, path string, use func(ctx context.Context, l admin.Logins) error) error {
-	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+func (o *options) withLogins(ctx context.Context, use func(ctx context.Context, l admin.Logins) error) error {
+	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		var err error
 		if own != nil {
 			err = use(ctx, own.Control())
@@ -66,7 +65,6 @@ func (o *options) withLogins(ctx context.Context, path string, use func(ctx cont
 }
 
 func newLogin(o *options) *cobra.Command {
-	var path string
 	var who admin.Who
 	var noBrowser bool
 	c := &cobra.Command{
@@ -83,7 +81,7 @@ be reached. If the server wants an API key, the command asks for it.`,
 			if err != nil {
 				return err
 			}
-			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
+			return o.withLogins(cmd.Context(), func(ctx context.Context, l admin.Logins) error {
 				begun, err := l.BeginLogin(ctx, args[0], as)
 				if err != nil {
 					return err
@@ -103,7 +101,6 @@ be reached. If the server wants an API key, the command asks for it.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	c.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address; do not open the browser")
 	asFlags(c, &who)
 	return c
@@ -195,7 +192,6 @@ func openBrowser(ctx context.Context, address string) {
 }
 
 func newLogout(o *options) *cobra.Command {
-	var path string
 	var who admin.Who
 	c := &cobra.Command{
 		Use: "logout SERVER", Short: "Delete a login, and have its tokens revoked", Args: cobra.ExactArgs(1),
@@ -204,7 +200,7 @@ func newLogout(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
+			return o.withLogins(cmd.Context(), func(ctx context.Context, l admin.Logins) error {
 				had, err := l.Logout(ctx, args[0], as)
 				if err == nil && !had {
 					return failure.Newf(failure.Auth, "nobody was signed in to %s", args[0])
@@ -216,17 +212,15 @@ func newLogout(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	asFlags(c, &who)
 	return c
 }
 
 func newLogins(o *options) *cobra.Command {
-	var path string
 	c := &cobra.Command{
 		Use: "logins", Short: "List who is signed in where, and who has to sign in", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withLogins(cmd.Context(), path, func(ctx context.Context, l admin.Logins) error {
+			return o.withLogins(cmd.Context(), func(ctx context.Context, l admin.Logins) error {
 				list, err := l.Logins(ctx)
 				if err != nil {
 					return err
@@ -244,7 +238,6 @@ func newLogins(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }

@@ -16,7 +16,6 @@ const logsEvery = 300 * time.Millisecond
 
 func newLogs(o *options) *cobra.Command {
 	var follow bool
-	var path string
 	c := &cobra.Command{
 		Use:   "logs SERVER",
 		Short: "Show what a server writes to its standard error",
@@ -25,14 +24,13 @@ to 200. With -f show those that follow too, including those of the next process.
 remote server has none.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				return o.logs(cmd.Context(), control, args[0], follow)
 			})
 		},
-		ValidArgsFunction: o.completeServers(&path),
+		ValidArgsFunction: o.completeServers,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "show new lines until interrupted")
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -17,7 +18,7 @@ import (
 )
 
 func newModeCommand(o *options) *cobra.Command {
-	var reason, path string
+	var reason string
 	c := &cobra.Command{
 		Use:   "mode [MODE]",
 		Short: "Show or set the operating mode",
@@ -38,7 +39,7 @@ of that mode is toolgate, and it is not kept in the store.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := o.changeMode(cmd.Context(), path, file(args), reason)
+			m, err := o.changeMode(cmd.Context(), word(args), reason)
 			if err != nil {
 				return err
 			}
@@ -46,18 +47,21 @@ of that mode is toolgate, and it is not kept in the store.`,
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "`text`; stored with the mode")
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }
 
 // changeMode sets the mode unless it is empty, and returns the mode in force: that of the
 // running gateway, or that of the store if none runs.
-func (o *options) changeMode(ctx context.Context, path, mode, reason string) (admin.Mode, error) {
+func (o *options) changeMode(ctx context.Context, mode, reason string) (admin.Mode, error) {
 	if mode == "" && reason != "" {
 		return admin.Mode{}, failure.Newf(failure.Usage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
 	}
-	control, err := o.control(path)
+	path, err := o.target(ctx)
+	if err != nil {
+		return admin.Mode{}, err
+	}
+	control, err := target.Client(path)
 	if err != nil {
 		return admin.Mode{}, err
 	}
@@ -65,7 +69,7 @@ func (o *options) changeMode(ctx context.Context, path, mode, reason string) (ad
 	if !errors.Is(err, admin.ErrNotRunning) {
 		return m, controlError(err)
 	}
-	c, err := o.loadConfig(path)
+	c, err := o.readConfig(path)
 	if err != nil {
 		return admin.Mode{}, err
 	}

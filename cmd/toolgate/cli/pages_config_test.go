@@ -47,7 +47,10 @@ environment. If that is not set, it uses the .env file beside the configuration
 (` + "`toolgate.env` for `toolgate.yaml`" + `), which only its owner may be able to read.
 
 This page is generated from the program (` + "`go generate ./cmd/toolgate/cli`" + `).
-`)
+
+## Which file
+
+` + searchOrder + "\n")
 	top := root.Properties["toolgate"]
 	for _, name := range slices.Sorted(maps.Keys(top.Properties)) {
 		fmt.Fprintf(&b, "\n## %s\n\n| setting | type | meaning |\n|---|---|---|\n", name)

@@ -120,7 +120,7 @@ type replayedCall struct {
 }
 
 func newPolicyReplay(o *options) *cobra.Command {
-	since, path := 24*time.Hour, ""
+	since := 24 * time.Hour
 	c := &cobra.Command{
 		Use:   "replay FOLDER",
 		Short: "Replay the calls of the audit log with another policy",
@@ -134,7 +134,7 @@ intact.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, state, files, err := o.auditFiles(path)
+			c, state, files, err := o.auditFiles(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -172,7 +172,6 @@ intact.`,
 		},
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to replay, as a `time`")
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }

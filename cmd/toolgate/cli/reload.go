@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"slices"
 
@@ -12,26 +11,21 @@ import (
 
 func newReload(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "reload [FILE]",
+		Use:   "reload",
 		Short: "Make the running gateway read its configuration again",
 		Long: `Make the running gateway read its configuration again and print what changed. Servers
 whose settings are unchanged keep their connections. Settings that a gateway reads only
 when it starts, such as the address it listens on, are listed as taking effect at the
 next start.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			control, err := o.control(file(args))
-			if err != nil {
-				return err
-			}
-			got, err := control.Reload(cmd.Context())
-			if errors.Is(err, admin.ErrNotRunning) {
-				return o.notRunning(file(args))
-			}
-			if err != nil {
-				return controlError(err)
-			}
-			return o.printReloaded(&got)
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+				got, err := control.Reload(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return o.printReloaded(&got)
+			})
 		},
 	}
 	o.outputFlag(c)

@@ -31,6 +31,7 @@ type options struct {
 	output  string
 	verbose bool
 	quiet   bool
+	told    bool // which gateway a command found
 	set     map[string]string
 
 	// awaits is true for commands that serve. They start without their database, and
@@ -50,12 +51,16 @@ configuration file, runs every server in it, and offers all of them behind one
 URL or one stdio process.
 
 ` + exitCodesText(),
+		Version:       versionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", "", "configuration `file`: a client's own or a toolgate.yaml")
+	flags.StringVar(&o.config, "file", "", "the same as --config")
+	_ = flags.MarkHidden("file") // there is such a flag
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log everything")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log errors only and show no progress")
 	flags.StringToStringVar(&o.set, "set", nil, "override a `setting`, such as limits.body=1MiB")
@@ -64,7 +69,7 @@ URL or one stdio process.
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
 		newLogin(o), newLogout(o), newLogins(o),
 		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
-		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newHealthcheck(),
+		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newHealthcheck(), newStop(),
 	)
 	root.InitDefaultCompletionCmd()
 	explainUsage(root)
@@ -90,8 +95,8 @@ func envOr(name, otherwise string) string {
 	return otherwise
 }
 
-// file returns the argument that names a configuration file, if one is given.
-func file(args []string) string {
+// word returns the only argument of a command; empty without one.
+func word(args []string) string {
 	if len(args) > 0 {
 		return args[0]
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func newServers(o *options) *cobra.Command {
-	var path, reason string
+	var reason string
 	c := &cobra.Command{
 		Use:   "servers",
 		Short: "Manage the servers that agents have added",
@@ -26,11 +26,10 @@ func newServers(o *options) *cobra.Command {
 (servers.NAME.offer). Only the caller who added a server can use it, until it is
 promoted.`,
 	}
-	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	ls := &cobra.Command{
 		Use: "ls", Short: "List added servers", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				list, err := control.AddedServers(cmd.Context())
 				if err != nil {
 					return err
@@ -52,7 +51,7 @@ promoted.`,
 	promote := &cobra.Command{
 		Use: "promote SERVER", Short: "Make a server available to everyone whom the gate lets see it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.PromoteServer(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
@@ -65,7 +64,7 @@ promoted.`,
 	remove := &cobra.Command{
 		Use: "remove SERVER", Short: "Remove a server", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.RemoveServer(cmd.Context(), args[0]); err != nil {
 					return err
 				}
@@ -169,7 +168,7 @@ func appendTexts(m edit.Map, key string, texts map[string]string) edit.Map {
 // ownFile returns the configuration file to change: the one in use, or a new one in this
 // folder.
 func (o *options) ownFile() (path string, data []byte, section []string, err error) {
-	path, err = o.findFile("")
+	path, err = o.findFile()
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -246,7 +245,7 @@ func (o *options) completeFileServers(_ *cobra.Command, args []string, _ string)
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	path, err := o.findFile("")
+	path, err := o.findFile()
 	if err != nil || path == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

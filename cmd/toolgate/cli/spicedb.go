@@ -20,25 +20,25 @@ import (
 func newSpiceDBCommand(o *options) *cobra.Command {
 	c := &cobra.Command{Use: "spicedb", Short: "Check and fill the SpiceDB of a configuration"}
 	check := &cobra.Command{
-		Use:   "check [FILE]",
+		Use:   "check",
 		Short: "Check that SpiceDB can answer what toolgate asks",
 		Long: `Check that the SpiceDB of a configuration answers, that its schema has the types and
 permissions that toolgate asks for, that its caveats accept what toolgate sends, and
 that it can be watched. Nothing is written.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.checkSpiceDB(cmd.Context(), file(args)) },
+		Args: fileArgument(o),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.checkSpiceDB(cmd.Context()) },
 	}
 	o.outputFlag(check)
 	var dry bool
 	sync := &cobra.Command{
-		Use:   "sync [FILE]",
+		Use:   "sync",
 		Short: "Write to SpiceDB which tool is on which server",
 		Long: `Write, for every tool, prompt and resource that the gateway exposes, which server it
 is on. Whoever may execute a server may then execute all that it offers. Existing
 relations are not written again, and nothing is deleted.`,
 		Example: "  toolgate spicedb sync --dry-run",
-		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.syncSpiceDB(cmd.Context(), file(args), dry) },
+		Args:    fileArgument(o),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.syncSpiceDB(cmd.Context(), dry) },
 	}
 	sync.Flags().BoolVar(&dry, "dry-run", false, "only show what would be written")
 	o.outputFlag(sync)
@@ -65,8 +65,8 @@ type foundProblem struct {
 	Do    string `json:"do"`
 }
 
-func (o *options) checkSpiceDB(ctx context.Context, arg string) error {
-	c, err := o.loadConfig(arg)
+func (o *options) checkSpiceDB(ctx context.Context) error {
+	c, err := o.loadTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,8 +114,12 @@ type synced struct {
 	Elsewhere []string `json:"elsewhere"`
 }
 
-func (o *options) syncSpiceDB(ctx context.Context, arg string, dry bool) error {
-	return o.withGateway(ctx, arg, func(ctx context.Context, c *config.Config, control *admin.Client, own *daemon.Daemon) error {
+func (o *options) syncSpiceDB(ctx context.Context, dry bool) error {
+	c, err := o.loadTarget(ctx)
+	if err != nil {
+		return err
+	}
+	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		phase, err := asked(c)
 		if err != nil {
 			return err

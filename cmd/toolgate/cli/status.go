@@ -17,13 +17,13 @@ import (
 
 func newStatus(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "status [FILE]",
+		Use:   "status",
 		Short: "Show the running gateway on one screen",
 		Long: `Show the running gateway of a configuration: its mode, its servers, circuit breakers
 that are not closed, budgets, and calls that wait for an approval. It starts nothing.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(file(args), func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				now, err := overviewOf(cmd.Context(), control)
 				if err != nil {
 					return err

@@ -32,9 +32,9 @@ configuration folder. Other commands also look for toolgate.yaml in the working
 folder. This one does not, because clients start it in other people's folders, where
 a file could choose what runs.`,
 		Example: "  toolgate stdio ~/.cursor/mcp.json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.stdio(cmd.Context(), file(args))
+			return o.stdio(cmd.Context())
 		},
 	}
 	c.Flags().DurationVar(&o.waitFirst, "wait", 0, "how long initialize and the first lists wait for servers that were never seen before; by default initialize does not wait, and lists wait at most 8s")
@@ -45,9 +45,9 @@ a file could choose what runs.`,
 // headers.
 func apiKey() string { return os.Getenv("TOOLGATE_API_KEY") }
 
-func (o *options) stdio(ctx context.Context, arg string) error {
+func (o *options) stdio(ctx context.Context) error {
 	o.awaits = true
-	path, err := o.findOwnFile(arg)
+	path, err := o.findOwnFile()
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (o *options) ownStdio(ctx context.Context, in *daemon.Daemon, state *stated
 		defer others.Wait()
 		defer cancel(nil)
 		others.Go(func() {
-			if err := in.ServeControl(ctx); err != nil {
+			if err := in.ServeControl(ctx, "", func() {}); err != nil {
 				log, _ := o.logger(in.Current())
 				log.Warn("others cannot join this gateway", "err", err)
 			}

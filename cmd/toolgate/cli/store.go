@@ -18,17 +18,15 @@ import (
 const manageTime = 30 * time.Minute
 
 func newStoreCommand(o *options) *cobra.Command {
-	var path string
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Check the store, or back it up",
 		Long:  `Check the store of a configuration, or make a copy of it, even while a gateway uses it.`,
 	}
-	c.PersistentFlags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	c.AddCommand(&cobra.Command{
 		Use: "check", Short: "Read the whole store and report damage", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), path, func(ctx context.Context, s *store.Store) error {
+			return o.withStore(cmd.Context(), func(ctx context.Context, s *store.Store) error {
 				if err := s.Check(ctx); err != nil {
 					return err
 				}
@@ -44,7 +42,7 @@ a damaged one with it while no gateway runs. For a PostgreSQL database use the
 server's own backup tools.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withStore(cmd.Context(), path, func(ctx context.Context, s *store.Store) error {
+			return o.withStore(cmd.Context(), func(ctx context.Context, s *store.Store) error {
 				if err := s.Backup(ctx, args[0]); err != nil {
 					return err
 				}
@@ -58,8 +56,8 @@ server's own backup tools.`,
 
 // withStore calls use with the store of a configuration, opened for reading while others
 // may write it.
-func (o *options) withStore(ctx context.Context, path string, use func(context.Context, *store.Store) error) error {
-	c, err := o.loadConfig(path)
+func (o *options) withStore(ctx context.Context, use func(context.Context, *store.Store) error) error {
+	c, err := o.loadTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +79,7 @@ func (o *options) withStore(ctx context.Context, path string, use func(context.C
 
 // newDeclaring returns the commands for the tools of the store.
 func newDeclaring(o *options) []*cobra.Command {
-	var path, reason string
+	var reason string
 	declare := &cobra.Command{
 		Use:   "declare DOCUMENT",
 		Short: "Declare the tools of a document in the store of the running gateway",
@@ -95,7 +93,7 @@ declared or none.`,
 			if err != nil {
 				return failure.New(failure.Config, err)
 			}
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				did, err := control.DeclareTools(cmd.Context(), admin.Declaration{File: args[0], Data: data, Reason: reason})
 				if err != nil {
 					return err
@@ -110,7 +108,7 @@ declared or none.`,
 	undeclare := &cobra.Command{
 		Use: "undeclare NAME", Short: "Remove a tool from the store of the running gateway", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.UndeclareTool(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
@@ -122,7 +120,7 @@ declared or none.`,
 	list := &cobra.Command{
 		Use: "declared", Short: "List the tools that are declared in the store of the running gateway", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(path, func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.DeclaredTools(cmd.Context())
 				if err != nil {
 					return err
@@ -140,9 +138,5 @@ declared or none.`,
 	for _, c := range []*cobra.Command{declare, undeclare} {
 		c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
 	}
-	all := []*cobra.Command{declare, undeclare, list}
-	for _, c := range all {
-		c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
-	}
-	return all
+	return []*cobra.Command{declare, undeclare, list}
 }

@@ -23,18 +23,18 @@ func newTop(o *options) *cobra.Command {
 	var every time.Duration
 	var count int
 	c := &cobra.Command{
-		Use:   "top [FILE]",
+		Use:   "top",
 		Short: "Watch the running gateway at work",
 		Long: `Show which tools are called, how often, how long calls take and what fails, until
 interrupted. On a terminal each update redraws the screen. With -o json each update
 is one line, for programs. --count ends after that many updates.`,
 		Example: "  toolgate top\n  toolgate top --count 1 -o json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < minEvery || count < 0 {
 				return failure.Newf(failure.Usage, "write --every %v or more, and --count 0 or more", minEvery)
 			}
-			return o.withControl(file(args), func(control *admin.Client) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				return o.top(cmd.Context(), control, every, count)
 			})
 		},

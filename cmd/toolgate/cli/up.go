@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -29,26 +30,52 @@ import (
 
 func newUp(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "up [FILE]",
-		Short: "Serve every server of a file behind one URL",
+		Use:     "up [FILE]",
+		Aliases: []string{"serve", "run", "start"},
+		Short:   "Serve every server of a file behind one URL",
 		Long: `Serve every server of a file behind one URL. The file is a client's own (of Claude,
 Cursor, VS Code, ...) or a toolgate.yaml. If there is no file anywhere, toolgate
 serves a few built-in demo tools, offline.`,
 		Example: "  toolgate up\n  toolgate up ~/.cursor/mcp.json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.up(cmd.Context(), file(args))
+			return o.up(cmd.Context())
 		},
 	}
 	c.Flags().StringVar(&o.listen, "listen", "", "`address` to listen on instead of the configured one, such as 127.0.0.1:0")
 	return c
 }
 
-func (o *options) up(ctx context.Context, arg string) error {
+// newStop tells how to stop a gateway. It stops none, because the program that started one,
+// such as systemd, would start it again.
+func newStop() *cobra.Command {
+	return &cobra.Command{
+		Use:    "stop",
+		Short:  "Say how to stop a gateway",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := statedir.FindRunning(cmd.Context())
+			if err != nil {
+				return failure.New(failure.Config, err)
+			}
+			if len(all) == 0 {
+				say("no gateway is running\n")
+				return nil
+			}
+			for _, r := range all {
+				say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Shown(r.Config), r.PID)
+			}
+			return nil
+		},
+	}
+}
+
+func (o *options) up(ctx context.Context) error {
 	began := time.Now()
 	surviveBrokenPipes()
 	o.awaits = true
-	c, err := o.loadConfig(arg)
+	c, err := o.loadConfig()
 	if err != nil {
 		return err
 	}
@@ -77,6 +104,9 @@ func (o *options) up(ctx context.Context, arg string) error {
 		note("warning: %s", problem)
 	}
 	listener, err := listen.Open(ctx, c)
+	if taken, ok := errors.AsType[*listen.InUseError](err); ok {
+		return target.InUse(ctx, c.Path, taken.Address)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,12 +139,17 @@ func (o *options) up(ctx context.Context, arg string) error {
 			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
-		group.Go(func() error { return in.ServeControl(ctx) })
+		listening := make(chan struct{})
+		group.Go(func() error { return in.ServeControl(ctx, url, func() { close(listening) }) })
 		group.Go(func() error { return in.ServeMetrics(ctx) })
 		group.Go(func() error { return in.WatchFiles(ctx) })
 		group.Go(func() error { return in.WatchSignals(ctx) })
 		group.Go(func() error {
-			shown.introduce(ctx, url, began)
+			select {
+			case <-listening: // what says "ready" can be asked
+				shown.introduce(ctx, url, began)
+			case <-ctx.Done():
+			}
 			return nil
 		})
 		return group.Wait()

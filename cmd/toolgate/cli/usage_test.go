@@ -41,7 +41,7 @@ func TestMessages(t *testing.T) {
 		{"unknown flag", []string{"up", "--listn", "x"}, exitUsage, []string{"`toolgate up` has no flag --listn", "did you mean --listen?", "see `toolgate up --help`"}},
 		{"unknown short flag", []string{"up", "-z"}, exitUsage, []string{"'z' in -z", "see `toolgate up --help`"}},
 		{"bad value of a flag", []string{"ls", "--wait", "long"}, exitUsage, []string{`"long"`, "--wait", "see `toolgate ls --help`"}},
-		{"too many arguments", []string{"ls", "a", "b"}, exitUsage, []string{"`toolgate ls` takes at most 1 argument, not 2", "write `toolgate ls [FILE]`"}},
+		{"too many arguments", []string{"ls", "a", "b"}, exitUsage, []string{"`toolgate ls` takes at most 1 argument, not 2", "write `toolgate ls`"}},
 		{"no arguments wanted", []string{"key", "new", "x"}, exitUsage, []string{"`toolgate key new` takes no arguments", "see `toolgate key new --help`"}},
 		{"no tool", []string{"call"}, exitUsage, []string{"`toolgate call` lacks an argument", "`toolgate call TOOL [NAME=VALUE ...]`"}},
 		{"no pair", []string{"call", "x", "y"}, exitUsage, []string{`"y" is not NAME=VALUE`, "--json"}},
@@ -51,7 +51,7 @@ func TestMessages(t *testing.T) {
 		{"unknown shape", []string{"validate", write("shape.json", `{"foo":{"bar":1}}`)}, exitConfig, []string{"shape.json:1", "no servers", "add mcpServers"}},
 		{"a list", []string{"validate", write("list.json", `[]`)}, exitConfig, []string{"list.json:1", "is a list", "begin with mcpServers"}},
 
-		{"port in use", []string{"up", h.file, "--listen", busy.Addr().String()}, exitUnreachable, []string{busy.Addr().String() + " is in use", "toolgate ls", "--listen"}},
+		{"port in use", []string{"up", h.file, "--listen", busy.Addr().String()}, exitUnreachable, []string{busy.Addr().String() + " is in use", "pid", "--listen"}},
 		{"no such address", []string{"up", h.file, "--listen", "192.0.2.1:0"}, exitUnreachable, []string{"listen.http", "192.0.2.1:0", "--listen"}},
 		{"no gateway to reload", []string{"reload", h.file}, exitUnreachable, []string{"no gateway is running", h.file, "toolgate up " + h.file}},
 		{"no gateway to wait for", []string{"ls", h.file, "--wait", "10ms"}, exitUnreachable, []string{"after 10ms", "no gateway is running", "toolgate up " + h.file}},

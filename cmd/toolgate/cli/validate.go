@@ -18,7 +18,6 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
-	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
@@ -40,9 +39,9 @@ func newValidate(o *options) *cobra.Command {
 rules, scopes, capsules, policy data and relations. It compares them with what the
 running gateway of this configuration offers, or with what it offered when it last
 ran. Without either, it compares them with the names that the servers can have.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.loadConfig(file(args))
+			c, err := o.loadConfig()
 			if err != nil {
 				return err
 			}
@@ -127,33 +126,15 @@ func validationTable(c *config.Config) table {
 	return t
 }
 
-// control returns a client for the gateway of a configuration. It does not read the file,
-// which may be broken.
-func (o *options) control(arg string) (*admin.Client, error) {
-	path, err := o.findFile(arg)
-	if err != nil {
-		return nil, err
-	}
-	state, err := statedir.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	token, err := state.Secret("admin.token")
-	if err != nil {
-		return nil, err
-	}
-	return &admin.Client{Path: state.Socket, Token: token}, nil
-}
-
 func newConfig(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Show the configuration in force"}
+	c := &cobra.Command{Use: "config", Short: "Show the configuration in force", Long: "Show the configuration in force.\n\n" + searchOrder}
 	var origin bool
 	show := &cobra.Command{
-		Use:   "show [FILE]",
+		Use:   "show",
 		Short: "Show every setting, and with --origin where it comes from",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := o.loadConfig(file(args))
+		Args:  fileArgument(o),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := o.loadTarget(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -197,18 +178,23 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			revision := ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						revision = " " + s.Value
-					}
-				}
-			}
-			say("toolgate %s%s %s %s/%s\n", version.Version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			say("%s\n", versionLine())
 			return nil
 		},
 	}
+}
+
+// versionLine names this program's version, revision and platform.
+func versionLine() string {
+	revision := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = " " + s.Value
+			}
+		}
+	}
+	return fmt.Sprintf("toolgate %s%s %s %s/%s", version.Version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // promptInput asks for a value that a file leaves to its user, if there is a user to ask.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -16,7 +15,7 @@ import (
 func newWhy(o *options) *cobra.Command {
 	var q admin.WhyQuestion
 	var who callerFlags
-	var path, object string
+	var object string
 	c := &cobra.Command{
 		Use:   "why NAME [NAME=VALUE ...]",
 		Short: "Explain whether a tool, prompt or resource can be seen and called",
@@ -41,7 +40,7 @@ the flags give.`,
 				q.Args = mcp.Lookup(params, "arguments")
 			}
 			q.As, q.Assumed = who.caller(cmd)
-			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
+			return o.withExplainer(cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
 				why, err := e.Why(ctx, q)
 				if err != nil {
 					return err
@@ -56,14 +55,12 @@ the flags give.`,
 	who.add(c)
 	c.Flags().StringVar(&object, "json", "", "arguments of the call as a JSON `object`")
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }
 
 func newWhoCan(o *options) *cobra.Command {
 	var flags callerFlags
-	var path string
 	c := &cobra.Command{
 		Use:   "who-can NAME",
 		Short: "List which known callers may see and call a tool, prompt or resource",
@@ -74,7 +71,7 @@ asks means that a call needs an approval first.`,
 		Example: "  toolgate who-can gh__delete_repo\n  toolgate who-can gh__delete_repo --as alice --groups dev",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withExplainer(cmd.Context(), path, func(ctx context.Context, e admin.Explainer) error {
+			return o.withExplainer(cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
 				who, err := e.WhoCan(ctx, args[0], flags.besides(cmd))
 				if err != nil {
 					return err
@@ -96,7 +93,6 @@ asks means that a call needs an approval first.`,
 		},
 	}
 	flags.add(c)
-	c.Flags().StringVar(&path, "file", "", "configuration `file`, like the argument of up")
 	o.outputFlag(c)
 	return c
 }
@@ -110,8 +106,8 @@ func yesNo(yes bool) string {
 
 // withExplainer calls use with the running gateway, or with one that is started for this
 // command.
-func (o *options) withExplainer(ctx context.Context, path string, use func(context.Context, admin.Explainer) error) error {
-	return o.withGateway(ctx, path, func(ctx context.Context, _ *config.Config, control *admin.Client, own *daemon.Daemon) error {
+func (o *options) withExplainer(ctx context.Context, use func(context.Context, admin.Explainer) error) error {
+	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		if own != nil {
 			return use(ctx, own.Control())
 		}

@@ -24,9 +24,18 @@ func Listen(ctx context.Context, setting, address string) []Finding {
 		l.Close()
 		return nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return []Finding{Found(CodePort, setting, address+" is in use by another process", "")}
+		return []Finding{Found(CodePort, setting, address+" is in use by "+whoHolds(address), "")}
 	}
 	return []Finding{Found(CodeAddress, setting, err.Error(), "")}
+}
+
+// whoHolds names the process that listens on an address.
+func whoHolds(address string) string {
+	pid, program := Holder(address)
+	if pid == 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("%s, pid %d", program, pid)
 }
 
 // Folder checks whether a folder, or the nearest existing one above it, is writable. It

@@ -31,7 +31,16 @@ type Front struct {
 	log   *slog.Logger
 }
 
-// Open opens the main listener of a configuration; nil when it has none.
+// InUseError says that another process listens on an address.
+type InUseError struct{ Address string }
+
+// Error implements error.
+func (e *InUseError) Error() string {
+	return e.Address + " is in use; choose another address with --listen"
+}
+
+// Open opens the main listener of a configuration; nil when it has none. The error may be
+// an [InUseError].
 func Open(ctx context.Context, c *config.Config) (net.Listener, error) {
 	if c.Toolgate.Listen.HTTP == "" {
 		return nil, nil
@@ -40,7 +49,7 @@ func Open(ctx context.Context, c *config.Config) (net.Listener, error) {
 	l, err := lc.Listen(ctx, "tcp", c.Toolgate.Listen.HTTP)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, failure.Newf(failure.Unreachable, "%s is in use; another gateway may be running (try `toolgate ls`), or choose an address with --listen", c.Toolgate.Listen.HTTP)
+			return nil, &InUseError{Address: c.Toolgate.Listen.HTTP}
 		}
 		return nil, failure.Newf(failure.Unreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
 	}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// searchOrder says which configuration and which gateway a command uses.
+const searchOrder = `toolgate reads one file. It takes the first of these:
+
+  1. the file that --config (-c) names
+  2. the file that the variable TOOLGATE_CONFIG names
+  3. toolgate.yaml in the working folder; toolgate stdio skips it, because
+     clients start that command in other people's folders
+  4. toolgate/toolgate.yaml in your configuration folder (~/.config on Linux)
+  5. none: the built-in demo
+
+A command that asks a gateway, such as ls, call or why, looks for running gateways
+before steps 3 to 5. If the gateway of the file in step 3 or 4 runs, it asks that
+one. If one other gateway runs, it asks that one and says so. If several others run,
+it lists them, and you choose one with -c. If none runs, ls, tools, call, why,
+who-can and lint start the servers of the file for themselves and stop them again.`
+
+// fileArgument accepts one argument, which names the configuration like --config.
+func fileArgument(o *options) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := cobra.MaximumNArgs(1)(cmd, args); err != nil {
+			return err
+		}
+		if len(args) == 1 {
+			o.config = args[0]
+		}
+		return nil
+	}
+}
+
+// talks tells whether a person reads what a command notes besides its output.
+func talks(o *options) bool {
+	return !o.quiet && (o.output == "" || o.output == "table" || o.output == "wide")
+}
+
+// target returns the path of the configuration whose gateway a command talks to; empty for
+// the demo. It tells a person if that is not the configuration which a start would read.
+func (o *options) target(ctx context.Context) (string, error) {
+	found, err := o.findFile()
+	if err != nil {
+		return "", err
+	}
+	path, running, err := target.Find(ctx, found, o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "")
+	if err == nil && running != nil && path != found && !o.told && talks(o) {
+		o.told = true
+		note("gateway of %s, pid %d", target.Shown(path), running.PID)
+	}
+	return path, err
+}
+
+// loadTarget reads the configuration of the gateway that a command talks to.
+func (o *options) loadTarget(ctx context.Context) (*config.Config, error) {
+	path, err := o.target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.readConfig(path)
+}
+
+// withControl calls use with a client of the running gateway's control API. It does not
+// read the configuration, which may be broken.
+func (o *options) withControl(ctx context.Context, use func(*admin.Client) error) error {
+	path, err := o.target(ctx)
+	if err != nil {
+		return err
+	}
+	control, err := target.Client(path)
+	if err != nil {
+		return err
+	}
+	err = use(control)
+	if errors.Is(err, admin.ErrNotRunning) {
+		return target.NotRunning(path)
+	}
+	if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
+		return err
+	}
+	return controlError(err)
+}
+
+// withGateway calls use with the running gateway, or with one that is started for this
+// command and stopped afterwards. control is nil for the latter, own for the former. A
+// running gateway is used even if its configuration is broken at the moment.
+func (o *options) withGateway(ctx context.Context, use func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error) error {
+	path, err := o.target(ctx)
+	if err != nil {
+		return err
+	}
+	control, err := target.Client(path)
+	if err != nil {
+		return err
+	}
+	if _, err := control.Status(ctx); !errors.Is(err, admin.ErrNotRunning) && !errors.Is(err, admin.ErrNoAnswer) {
+		if err != nil {
+			return controlError(err)
+		}
+		return use(ctx, control, nil)
+	}
+	c, err := o.readConfig(path)
+	if err != nil {
+		return err
+	}
+	state, err := statedir.Open(path)
+	if err != nil {
+		return err
+	}
+	control, in, err := o.joinOrOwn(ctx, c, state, joinAttempts, func(control *admin.Client) error {
+		_, err := control.Status(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if in == nil {
+		return use(ctx, control, nil)
+	}
+	switch {
+	case !talks(o):
+	case path == "":
+		note("no gateway is running: the demo is started for this command only")
+	default:
+		note("no gateway is running with %s: its servers are started for this command only", target.Shown(path))
+	}
+	return in.Run(ctx, func(ctx context.Context) error {
+		o.waitSettled(ctx, in)
+		return use(ctx, nil, in)
+	})
+}

@@ -1,0 +1,114 @@
+// Package target decides which gateway a command talks to.
+package target
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// Find returns the path of the configuration whose gateway a command talks to; empty for
+// the demo. found is the file that the search for configurations returned. If somebody
+// named it, it is the answer. Otherwise a gateway that runs comes first: the one of that
+// file, else the only one. running is that gateway; nil if the file was named or none
+// runs. If several run and none is of that file, the error lists them.
+func Find(ctx context.Context, found string, named bool) (path string, running *statedir.Running, err error) {
+	if named {
+		return found, nil, nil
+	}
+	all, err := statedir.FindRunning(ctx)
+	if err != nil || len(all) == 0 {
+		return found, nil, failure.New(failure.Config, err)
+	}
+	own, err := statedir.Find(found)
+	if err != nil {
+		return "", nil, failure.New(failure.Config, err)
+	}
+	for i := range all {
+		if all[i].Dir.Path == own.Path {
+			return found, &all[i], nil
+		}
+	}
+	if len(all) == 1 {
+		return all[0].Config, &all[0], nil
+	}
+	return "", nil, failure.Newf(failure.Usage, "%s", several(all))
+}
+
+// several lists gateways to choose from.
+func several(all []statedir.Running) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d gateways are running; choose one with -c", len(all))
+	for _, r := range all {
+		where := fmt.Sprintf("pid %d %s", r.PID, r.URL)
+		if r.Config == "" {
+			fmt.Fprintf(&b, "\n  the demo, %s: run the command in a folder without %s", where, config.FileName)
+			continue
+		}
+		fmt.Fprintf(&b, "\n  -c %s   %s", Shown(r.Config), where)
+	}
+	return b.String()
+}
+
+// Shown is the path of a configuration for a person.
+func Shown(path string) string {
+	if path == "" {
+		return "the demo"
+	}
+	home, err := os.UserHomeDir()
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); err == nil && ok {
+		return filepath.Join("~", rest)
+	}
+	return path
+}
+
+// Client returns a client for the gateway of a configuration, which may not run.
+func Client(path string) (*admin.Client, error) {
+	state, err := statedir.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	token, err := state.Secret("admin.token")
+	if err != nil {
+		return nil, err
+	}
+	return &admin.Client{Path: state.Socket, Token: token}, nil
+}
+
+// NotRunning says that no gateway of a configuration runs, and how to start one.
+func NotRunning(path string) error {
+	if path == "" {
+		return failure.Newf(failure.Unreachable, "no gateway is running; start one with `toolgate up`")
+	}
+	return failure.Newf(failure.Unreachable, "%w, %s; start one with `toolgate up %s`", admin.ErrNotRunning, path, path)
+}
+
+// InUse says who listens on the address that the gateway of a configuration needs, and
+// what to do.
+func InUse(ctx context.Context, path, address string) error {
+	pid, program := doctor.Holder(address)
+	all, _ := statedir.FindRunning(ctx) // without them the message says less
+	own, err := statedir.Find(path)
+	for _, r := range all {
+		switch {
+		case r.URL == "" || r.PID != pid && !strings.HasSuffix(r.URL, "://"+address):
+		case err == nil && r.Dir.Path == own.Path:
+			return failure.Newf(failure.Unreachable, "this gateway is running already: pid %d, %s; see `toolgate status`, or stop that process first", r.PID, r.URL)
+		default:
+			return failure.Newf(failure.Unreachable, "%s is in use by the gateway of %s, pid %d; stop it, or choose another address: --listen 127.0.0.1:0", address, Shown(r.Config), r.PID)
+		}
+	}
+	holder := "another program"
+	if pid != 0 {
+		holder = fmt.Sprintf("%s, pid %d", program, pid)
+	}
+	return failure.Newf(failure.Unreachable, "%s is in use by %s; stop it, or choose another address: --listen 127.0.0.1:0", address, holder)
+}

@@ -1,0 +1,134 @@
+package statedir
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// runningFile is the file of the state folder in which a gateway says where it is.
+	runningFile = "running.json"
+	// maxRunningFile is the size of such a file in bytes.
+	maxRunningFile = 16 << 10
+	// maxDirs is how many state folders are looked at.
+	maxDirs = 1000
+	// findTime bounds the search for running gateways.
+	findTime = 10 * time.Millisecond
+)
+
+// Running is a gateway that runs, in its own words.
+type Running struct {
+	PID     int       `json:"pid"`           // in the gateway's own PID namespace
+	Config  string    `json:"config"`        // absolute path; empty for the built-in demo
+	URL     string    `json:"url,omitempty"` // of its main listener; empty without one
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+
+	Dir *Dir `json:"-"`
+}
+
+// Announce writes where the gateway of this folder is, so that [FindRunning] finds it. It
+// is called once the control socket listens. withdraw takes the note back.
+func (s *Dir) Announce(r *Running) (withdraw func(), err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Replace(runningFile, string(text)); err != nil {
+		return nil, fmt.Errorf("note where this gateway is: %w", err)
+	}
+	return func() { _ = os.Remove(filepath.Join(s.Path, runningFile)) }, nil
+}
+
+// FindRunning returns the gateways of this user that run, in the order of their start. A
+// gateway runs if its control socket accepts connections; what a killed one left behind
+// does not count. The search takes 10 ms at most. What cannot be read, or belongs to
+// another user, is skipped.
+func FindRunning(ctx context.Context) ([]Running, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.Open(root)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for running gateways: %w", err)
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(maxDirs)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("look for running gateways: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	var (
+		mu    sync.Mutex
+		found []Running
+		all   sync.WaitGroup
+		slots = make(chan struct{}, 16)
+	)
+	for _, name := range names {
+		r, ok := readRunning(filepath.Join(root, name))
+		if !ok {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if answers(ctx, r.Dir.Socket) {
+				mu.Lock()
+				defer mu.Unlock()
+				found = append(found, r)
+			}
+		})
+	}
+	all.Wait()
+	slices.SortFunc(found, func(a, b Running) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Dir.Path, b.Dir.Path))
+	})
+	return found, nil
+}
+
+// readRunning reads what the gateway of a state folder says. It reads nothing that
+// belongs to another user, and follows no link.
+func readRunning(dir string) (Running, bool) {
+	path := filepath.Join(dir, runningFile)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRunningFile || !ownedBy(info, os.Getuid()) {
+		return Running{}, false
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Running{}, false
+	}
+	r := Running{Dir: &Dir{Path: dir, Socket: SocketPath(dir)}}
+	if json.Unmarshal(text, &r) != nil || r.PID <= 0 || r.Config != "" && !filepath.IsAbs(r.Config) {
+		return Running{}, false
+	}
+	return r, true
+}
+
+// answers tells whether a control socket accepts connections. One that is too busy to
+// answer in time counts as well.
+func answers(ctx context.Context, socket string) bool {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err == nil {
+		conn.Close()
+		return true
+	}
+	return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED)
+}
