@@ -131,7 +131,7 @@ func TestExtending(t *testing.T) {
 		return string(out), err
 	}
 	write("toolgate:\n  native: { dice: {}, util: {} }\n  denied: { names: [\"util__*\"] }\n")
-	if out, err := run("whereami", config); err != nil || strings.TrimSpace(out) != config {
+	if out, err := run("whereami", "-c", config); err != nil || strings.TrimSpace(out) != config {
 		t.Errorf("the command: %v, %q, want %s", err, out, config)
 	}
 	if out, err := run("call", "dice__roll", "sides=6", "-c", config); err != nil || !strings.Contains(out, "rolled") {
