@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/config/format"
@@ -115,12 +116,29 @@ func completeClients(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// entry is the entry for toolgate in a client's file.
-func (o *options) entry(ctx context.Context, client *clients.Client, want *connection) (edit.Map, error) {
+// toConnect returns the path of the configuration that a client is connected to; empty for
+// a demo that runs. A client never gets an entry that cannot start.
+func (o *options) toConnect(ctx context.Context, client *clients.Client, want *connection) (string, error) {
 	path, err := o.target(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	if path != "" {
+		_, err := o.readConfigWith(path, nil)
+		return path, err
+	}
+	control, err := target.Client("")
+	if err != nil {
+		return "", err
+	}
+	if _, err := control.Status(ctx); err != nil || !want.remote {
+		return "", failure.Newf(failure.Config, "there is no configuration to connect %s to; run `toolgate import --write` to make one of the servers that your clients have, or name one: toolgate connect %s FILE", client.Title, client.Name)
+	}
+	return "", nil
+}
+
+// entry is the entry for toolgate in a client's file.
+func (o *options) entry(client *clients.Client, path string, want *connection) (edit.Map, error) {
 	if !want.remote {
 		if want.capsule != "" || want.key != "" {
 			return nil, failure.Newf(failure.Usage, "--capsule and --key-env need --http")
@@ -129,15 +147,11 @@ func (o *options) entry(ctx context.Context, client *clients.Client, want *conne
 		if err != nil {
 			return nil, fmt.Errorf("find this program: %w", err)
 		}
-		args := []string{"stdio"}
-		if path != "" {
-			abs, err := filepath.Abs(path)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, abs)
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
 		}
-		return client.Stdio(program, args), nil
+		return client.Stdio(program, []string{"stdio", abs}), nil
 	}
 	if client.Remote == nil {
 		return nil, failure.Newf(failure.Usage, "the file of %s cannot have servers over HTTP; leave --http out", client.Title)
@@ -176,13 +190,23 @@ func httpURL(c *config.Config) string {
 }
 
 func (o *options) connect(ctx context.Context, client *clients.Client, want connection) error {
-	entry, err := o.entry(ctx, client, &want)
+	from, err := o.toConnect(ctx, client, &want)
+	if err != nil {
+		return err
+	}
+	entry, err := o.entry(client, from, &want)
 	if err != nil {
 		return err
 	}
 	path, err := clientHome(client, want.scope)
 	if err != nil {
 		return err
+	}
+	if sameFile(from, path) {
+		if want.only {
+			return failure.Newf(failure.Usage, "%s is the file that toolgate reads: without its servers there would be nothing to serve; run `toolgate import --write` first, and then `toolgate connect %s toolgate.yaml --only`", path, client.Name)
+		}
+		note("warning: %s is the file that toolgate reads, so %s has its servers twice: its own, and those of toolgate; run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
 	}
 	if want.show {
 		say("%s:\n\n%s", path, shownEntry(client, path, entry))
@@ -248,6 +272,16 @@ func keepFormer(client *clients.Client, path string, before, after []byte, exist
 		return false, nil //nolint:nilerr // what cannot be taken out was there before, and how the file was then is not known
 	}
 	return true, writeFile(backupName(path, after), before, 0o600)
+}
+
+// sameFile tells whether two paths lead to one file that exists.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 func exists(path string) bool {

@@ -64,6 +64,7 @@ URL or one stdio process.
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log everything")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log errors only and show no progress")
 	flags.StringToStringVar(&o.set, "set", nil, "override a `setting`, such as limits.body=1MiB")
+	flags.Lookup("set").DefValue = "" // not []
 	root.AddCommand(
 		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
