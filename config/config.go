@@ -109,9 +109,11 @@ type Server struct {
 	Args    []string `json:"-"`
 	// Env is what the file sets, env files included; EnvInherit are the
 	// names, sorted, of variables handed on from our own environment where
-	// they are set.
+	// they are set. EnvOnly tells that no others are, as the settings of the
+	// server name them.
 	Env        map[string]secret.Text
 	EnvInherit []string
+	EnvOnly    bool `json:",omitempty"`
 	// Cwd is the absolute working folder, "" for our own.
 	Cwd string
 

@@ -50,7 +50,7 @@ func (s *Server) lay(entry upstream.Timeouts, set *ServerSettings) {
 	s.Processes = cmp.Or(set.Processes, processes)
 	s.EnvInherit = slices.Concat(s.EnvInherit, set.EnvInherit)
 	slices.Sort(s.EnvInherit)
-	s.EnvInherit = slices.Compact(s.EnvInherit)
+	s.EnvInherit, s.EnvOnly = slices.Compact(s.EnvInherit), set.EnvInherit != nil
 	s.ClientRequests = set.ClientRequests
 	s.Tools, s.Offer, s.RenamedFrom, s.Results = set.Tools, set.Offer, set.RenamedFrom, set.Results
 	s.Breaker, s.Retry = set.Breaker, set.Retry

@@ -34,7 +34,7 @@ type ServerSettings struct {
 	// Processes is how many processes or connections the server may have. Absent: 8, or 256 for one
 	// that is reached by URL.
 	Processes int `config:"processes" min:"1" max:"1000"`
-	// EnvInherit are variables of our own environment handed on where set. Absent: none beyond PATH, HOME, LANG and TMPDIR.
+	// EnvInherit are variables of toolgate's own environment that the server gets where they are set, besides PATH, HOME, LANG and TMPDIR. Absent: those of proxies and certificates (HTTPS_PROXY, SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE, PIP_CERT and their like), LC_ALL, LC_CTYPE and TZ. An empty list hands on none of these.
 	EnvInherit []string `config:"env_inherit" format:"envname"`
 	// Auth is how toolgate authenticates to the server. Absent: with the entry's own headers, or where it has none by signing in once the server asks for that.
 	Auth credential.Auth `config:"auth"`

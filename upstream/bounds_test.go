@@ -336,7 +336,7 @@ func TestExitTextIsStable(t *testing.T) {
 				t.Errorf("stderr = %s", got)
 			}
 		}
-		want := fmt.Sprintf("the process ended: %s exited with code 4 within a second; its last line on stderr: no licence found", os.Args[0])
+		want := fmt.Sprintf("the process ended: %s exited with code 4 within a second; it said on stderr: no licence found", os.Args[0])
 		if len(texts) != 1 || texts[want] == 0 {
 			t.Errorf("%s says %v, want always %q", tt.script, texts, want)
 		}

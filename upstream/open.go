@@ -89,6 +89,9 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 		closeConn(conn)
 		if ok {
 			s.pool.keepTail(process.Tail())
+			if lines, first := process.Stray(); lines > 0 {
+				err = &strayError{err, lines, first}
+			}
 		}
 		return nil, err
 	}
@@ -97,6 +100,25 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	}
 	return conn, nil
 }
+
+// strayError is the failure of a server that writes to its stdout what are no messages.
+type strayError struct {
+	error
+	lines int64
+	first string
+}
+
+// Error implements error.
+func (e *strayError) Error() string {
+	what := "a line to stdout that is no MCP message"
+	if e.lines > 1 {
+		what = fmt.Sprintf("%d lines to stdout that are no MCP messages, the first", e.lines)
+	}
+	return fmt.Sprintf("%v; it wrote %s: %q", e.error, what, e.first)
+}
+
+// Unwrap returns the failure itself.
+func (e *strayError) Unwrap() error { return e.error }
 
 // declares returns the capabilities to declare on a connection: all questions that are
 // allowed if one principal owns it, none if several share it, and the extensions that

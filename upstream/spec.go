@@ -247,6 +247,17 @@ func (s *Spec) Kind() string {
 	return "http"
 }
 
+// Inherited are the variables that a server's process gets from the gateway's environment
+// unless its settings name others: what it needs behind a proxy, with the certificates of
+// an organisation, and in the language and time zone of its user.
+func Inherited() []string {
+	return []string{
+		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT",
+		"LC_ALL", "LC_CTYPE", "TZ",
+	}
+}
+
 // Environment returns the environment of a server's process as NAME=value
 // entries: PATH, HOME, LANG and TMPDIR (and what Windows needs), the variables
 // named in inherit where lookup has them, and the configured ones, which win.

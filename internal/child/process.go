@@ -56,6 +56,7 @@ type Process struct {
 	stdin   *os.File
 	stdout  *childOutput
 	stderr  *Lines
+	notes   io.Writer // among the lines of stderr
 	group   Group
 	began   time.Time
 	exited  chan struct{}
@@ -90,6 +91,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		exited:  make(chan struct{}),
 		done:    make(chan struct{}),
 	}
+	p.notes = p.stderr.Stream()
 	started := make(chan error, 1)
 	go p.run(ctx, path, spec, pipes, started)
 	select {
@@ -158,7 +160,7 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	p.stdout.drain()
 	_ = pipes.Stderr.SetReadDeadline(time.Now().Add(drainWait)) // fails if it is closed, or its job is dead
 	<-stderrEnded
-	exit.LastLine = p.stderr.Last()
+	exit.LastLine = lastWords(p.stderr.Lines())
 	p.exit = exit
 	close(p.done)
 }
@@ -170,6 +172,9 @@ func (p *Process) Stdin() io.WriteCloser { return p.stdin }
 // Stdout is the standard output, for one reader. After the exit it returns the
 // remaining output and then io.EOF, even if another process holds the other end.
 func (p *Process) Stdout() io.ReadCloser { return p.stdout }
+
+// Note adds a line to those of the standard error, for people who look for what went wrong.
+func (p *Process) Note(line string) { _, _ = p.notes.Write([]byte(line + "\n")) }
 
 // Stderr returns the last lines of the standard error, oldest first, safe to print.
 func (p *Process) Stderr() []string { return p.stderr.Lines() }
@@ -247,7 +252,7 @@ type ExitError struct {
 	After    time.Duration // lifetime
 	Stopped  bool          // by the gateway
 	Cause    error         // cause of the context whose end stopped it, or nil
-	LastLine string        // of its standard error, safe to print
+	LastLine string        // of its standard error, the one that says most; safe to print
 	Err      error         // why Code and Signal are unknown, or nil
 }
 
@@ -281,7 +286,7 @@ func (e *ExitError) Error() string {
 		if len(line) > maxLastLine {
 			line = strings.ToValidUTF8(line[:maxLastLine], "") + "…"
 		}
-		fmt.Fprintf(&b, "; its last line on stderr: %s", line)
+		fmt.Fprintf(&b, "; it said on stderr: %s", line)
 	}
 	return b.String()
 }

@@ -253,7 +253,7 @@ func TestProcessExit(t *testing.T) {
 				t.Errorf("Err = %s", got)
 			}
 			if tt.part == "exit" {
-				if !strings.HasSuffix(exit.Error(), "; its last line on stderr: cannot go on") {
+				if !strings.HasSuffix(exit.Error(), "; it said on stderr: cannot go on") {
 					t.Errorf("Err = %s", exit)
 				}
 			} else if !slices.Contains(p.Stderr(), "panic: boom") {
@@ -278,7 +278,7 @@ func TestExitErrorSentence(t *testing.T) {
 		{ExitError{Command: "npx", Code: 1, After: 1234567890}, "npx exited with code 1 after 1.235s"},
 		{
 			ExitError{Command: "npx", Code: -1, Signal: "SIGSEGV", After: time.Minute, LastLine: "oh"},
-			"npx ended by signal SIGSEGV after 1m0s; its last line on stderr: oh",
+			"npx ended by signal SIGSEGV after 1m0s; it said on stderr: oh",
 		},
 		{ExitError{Command: "npx", Stopped: true}, "npx was stopped: exited with code 0 within a second"},
 		{
@@ -288,7 +288,7 @@ func TestExitErrorSentence(t *testing.T) {
 		{ExitError{Command: "npx", Err: io.ErrNoProgress}, "npx ended in an unknown way (multiple Read calls return no data or error) within a second"},
 		{
 			ExitError{Command: "npx", LastLine: "x" + long},
-			"npx exited with code 0 within a second; its last line on stderr: x" + long[:198] + "…",
+			"npx exited with code 0 within a second; it said on stderr: x" + long[:198] + "…",
 		},
 	}
 	for _, tt := range tests {

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -29,6 +31,10 @@ type pipe struct {
 	stop chan struct{}
 	once sync.Once
 	wg   sync.WaitGroup
+
+	stray      atomic.Int64           // lines so far that are no messages
+	firstStray atomic.Pointer[string] // safe to print
+	onStray    func(line string)      // told of each line that is no message; nil for nobody
 }
 
 // newPipe returns a link that reads from in and writes to the other stream. The caller
@@ -61,9 +67,7 @@ func (p *pipe) start() {
 
 // read delivers lines until the stream ends.
 func (p *pipe) read() {
-	lines := newLineReader(p.in, p.limits.Line, func(line []byte) {
-		p.log.Debug("the server wrote a line that is no message", "line", string(line))
-	})
+	lines := newLineReader(p.in, p.limits.Line, p.strayLine)
 	lines.onTooLong = func(head []byte) {
 		p.log.Warn("the server wrote a line beyond the limit", "limit", p.limits.Line)
 		if id := answerIn(head); !id.Absent() {
@@ -87,6 +91,25 @@ func (p *pipe) read() {
 		}
 		p.Mux.Deliver(msg)
 	}
+}
+
+// strayLine notes a line that is no message, of which head is the beginning.
+func (p *pipe) strayLine(head []byte) {
+	p.log.Debug("the server wrote a line that is no message", "line", string(head))
+	line := child.Printable(head, len(head) == skipHeadBytes)
+	p.firstStray.CompareAndSwap(nil, &line)
+	p.stray.Add(1)
+	if p.onStray != nil {
+		p.onStray(line)
+	}
+}
+
+// Stray implements [Process].
+func (p *pipe) Stray() (lines int64, first string) {
+	if line := p.firstStray.Load(); line != nil {
+		return p.stray.Load(), *line
+	}
+	return 0, ""
 }
 
 // write writes one line after the other until the link closes.

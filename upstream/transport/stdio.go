@@ -28,7 +28,14 @@ const (
 type Process interface {
 	// Tail returns the last lines that the process has written to its stderr.
 	Tail() Tail
+	// Stray returns how many lines the process has written to its stdout that are no
+	// messages, and the beginning of the first of them, safe to print.
+	Stray() (lines int64, first string)
 }
+
+// maxStray is how many lines of a process that are no messages are kept among those of its
+// stderr, so that they do not push these out.
+const maxStray = 20
 
 var _ Process = (*processLink)(nil)
 
@@ -59,6 +66,11 @@ func dialStdio(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link
 	}
 	p := &processLink{pipe: newPipe(o, proc.Stdout(), proc.Stdin(), inbound), proc: proc, log: o.Log}
 	p.lastWords, p.hangUp = p.ending, p.end
+	p.onStray = func(line string) {
+		if p.stray.Load() <= maxStray {
+			proc.Note("[stdout] " + line)
+		}
+	}
 	p.start()
 	return p, nil
 }

@@ -96,7 +96,7 @@ func KnownSecrets(t *config.Toolgate, servers []config.Server, lookup func(strin
 		for name, value := range s.Env {
 			secretsOfVariable(name, value.Reveal(), add)
 		}
-		for _, name := range s.EnvInherit {
+		for _, name := range inherited(s) {
 			if value, ok := lookup(name); ok {
 				secretsOfVariable(name, value, add)
 			}

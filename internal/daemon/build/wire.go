@@ -23,6 +23,15 @@ import (
 // This file turns a configuration, which is plain data, into the parts of a gateway.
 // No other package knows both.
 
+// inherited returns the names of the variables that a server gets from the gateway's own
+// environment.
+func inherited(s *config.Server) []string {
+	if s.EnvOnly {
+		return s.EnvInherit
+	}
+	return append(upstream.Inherited(), s.EnvInherit...)
+}
+
 // UpstreamSpec converts a configured server to the spec for package upstream.
 func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
 	limits := c.Toolgate.Limits
@@ -32,7 +41,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Command:    s.Command,
 		Args:       s.Args,
 		Dir:        s.Cwd,
-		Env:        upstream.Environment(secret.Reveal(s.Env), s.EnvInherit, os.LookupEnv),
+		Env:        upstream.Environment(secret.Reveal(s.Env), inherited(s), os.LookupEnv),
 		URL:        s.URL,
 		Headers:    secret.Reveal(s.Headers),
 		Credential: credentialName(s),
