@@ -252,6 +252,7 @@ var changing = []struct {
 	{regexp.MustCompile(`toolgate \d+\.\d+\.\d+\S*`), "toolgate VERSION"},
 	{regexp.MustCompile(`127\.0\.0\.1:[2-6]\d{4}`), "127.0.0.1:PORT"},
 	{regexp.MustCompile(`\.toolgate-\d+`), ".toolgate-N"},
+	{regexp.MustCompile(`before-toolgate-[0-9a-f]{12}`), "before-toolgate-ID"},
 	{regexp.MustCompile(`  +`), "  "},
 	{regexp.MustCompile(` +\n`), "\n"},
 }

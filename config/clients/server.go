@@ -112,6 +112,7 @@ func (r *Reader) Read(e Entry) Server {
 	x.tools()
 	x.unsupported()
 	x.timeouts()
+	x.misspelt()
 	return x.s
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,10 +22,15 @@ func Look(command, dir string, env []string) (string, error) {
 			return "", fmt.Errorf("find command %q: %w", command, err)
 		}
 		found, err := findExecutable(path, env)
-		if err != nil {
-			return "", fmt.Errorf("find command %q: %w", command, err)
+		if err == nil {
+			return found, nil
 		}
-		return found, nil
+		if words := strings.Fields(command); len(words) > 1 {
+			if _, err := Look(words[0], dir, env); err == nil {
+				return "", &lineError{words}
+			}
+		}
+		return "", fmt.Errorf("find command %q: %w", command, err)
 	}
 	search := lookVariable(env, "PATH")
 	var unusable error
@@ -43,9 +49,30 @@ func Look(command, dir string, env []string) (string, error) {
 	if unusable != nil {
 		return "", fmt.Errorf("find command %q: %w", command, unusable)
 	}
+	if words := strings.Fields(command); len(words) > 1 {
+		if _, err := Look(words[0], dir, env); err == nil {
+			return "", &lineError{words}
+		}
+	}
 	return "", fmt.Errorf("command %q is not in its PATH %q: install it, set PATH in the server's env, or give its full path: %w",
 		command, search, os.ErrNotExist)
 }
+
+// lineError says that a command is a whole command line.
+type lineError struct{ words []string }
+
+// Error implements error.
+func (e *lineError) Error() string {
+	args := make([]string, 0, len(e.words)-1)
+	for _, word := range e.words[1:] {
+		args = append(args, strconv.Quote(word))
+	}
+	return fmt.Sprintf("command %q has spaces, and there is no such program: write \"command\": %q, \"args\": [%s]",
+		strings.Join(e.words, " "), e.words[0], strings.Join(args, ", "))
+}
+
+// Unwrap tells that there is no such file.
+func (*lineError) Unwrap() error { return os.ErrNotExist }
 
 // dirOf returns what command is relative to.
 func dirOf(command, dir string) string {

@@ -225,7 +225,7 @@ var rules = map[string]rule{
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",
 	},
 	"config/clients": {
-		ours: []string{"config/decode", "config/envfile", "config/secret", "config/tree", "upstream", "upstream/credential", "upstream/transport"},
+		ours: []string{"config/decode", "config/envfile", "config/secret", "config/tree", "internal/spelling", "upstream", "upstream/credential", "upstream/transport"},
 		why:  "what a client's file says of its servers is read without toolgate's own section, so that no setting changes how it is read",
 	},
 	"config/envfile": {

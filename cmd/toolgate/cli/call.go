@@ -63,8 +63,14 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 			hint = fmt.Sprintf("; did you mean %s?", name)
 		}
 	}
-	for _, why := range status.absent(ctx) {
-		hint += "; " + why
+	owner, others := status.absentFor(ctx, tool)
+	switch {
+	case owner != "":
+		return failure.Newf(failure.Unreachable, "%s cannot be called now: %s", tool, owner)
+	case others == 1:
+		hint += "; one server offers nothing now, see `toolgate ls`"
+	case others > 1:
+		hint += fmt.Sprintf("; %d servers offer nothing now, see `toolgate ls`", others)
 	}
 	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists the tools", err, hint)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 func newDoctor(o *options) *cobra.Command {
@@ -86,9 +88,10 @@ toolgate doctor explain CODE.`,
 func (o *options) printChecks(checks []doctor.Check) error {
 	t := table{header: []string{"LEVEL", "CODE", "SUBJECT", "WHAT"}}
 	found := []doctor.Finding{}
+	var fine [][]string
 	for _, c := range checks {
-		if len(c.Findings) == 0 {
-			t.rows = append(t.rows, []string{"ok", "", c.What, c.Note})
+		if len(c.Findings) == 0 && (o.output == "wide" || !strings.HasPrefix(c.What, "client ")) {
+			fine = append(fine, []string{"ok", "", c.What, c.Note})
 		}
 		for _, f := range c.Findings {
 			found = append(found, f)
@@ -96,6 +99,8 @@ func (o *options) printChecks(checks []doctor.Check) error {
 			t.names = append(t.names, f.Code)
 		}
 	}
+	slices.SortStableFunc(t.rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) }) // errors first
+	t.rows = append(t.rows, fine...)
 	wrong, warnings := doctor.Errors(checks)
 	t.data = map[string]any{"checks": checks, "findings": found, "errors": wrong, "warnings": warnings}
 	if err := o.print(os.Stdout, t); err != nil {
@@ -131,6 +136,22 @@ type examination struct {
 	checks  []doctor.Check
 	offsets map[string]time.Duration // clock offsets of other machines, by name
 	ready   map[string]bool          // servers that the running gateway uses
+	failing map[string]string        // servers that the running gateway cannot use, and why
+}
+
+// addServer adds what was found about a server. If nothing explains why the running
+// gateway cannot use it, the gateway's own words do.
+func (e *examination) addServer(s *config.Server, remark string, found ...doctor.Finding) {
+	reason, failing := e.failing[s.Key]
+	delete(e.failing, s.Key)
+	if failing && !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Level == doctor.Error }) {
+		fix := "Check that it runs, and that its address is right."
+		if s.Transport == upstream.Stdio {
+			fix = "See what it wrote: `toolgate logs " + s.Key + "`."
+		}
+		found = append(found, doctor.Found(doctor.CodeFailing, s.Key, reason, fix))
+	}
+	e.add("server "+s.Key, remark, found...)
 }
 
 func (e *examination) add(what, remark string, found ...doctor.Finding) {
@@ -170,6 +191,9 @@ func (e *examination) run(ctx context.Context) {
 	for _, name := range slices.Sorted(keysOf(c.Toolgate.Native.Plugins)) {
 		p := c.Toolgate.Native.Plugins[name]
 		e.add("plugin "+name, p.Path, doctor.Plugin(name, p.Path, p.SHA256)...)
+	}
+	for _, name := range slices.Sorted(keysOf(e.failing)) {
+		e.add("server "+name, "", doctor.Found(doctor.CodeFailing, name, e.failing[name], "See `toolgate status`."))
 	}
 	e.confinement(c)
 	e.issuers(ctx, c)
@@ -256,11 +280,11 @@ func (e *examination) running(ctx context.Context, state *statedir.Dir) *admin.S
 	if status.NotReady != "" {
 		found = append(found, doctor.Found(doctor.CodeNotReady, status.NotReady, status.Detail, ""))
 	}
-	e.ready = map[string]bool{}
+	e.ready, e.failing = map[string]bool{}, map[string]string{}
 	for i := range status.Servers {
 		e.ready[status.Servers[i].Name] = status.Servers[i].State == mcp.Ready.String()
-		if s := &status.Servers[i]; s.State == "failed" || s.Breaker != "" {
-			found = append(found, doctor.Found(doctor.CodeFailing, s.Name, s.Reason, ""))
+		if s := &status.Servers[i]; s.State == mcp.Failed.String() || s.Breaker != "" {
+			e.failing[s.Name] = s.Reason
 		}
 	}
 	for _, f := range status.PolicyFailures {

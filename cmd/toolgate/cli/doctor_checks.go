@@ -180,7 +180,7 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 			found = append(found, doctor.Found(doctor.CodeNames, p.Key, build.ProblemText(p), ""))
 		}
 	}
-	e.add("gate", "", found...)
+	e.add("gate", "the rules and policies can be used", found...)
 	if c.Toolgate.SpiceDB.Endpoint != "" && !e.offline {
 		e.relations(ctx, c)
 	}
@@ -211,10 +211,9 @@ func (e *examination) relations(ctx context.Context, c *config.Config) {
 // server checks one server: its program or its address, and the credentials that are sent
 // to it.
 func (e *examination) server(ctx context.Context, c *config.Config, s *config.Server) {
-	what := "server " + s.Key
 	switch {
 	case s.Disabled:
-		e.add(what, "disabled")
+		e.addServer(s, "disabled")
 		return
 	case s.Refused != nil:
 		var found []doctor.Finding
@@ -225,7 +224,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 			}
 			found = append(found, doctor.Found(code, s.Key, fault.Error(), ""))
 		}
-		e.add(what, "", found...)
+		e.addServer(s, "", found...)
 		return
 	}
 	var found []doctor.Finding
@@ -246,7 +245,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		spec := build.UpstreamSpec(s, c, false)
 		path, err := spec.Executable()
 		found = append(found, doctor.Command(s.Key, s.Command, path, err)...)
-		e.add(what, path, found...)
+		e.addServer(s, path, found...)
 		return
 	}
 	if s.URL == "" {
@@ -258,7 +257,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		}
 	}
 	if e.offline {
-		e.add(what, "not asked", found...)
+		e.addServer(s, "not asked", found...)
 		return
 	}
 	client, stop := prober()
@@ -271,7 +270,7 @@ func (e *examination) server(ctx context.Context, c *config.Config, s *config.Se
 		// Somebody is signed in, or nobody has to be.
 		return f.Code == doctor.CodeLogin && (e.ready[s.Key] || s.AuthMode() == credential.Workload)
 	})
-	e.add(what, hidden.URL(s.Written.URL), append(found, asked...)...)
+	e.addServer(s, hidden.URL(s.Written.URL), append(found, asked...)...)
 }
 
 // prober returns a client that follows no redirects and keeps no connections.

@@ -189,19 +189,47 @@ func (f statusFunc) absent(ctx context.Context) []string {
 		return nil // the command itself says more
 	}
 	var out []string
-	for _, s := range status.Servers {
-		if s.State != mcp.Ready.String() && s.State != mcp.Disabled.String() && !s.Stale {
-			how := "is " + s.State
-			switch s.State {
-			case mcp.Failed.String():
-				how = "has failed"
-			case mcp.NeedsLogin.String():
-				how = "needs a login"
-			}
-			out = append(out, strings.TrimSuffix(fmt.Sprintf("server %s %s: %s", s.Name, how, s.Reason), ": "))
+	for i := range status.Servers {
+		if why := absentServer(&status.Servers[i]); why != "" {
+			out = append(out, why)
 		}
 	}
 	return out
+}
+
+// absentFor says why the server of a tool offers nothing now; empty if it offers something
+// or no server has that prefix. others is how many other servers offer nothing.
+func (f statusFunc) absentFor(ctx context.Context, tool string) (owner string, others int) {
+	status, err := f(ctx)
+	if err != nil {
+		return "", 0
+	}
+	for i := range status.Servers {
+		s := &status.Servers[i]
+		switch why := absentServer(s); {
+		case why == "":
+		case s.Namespace != "" && strings.HasPrefix(tool, s.Namespace+"__"):
+			owner = why
+		default:
+			others++
+		}
+	}
+	return owner, others
+}
+
+// absentServer says why a server offers nothing now; empty if it offers something.
+func absentServer(s *admin.Server) string {
+	if s.State == mcp.Ready.String() || s.State == mcp.Disabled.String() || s.Stale {
+		return ""
+	}
+	how := "is " + s.State
+	switch s.State {
+	case mcp.Failed.String():
+		how = "has failed"
+	case mcp.NeedsLogin.String():
+		how = "needs a login"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("server %s %s: %s", s.Name, how, s.Reason), ": ")
 }
 
 // toolRow is a tool as `tools` shows it.
