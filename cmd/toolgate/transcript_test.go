@@ -218,7 +218,7 @@ func (p *person) start(t *testing.T, line string) string {
 	return out.String()
 }
 
-var readyLine = regexp.MustCompile(`(?m)^(ready +in|\d+ of \d+ servers (are|is) ready)\b.*\n`)
+var readyLine = regexp.MustCompile(`(?m)^ready +(in|\d+ of \d+ servers?,).*\n`)
 
 // output collects what a process writes.
 type output struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	clientfiles "github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/tree"
@@ -110,10 +111,10 @@ func (o *options) printChecks(checks []doctor.Check) error {
 		for _, f := range found {
 			say("\n%s %s: %s\n  fix: %s\n", f.Code, f.Subject, f.What, f.Fix)
 		}
-		say("\n%d ok, %d warnings, %d errors\n", len(checks)-failing(checks), warnings, wrong)
+		say("\n%d ok, %s, %s\n", len(checks)-failing(checks), screen.Count(warnings, "warning"), screen.Count(wrong, "error"))
 	}
 	if wrong > 0 {
-		return failure.Newf(failure.Config, "%d errors were found; `toolgate doctor explain CODE` says more", wrong)
+		return failure.Newf(failure.Config, "%s found; `toolgate doctor explain CODE` says more", screen.Count(wrong, "error"))
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func (e *examination) run(ctx context.Context) {
 	e.confinement(c)
 	e.issuers(ctx, c)
 	if len(e.offsets) > 0 {
-		e.add("clock", fmt.Sprintf("compared with %d servers", len(e.offsets)), doctor.Clocks(e.offsets)...)
+		e.add("clock", "compared with "+screen.Count(len(e.offsets), "server"), doctor.Clocks(e.offsets)...)
 	}
 }
 
@@ -262,7 +263,7 @@ func (e *examination) configuration(c *config.Config) {
 			}
 		}
 	}
-	e.add("configuration", fmt.Sprintf("%s, %d servers", name, len(c.Servers)), found...)
+	e.add("configuration", name+", "+screen.Count(len(c.Servers), "server"), found...)
 }
 
 // running returns the status of the configuration's gateway; nil if none answers.
@@ -290,6 +291,6 @@ func (e *examination) running(ctx context.Context, state *statedir.Dir) *admin.S
 	for _, f := range status.PolicyFailures {
 		found = append(found, doctor.Found(doctor.CodePolicyFails, f.Name, f.What, ""))
 	}
-	e.add("running gateway", fmt.Sprintf("%d servers", len(status.Servers)), found...)
+	e.add("running gateway", screen.Count(len(status.Servers), "server"), found...)
 	return &status
 }

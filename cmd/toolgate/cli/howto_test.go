@@ -76,6 +76,7 @@ func TestClientPages(t *testing.T) {
 			h := installed(t)
 			h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:7777" // named, and not listened on
 			h.write(t, servers{"notes": fake()}, nil)
+			h.keep(t, "work/toolgate.yaml", h.text(t, h.path("toolgate.yaml")), 0o600)
 			commands := shBlocks(string(page))
 			if len(commands) < 4 {
 				t.Fatalf("the page has the commands %v", commands)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/config/envfile"
@@ -326,15 +327,15 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 	case !changes:
 		say("nothing new; %s stays as it is\n", path)
 	case written:
-		say("%d servers are in %s now", added, path)
+		say("added to %s: %s", path, screen.Count(added, "server"))
 		if len(p.added) > 0 {
 			say(", their credentials in %s", variablesFile(path))
 		}
-		say(". Next: toolgate connect CLIENT --only\n")
+		say(". Next: toolgate up, and then toolgate connect CLIENT --only\n")
 	default:
-		say("Plan: %d servers into %s", added, path)
+		say("Plan: %s into %s", screen.Count(added, "server"), path)
 		if len(p.added) > 0 {
-			say(", %d credentials into %s", len(p.added), variablesFile(path))
+			say(", %s into %s", screen.Count(len(p.added), "credential"), variablesFile(path))
 		}
 		say(". Nothing is written yet; run it with --write.\n")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -75,10 +76,10 @@ func (o *options) lint(ctx context.Context, client *lineClient, chosen []*client
 		}
 	}
 	if o.output == "table" || o.output == "wide" {
-		say("%d tools, %d clients, %d problems\n", len(tools), len(chosen), len(problems))
+		say("%s, %s, %s\n", screen.Count(len(tools), "tool"), screen.Count(len(chosen), "client"), screen.Count(len(problems), "problem"))
 	}
 	if named && len(problems) > 0 {
-		return failure.Newf(failure.Config, "%d problems", len(problems))
+		return failure.Newf(failure.Config, "%s", screen.Count(len(problems), "problem"))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -269,7 +270,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 		return err
 	}
 	if o.output == "table" || o.output == "wide" {
-		say("%d tools, about %s tokens\n", len(rows), short(total))
+		say("%s, about %s tokens\n", screen.Count(len(rows), "tool"), short(total))
 		for _, w := range slices.Concat(status.absent(ctx), warnings) {
 			note("warning: %s", w)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 )
@@ -57,11 +58,16 @@ func (o *options) print(w io.Writer, t table) error {
 		}
 		return nil
 	default:
-		columns := len(t.header)
-		if o.output != "wide" {
+		to, columns := &screen.Screen{}, len(t.header)
+		if w == os.Stdout {
+			to = screen.Of(os.Stdout)
+		}
+		if o.output == "wide" {
+			to.Width = 0
+		} else {
 			columns -= t.wide
 		}
-		return writeColumns(w, t.header[:columns], t.rows, columns)
+		return to.Columns(w, t.header[:columns], t.rows)
 	}
 }
 
@@ -113,34 +119,6 @@ func printable(text string) string {
 		}
 		return unicode.ReplacementChar
 	}, text)
-}
-
-func writeColumns(w io.Writer, header []string, rows [][]string, columns int) error {
-	shown := make([][]string, len(rows))
-	for i, row := range rows {
-		for _, cell := range row {
-			shown[i] = append(shown[i], printable(cell))
-		}
-	}
-	rows = shown
-	width := make([]int, columns)
-	for _, row := range append([][]string{header}, rows...) {
-		for i := range min(columns, len(row)) {
-			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
-		}
-	}
-	var out strings.Builder
-	for _, row := range append([][]string{header}, rows...) {
-		var line strings.Builder
-		for i := range min(columns, len(row)) {
-			line.WriteString(row[i])
-			line.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(row[i])+2))
-		}
-		out.WriteString(strings.TrimRight(line.String(), " "))
-		out.WriteByte('\n')
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
 // say prints for a person, on stdout. The output of commands comes from servers, callers

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -135,7 +136,7 @@ func compact(text []byte) string { return strings.ReplaceAll(string(text), " ", 
 // What others named does nothing to the terminal that shows it.
 func TestColumnsArePrintable(t *testing.T) {
 	var out strings.Builder
-	if err := writeColumns(&out, []string{"A"}, [][]string{{"x\x1b[31m\r\u202ey\u009bz é"}}, 1); err != nil {
+	if err := new(screen.Screen).Columns(&out, []string{"A"}, [][]string{{"x\x1b[31m\r\u202ey\u009bz é"}}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "A\nx\ufffd[31m\ufffd\ufffdy\ufffdz é\n"; out.String() != want {

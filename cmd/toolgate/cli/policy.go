@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -48,7 +49,7 @@ func newPolicyCommand(o *options) *cobra.Command {
 				say("%s:%d: %s\n", p.File, p.Line, p.Text)
 			}
 			if len(problems) > 0 {
-				return failure.Newf(failure.Config, "the policies have %d problems", len(problems))
+				return failure.Newf(failure.Config, "the policies have %s", screen.Count(len(problems), "problem"))
 			}
 			return nil
 		},

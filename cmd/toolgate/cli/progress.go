@@ -1,40 +1,54 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // progress shows the table of servers while they start. On a terminal it redraws the
 // table in place, elsewhere it prints a line for each change. It writes to stderr.
 type progress struct {
-	in    *daemon.Daemon
-	out   io.Writer
-	tty   bool
-	quiet bool
+	in     *daemon.Daemon
+	out    io.Writer
+	live   *screen.Live // the table on a terminal; nil elsewhere
+	screen *screen.Screen
+	quiet  bool
 
 	mu    sync.Mutex
 	shown bool              // nothing is written before this
-	lines int               // on the screen, to be redrawn
 	last  map[string]string // the last line printed for each server
-	done  bool
+	done  bool              // the table is not redrawn any more
+}
+
+// liveOutput returns what to draw on, and to write everything else to meanwhile; nil if
+// stderr is not a terminal on which a cursor can be moved.
+func liveOutput(o *options) *screen.Live {
+	if !term.IsTerminal(int(os.Stderr.Fd())) || os.Getenv("TERM") == "dumb" || o.verbose {
+		return nil
+	}
+	return screen.NewLive(os.Stderr)
 }
 
 func newProgress(o *options, in *daemon.Daemon) *progress {
-	return &progress{
-		in: in, out: os.Stderr, quiet: o.quiet, last: make(map[string]string),
-		tty: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb" && !o.verbose,
+	p := &progress{in: in, out: os.Stderr, live: o.live, screen: screen.Of(os.Stderr), quiet: o.quiet, last: make(map[string]string)}
+	if p.live != nil {
+		p.out = p.live
 	}
+	return p
 }
 
 // show starts writing.
@@ -53,13 +67,20 @@ func (p *progress) changed() {
 		return
 	}
 	servers := p.in.Control().Servers()
-	if p.tty && !p.done {
-		p.redraw(servers)
+	if p.live != nil && !p.done {
+		p.draw(servers)
 		return
 	}
-	for _, s := range servers {
+	for name := range p.last {
+		if !slices.ContainsFunc(servers, func(s admin.Server) bool { return s.Name == name }) {
+			delete(p.last, name)
+			fsay(p.out, "%-12s %s\n", "removed", name)
+		}
+	}
+	for i := range servers {
+		s := &servers[i]
 		said := fmt.Sprint(s.State, s.Stale, s.Tools, s.Reason)
-		if p.last[s.Name] == said || s.State == "starting" && !s.Stale {
+		if p.last[s.Name] == said || s.State == mcp.Starting.String() && !s.Stale {
 			continue
 		}
 		p.last[s.Name] = said
@@ -72,18 +93,14 @@ func (p *progress) changed() {
 	}
 }
 
-// redraw replaces the table on a terminal. The caller holds mu.
-func (p *progress) redraw(servers []admin.Server) {
-	var text strings.Builder
+// draw replaces the table on a terminal. mu is held.
+func (p *progress) draw(servers []admin.Server) {
+	var text bytes.Buffer
 	t := serverTable(servers)
-	columns := len(t.header) - t.wide
-	_ = writeColumns(&text, t.header[:columns], t.rows, columns)
-	if p.lines > 0 {
-		fmt.Fprintf(p.out, "\x1b[%dA\x1b[J", p.lines)
-	}
-	fmt.Fprint(p.out, text.String())
-	p.lines = strings.Count(text.String(), "\n")
-	for _, s := range servers {
+	_ = p.screen.Columns(&text, t.header[:len(t.header)-t.wide], t.rows)
+	p.live.Draw(text.Bytes())
+	for i := range servers {
+		s := &servers[i]
 		p.last[s.Name] = fmt.Sprint(s.State, s.Stale, s.Tools, s.Reason)
 	}
 }
@@ -91,15 +108,18 @@ func (p *progress) redraw(servers []admin.Server) {
 // settle stops the redrawing, so that other lines may follow the table.
 func (p *progress) settle() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.done = true
-	p.mu.Unlock()
+	if p.live != nil {
+		p.live.Keep()
+	}
 }
 
 // introduceTime is how long the table is redrawn at most.
 const introduceTime = 60 * time.Second
 
-// introduce waits until all servers have answered or failed. For the demo it then makes a
-// real call through the gateway's own URL.
+// introduce waits until all servers have answered or failed, and says how many are ready.
+// For the demo it then makes a real call through the gateway's own URL.
 func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, introduceTime)
 	defer cancel()
@@ -115,12 +135,52 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 		}
 	}
 	p.in.Settle(ctx)
+	p.changed()
 	p.settle()
 	if ctx.Err() != nil {
 		return
 	}
-	say("ready    in %s\n", seconds(time.Since(began).Seconds()))
+	p.summarize(p.in.Control().Servers(), time.Since(began))
 	if p.in.Current().Path == "" && !p.in.Authenticated() && url != "" {
 		selfTest(ctx, url)
 	}
+	if p.live != nil {
+		say("%s\n", nextStep(p.in.Current().Path))
+	}
+}
+
+// summarize says how many servers are ready, and of the others why they are not, which the
+// table has no room for.
+func (p *progress) summarize(servers []admin.Server, took time.Duration) {
+	ready, wanted, example := 0, 0, ""
+	for i := range servers {
+		s := &servers[i]
+		switch s.State {
+		case mcp.Disabled.String():
+			continue
+		case mcp.Ready.String():
+			ready++
+		default:
+			if example == "" || s.State == mcp.Failed.String() {
+				example = s.Name
+			}
+			if p.live != nil && s.Reason != "" {
+				say("%s: %s\n", s.Name, s.Reason)
+			}
+		}
+		wanted++
+	}
+	if ready == wanted {
+		say("ready    in %s\n", seconds(took.Seconds()))
+		return
+	}
+	say("ready    %d of %s, in %s (toolgate logs %s)\n", ready, screen.Count(wanted, "server"), seconds(took.Seconds()), example)
+}
+
+// nextStep says what to do once a gateway runs.
+func nextStep(path string) string {
+	if path == "" {
+		return "Next: `toolgate import` shows the servers that your clients have."
+	}
+	return "Next: `toolgate tools` lists the tools, and `toolgate connect CLIENT` points a client here."
 }

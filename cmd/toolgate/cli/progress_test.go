@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 )
 
@@ -18,7 +19,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	h.write(t, servers{"a": fake("broken=" + broken), "off": {"command": "x", "disabled": true}}, nil)
 	r := daemontest.Run(t, h.Home)
 	var out strings.Builder
-	p := &progress{in: r.Daemon, out: &out, tty: true, last: make(map[string]string)}
+	live := screen.NewLive(&out)
+	p := &progress{in: r.Daemon, out: live, live: live, screen: &screen.Screen{Width: 80}, last: make(map[string]string)}
 	p.changed()
 	if out.Len() != 0 {
 		t.Errorf("shown too early: %q", out.String())
@@ -28,9 +30,10 @@ func TestProgressOnATerminal(t *testing.T) {
 	if !strings.HasPrefix(table, "SERVER ") || strings.Count(table, "\n") != 3 || strings.Contains(table, "\x1b") {
 		t.Errorf("first: %q", table)
 	}
+	// A line of the log appears above the table.
 	out.Reset()
-	p.changed()
-	if again, ok := strings.CutPrefix(out.String(), "\x1b[3A\x1b[J"); !ok || strings.Count(again, "\n") != 3 {
+	_, _ = live.Write([]byte("a warning\n"))
+	if again, ok := strings.CutPrefix(out.String(), "\x1b[3A\r\x1b[Ja warning\nSERVER "); !ok || strings.Count(again, "\n") != 3 {
 		t.Errorf("redrawn: %q", out.String())
 	}
 	// Then other lines may follow the table, and only what is new is said.
@@ -53,7 +56,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Errorf("a change after the table: %q", out.String())
 	}
 	out.Reset()
-	silent := &progress{in: r.Daemon, out: &out, quiet: true, last: make(map[string]string)}
+	silent := &progress{in: r.Daemon, out: &out, quiet: true, screen: &screen.Screen{}, last: make(map[string]string)}
 	silent.show()
 	if out.Len() != 0 {
 		t.Errorf("quiet: %q", out.String())

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"log" //nolint:depguard // its output is made safe here, and nothing is written to it
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/man"
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/descent"
@@ -31,7 +33,8 @@ type options struct {
 	output  string
 	verbose bool
 	quiet   bool
-	told    bool // which gateway a command found
+	live    *screen.Live // where `up` draws on a terminal; nil elsewhere
+	told    bool         // which gateway a command found
 	set     map[string]string
 
 	// awaits is true for commands that serve. They start without their database, and
@@ -120,7 +123,11 @@ func Main() int {
 // nil. What looks like a credential is never written; secrets of the
 // configuration are not from [daemon.New] on.
 func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
-	w := logs.NewWriter(os.Stderr)
+	out := io.Writer(os.Stderr)
+	if o.live != nil {
+		out = o.live
+	}
+	w := logs.NewWriter(out)
 	if r, err := redact.New(redact.Options{Tokens: true}); err == nil { // without patterns there is no error
 		w.Redact(r)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -103,7 +104,7 @@ func (o *options) checkSpiceDB(ctx context.Context) error {
 	case phase.Status().Reason == spicedb.ReasonUnavailable:
 		return failure.Newf(failure.Unreachable, "%s does not answer", c.Toolgate.SpiceDB.Endpoint)
 	}
-	return failure.Newf(failure.Config, "%s cannot answer what toolgate asks: %d problems", c.Toolgate.SpiceDB.Endpoint, wrong)
+	return failure.Newf(failure.Config, "%s cannot answer what toolgate asks: %s", c.Toolgate.SpiceDB.Endpoint, screen.Count(wrong, "problem"))
 }
 
 // synced is the result of `sync`.

@@ -113,6 +113,7 @@ func (o *options) up(ctx context.Context) error {
 	if listener != nil {
 		defer listener.Close()
 	}
+	o.live = liveOutput(o)
 	in, err := o.takePlace(ctx, c, state, generated)
 	if err != nil {
 		return err

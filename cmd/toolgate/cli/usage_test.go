@@ -56,7 +56,7 @@ func TestMessages(t *testing.T) {
 		{"no gateway to reload", []string{"reload", h.file}, exitUnreachable, []string{"no gateway is running", h.file, "toolgate up " + h.file}},
 		{"no gateway to wait for", []string{"ls", h.file, "--wait", "10ms"}, exitUnreachable, []string{"after 10ms", "no gateway is running", "toolgate up " + h.file}},
 
-		{"unknown tool", []string{"call", "a__pidd", "--file", h.file}, exitTool, []string{"Unknown tool: a__pidd", "did you mean a__pid?", "server broken has failed: ", "toolgate tools"}},
+		{"unknown tool", []string{"call", "a__pidd", "--file", h.file}, exitTool, []string{"Unknown tool: a__pidd", "did you mean a__pid?", "one server offers nothing now", "toolgate tools"}},
 		{"unset key", []string{"up", write("env.json", seal(`{"id":"k","env":"NO_SUCH_KEY"}`))}, exitConfig, []string{"the key k", "NO_SUCH_KEY is not set", "toolgate.keys"}},
 		{"absent key", []string{"up", write("file.json", seal(`{"id":"k","file":"`+h.path("no.key")+`"}`))}, exitConfig, []string{"the key k", h.path("no.key"), "openssl rand -hex 32"}},
 		{"short key", []string{"up", write("short.json", seal(`{"id":"k","file":"`+write("short.key", "abc")+`"}`))}, exitConfig, []string{"the key k", "32 raw bytes", "openssl rand -hex 32"}},

@@ -1,0 +1,106 @@
+package screen
+
+import (
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// Columns writes rows below a header, in aligned columns. Cells are made printable,
+// because names and reasons come from others. Rows may have fewer cells than the header.
+func (s *Screen) Columns(w io.Writer, header []string, rows [][]string) error {
+	all := make([][]string, 0, len(rows)+1)
+	for _, row := range append([][]string{header}, rows...) {
+		row = row[:min(len(row), len(header))]
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = printable(cell)
+		}
+		all = append(all, cells)
+	}
+	widths := s.fit(all, len(header))
+	var out strings.Builder
+	for i, row := range all {
+		var line strings.Builder
+		for j, cell := range row {
+			cell = cut(cell, widths[j])
+			pad := strings.Repeat(" ", widths[j]-runewidth.StringWidth(cell)+gap)
+			if i > 0 {
+				cell = s.paint(header[j], cell)
+			}
+			line.WriteString(cell + pad)
+		}
+		out.WriteString(strings.TrimRight(line.String(), " "))
+		out.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+const (
+	// gap is the space between two columns.
+	gap = 2
+	// narrowest is the width below which no column is cut: less tells nothing.
+	narrowest = 8
+)
+
+// fit returns the widths of the columns, so that a line fits the screen. The widest column
+// is cut first. The first one is left whole while others can be cut: it has the name.
+func (s *Screen) fit(rows [][]string, columns int) []int {
+	widths := make([]int, columns)
+	total := 0
+	for j := range columns {
+		for _, row := range rows {
+			if j < len(row) {
+				widths[j] = max(widths[j], runewidth.StringWidth(row[j]))
+			}
+		}
+		total += widths[j] + gap
+	}
+	for over := total - gap - s.Width; s.Width > 0 && over > 0; {
+		widest := -1
+		for j := 1; j < columns; j++ {
+			if widths[j] > narrowest && (widest < 0 || widths[j] > widths[widest]) {
+				widest = j
+			}
+		}
+		if widest < 0 {
+			widest = 0
+			if columns == 0 || widths[0] <= narrowest {
+				break
+			}
+		}
+		step := min(over, max(1, widths[widest]-s.second(widths, widest)), widths[widest]-narrowest)
+		widths[widest] -= step
+		over -= step
+	}
+	return widths
+}
+
+// second returns the width of the widest column besides one.
+func (s *Screen) second(widths []int, besides int) int {
+	most := 0
+	for j, w := range widths {
+		if j != besides && j > 0 {
+			most = max(most, w)
+		}
+	}
+	return most
+}
+
+// cut shortens a text to a width, and says with an ellipsis that there is more.
+func cut(text string, width int) string {
+	return runewidth.Truncate(text, width, "…")
+}
+
+// printable replaces every character that is not printable.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}

@@ -1,0 +1,200 @@
+package screen_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-runewidth"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
+)
+
+// terminal understands as much of a terminal as [screen.Live] uses: lines, wrapping, CR,
+// CUU and ED.
+type terminal struct {
+	width    int
+	lines    [][]rune
+	row, col int
+}
+
+func (v *terminal) Write(p []byte) (int, error) {
+	text := string(p)
+	for len(text) > 0 {
+		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
+			end := strings.IndexAny(rest, "AJm")
+			n, _ := strconv.Atoi(rest[:end])
+			switch rest[end] {
+			case 'A':
+				v.row = max(0, v.row-n)
+			case 'J':
+				v.at()
+				v.lines = v.lines[:v.row+1]
+				v.lines[v.row] = v.lines[v.row][:min(v.col, len(v.lines[v.row]))]
+			}
+			text = rest[end+1:]
+			continue
+		}
+		r := []rune(text)[0]
+		text = text[len(string(r)):]
+		switch r {
+		case '\n':
+			v.row, v.col = v.row+1, 0
+			v.at()
+		case '\r':
+			v.col = 0
+		default:
+			if v.col+runewidth.RuneWidth(r) > v.width {
+				v.row, v.col = v.row+1, 0
+			}
+			v.at()
+			v.lines[v.row] = append(v.lines[v.row][:min(v.col, len(v.lines[v.row]))], r)
+			v.col += runewidth.RuneWidth(r)
+		}
+	}
+	return len(p), nil
+}
+
+func (v *terminal) at() {
+	for len(v.lines) <= v.row {
+		v.lines = append(v.lines, nil)
+	}
+}
+
+func (v *terminal) String() string {
+	var b strings.Builder
+	for _, line := range v.lines {
+		b.WriteString(strings.TrimRight(string(line), " ") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+var (
+	header = []string{"SERVER", "KIND", "STATE", "TOOLS", "REASON"}
+	rows   = [][]string{
+		{"filesystem", "npx", "ready", "14", ""},
+		{"github", "stdio", "failed", "0", "mcp.json:5: mcpServers.github.env.TOKEN: the environment variable GITHUB_TOKEN is not set; set it before starting toolgate"},
+		{"日本語の名前", "uvx", "starting (last known)", "2", ""},
+	}
+)
+
+// A line is never wider than the screen, and the names stay whole where they fit.
+func TestColumnsFit(t *testing.T) {
+	for _, width := range []int{60, 80, 120, 200} {
+		var out bytes.Buffer
+		if err := (&screen.Screen{Width: width}).Columns(&out, header, rows); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if w := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
+				t.Errorf("%d columns: a line of %d: %q", width, w, line)
+			}
+		}
+		for _, row := range rows {
+			if !strings.Contains(out.String(), row[0]) {
+				t.Errorf("%d columns: %s is cut:\n%s", width, row[0], out.String())
+			}
+		}
+	}
+	var pipe bytes.Buffer
+	if err := new(screen.Screen).Columns(&pipe, header, rows); err != nil || !strings.Contains(pipe.String(), rows[1][4]) || strings.Contains(pipe.String(), "\x1b") {
+		t.Errorf("in a pipe: %v\n%s", err, pipe.String())
+	}
+}
+
+func TestColumnsOfAnything(t *testing.T) {
+	for range 500 {
+		columns := 1 + rand.IntN(6)
+		var head []string
+		for range columns {
+			head = append(head, strings.Repeat("H", 1+rand.IntN(8)))
+		}
+		var all [][]string
+		for range rand.IntN(4) {
+			var row []string
+			for range rand.IntN(columns + 1) {
+				row = append(row, strings.Repeat("界x", rand.IntN(40)))
+			}
+			all = append(all, row)
+		}
+		width := rand.IntN(200)
+		var out bytes.Buffer
+		if err := (&screen.Screen{Width: width, Colours: true}).Columns(&out, head, all); err != nil {
+			t.Fatal(err)
+		}
+		if least := columns * 10; width < least {
+			continue // too narrow for that many columns
+		}
+		for line := range strings.Lines(out.String()) {
+			if w := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
+				t.Fatalf("%d columns: a line of %d: %q", width, w, line)
+			}
+		}
+	}
+}
+
+func TestColours(t *testing.T) {
+	var out bytes.Buffer
+	if err := (&screen.Screen{Colours: true}).Columns(&out, header, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\x1b[32mready\x1b[0m", "\x1b[31mfailed\x1b[0m", "\x1b[33mstarting (last known)\x1b[0m"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out.String(), want)
+		}
+	}
+	plain := out.String()
+	for _, code := range []string{"\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"} {
+		plain = strings.ReplaceAll(plain, code, "")
+	}
+	var without bytes.Buffer
+	if err := new(screen.Screen).Columns(&without, header, rows); err != nil || without.String() != plain {
+		t.Errorf("colours move the columns:\n%s\n%s", plain, without.String())
+	}
+}
+
+// Whatever is drawn and written, and however it is divided, the screen shows all lines of
+// the log once, in order, and below them what was drawn last.
+func TestLive(t *testing.T) {
+	for _, width := range []int{80, 120, 200} {
+		v := &terminal{width: width}
+		live := screen.NewLive(v)
+		var log strings.Builder
+		for i := range 300 {
+			switch rand.IntN(3) {
+			case 0:
+				line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", 1+rand.IntN(width-20)))
+				log.WriteString(line)
+				at := rand.IntN(len(line))
+				_, _ = live.Write([]byte(line[:at]))
+				_, _ = live.Write([]byte(line[at:]))
+			default:
+				var out bytes.Buffer
+				s := &screen.Screen{Width: width, Colours: i%2 == 0}
+				if err := s.Columns(&out, header, rows[:rand.IntN(len(rows)+1)]); err != nil {
+					t.Fatal(err)
+				}
+				live.Draw(out.Bytes())
+			}
+		}
+		live.Draw([]byte("the end\n"))
+		live.Keep()
+		_, _ = live.Write([]byte("after it\n"))
+		if want := log.String() + "the end\nafter it\n"; v.String() != want {
+			t.Errorf("%d columns: the screen shows\n%s\nwant\n%s", width, v, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"0 servers": screen.Count(0, "server"), "1 server": screen.Count(1, "server"), "2 entries": screen.Count(2, "entry"), "1 entry": screen.Count(1, "entry"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
