@@ -15,6 +15,16 @@ build: ## compile everything, and toolgate into out/bin
 	$(GO) build ./...
 	@if [ -d cmd/toolgate ]; then mkdir -p $(BIN) && $(GO) build -trimpath -o $(BIN)/ ./cmd/toolgate; fi
 
+EXAMPLES := $(CURDIR)/out/examples
+
+.PHONY: examples
+examples: ## toolgate and the programs that the examples use, into out/examples
+	@echo "Building into $(EXAMPLES). The first build takes a few minutes, later ones a few seconds."
+	@mkdir -p $(EXAMPLES)
+	@$(GO) build -o $(EXAMPLES)/ ./cmd/toolgate ./examples/notes-server ./examples/oauth-issuer ./examples/login-server ./examples/receiver ./examples/plugin-go
+	@echo 'Now put them into the PATH of your shell, and go to the folder of an example:'
+	@echo '    export PATH="$(EXAMPLES):$$PATH"'
+
 .PHONY: vet
 vet: ## go vet, tests and end-to-end tests included
 	$(GO) vet ./...

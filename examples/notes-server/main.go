@@ -52,7 +52,11 @@ func (n *notes) add(_ context.Context, _ *mcp.CallToolRequest, in addInput) (*mc
 func (n *notes) list(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(n.texts, "\n")}}}, nil, nil
+	text := strings.Join(n.texts, "\n")
+	if len(n.texts) == 0 {
+		text = "There are no notes."
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 }
 
 func (n *notes) clear(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {

@@ -64,7 +64,13 @@ func verify(secret string, h http.Header, body []byte, now time.Time) error {
 	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > signatureAge {
 		return errors.New("the time of the signature is missing, or far from now")
 	}
-	mac := hmac.New(sha256.New, []byte(secret))
+	key := []byte(secret)
+	if text, coded := strings.CutPrefix(secret, "whsec_"); coded {
+		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
+			return fmt.Errorf("what follows whsec_ in RECEIVER_SECRET is not Base64: %w", err)
+		}
+	}
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + at + "."))
 	mac.Write(body)
 	for one := range strings.FieldsSeq(h.Get("Webhook-Signature")) { // several while a secret is being replaced

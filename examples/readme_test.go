@@ -1,0 +1,250 @@
+//go:build unix
+
+package examples_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/testport"
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+// step is a command of a README and the lines of its output that the README shows.
+type step struct {
+	line    int
+	command string
+	shown   []string
+}
+
+// steps returns the commands of the console blocks of a README. A line that begins
+// with "$ " is a command, and a backslash at its end continues it. The lines below a
+// command are lines of its output, in their order; "..." is any text.
+func steps(readme string) (all []step, err error) {
+	within := false
+	for n, line := range strings.Split(readme, "\n") {
+		last := len(all) - 1
+		switch {
+		case strings.HasPrefix(line, "```"):
+			within = line == "```console"
+		case !within:
+		case strings.HasPrefix(line, "$ "):
+			all = append(all, step{line: n + 1, command: line[2:]})
+		case last < 0:
+			return nil, fmt.Errorf("line %d: output without a command", n+1)
+		case strings.HasSuffix(all[last].command, `\`):
+			all[last].command += "\n" + line
+		case line != "" && line != "...":
+			all[last].shown = append(all[last].shown, line)
+		}
+	}
+	return all, nil
+}
+
+// missing returns the first shown line that the output lacks, or "" if it lacks none.
+func missing(shown []string, output string) string {
+	lines := strings.Split(output, "\n")
+	for _, s := range shown {
+		pattern := regexp.QuoteMeta(strings.Join(strings.Fields(s), " "))
+		want := regexp.MustCompile(`\A` + strings.ReplaceAll(pattern, `\.\.\.`, `.*`) + `\z`)
+		for {
+			if len(lines) == 0 {
+				return s
+			}
+			line := strings.Join(strings.Fields(lines[0]), " ")
+			lines = lines[1:]
+			if want.MatchString(line) {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	got, err := steps("text\n\n```console\n$ one \\\n  two\nout ...\n...\nmore\n$ three\n```\n```sh\n$ four\n```\n")
+	want := "[{4 one \\\n  two [out ... more]} {9 three []}]"
+	if err != nil || fmt.Sprint(got) != want {
+		t.Errorf("steps are %v, %v; want %s", got, err, want)
+	}
+	if _, err := steps("```console\nout\n```\n"); err == nil {
+		t.Error("output without a command is no error")
+	}
+	for _, c := range []struct {
+		shown  []string
+		output string
+		want   string
+	}{
+		{nil, "anything", ""},
+		{[]string{"a ... z", "end"}, "first\na   b c z\nbetween\nend\n", ""},
+		{[]string{"end", "a ... z"}, "a b z\nend\n", "a ... z"},
+		{[]string{"a.b"}, "axb\n", "a.b"},
+		{[]string{"part"}, "part of a line\n", "part"},
+	} {
+		if got := missing(c.shown, c.output); got != c.want {
+			t.Errorf("missing(%q, %q) = %q, want %q", c.shown, c.output, got, c.want)
+		}
+	}
+}
+
+// TestReadmes types the commands of every example's README, in a copy of its folder.
+// A command may fail only if the README shows what it prints.
+func TestReadmes(t *testing.T) {
+	readmes, err := filepath.Glob("*/README.md")
+	if err != nil || len(readmes) == 0 {
+		t.Fatalf("no README: %v", err)
+	}
+	for _, readme := range readmes {
+		folder := filepath.Dir(readme)
+		text, err := os.ReadFile(readme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		todo, err := steps(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", readme, err)
+		}
+		if len(todo) == 0 {
+			continue // it explains, and has nothing to type
+		}
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			s, replace := newShell(t, folder)
+			for _, c := range todo {
+				s.step(t, fmt.Sprintf("%s:%d", readme, c.line), replace.Replace(c.command), c.shown)
+			}
+		})
+	}
+}
+
+// sessionTime bounds the commands of one README.
+const sessionTime = 2 * time.Minute
+
+// shell is a bash that reads its commands from a pipe, so that the commands
+// themselves read nothing.
+type shell struct {
+	commands io.Writer
+	output   *bufio.Reader
+}
+
+func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
+	t.Helper()
+	var pairs []string
+	for _, written := range addresses {
+		pairs = append(pairs, written, testport.Address(t))
+	}
+	replace := strings.NewReplacer(pairs...)
+	work := t.TempDir()
+	if err := copyFiles(folder, work, replace); err != nil {
+		t.Fatal(err)
+	}
+	from, commands, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), sessionTime)
+	cmd := exec.CommandContext(ctx, "bash", "--norc", "/dev/fd/3")
+	cmd.Dir = work
+	cmd.ExtraFiles = []*os.File{from}
+	cmd.Stdout, cmd.Stderr = to, to
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	// The socket of a plugin has a short path wherever the test runs.
+	home, err := os.MkdirTemp(bin, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = []string{
+		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"HOME=" + home, "TMPDIR=" + bin, "LANG=C.UTF-8", "NO_COLOR=1",
+		"TOOLGATE_STATE=" + filepath.Join(home, "state"),
+		"TOOLGATE_LISTEN_HTTP=" + replace.Replace(addresses["GATEWAY"]),
+		"TOOLGATE_LISTEN_METRICS=" + replace.Replace(addresses["METRICS"]),
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	from.Close()
+	to.Close()
+	t.Cleanup(func() {
+		commands.Close()
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("end the shell: %v", err)
+		}
+		// The end of the output is the end of everything that writes there.
+		if _, err := io.Copy(io.Discard, output); err != nil {
+			t.Errorf("read the rest of the output: %v", err)
+		}
+		_ = cmd.Wait() // ended by the signal
+		cancel()
+		output.Close()
+	})
+	return &shell{commands: commands, output: bufio.NewReader(output)}, replace
+}
+
+// run types a command and returns its output and exit code.
+func (s *shell) run(command string) (output string, code int, err error) {
+	const mark = "end-of-the-command "
+	if _, err := fmt.Fprintf(s.commands, "%s\necho \"%s$?\"\n", command, mark); err != nil {
+		return "", 0, err
+	}
+	var b strings.Builder
+	for {
+		line, err := s.output.ReadString('\n')
+		if before, end, ok := strings.Cut(line, mark); ok {
+			b.WriteString(before)
+			code, err := strconv.Atoi(strings.TrimSpace(end))
+			return b.String(), code, err
+		}
+		b.WriteString(line)
+		if err != nil {
+			return b.String(), 0, fmt.Errorf("no end of the command within %v: %w", sessionTime, err)
+		}
+	}
+}
+
+// step runs a command of a README. Telemetry and the index of the audit log are
+// written a moment later, so commands that read them are repeated.
+func (s *shell) step(t *testing.T, at, command string, shown []string) {
+	t.Helper()
+	var output, lacks string
+	var code int
+	var err error
+	once := func() bool {
+		output, code, err = s.run(command)
+		lacks = missing(shown, output)
+		return err != nil || lacks == ""
+	}
+	later := strings.HasPrefix(command, "receiver ") || strings.HasPrefix(command, "toolgate audit search ")
+	if later && !strings.HasSuffix(command, "&") {
+		testwait.Within(patience, once)
+	} else {
+		once()
+	}
+	switch {
+	case err != nil:
+		t.Fatalf("%s: %s: %v\n%s", at, command, err, output)
+	case lacks != "":
+		t.Fatalf("%s: %s: the output lacks %q:\n%s", at, command, lacks, output)
+	case code != 0 && len(shown) == 0:
+		t.Fatalf("%s: %s: exit code %d:\n%s", at, command, code, output)
+	}
+	t.Logf("$ %s\n%s", command, output)
+}
