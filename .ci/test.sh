@@ -44,11 +44,11 @@ export -f need
 export bin logs cannot
 
 # running is the process group of the part at work, watcher the one that ends
-# it when its time is over.
-running='' watcher=''
+# it when its time is over, narrator the one that prints what it does.
+running='' watcher='' narrator=''
 finish() {
 	local pid
-	for pid in $watcher $running; do
+	for pid in $narrator $watcher $running; do
 		kill -TERM -- "-$pid" 2>/dev/null || true
 	done
 	[ -z "$running" ] || { sleep 1 && kill -KILL -- "-$running" 2>/dev/null; } || true
@@ -67,8 +67,15 @@ run() {
 	running=$!
 	(sleep "$2" && echo "ended after $2 s" >>"$3" && kill -TERM -- "-$running") </dev/null >/dev/null 2>&1 &
 	watcher=$!
+	# A line for each package as it ends, and for each test that failed.
+	tail -n +1 -F "$3" 2>/dev/null </dev/null > >(grep --line-buffered -E '^(ok|FAIL)[[:space:]]+[^[:space:]]|^ *--- FAIL') &
+	narrator=$!
 	set +m
 	wait "$running" || code=$?
+	sleep 0.2 # the last lines of the log
+	kill -TERM -- "-$narrator" 2>/dev/null || true
+	wait "$narrator" 2>/dev/null || true
+	narrator=''
 	kill -TERM -- "-$watcher" 2>/dev/null || true
 	wait "$watcher" 2>/dev/null || true
 	watcher=''
@@ -79,7 +86,8 @@ run() {
 
 # show LOG: the lines of a failed part that say why.
 show() {
-	grep -E -B 8 -A 17 '^ *--- FAIL|^panic:|^FAIL|DATA RACE|^# ' "$1" | head -n 150 || true
+	# The lines of a failed test come first; tests that passed say nothing here.
+	grep -vE '^ *--- PASS|^=== (RUN|PAUSE|CONT|NAME)' "$1" | grep -E -B 8 -A 17 '^ *--- FAIL|^panic:|^FAIL|DATA RACE|^# ' | head -n 150 || true
 	echo "... the last lines of $1:"
 	tail -n 40 "$1"
 }
