@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/spelling"
@@ -19,7 +21,7 @@ import (
 )
 
 func newCall(o *options) *cobra.Command {
-	var arguments string
+	var object string
 	c := &cobra.Command{
 		Use:   "call TOOL [NAME=VALUE ...]",
 		Short: "Call a tool through the gateway",
@@ -28,11 +30,14 @@ passes. A value that is valid JSON is sent as such, everything else as text.`,
 		Example: "  toolgate call demo__add a=2 b=40\n  toolgate call files__read_file --json '{\"path\":\"README.md\"}'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			params, err := callParams(args[0], args[1:], arguments)
-			if err != nil {
-				return err
+			if _, err := callParams(args[0], nil, args[1:], object); err != nil {
+				return err // before anything is started for it
 			}
 			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
+				params, err := callParams(args[0], listed(ctx, client, args[0]), args[1:], object)
+				if err != nil {
+					return err
+				}
 				result, err := client.request(ctx, mcp.MethodToolsCall, params)
 				if err != nil {
 					return explainUnknown(ctx, args[0], refusedError(err), client, status)
@@ -41,7 +46,7 @@ passes. A value that is valid JSON is sent as such, everything else as text.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&arguments, "json", "", "arguments as a JSON `object`")
+	c.Flags().StringVar(&object, "json", "", "arguments as a JSON `object`")
 	c.ValidArgsFunction = o.completeTools
 	o.outputFlag(c)
 	return c
@@ -75,29 +80,33 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists the tools", err, hint)
 }
 
-// callParams builds the params of tools/call.
-func callParams(tool string, pairs []string, object string) ([]byte, error) {
-	arguments := []byte("{}")
+// callParams builds the params of tools/call. tool is the tool as it is listed; nil if it
+// is not.
+func callParams(name string, tool []byte, pairs []string, object string) ([]byte, error) {
+	var given []byte
 	if object != "" {
-		if err := mcp.Validate([]byte(object), mcp.Limits{}); err != nil || !mcp.IsObject([]byte(object)) {
-			return nil, failure.Newf(failure.Usage, "--json must be a JSON object, such as --json '{\"a\": 2}'")
-		}
-		arguments = []byte(object)
+		given = []byte(object)
 	}
-	for _, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok || name == "" {
-			return nil, failure.Newf(failure.Usage, "%q is not NAME=VALUE; write each argument of the tool in this form, or all of them with --json", pair)
-		}
-		raw := []byte(value)
-		if mcp.Validate(raw, mcp.Limits{}) != nil {
-			raw = mcp.Quote(value)
-		}
-		arguments = mcp.SetMember(arguments, name, bytes.TrimSpace(raw))
+	all, err := arguments.Parse(mcp.Lookup(tool, "inputSchema"), given, pairs)
+	if err != nil {
+		return nil, err
 	}
-	params := append([]byte(`{"name":`), mcp.Quote(tool)...)
-	params = append(append(append(params, `,"arguments":`...), arguments...), '}')
-	return params, nil
+	params := append([]byte(`{"name":`), mcp.Quote(name)...)
+	return append(append(append(params, `,"arguments":`...), all...), '}'), nil
+}
+
+// listed returns a tool as the gateway lists it; nil if it does not.
+func listed(ctx context.Context, client *lineClient, name string) []byte {
+	tools, err := client.all(ctx, mcp.Tool)
+	if err != nil {
+		return nil // the call itself says more
+	}
+	for _, raw := range tools {
+		if got, _ := mcp.LookupString(raw, "name"); got == name {
+			return raw
+		}
+	}
+	return nil
 }
 
 // showResult prints a tool's result: its texts for a person, or all of it for a program.
@@ -167,4 +176,55 @@ func refusedExit(facts []byte, err error) error {
 		return failure.New(failure.Unreachable, err)
 	}
 	return failure.New(failure.Tool, err)
+}
+
+func newToolsShow(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a tool: what it does, its arguments, and how to call it",
+		Example: "  toolgate tools show demo__add",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
+				tool := listed(ctx, client, args[0])
+				if tool == nil {
+					unknown := &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + args[0]}
+					return explainUnknown(ctx, args[0], failure.New(failure.Tool, unknown), client, status)
+				}
+				return printTool(o, args[0], tool)
+			})
+		},
+		ValidArgsFunction: o.completeTools,
+	}
+	o.outputFlag(c)
+	return c
+}
+
+// printTool prints a tool as it is listed.
+func printTool(o *options, name string, tool []byte) error {
+	schema := mcp.Lookup(tool, "inputSchema")
+	all := arguments.Describe(schema)
+	t := table{header: []string{"ARGUMENT", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, data: json.RawMessage(tool), names: []string{name}}
+	for _, a := range all {
+		required := "-"
+		if a.Required {
+			required = "yes"
+		}
+		t.rows = append(t.rows, []string{a.Name, cmp.Or(a.Type, "any"), required, cmp.Or(a.Default, "-"), firstLine(a.Description, 120)})
+	}
+	people := o.output == "table" || o.output == "wide"
+	if people {
+		text, _ := mcp.LookupString(tool, "description")
+		say("%s\n\n%s\n\n", name, strings.TrimSpace(text))
+		if hints := mcp.Lookup(tool, "annotations"); mcp.IsObject(hints) {
+			say("its server says  %s\n", hints)
+		}
+		say("example          %s\n", arguments.Example(name, schema))
+		say("who may call it  toolgate why %s\n\n", name)
+		if len(all) == 0 {
+			say("It takes no arguments.\n")
+			return nil
+		}
+	}
+	return o.print(os.Stdout, t)
 }

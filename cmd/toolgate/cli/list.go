@@ -153,7 +153,7 @@ func newTools(o *options) *cobra.Command {
 		},
 	}
 	o.outputFlag(c)
-	c.AddCommand(newExport(o))
+	c.AddCommand(newToolsShow(o), newExport(o))
 	c.AddCommand(newDeclaring(o)...)
 	return c
 }

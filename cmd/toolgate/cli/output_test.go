@@ -121,7 +121,7 @@ func TestCallParams(t *testing.T) {
 		{"t", []string{`a"=1`}, `{ "b" : 2 }`, `{"name":"t","arguments":{"a\"":1, "b" : 2 }}`},
 		{"t", []string{"x=1", "x=2"}, "", `{"name":"t","arguments":{"x":2}}`},
 	} {
-		got, err := callParams(tt.tool, tt.pairs, tt.object)
+		got, err := callParams(tt.tool, nil, tt.pairs, tt.object)
 		if err != nil || mcp.Validate(got, mcp.Limits{}) != nil {
 			t.Errorf("%v: %s, %v", tt.pairs, got, err)
 		}

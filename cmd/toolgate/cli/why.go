@@ -33,7 +33,7 @@ the flags give.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
 			if len(args) > 1 || object != "" {
-				params, err := callParams(args[0], args[1:], object)
+				params, err := callParams(args[0], nil, args[1:], object)
 				if err != nil {
 					return err
 				}
