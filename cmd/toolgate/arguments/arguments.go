@@ -160,7 +160,8 @@ func example(name string, types []string) string {
 	return name + "=null"
 }
 
-// complete checks that all arguments are there that the schema requires.
+// complete checks that all arguments are there that the schema requires, unless one has a
+// name that the schema does not have.
 func complete(schema, arguments []byte) error {
 	required := mcp.Lookup(schema, "required")
 	var missing []string
@@ -168,6 +169,11 @@ func complete(schema, arguments []byte) error {
 		name, err := mcp.Unquote(e.Of(required))
 		if err == nil && mcp.Lookup(arguments, name) == nil {
 			missing = append(missing, name)
+		}
+	}
+	for _, name := range names(arguments) {
+		if mcp.Lookup(schema, "properties", name) == nil {
+			return nil // perhaps a missing one, misspelt: the gate and the tool say more
 		}
 	}
 	if len(missing) == 0 {

@@ -52,6 +52,7 @@ func TestParse(t *testing.T) {
 		{schema, "=a", "is not NAME=VALUE"},
 		{`{"properties":{"a":{"type":"integer"}},"required":["a","b"]}`, "", "the arguments a, b must be given; write a=3"},
 		{`{"properties":{"a":{"type":"string"}},"required":["a"]}`, "", `the argument a must be given; write a="text"`},
+		{`{"properties":{"a":{"type":"string"}},"required":["a"]}`, "aa=1", `{"aa":1}`},
 		{`{"properties":{"a":{"type":"string"}},"required":["a"]}`, "a=1|b=2", `{"a":"1","b":2}`},
 		{"", "x= 1 |y=\"|z=nul", `{"x":1,"y":"\"","z":"nul"}`},
 		{`"not a schema"`, "a=1", `{"a":1}`},

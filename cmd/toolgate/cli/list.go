@@ -48,45 +48,54 @@ func newList(o *options) *cobra.Command {
 	return c
 }
 
-// awaitRunning waits until a gateway of the configuration runs and none of its servers is
-// starting. It does not wait if wait is 0.
+// awaitRunning waits until the gateway that the command talks to runs and none of its
+// servers is starting. It does not wait if wait is 0.
 func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	path, err := o.target(ctx)
-	if err != nil {
-		return err
-	}
-	control, err := target.Client(path)
-	if err != nil {
-		return err
-	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	last := admin.ErrNotRunning // what the latest answer lacked
+	var last error // what the latest answer lacked
 	for {
+		path, err := o.target(whole) // it may have started since
+		if err != nil {
+			return err
+		}
+		control, err := target.Client(path)
+		if err != nil {
+			return err
+		}
 		status, err := control.Status(ctx)
-		switch {
-		case err == nil && !slices.ContainsFunc(status.Servers, func(s admin.Server) bool { return s.State == mcp.Starting.String() }):
+		switch starting := startingOf(status.Servers); {
+		case err == nil && len(starting) == 0:
 			return nil
 		case err == nil:
-			last = errStarting
+			last = fmt.Errorf("still starting: %s; wait longer, or see `toolgate logs %s`", strings.Join(starting, ", "), starting[0])
+		case errors.Is(err, admin.ErrNotRunning):
+			last = target.NotRunning(path)
 		case ctx.Err() == nil:
 			last = err
 		}
 		select {
 		case <-ctx.Done():
-			if errors.Is(last, admin.ErrNotRunning) {
-				last = target.NotRunning(path)
-			}
 			return failure.Newf(failure.Unreachable, "after %v: %w", wait, last)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-var errStarting = errors.New("a server is still starting; see `toolgate ls`, or wait longer")
+// startingOf names the servers that are starting.
+func startingOf(servers []admin.Server) []string {
+	var all []string
+	for i := range servers {
+		if servers[i].State == mcp.Starting.String() {
+			all = append(all, servers[i].Name)
+		}
+	}
+	return all
+}
 
 // printStatus prints the servers, and for a person also what is pending.
 func (o *options) printStatus(s admin.Status) error {
