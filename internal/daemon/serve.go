@@ -94,7 +94,7 @@ func (d *Daemon) ServeControl(ctx context.Context, url string, listening func())
 	}
 	defer os.Remove(d.state.Socket)
 	withdraw, err := d.state.Announce(&statedir.Running{
-		PID: os.Getpid(), Config: absolute(d.Current().Path), URL: url, Version: version.Version, Started: d.started,
+		PID: os.Getpid(), Config: resolved(d.Current().Path), URL: url, Version: version.Version, Started: d.started,
 	})
 	if err != nil {
 		d.log.Warn("commands that name no file do not find this gateway", "err", err)
@@ -108,14 +108,18 @@ func (d *Daemon) ServeControl(ctx context.Context, url string, listening func())
 	return group.Wait()
 }
 
-// absolute returns the absolute path of a file; empty stays empty.
-func absolute(path string) string {
+// resolved returns the absolute path of a file without links, from which its state folder
+// is found wherever the links lead later; empty stays empty.
+func resolved(path string) string {
 	if path == "" {
 		return ""
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return path
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real
 	}
 	return abs
 }

@@ -23,14 +23,14 @@ const (
 	maxRunningFile = 16 << 10
 	// maxDirs is how many state folders are looked at.
 	maxDirs = 1000
-	// findTime bounds the search for running gateways.
-	findTime = 10 * time.Millisecond
+	// answerTime bounds the wait for one gateway. The kernel answers for it at once.
+	answerTime = 10 * time.Millisecond
 )
 
 // Running is a gateway that runs, in its own words.
 type Running struct {
 	PID     int       `json:"pid"`           // in the gateway's own PID namespace
-	Config  string    `json:"config"`        // absolute path; empty for the built-in demo
+	Config  string    `json:"config"`        // absolute path without links; empty for the built-in demo
 	URL     string    `json:"url,omitempty"` // of its main listener; empty without one
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
@@ -53,8 +53,8 @@ func (s *Dir) Announce(r *Running) (withdraw func(), err error) {
 
 // FindRunning returns the gateways of this user that run, in the order of their start. A
 // gateway runs if its control socket accepts connections; what a killed one left behind
-// does not count. The search takes 10 ms at most. What cannot be read, or belongs to
-// another user, is skipped.
+// does not count. Each is waited for 10 ms at most. What cannot be read, or belongs to
+// another user, is skipped, and so is what names a configuration of another folder.
 func FindRunning(ctx context.Context) ([]Running, error) {
 	root, err := Root()
 	if err != nil {
@@ -72,8 +72,6 @@ func FindRunning(ctx context.Context) ([]Running, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("look for running gateways: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, findTime)
-	defer cancel()
 	var (
 		mu    sync.Mutex
 		found []Running
@@ -118,17 +116,18 @@ func readRunning(dir string) (Running, bool) {
 	if json.Unmarshal(text, &r) != nil || r.PID <= 0 || r.Config != "" && !filepath.IsAbs(r.Config) {
 		return Running{}, false
 	}
-	return r, true
+	own, err := Find(r.Config)
+	return r, err == nil && own.Path == dir
 }
 
-// answers tells whether a control socket accepts connections. One that is too busy to
-// answer in time counts as well.
+// answers tells whether a control socket accepts connections. One whose queue is full, so
+// that the gateway is too busy, counts as well.
 func answers(ctx context.Context, socket string) bool {
-	var d net.Dialer
+	d := net.Dialer{Timeout: answerTime}
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err == nil {
 		conn.Close()
 		return true
 	}
-	return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED)
+	return errors.Is(err, syscall.EAGAIN)
 }

@@ -107,7 +107,7 @@ func TestFindRunningAmongRubbish(t *testing.T) {
 	}
 	for name, rubbish := range map[string]string{
 		"empty": "", "not JSON": "{", "a list": "[]", "no process": `{"config":""}`, "a relative file": `{"pid":1,"config":"x.yaml"}`,
-		"huge": string(text) + strings.Repeat(" ", maxRunningFile), "long": `{"pid":1,"config":"` + strings.Repeat("a", 100) + `"}`,
+		"of another": string(text), "huge": string(text) + strings.Repeat(" ", maxRunningFile), "long": `{"pid":1,"config":"` + strings.Repeat("a", 100) + `"}`,
 	} {
 		d := gateway(t, filepath.Join(root, name))
 		listenOn(t, d)
@@ -159,7 +159,8 @@ func BenchmarkFindRunning(b *testing.B) {
 	root := filepath.Join(b.TempDir(), "s")
 	b.Setenv("TOOLGATE_STATE", root)
 	for i := range 100 {
-		d, err := Open(filepath.Join(root, string(rune('a'+i%26))+string(rune('a'+i/26))))
+		file := filepath.Join(root, string(rune('a'+i%26))+string(rune('a'+i/26)))
+		d, err := Open(file)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func BenchmarkFindRunning(b *testing.B) {
 			}
 			b.Cleanup(func() { l.Close() })
 		}
-		if _, err := d.Announce(&Running{PID: 1, Version: "1"}); err != nil {
+		if _, err := d.Announce(&Running{PID: 1, Config: file, Version: "1"}); err != nil {
 			b.Fatal(err)
 		}
 	}
