@@ -167,7 +167,7 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	// The socket of a plugin has a short path wherever the test runs.
-	home, err := os.MkdirTemp(bin, "")
+	home, err := os.MkdirTemp(bin, "") //nolint:usetesting // t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // nothing, are left alone.
 func TestMisspeltKeys(t *testing.T) {
 	t.Parallel()
-	const text = `{"mcpServers": {"a": {"command": "x", "agrs": [], "enviroment": {}, "autoApprove": ["*"], "disabled": false, "x-notes": 1, "colour": "red"}}}`
+	const text = `{"mcpServers": {"a": {"command": "x", "agrs": [], "headrs": {}, "autoApprove": ["*"], "disabled": false, "x-notes": 1, "colour": "red"}}}`
 	c, err := config.Parse("mcp.json", []byte(text), config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func TestMisspeltKeys(t *testing.T) {
 		key, _, _ := strings.Cut(strings.TrimPrefix(w.Key, "mcpServers.a."), ":")
 		got = append(got, key+w.Text[strings.LastIndex(w.Text, " "):])
 	}
-	if want := []string{"agrs args?", "enviroment environment?"}; !slices.Equal(got, want) {
+	if want := []string{"agrs args?", "headrs headers?"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

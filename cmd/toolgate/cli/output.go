@@ -58,10 +58,7 @@ func (o *options) print(w io.Writer, t table) error {
 		}
 		return nil
 	default:
-		to, columns := &screen.Screen{}, len(t.header)
-		if w == os.Stdout {
-			to = screen.Of(os.Stdout)
-		}
+		to, columns := screen.Of(os.Stdout), len(t.header) // w leads there
 		if o.output == "wide" {
 			to.Width = 0
 		} else {

@@ -31,6 +31,7 @@ type progress struct {
 	mu    sync.Mutex
 	shown bool              // nothing is written before this
 	last  map[string]string // the last line printed for each server
+	whole [][]string        // the rows, when not all of them are drawn
 	done  bool              // the table is not redrawn any more
 }
 
@@ -93,12 +94,25 @@ func (p *progress) changed() {
 	}
 }
 
-// draw replaces the table on a terminal. mu is held.
+// draw replaces the table on a terminal. What does not fit is counted while servers start,
+// and shown at the end. mu is held.
 func (p *progress) draw(servers []admin.Server) {
 	var text bytes.Buffer
 	t := serverTable(servers)
-	_ = p.screen.Columns(&text, t.header[:len(t.header)-t.wide], t.rows)
+	rows, left := t.rows, 0
+	if room := p.screen.Height - tableRest; p.screen.Height > 0 && len(rows) > max(room, 1) {
+		left = len(rows) - max(room, 1)
+		rows = rows[:len(rows)-left]
+	}
+	_ = p.screen.Columns(&text, t.header[:len(t.header)-t.wide], rows)
+	if left > 0 {
+		fmt.Fprintf(&text, "and %s\n", screen.Count(left, "more server"))
+	}
 	p.live.Draw(text.Bytes())
+	p.whole = nil
+	if left > 0 {
+		p.whole = t.rows
+	}
 	for i := range servers {
 		s := &servers[i]
 		p.last[s.Name] = fmt.Sprint(s.State, s.Stale, s.Tools, s.Reason)
@@ -109,11 +123,22 @@ func (p *progress) draw(servers []admin.Server) {
 func (p *progress) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done = true
-	if p.live != nil {
+	if p.live != nil && !p.done {
+		if p.whole != nil {
+			var text bytes.Buffer
+			t := serverTable(nil)
+			_ = p.screen.Columns(&text, t.header[:len(t.header)-t.wide], p.whole)
+			p.live.Draw(nil)
+			_, _ = p.live.Write(text.Bytes())
+		}
 		p.live.Keep()
 	}
+	p.done = true
 }
+
+// tableRest are the lines of the screen that are not for rows of the table: its header, the
+// number of those left out, and the cursor.
+const tableRest = 3
 
 // introduceTime is how long the table is redrawn at most.
 const introduceTime = 60 * time.Second
@@ -180,7 +205,7 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 // nextStep says what to do once a gateway runs.
 func nextStep(path string) string {
 	if path == "" {
-		return "Next: `toolgate import` shows the servers that your clients have."
+		return "Next: toolgate import"
 	}
-	return "Next: `toolgate tools` lists the tools, and `toolgate connect CLIENT` points a client here."
+	return "Next: toolgate tools, or toolgate connect CLIENT"
 }

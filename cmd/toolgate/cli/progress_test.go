@@ -62,3 +62,28 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Errorf("quiet: %q", out.String())
 	}
 }
+
+// A table with more rows than the screen has lines is cut while it is redrawn, and
+// written whole at the end.
+func TestProgressOnALowTerminal(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	all := servers{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		all[name] = map[string]any{"command": "x", "disabled": true}
+	}
+	h.write(t, all, nil)
+	r := daemontest.Run(t, h.Home)
+	var out strings.Builder
+	live := screen.NewLive(&out)
+	p := &progress{in: r.Daemon, out: live, live: live, screen: &screen.Screen{Width: 80, Height: 6}, last: make(map[string]string)}
+	p.show()
+	if got := out.String(); strings.Count(got, "\n") != 5 || !strings.HasSuffix(got, "and 5 more servers\n") {
+		t.Errorf("drawn: %q", got)
+	}
+	out.Reset()
+	p.settle()
+	if got := out.String(); !strings.HasPrefix(got, "\x1b[5A\r\x1b[J") || strings.Count(got, "\n") != 9 || strings.Contains(got, "more") {
+		t.Errorf("at the end: %q", got)
+	}
+}

@@ -22,7 +22,7 @@ type Live struct {
 func NewLive(out io.Writer) *Live { return &Live{out: out} }
 
 // Draw replaces what is drawn. The text consists of whole lines, none of them wider than
-// the screen.
+// the screen, and fewer of them than the screen has: the cursor cannot be moved above it.
 func (l *Live) Draw(text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

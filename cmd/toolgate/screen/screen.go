@@ -14,6 +14,7 @@ import (
 // length, without colours.
 type Screen struct {
 	Width   int  // columns of the terminal; 0 for no limit
+	Height  int  // lines of the terminal; 0 for no limit
 	Colours bool // whether states are coloured
 }
 
@@ -23,8 +24,8 @@ func Of(f *os.File) *Screen {
 	s := &Screen{}
 	terminal := term.IsTerminal(int(f.Fd()))
 	if terminal {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			s.Width = width
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			s.Width, s.Height = width, height
 		}
 	}
 	force := os.Getenv("CLICOLOR_FORCE")
