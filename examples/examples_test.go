@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,22 +136,26 @@ func freeAddresses(t *testing.T, e *testscript.Env) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+// copyFiles copies an example's folder, with other texts for some of its own.
 func copyFiles(from, to string, replace *strings.Replacer) error {
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() || e.Name() == "example.txtar" {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(from, e.Name()))
+	return filepath.WalkDir(from, func(at string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(to, e.Name()), []byte(replace.Replace(string(data))), 0o600); err != nil {
+		name, err := filepath.Rel(from, at)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		}
+		if name == "example.txtar" {
+			return nil
+		}
+		data, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), []byte(replace.Replace(string(data))), 0o600)
+	})
 }

@@ -106,13 +106,15 @@ func TestServersKnowTheExtensionsOfClients(t *testing.T) {
 	}
 }
 
+var _ ClientAware = (*awareScript)(nil)
+
 // awareScript records which clients have connected.
 type awareScript struct {
 	*script
 	connected []string
 }
 
-func (b *awareScript) Connected(capabilities []byte) {
+func (b *awareScript) Connected(_ string, capabilities []byte) {
 	b.connected = append(b.connected, string(capabilities))
 }
 

@@ -18,10 +18,34 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// shipped is the folder of the policy that we ship, and of data that it reads.
+const shipped = "../../examples/policies/policies"
 
-// defaultPolicy is where the policy is that we ship.
-const defaultPolicy = "../../examples/policies"
+// defaultPolicy is a folder with the policy that we ship and its tests, without data.
+var defaultPolicy string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "policy")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"default.rego", "default_test.rego"} {
+		text, err := os.ReadFile(filepath.Join(shipped, name))
+		if err != nil {
+			panic(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			panic(err)
+		}
+	}
+	defaultPolicy = dir
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if os.RemoveAll(dir) != nil {
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
 
 var _ gate.Phase = (*opa.Phase)(nil)
 

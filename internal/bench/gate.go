@@ -91,12 +91,12 @@ func subject(i int) string { return "caller" + strconv.Itoa(i) }
 // defaultPolicy is the policy of the examples.
 func defaultPolicy() (string, error) {
 	for _, root := range []string{".", filepath.Join("..", "..")} {
-		text, err := os.ReadFile(filepath.Join(root, "examples", "policies", "default.rego"))
+		text, err := os.ReadFile(filepath.Join(root, "examples", "policies", "policies", "default.rego"))
 		if err == nil {
 			return string(text), nil
 		}
 	}
-	return "", errors.New("examples/policies/default.rego is not there: run this in the module's folder")
+	return "", errors.New("examples/policies/policies/default.rego is not there: run this in the module's folder")
 }
 
 // benchGate compares the cost of an echo with every phase of the gate with that

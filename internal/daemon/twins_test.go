@@ -79,7 +79,7 @@ func (r *running) use(t *testing.T, key, tool, arguments string) *response {
 // policies puts the default policy and its data into the home.
 func (h *home) policies(t *testing.T, data string) {
 	t.Helper()
-	rego, err := os.ReadFile("../../examples/policies/default.rego")
+	rego, err := os.ReadFile("../../examples/policies/policies/default.rego")
 	if err != nil {
 		t.Fatal(err)
 	}
