@@ -19,6 +19,8 @@ import (
 type Config struct {
 	// Path is the file as it was named, "" where there is none.
 	Path string
+	// Sum is the SHA-256 of the file's text in hexadecimal, "" where there is none.
+	Sum string
 	// Client is what kind of file it is.
 	Client clients.Client
 	// Servers are the servers of the file sorted by key, the disabled and

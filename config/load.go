@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"maps"
@@ -117,6 +119,8 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
+	sum := sha256.Sum256(data)
+	c.Sum = hex.EncodeToString(sum[:])
 	return c, nil
 }
 

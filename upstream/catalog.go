@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -201,7 +202,7 @@ func (c *catalog) unreachable(err error) {
 	entered, changed := c.status.State != state, c.status.State != state || c.status.Reason != reason
 	c.setStatus(state, reason)
 	c.mu.Unlock()
-	if entered {
+	if entered && !errors.Is(err, context.Canceled) { // which ends it on purpose
 		c.log.Warn("not connected", "state", state.String(), "err", reason)
 	}
 	if changed {

@@ -53,6 +53,11 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })
 	r.d.settings.setWaiting(pending, later)
 	r.d.state.Remember(next)
+	if manual { // a person has asked for this text
+		if err := r.d.state.Accept(read.Sum); err != nil {
+			r.d.log.Warn("the next start asks whether the configuration is accepted", "err", err)
+		}
+	}
 	for _, p := range pending {
 		r.d.log.Warn("waits for `toolgate reload`", "change", p.String())
 	}

@@ -52,7 +52,7 @@ func TestAdminAddress(t *testing.T) {
 	// Where others could listen, the token is not sent in the clear.
 	other := newHome(t)
 	other.write(t, servers{}, map[string]any{"listen": map[string]any{"admin": "0.0.0.0:1"}})
-	if o := other.run(t, "up"); o.code != exitConfig || !strings.Contains(o.stderr, "listen.admin") {
+	if o := other.run(t, "up", "-c", "toolgate.yaml"); o.code != exitConfig || !strings.Contains(o.stderr, "listen.admin") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/demo"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/version"
 )
@@ -348,7 +349,7 @@ func TestWhichFile(t *testing.T) {
 		{nil, func() { delete(h.env, "TOOLGATE_CONFIG") }, "of-variable-json"},
 		{nil, func() { _ = os.Remove(h.file) }, "of-toolgate"},
 		{nil, func() { _ = os.Remove(h.path("config/toolgate/toolgate.yaml")) }, "of-config-toolgate-toolgate"},
-		{nil, nil, demoServer},
+		{nil, nil, demo.Name},
 	} {
 		if got := found(step.args...); got != step.want {
 			t.Errorf("%v: %s, want %s", step.args, got, step.want)

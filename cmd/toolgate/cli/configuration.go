@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/demo"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/envfile"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -38,15 +39,20 @@ func (o *options) readConfig(path string) (*config.Config, error) {
 }
 
 // findOwnFile finds the configuration of a command that clients start in other people's
-// folders. A file in the working folder that nobody chose is mentioned in a note, and not
-// used.
+// folders. It uses a file in the working folder only if its user has accepted that.
+// Otherwise it mentions the file in a note.
 func (o *options) findOwnFile() (string, error) {
+	if !named(o) {
+		if path, err := acceptedHere(); path != "" || err != nil {
+			return path, err
+		}
+	}
 	userDir, _ := os.UserConfigDir()
 	path, err := config.FindOwnFile("", o.config, userDir, os.LookupEnv)
 	if err != nil {
 		return "", failure.New(failure.Config, err)
 	}
-	if o.config == "" && os.Getenv("TOOLGATE_CONFIG") == "" {
+	if !named(o) {
 		noteUnused(path)
 	}
 	return path, nil
@@ -62,7 +68,7 @@ func noteUnused(path string) {
 		return
 	}
 	if abs, err := filepath.Abs(config.FileName); err == nil {
-		note("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, write toolgate stdio %s", abs, abs)
+		note("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, accept it with `toolgate trust %s`", abs, abs)
 	}
 }
 
@@ -87,7 +93,7 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	if path == "" {
 		c, err = config.Default(opts)
 		if err == nil {
-			err = addDemo(c)
+			err = demo.Add(c)
 		}
 	} else {
 		c, err = config.Load(path, opts)

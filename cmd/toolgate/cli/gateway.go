@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +19,8 @@ const searchOrder = `toolgate reads one file. It takes the first of these:
 
   1. the file that --config (-c) names
   2. the file that the variable TOOLGATE_CONFIG names
-  3. toolgate.yaml in the working folder; toolgate stdio skips it, because
-     clients start that command in other people's folders
+  3. toolgate.yaml in the working folder, which does not run before you have
+     accepted it with toolgate trust; toolgate stdio skips it until then
   4. toolgate/toolgate.yaml in your configuration folder (~/.config on Linux)
   5. none: the built-in demo
 
@@ -56,7 +55,7 @@ func (o *options) target(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, running, err := target.Find(ctx, found, o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "")
+	path, running, err := target.Find(ctx, found, named(o))
 	if err == nil && running != nil && path != found && !o.told && talks(o) {
 		o.told = true
 		note("gateway of %s, pid %d", target.Shown(path), running.PID)
@@ -118,6 +117,9 @@ func (o *options) withGateway(ctx context.Context, use func(ctx context.Context,
 	}
 	state, err := statedir.Open(path)
 	if err != nil {
+		return err
+	}
+	if err := mayRun(o, c, state); err != nil {
 		return err
 	}
 	control, in, err := o.joinOrOwn(ctx, c, state, joinAttempts, func(control *admin.Client) error {

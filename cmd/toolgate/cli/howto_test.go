@@ -77,6 +77,9 @@ func TestClientPages(t *testing.T) {
 			h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:7777" // named, and not listened on
 			h.write(t, servers{"notes": fake()}, nil)
 			h.keep(t, "work/toolgate.yaml", h.text(t, h.path("toolgate.yaml")), 0o600)
+			if o := h.shell(t, "toolgate trust"); o.code != exitOK {
+				t.Fatalf("%+v", o)
+			}
 			commands := shBlocks(string(page))
 			if len(commands) < 4 {
 				t.Fatalf("the page has the commands %v", commands)

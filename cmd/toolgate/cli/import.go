@@ -282,7 +282,10 @@ func (p *importPlan) write(path string, before, after []byte) error {
 			return err
 		}
 	}
-	return replaceFile(path, after)
+	if err := replaceFile(path, after); err != nil {
+		return err
+	}
+	return acceptWritten(path, before, after)
 }
 
 // envQuote quotes a value for an .env file.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/demo"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -167,7 +168,11 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	}
 	p.summarize(p.in.Control().Servers(), time.Since(began))
 	if p.in.Current().Path == "" && !p.in.Authenticated() && url != "" {
-		selfTest(ctx, url)
+		if line, err := demo.SelfTest(ctx, url); err != nil {
+			note("%v", err)
+		} else {
+			say("%s\n", line)
+		}
 	}
 	if p.live != nil {
 		say("%s\n", nextStep(p.in.Current().Path))

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/demo"
 	"github.com/toolgate/toolgate/cmd/toolgate/man"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
@@ -73,7 +74,7 @@ URL or one stdio process.
 		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
 		newLogin(o), newLogout(o), newLogins(o),
 		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
-		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newHealthcheck(), newStop(),
+		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newTrust(o), newHealthcheck(), newStop(),
 	)
 	root.InitDefaultCompletionCmd()
 	explainUsage(root)
@@ -161,5 +162,16 @@ func newMan() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return failure.New(failure.Config, man.Write(args[0], cmd.Root(), exitCodesText()))
 		},
+	}
+}
+
+// newDemo serves the demo to a gateway that has no configuration.
+func newDemo() *cobra.Command {
+	return &cobra.Command{
+		Use:    "demo-server",
+		Short:  "Serve the demo tools over stdio",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(cmd *cobra.Command, _ []string) error { return demo.Serve(cmd.Context()) },
 	}
 }

@@ -217,7 +217,7 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 		return err
 	}
 	say("%s %s\n", did, path)
-	return nil
+	return acceptWritten(path, data, out)
 }
 
 // checkText checks a configuration before it is written, together with variables that

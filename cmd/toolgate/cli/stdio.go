@@ -28,9 +28,9 @@ same file, this process joins it, so that all clients share one set of servers.
 Otherwise this process is the gateway.
 
 Without FILE it uses the file of --config, of TOOLGATE_CONFIG, or of the user's own
-configuration folder. Other commands also look for toolgate.yaml in the working
-folder. This one does not, because clients start it in other people's folders, where
-a file could choose what runs.`,
+configuration folder. It uses toolgate.yaml in the working folder only if you have
+accepted that with toolgate trust, because clients start this command in other
+people's folders, where a file could choose what runs.`,
 		Example: "  toolgate stdio ~/.cursor/mcp.json",
 		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +57,9 @@ func (o *options) stdio(ctx context.Context) error {
 	}
 	state, err := statedir.Open(c.Path)
 	if err != nil {
+		return err
+	}
+	if err := mayRun(o, c, state); err != nil {
 		return err
 	}
 	surviveBrokenPipes()

@@ -36,7 +36,7 @@ func TestStdioDoesNotUseTheWorkingFolder(t *testing.T) {
 		}
 		return stderr.String()
 	}
-	if said := run(); !strings.Contains(said, "toolgate.yaml is not used") || !strings.Contains(said, "toolgate stdio ") {
+	if said := run(); !strings.Contains(said, "toolgate.yaml is not used") || !strings.Contains(said, "toolgate trust ") {
 		t.Errorf("it says %s", said)
 	}
 	if _, err := os.Stat(proof); err == nil {

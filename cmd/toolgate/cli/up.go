@@ -83,6 +83,9 @@ func (o *options) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := mayRun(o, c, state); err != nil {
+		return err
+	}
 	for _, w := range c.Warnings {
 		note("warning: %s", w)
 	}

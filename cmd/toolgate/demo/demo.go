@@ -1,4 +1,6 @@
-package cli
+// Package demo is the server that toolgate serves if there is no configuration, so that a
+// first try needs nothing else.
+package demo
 
 import (
 	"bytes"
@@ -11,7 +13,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/config"
 	clientfiles "github.com/toolgate/toolgate/config/clients"
@@ -21,18 +22,18 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-// demoServer is the name of the built-in demo.
-const demoServer = "demo"
+// Name is the name of the server.
+const Name = "demo"
 
-// addDemo adds the demo to a configuration without a file: toolgate itself as a server
+// Add adds the demo to a configuration without a file: toolgate itself as a server
 // process, so that even the first try uses the real path.
-func addDemo(c *config.Config) error {
+func Add(c *config.Config) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("start the demo: %w", err)
 	}
 	c.Servers = append(c.Servers, config.Server{
-		Key: demoServer, Namespace: demoServer, Transport: upstream.Stdio,
+		Key: Name, Namespace: Name, Transport: upstream.Stdio,
 		Command: self, Args: []string{"demo-server"},
 		Written: clientfiles.Written{Command: "toolgate", Args: []string{"demo-server"}},
 		Timeouts: upstream.Timeouts{
@@ -44,17 +45,8 @@ func addDemo(c *config.Config) error {
 	return nil
 }
 
-func newDemo() *cobra.Command {
-	return &cobra.Command{
-		Use:    "demo-server",
-		Short:  "Serve the demo tools over stdio",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return newDemoServer().Run(cmd.Context(), &sdk.StdioTransport{})
-		},
-	}
-}
+// Serve serves the demo on stdin and stdout until the client ends.
+func Serve(ctx context.Context) error { return newServer().Run(ctx, &sdk.StdioTransport{}) }
 
 type addInput struct {
 	A int64 `json:"a" jsonschema:"the first number"`
@@ -73,8 +65,8 @@ type countInput struct {
 	To int `json:"to" jsonschema:"how far to count, at most 100"`
 }
 
-// newDemoServer returns the demo server. It needs no network and touches nothing.
-func newDemoServer() *sdk.Server {
+// newServer returns the server. It needs no network and touches nothing.
+func newServer() *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolgate-demo", Version: version.Version}, &sdk.ServerOptions{
 		Instructions: "Harmless tools to try toolgate with.",
 	})
@@ -133,25 +125,26 @@ func count(ctx context.Context, r *sdk.CallToolRequest, in countInput) (*sdk.Cal
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf("counted to %d", to)}}}, nil, nil
 }
 
-// selfTest calls a demo tool over HTTP, as any client would.
-func selfTest(ctx context.Context, url string) {
-	params := fmt.Appendf(nil, `{"name":"%s__add","arguments":{"a":2,"b":40},"_meta":{"%s":"%s","%s":%s,"%s":{}}}`, demoServer,
+// SelfTest calls a tool over HTTP, as any client would, and returns a line about it. url is
+// the gateway's, without a path. The call may take 10 seconds.
+func SelfTest(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	params := fmt.Appendf(nil, `{"name":"%s__add","arguments":{"a":2,"b":40},"_meta":{"%s":"%s","%s":%s,"%s":{}}}`, Name,
 		mcp.MetaVersion, mcp.LatestModern, mcp.MetaClientInfo, proxy.Implementation(version.Version), mcp.MetaCapabilities)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/mcp", bytes.NewReader(mcp.AppendRequest(nil, "1", mcp.MethodToolsCall, params)))
 	if err != nil {
-		note("self-test: %v", err)
-		return
+		return "", fmt.Errorf("self-test: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set(mcp.HeaderVersion, string(mcp.LatestModern))
 	r.Header.Set(mcp.HeaderMethod, mcp.MethodToolsCall)
-	r.Header.Set(mcp.HeaderName, demoServer+"__add")
+	r.Header.Set(mcp.HeaderName, Name+"__add")
 	began := time.Now()
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		note("self-test: %v", err)
-		return
+		return "", fmt.Errorf("self-test: %w", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
@@ -159,8 +152,7 @@ func selfTest(ctx context.Context, url string) {
 	msg, perr := mcp.Parse(body, mcp.Limits{})
 	content := mcp.Lookup(msg.Result(), "structuredContent", "sum")
 	if err != nil || perr != nil || content == nil {
-		note("self-test failed: HTTP %d, %s", resp.StatusCode, body)
-		return
+		return "", fmt.Errorf("self-test failed: HTTP %d, %s", resp.StatusCode, body)
 	}
-	say("self-test  %s__add(a=2, b=40) = %s  in %s\n", demoServer, content, took.Round(10*time.Microsecond))
+	return fmt.Sprintf("self-test  %s__add(a=2, b=40) = %s  in %s", Name, content, took.Round(10*time.Microsecond)), nil
 }
