@@ -133,7 +133,7 @@ func (p *Phase) lacks(definitions []*v1.ReflectionDefinition) []Problem {
 	if d := known[p.names.Object]; d != nil && !offers(d, p.names.ServerRelation) {
 		problems = append(problems, Problem{
 			Warning: true, What: fmt.Sprintf("the type %s has no relation %s", p.names.Object, p.names.ServerRelation),
-			Do: fmt.Sprintf("add relation %s: %s to it where a grant on a server is to hold for its tools; toolgate spicedb sync writes it", p.names.ServerRelation, p.names.Server),
+			Do: fmt.Sprintf("add relation %s: %s to it where a grant on a server is to hold for its tools; toolgate catalog sync writes it", p.names.ServerRelation, p.names.Server),
 		})
 	}
 	return problems

@@ -91,9 +91,9 @@ func advice(err error) string {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		return "set the token to the server's preshared key"
 	case codes.FailedPrecondition, codes.NotFound:
-		return "the schema lacks a type or permission: run toolgate spicedb check"
+		return "the schema lacks a type or permission: run toolgate doctor"
 	case codes.InvalidArgument, codes.OutOfRange:
-		return "a caveat may want another type of value: run toolgate spicedb check"
+		return "a caveat may want another type of value: run toolgate doctor"
 	case codes.Unimplemented:
 		return "see that the endpoint is a SpiceDB, and not an old one"
 	default:

@@ -193,7 +193,7 @@ func TestMisconfiguredServer(t *testing.T) {
 		{"no token", func(s *spicedbtest.Server, o *spicedb.Options) { o.Token = "" }, "set the token"},
 		{"type", func(s *spicedbtest.Server, o *spicedb.Options) { o.Mapping.Object = "gadget" }, "gadget"},
 		{"permission", func(s *spicedbtest.Server, o *spicedb.Options) { o.Mapping.Permission = "perform" }, "perform"},
-		{"no schema", func(s *spicedbtest.Server, o *spicedb.Options) { s.SetType("tool", nil) }, "toolgate spicedb check"},
+		{"no schema", func(s *spicedbtest.Server, o *spicedb.Options) { s.SetType("tool", nil) }, "toolgate doctor"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

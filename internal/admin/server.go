@@ -201,6 +201,9 @@ func routes(g Gateway) *http.ServeMux {
 	if k, ok := g.(ModeKeeper); ok {
 		handleMode(mux, k)
 	}
+	if r, ok := g.(Restarter); ok {
+		handleRestarts(mux, r)
+	}
 	if k, ok := g.(BreakerKeeper); ok {
 		handleBreakers(mux, k)
 	}

@@ -84,11 +84,38 @@ func (r *reloads) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	r.use(a, before)
+	return nil
+}
+
+// restart starts one server of the configuration in force again. Calls in flight finish
+// at the old one.
+func (r *reloads) restart(server string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.d.identities.InForce()
+	a, err := r.application(r.d.Current(), before)
+	if err != nil {
+		return err
+	}
+	if err := a.plan.Restart(server); err != nil {
+		r.d.servers.Discard(a.plan)
+		if a.known != before {
+			a.known.Close()
+		}
+		return err
+	}
+	r.use(a, before)
+	return nil
+}
+
+// use puts an application in force. It cannot fail. mu is held.
+func (r *reloads) use(a *application, before *identity.Set) {
 	r.d.tasks.Go(func() { a.known.Prime(r.d.ctx, r.d.log) })
 	mounts, arguments := r.enabling(a)
 	own, retire := r.d.servers.Use(r.d.ctx, a.plan)
 	r.d.settings.use(a.file, a.c)
-	r.use(a, append(mounts, own...), arguments)
+	r.configure(a, append(mounts, own...), arguments)
 	if a.known != before {
 		before.Close() // and with them what they knew of tokens
 	}
@@ -97,7 +124,6 @@ func (r *reloads) apply(c *config.Config) error {
 		r.d.gateway.EndSessions(a.known.Knows)
 	}
 	retire(a.hiddenAlone)
-	return nil
 }
 
 // application makes what a configuration asks for, or says why it cannot be the
@@ -153,8 +179,8 @@ func (r *reloads) enabling(a *application) (mounts []proxy.Mount, arguments prox
 		added.Checker{Chain: a.gates.Chain, Servers: r.d.added, Mode: r.d.operation.Now, Next: a.gates.Examiner}
 }
 
-// use has every part of the gateway go by a configuration from now on.
-func (r *reloads) use(a *application, mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
+// configure has every part of the gateway go by a configuration from now on.
+func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
 	c := a.c
 	r.d.tools.Use(a.sources)
 	r.d.approvals.use(c, a.known.Authenticated())

@@ -23,6 +23,11 @@ func (ctl *Control) ResetBreaker(server, tool string) error {
 	return ctl.changed(&records.Change{What: "breaker.reset", Name: tool, Server: server}, ctl.d.servers.ResetBreaker(server, tool))
 }
 
+// RestartServer implements [admin.Restarter].
+func (ctl *Control) RestartServer(server string) error {
+	return ctl.changed(&records.Change{What: "servers.restart", Server: server}, ctl.d.reloads.restart(server))
+}
+
 // RebuildBudgets implements [admin.Budgets].
 func (ctl *Control) RebuildBudgets(ctx context.Context) (string, error) {
 	said, err := ctl.rebuildBudgets(ctx)

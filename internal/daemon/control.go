@@ -101,6 +101,7 @@ var (
 	_ admin.Cataloger     = (*Control)(nil)
 	_ admin.ModeKeeper    = (*Control)(nil)
 	_ admin.BreakerKeeper = (*Control)(nil)
+	_ admin.Restarter     = (*Control)(nil)
 	_ admin.CatalogLister = (*Control)(nil)
 	_ admin.Approvals     = (*Control)(nil)
 	_ admin.UsageReader   = (*Control)(nil)

@@ -14,16 +14,21 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
+// newBreakerCommand is how the commands of circuit breakers can be typed besides
+// `toolgate servers`.
 func newBreakerCommand(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "breaker", Short: "Show and reset circuit breakers; see toolgate servers", Hidden: true}
+	c.AddCommand(newBreakers(o, "ls"), newReset(o))
+	return c
+}
+
+func newBreakers(o *options, use string) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "breaker",
-		Short: "Show and reset the circuit breakers of servers and tools",
-		Long: `Show and reset the circuit breakers of the running gateway. A server that keeps
+		Use: use, Short: "List the circuit breakers with their state",
+		Long: `List the circuit breakers of the running gateway with their state. A server that keeps
 failing is not called for a while. Its calls are answered at once, and its tools stay
 listed.`,
-	}
-	ls := &cobra.Command{
-		Use: "ls", Short: "List the circuit breakers with their state", Args: cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.Breakers(cmd.Context())
@@ -34,7 +39,12 @@ listed.`,
 			})
 		},
 	}
-	reset := &cobra.Command{
+	o.outputFlag(c)
+	return c
+}
+
+func newReset(o *options) *cobra.Command {
+	c := &cobra.Command{
 		Use: "reset SERVER [TOOL]", Short: "Close the circuit breakers of a server, or that of one tool",
 		Long: `Close all circuit breakers of a server, or that of one of its tools, and reset their
 counters. The next call is made. TOOL is the server's own name of the tool.`,
@@ -55,10 +65,7 @@ counters. The next call is made. TOOL is the server's own name of the tool.`,
 			})
 		},
 	}
-	for _, sub := range []*cobra.Command{ls, reset} {
-		o.outputFlag(sub)
-		c.AddCommand(sub)
-	}
+	o.outputFlag(c)
 	return c
 }
 

@@ -41,7 +41,7 @@ A NAME is the name that clients know, a capability id, or SERVER/ORIGINAL.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.kind, "kind", "", "tool, prompt, resource or template: the `kind` to choose if several have the name")
 	root.AddCommand(
-		c.ls(), c.show(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(),
+		c.ls(), c.show(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(), newSync(o),
 	)
 	return root
 }

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
+	"github.com/toolgate/toolgate/cmd/toolgate/settings"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/version"
 )
@@ -279,19 +280,19 @@ func TestConfigShow(t *testing.T) {
 	h.write(t, servers{"a": {"command": "x", "disabled": true}}, map[string]any{"limits": map[string]any{"body": "1MiB", "line": "1MiB", "result": "1MiB"}})
 	h.env["TOOLGATE_LIMITS_LINE"] = "2MiB"
 	h.env["TOOLGATE_LIMITS_RESULT"] = "2MiB"
-	shown := func(args ...string) map[string]setting {
+	shown := func(args ...string) map[string]settings.Setting {
 		t.Helper()
-		var out struct{ Settings []setting }
+		var out struct{ Settings []settings.Setting }
 		if err := json.Unmarshal([]byte(h.ok(t, append([]string{"config", "show", h.file, "-o", "json"}, args...)...)), &out); err != nil {
 			t.Fatal(err)
 		}
-		by := make(map[string]setting, len(out.Settings))
+		by := make(map[string]settings.Setting, len(out.Settings))
 		for _, s := range out.Settings {
 			by[s.Path] = s
 		}
 		return by
 	}
-	got := shown("--origin", "--set", "limits.result=3MiB", "--set", "servers.a.namespace=zz")
+	got := shown("--all", "--origin", "--set", "limits.result=3MiB", "--set", "servers.a.namespace=zz")
 	for path, want := range map[string][2]string{
 		"limits.body":         {"1MiB", "toolgate.yaml:1"},
 		"limits.line":         {"2MiB", "TOOLGATE_LIMITS_LINE"},

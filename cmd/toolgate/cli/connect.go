@@ -36,21 +36,32 @@ type connection struct {
 
 func newConnect(o *options) *cobra.Command {
 	var want connection
+	var undo, restore bool
 	c := &cobra.Command{
 		Use:   "connect CLIENT [FILE]",
 		Short: "Point a client at toolgate",
 		Long: `Write an entry for toolgate into the file of a client, and leave everything else in
 it as it is. The client then starts toolgate stdio with the configuration FILE. With
 --http it calls the running gateway of that configuration instead. A copy of the old
-file is kept beside it, and toolgate disconnect removes the entry again.
+file is kept beside it.
+
+--undo removes the entry again. If nothing else in the file has changed since, it
+becomes byte for byte what it was; --restore restores it even if something has
+changed.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
-		Example: "  toolgate connect cursor\n  toolgate connect claude-code --scope project --http --key-env TOOLGATE_API_KEY\n  toolgate connect codex --print",
+		Example: "  toolgate connect cursor\n  toolgate connect claude-code --scope project --http --key-env TOOLGATE_API_KEY\n  toolgate connect codex --print\n  toolgate connect cursor --undo",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := clientNamed(args[0])
 			if err != nil {
 				return err
+			}
+			if undo || restore {
+				if len(args) == 2 {
+					return failure.Newf(failure.Usage, "--undo takes no FILE; leave out %s", args[1])
+				}
+				return o.disconnect(client, want.scope, restore)
 			}
 			if len(args) == 2 {
 				o.config = args[1]
@@ -65,6 +76,8 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	c.Flags().StringVar(&want.key, "key-env", "", "`variable` that holds the client's API key; needs --http")
 	c.Flags().BoolVar(&want.only, "only", false, "remove the client's other servers; toolgate serves them")
 	c.Flags().BoolVar(&want.show, "print", false, "only print the entry")
+	c.Flags().BoolVar(&undo, "undo", false, "remove the entry again")
+	c.Flags().BoolVar(&restore, "restore", false, "restore the file as it was before, whatever has changed since")
 	return c
 }
 
@@ -72,12 +85,10 @@ func newDisconnect(o *options) *cobra.Command {
 	var scope string
 	var restore bool
 	c := &cobra.Command{
-		Use:   "disconnect CLIENT",
-		Short: "Remove toolgate from a client's file",
-		Long: `Remove the entry that toolgate connect has written into the file of a client. If
-nothing else in the file has changed since, it becomes byte for byte what it was;
---restore restores it even if something has changed.`,
-		Args: cobra.ExactArgs(1),
+		Use:    "disconnect CLIENT",
+		Short:  "Remove toolgate from a client's file; see toolgate connect --undo",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			client, err := clientNamed(args[0])
 			if err != nil {

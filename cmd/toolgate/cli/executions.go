@@ -15,15 +15,17 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-func newUsageCommand(o *options) *cobra.Command {
+// newUsage shows the execution log. Its old place is `toolgate audit usage`.
+func newUsage(o *options, hidden bool) *cobra.Command {
 	since, by := 24*time.Hour, []string{"tool"}
 	c := &cobra.Command{
-		Use:   "usage",
-		Short: "Show which tools are used, by whom, and how they fail",
+		Use:    "usage",
+		Hidden: hidden,
+		Short:  "Show which tools are used, by whom, and how they fail",
 		Long: `Show what was executed, from the execution log of the running gateway: calls, failures
 by class, how long calls take, and how large they are. Refused calls of a tool count
 as failures.`,
-		Example: "  toolgate usage --since 1h\n  toolgate usage --by tool,tenant,persona -o json",
+		Example: "  toolgate audit usage --since 1h\n  toolgate audit usage --by tool,tenant,persona -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range by {

@@ -24,7 +24,7 @@ client named by --client has a problem, the exit code is that of a configuration
 error.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
-		Example: "  toolgate lint --client cursor,codex",
+		Example: "  toolgate tools lint --client cursor,codex",
 		Args:    fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen := clients.All()

@@ -68,15 +68,20 @@ func newLogin(o *options) *cobra.Command {
 	var who admin.Who
 	var noBrowser bool
 	c := &cobra.Command{
-		Use:   "login SERVER",
-		Short: "Sign in to a server",
+		Use:   "login [SERVER]",
+		Short: "Sign in to a server, or list who is signed in where",
 		Long: `Sign in to a server. The command opens the browser at the server's authorization
 server. On a machine without a browser, open the printed address elsewhere and paste
 back the address that you are redirected to, even if the browser says that it cannot
-be reached. If the server wants an API key, the command asks for it.`,
-		Example: "  toolgate login linear\n  toolgate login linear --as alice",
-		Args:    cobra.ExactArgs(1),
+be reached. If the server wants an API key, the command asks for it.
+
+Without SERVER it lists who is signed in where, and who has to sign in.`,
+		Example: "  toolgate login\n  toolgate login linear\n  toolgate login linear --as alice",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return logins(cmd.Context(), o)
+			}
 			as, err := whom(who)
 			if err != nil {
 				return err
@@ -88,7 +93,7 @@ be reached. If the server wants an API key, the command asks for it.`,
 				}
 				switch begun.Mode {
 				case "key":
-					err = o.enterKey(ctx, l, args[0], as, cmd.InOrStdin())
+					err = enterKey(ctx, l, args[0], as, cmd.InOrStdin())
 				case "oauth":
 					err = o.signIn(ctx, l, args[0], as, begun, cmd.InOrStdin(), !noBrowser)
 				default:
@@ -103,11 +108,12 @@ be reached. If the server wants an API key, the command asks for it.`,
 	}
 	c.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address; do not open the browser")
 	asFlags(c, &who)
+	o.outputFlag(c)
 	return c
 }
 
 // enterKey asks for a key without echoing it.
-func (o *options) enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, in io.Reader) error {
+func enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, in io.Reader) error {
 	var key []byte
 	var err error
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -216,28 +222,32 @@ func newLogout(o *options) *cobra.Command {
 	return c
 }
 
+// newLogins is how `toolgate login` without a server can be typed, too.
 func newLogins(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use: "logins", Short: "List who is signed in where, and who has to sign in", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withLogins(cmd.Context(), func(ctx context.Context, l admin.Logins) error {
-				list, err := l.Logins(ctx)
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"SERVER", "WHO", "STATE", "SINCE", "WHY", "TENANT", "ISSUER", "AT"}, wide: 3, data: list}
-				for _, e := range list {
-					since := ""
-					if e.Since != nil {
-						since = e.Since.Local().Format(time.DateTime)
-					}
-					t.rows = append(t.rows, []string{e.Server, e.Who, e.State, since, e.Why, e.Tenant, e.Issuer, e.At})
-					t.names = append(t.names, e.Server)
-				}
-				return o.print(os.Stdout, t)
-			})
-		},
+		Use: "logins", Short: "List who is signed in where; see toolgate login", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return logins(cmd.Context(), o) },
 	}
 	o.outputFlag(c)
 	return c
+}
+
+// logins lists who is signed in where, and who has to sign in.
+func logins(ctx context.Context, o *options) error {
+	return o.withLogins(ctx, func(ctx context.Context, l admin.Logins) error {
+		list, err := l.Logins(ctx)
+		if err != nil {
+			return err
+		}
+		t := table{header: []string{"SERVER", "WHO", "STATE", "SINCE", "WHY", "TENANT", "ISSUER", "AT"}, wide: 3, data: list, empty: "no server needs a login"}
+		for _, e := range list {
+			since := ""
+			if e.Since != nil {
+				since = e.Since.Local().Format(time.DateTime)
+			}
+			t.rows = append(t.rows, []string{e.Server, e.Who, e.State, since, e.Why, e.Tenant, e.Issuer, e.At})
+			t.names = append(t.names, e.Server)
+		}
+		return o.print(os.Stdout, t)
+	})
 }

@@ -27,6 +27,7 @@ type table struct {
 	data   any      // for json and yaml
 	names  []string // for name
 	wide   int      // columns shown only in wide; from the right
+	empty  string   // the sentence for a table without rows
 }
 
 // outputs are the values of -o.
@@ -58,6 +59,10 @@ func (o *options) print(w io.Writer, t table) error {
 		}
 		return nil
 	default:
+		if len(t.rows) == 0 && t.empty != "" {
+			fmt.Fprintln(w, t.empty)
+			return nil
+		}
 		to, columns := screen.Of(os.Stdout), len(t.header) // w leads there
 		if o.output == "wide" {
 			to.Width = 0

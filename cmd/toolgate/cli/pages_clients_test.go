@@ -13,7 +13,7 @@ import (
 // writeClients writes the page that leads to those of each client.
 func writeClients(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Clients\n\nHow to connect each client. `toolgate connect CLIENT` writes one entry into its file and\nleaves the rest as it is. `toolgate disconnect CLIENT` removes the entry again.\n\n| client | name for `connect` | most tools | longest name | reads the list again when it changes |\n|---|---|---|---|---|\n")
+	b.WriteString("# Clients\n\nHow to connect each client. `toolgate connect CLIENT` writes one entry into its file and\nleaves the rest as it is. `toolgate connect CLIENT --undo` removes the entry again.\n\n| client | name for `connect` | most tools | longest name | reads the list again when it changes |\n|---|---|---|---|---|\n")
 	for _, c := range clients.All() {
 		again := "yes, or unknown"
 		if c.Limits.Fixed != "" {
@@ -95,8 +95,8 @@ func writeClient(c *clients.Client) func(io.Writer) error {
 		for _, n := range c.Notes {
 			fmt.Fprintf(&b, "- %s\n", n)
 		}
-		fmt.Fprintf(&b, "\nCheck your tools against these limits, and see how to fix what does not fit. The exit code is 2\nif something does not fit:\n\n```sh\ntoolgate lint --client %s\n```\n", c.Name)
-		fmt.Fprintf(&b, "\n## Undo\n\n```sh\ntoolgate disconnect %s%s\n```\n\nThe file becomes byte for byte what it was, unless something else in it has changed since.\n\nThis page is generated from the table of the program (`go generate ./cmd/toolgate/cli`).\n", c.Name, scope)
+		fmt.Fprintf(&b, "\nCheck your tools against these limits, and see how to fix what does not fit. The exit code is 2\nif something does not fit:\n\n```sh\ntoolgate tools lint --client %s\n```\n", c.Name)
+		fmt.Fprintf(&b, "\n## Undo\n\n```sh\ntoolgate connect %s%s --undo\n```\n\nThe file becomes byte for byte what it was, unless something else in it has changed since.\n\nThis page is generated from the table of the program (`go generate ./cmd/toolgate/cli`).\n", c.Name, scope)
 		_, err := io.WriteString(w, b.String())
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -45,16 +46,43 @@ type options struct {
 	waitFirst time.Duration
 }
 
+// group is a group of commands in `toolgate --help`.
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// groups are the commands that help lists, in the order in which a new user needs them.
+func groups(o *options) []group {
+	return []group{
+		{"Start", []*cobra.Command{newUp(o), newStdio(o), newImport(o), newConnect(o), newAdd(o), newRemove(o), newTrust(o)}},
+		{"Look", []*cobra.Command{newList(o), newTools(o), newCall(o), newStatus(o), newTop(o), newLogs(o)}},
+		{"Check", []*cobra.Command{newValidate(o), newDoctor(o), newConfig(o), newWhy(o)}},
+		{"Decide", []*cobra.Command{newCatalog(o), newApprovals(o), newModeCommand(o), newPolicyCommand(o), newBudgetCommand(o)}},
+		{"Operate", []*cobra.Command{newReload(o), newServers(o), newLogin(o), newLogout(o), newKey(), newAuditCommand(o), newStoreCommand(o)}},
+	}
+}
+
+// unlisted returns a command that can be typed and is not listed.
+func unlisted(c *cobra.Command) *cobra.Command {
+	c.Hidden = true
+	return c
+}
+
+// usageTemplate is that of cobra without the help command, which everybody knows.
+func usageTemplate(cobras string) string {
+	return strings.ReplaceAll(cobras, `(or .IsAvailableCommand (eq .Name "help"))`, ".IsAvailableCommand")
+}
+
 func newRoot() *cobra.Command {
+	cobra.EnableCommandSorting = false // groups have an order of their own
 	o := &options{}
 	root := &cobra.Command{
 		Use:   "toolgate",
 		Short: "One gateway between MCP clients and everything they can call",
 		Long: `toolgate is a gateway between MCP clients and MCP servers. It takes a client's own
 configuration file, runs every server in it, and offers all of them behind one
-URL or one stdio process.
-
-` + exitCodesText(),
+URL or one stdio process.`,
 		Version:       versionLine(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -69,14 +97,20 @@ URL or one stdio process.
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "log errors only and show no progress")
 	flags.StringToStringVar(&o.set, "set", nil, "override a `setting`, such as limits.body=1MiB")
 	flags.Lookup("set").DefValue = "" // not []
-	root.AddCommand(
-		newUp(o), newStdio(o), newList(o), newTools(o), newCall(o), newValidate(o), newReload(o),
-		newWhy(o), newWhoCan(o), newCatalog(o), newPolicyCommand(o), newModeCommand(o), newSpiceDBCommand(o), newApprovals(o), newServers(o),
-		newLogin(o), newLogout(o), newLogins(o),
-		newBudgetCommand(o), newStoreCommand(o), newBreakerCommand(o), newAuditCommand(o), newUsageCommand(o),
-		newStatus(o), newTop(o), newLogs(o), newDoctor(o), newImport(o), newConnect(o), newDisconnect(o), newAdd(o), newRemove(o), newLint(o), newConfig(o), newKey(), newMan(), newVersion(), newDemo(), newTrust(o), newHealthcheck(), newStop(),
+	for _, g := range groups(o) {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand( // what programs call, and what people may type besides
+		newBreakerCommand(o), newSpiceDBCommand(o), newWhoCan(o), newLogins(o), newDisconnect(o), unlisted(newLint(o)), newUsage(o, true),
+		unlisted(newRestart(o)), unlisted(newVersion()), newMan(), newDemo(), newHealthcheck(), newStop(),
 	)
+	root.CompletionOptions.HiddenDefaultCmd = true
 	root.InitDefaultCompletionCmd()
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	explainUsage(root)
 	return root
 }

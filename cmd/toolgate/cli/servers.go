@@ -1,30 +1,34 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 func newServers(o *options) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "servers",
-		Short: "Manage the servers that agents have added",
-		Long: `Manage the servers that agents have added from those that the file offers
-(servers.NAME.offer). Only the caller who added a server can use it, until it is
-promoted.`,
+		Short: "Restart servers, reset their circuit breakers, and manage those that agents have added",
+		Long: `Restart servers, reset their circuit breakers, and manage the servers that agents have
+added from those that the file offers (servers.NAME.offer). Only the caller who added
+a server can use it, until it is promoted. toolgate ls shows all servers.`,
 	}
 	ls := &cobra.Command{
 		Use: "ls", Short: "List added servers", Args: cobra.NoArgs,
@@ -73,8 +77,67 @@ promoted.`,
 			})
 		},
 	}
-	c.AddCommand(ls, promote, remove)
+	c.AddCommand(newRestart(o), newBreakers(o, "breakers"), newReset(o), ls, promote, remove)
 	return c
+}
+
+func newRestart(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restart SERVER",
+		Short: "Start a server again, and say whether it is ready",
+		Long: `Start a server of the running gateway again, although nothing about it has changed.
+Calls in flight finish at the old process. The circuit breaker of the server starts
+closed.`,
+		Example: "  toolgate servers restart github",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+				if err := control.RestartServer(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				return settled(cmd.Context(), control, args[0])
+			})
+		},
+		ValidArgsFunction: o.completeServers,
+	}
+}
+
+const (
+	// restartTime is how long a restarted server may take before the command leaves it
+	// to `toolgate ls`.
+	restartTime = 2 * time.Minute
+	// restartPause is how often its state is asked for meanwhile.
+	restartPause = 100 * time.Millisecond
+)
+
+// settled waits until a server is no longer starting, and says what it is then. The error
+// is for one that does not run.
+func settled(ctx context.Context, control *admin.Client, server string) error {
+	ctx, cancel := context.WithTimeout(ctx, restartTime)
+	defer cancel()
+	tick := time.NewTicker(restartPause)
+	defer tick.Stop()
+	for {
+		status, err := control.Status(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(status.Servers, func(s admin.Server) bool { return s.Name == server })
+		switch {
+		case i < 0:
+			return failure.Newf(failure.Usage, "the server %s is gone; see `toolgate ls`", server)
+		case status.Servers[i].State == mcp.Ready.String():
+			say("%s is ready, with %s\n", server, screen.Count(status.Servers[i].Tools, "tool"))
+			return nil
+		case status.Servers[i].State != mcp.Starting.String():
+			return failure.Newf(failure.Unreachable, "%s; see `toolgate logs %s`", absentServer(&status.Servers[i]), server)
+		}
+		select {
+		case <-ctx.Done():
+			return failure.Newf(failure.Unreachable, "%s is still starting; see `toolgate ls`", server)
+		case <-tick.C:
+		}
+	}
 }
 
 func newAdd(o *options) *cobra.Command {

@@ -19,7 +19,7 @@ import (
 )
 
 func newSpiceDBCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "spicedb", Short: "Check and fill the SpiceDB of a configuration"}
+	c := &cobra.Command{Use: "spicedb", Short: "Check and fill SpiceDB; see toolgate doctor and toolgate catalog sync", Hidden: true}
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check that SpiceDB can answer what toolgate asks",
@@ -30,20 +30,25 @@ that it can be watched. Nothing is written.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.checkSpiceDB(cmd.Context()) },
 	}
 	o.outputFlag(check)
+	c.AddCommand(check, newSync(o))
+	return c
+}
+
+// newSync writes to SpiceDB what the catalog has.
+func newSync(o *options) *cobra.Command {
 	var dry bool
-	sync := &cobra.Command{
+	c := &cobra.Command{
 		Use:   "sync",
 		Short: "Write to SpiceDB which tool is on which server",
 		Long: `Write, for every tool, prompt and resource that the gateway exposes, which server it
 is on. Whoever may execute a server may then execute all that it offers. Existing
 relations are not written again, and nothing is deleted.`,
-		Example: "  toolgate spicedb sync --dry-run",
+		Example: "  toolgate catalog sync --dry-run",
 		Args:    fileArgument(o),
 		RunE:    func(cmd *cobra.Command, args []string) error { return o.syncSpiceDB(cmd.Context(), dry) },
 	}
-	sync.Flags().BoolVar(&dry, "dry-run", false, "only show what would be written")
-	o.outputFlag(sync)
-	c.AddCommand(check, sync)
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be written")
+	o.outputFlag(c)
 	return c
 }
 

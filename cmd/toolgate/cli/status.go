@@ -147,8 +147,9 @@ const healthTime = 3 * time.Second
 
 func newHealthcheck() *cobra.Command {
 	return &cobra.Command{
-		Use:   "healthcheck [URL]",
-		Short: "Check the health of a gateway, for containers",
+		Hidden: true,
+		Use:    "healthcheck [URL]",
+		Short:  "Check the health of a gateway, for containers",
 		Long: `Ask a gateway at /readyz whether it serves. The exit code is 0 if it does and 4 if it
 does not. The default address is that of this machine.`,
 		Example: "  toolgate healthcheck\n  toolgate healthcheck http://127.0.0.1:7777",

@@ -77,6 +77,20 @@ func (o *options) withStore(ctx context.Context, use func(context.Context, *stor
 // This file has the commands for the tools that administrators declare in the store, for
 // every gateway that shares it.
 
+// newDeclared groups the commands for the tools of the store.
+func newDeclared(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Manage the tools that are declared in the store of the running gateway",
+		Long: `Manage the tools that administrators declare in the store of the running gateway, for
+every gateway that shares the store.`,
+	}
+	all := newDeclaring(o)
+	all[2].Use = "ls"
+	c.AddCommand(all...)
+	return c
+}
+
 // newDeclaring returns the commands for the tools of the store.
 func newDeclaring(o *options) []*cobra.Command {
 	var reason string

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/settings"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -127,21 +128,22 @@ func validationTable(c *config.Config) table {
 }
 
 func newConfig(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Show the configuration in force", Long: "Show the configuration in force.\n\n" + searchOrder}
-	var origin bool
+	c := &cobra.Command{Use: "config", Short: "Show the configuration in force, and explain settings", Long: "Show the configuration in force, and explain settings.\n\n" + searchOrder}
+	var origin, everything bool
 	show := &cobra.Command{
 		Use:   "show",
-		Short: "Show every setting, and with --origin where it comes from",
+		Short: "Show the settings that are not defaults, and with --origin where they come from",
 		Args:  fileArgument(o),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := o.loadTarget(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return o.print(os.Stdout, settingsTable(c, origin))
+			return o.print(os.Stdout, settingsTable(c, origin, everything))
 		},
 	}
 	show.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
+	show.Flags().BoolVar(&everything, "all", false, "show the defaults, too")
 	o.outputFlag(show)
 	schema := &cobra.Command{
 		Use:   "schema",
@@ -152,8 +154,48 @@ func newConfig(o *options) *cobra.Command {
 			return err
 		},
 	}
-	c.AddCommand(show, schema)
+	c.AddCommand(show, newExplain(), schema)
 	return c
+}
+
+func newExplain() *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain SETTING",
+		Short:   "Explain a setting, and list those below it",
+		Example: "  toolgate config explain listen.http\n  toolgate config explain budgets",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return settings.Explain(os.Stdout, args[0])
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return settings.Names(begun), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// settingsTable shows settings, and with origin where they come from.
+func settingsTable(c *config.Config, origin, all bool) table {
+	list := settings.Of(c, all)
+	t := table{header: []string{"SETTING", "VALUE"}, empty: "every setting has its default; --all shows them"}
+	if origin {
+		t.header = append(t.header, "ORIGIN")
+	}
+	for i := range list {
+		s := &list[i]
+		row := []string{s.Path, s.Value}
+		if origin {
+			row = append(row, s.Origin)
+		} else {
+			s.Origin = ""
+		}
+		t.rows = append(t.rows, row)
+		t.names = append(t.names, s.Path)
+	}
+	t.data = map[string]any{"file": c.Path, "settings": list}
+	return t
 }
 
 func newKey() *cobra.Command {

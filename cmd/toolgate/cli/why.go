@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -16,6 +17,7 @@ func newWhy(o *options) *cobra.Command {
 	var q admin.WhyQuestion
 	var who callerFlags
 	var object string
+	var everyone bool
 	c := &cobra.Command{
 		Use:   "why NAME [NAME=VALUE ...]",
 		Short: "Explain whether a tool, prompt or resource can be seen and called",
@@ -27,10 +29,15 @@ lift it. Rules about arguments count if you give arguments, as for call. No serv
 and no person is asked, and nothing is counted or charged.
 
 The caller is the owner of an API key, or somebody whose token has the claims that
-the flags give.`,
-		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo repo=toolgate --as alice --tenant acme --groups dev,ops",
+the flags give. With --everyone the command lists all known callers: the owners of API
+keys, and somebody whose token has the claims that the flags give. asks means that a
+call needs an approval first.`,
+		Example: "  toolgate why gh__delete_repo --as ci\n  toolgate why gh__delete_repo --everyone\n  toolgate why gh__delete_repo repo=toolgate --as alice --tenant acme --groups dev,ops",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if everyone {
+				return whoCan(o, cmd, args, &who)
+			}
 			q.Name = args[0]
 			if len(args) > 1 || object != "" {
 				params, err := callParams(args[0], nil, args[1:], object)
@@ -53,48 +60,52 @@ the flags give.`,
 		},
 	}
 	who.add(c)
+	c.Flags().BoolVar(&everyone, "everyone", false, "list which known callers may see and call it, for any arguments")
 	c.Flags().StringVar(&object, "json", "", "arguments of the call as a JSON `object`")
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
 	o.outputFlag(c)
 	return c
 }
 
+// newWhoCan is how `toolgate why --everyone` can be typed, too.
 func newWhoCan(o *options) *cobra.Command {
 	var flags callerFlags
 	c := &cobra.Command{
-		Use:   "who-can NAME",
-		Short: "List which known callers may see and call a tool, prompt or resource",
-		Long: `List which known callers may see and call a tool, prompt or resource: the owners of
-API keys, and somebody whose token has the claims that the flags give. The list is for
-this moment, with its operating mode, rate limits and budgets, and for any arguments.
-asks means that a call needs an approval first.`,
-		Example: "  toolgate who-can gh__delete_repo\n  toolgate who-can gh__delete_repo --as alice --groups dev",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withExplainer(cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
-				who, err := e.WhoCan(ctx, args[0], flags.besides(cmd))
-				if err != nil {
-					return err
-				}
-				t := table{header: []string{"CALLER", "SEES", "CALLS", "REASON"}, data: who}
-				for _, w := range who {
-					if w.Assumed {
-						noteAssumed(w.Caller)
-					}
-					calls := yesNo(w.Call)
-					if w.Asks {
-						calls = "asks"
-					}
-					t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), calls, w.Reason})
-					t.names = append(t.names, w.Caller)
-				}
-				return o.print(os.Stdout, t)
-			})
-		},
+		Use:    "who-can NAME",
+		Short:  "List which known callers may see and call a tool, prompt or resource; see toolgate why --everyone",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(cmd *cobra.Command, args []string) error { return whoCan(o, cmd, args, &flags) },
 	}
 	flags.add(c)
 	o.outputFlag(c)
 	return c
+}
+
+// whoCan lists who may see and call what the only argument names.
+func whoCan(o *options, cmd *cobra.Command, args []string, flags *callerFlags) error {
+	if len(args) > 1 {
+		return failure.Newf(failure.Usage, "--everyone is for any arguments; leave out %s", args[1])
+	}
+	return o.withExplainer(cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
+		who, err := e.WhoCan(ctx, args[0], flags.besides(cmd))
+		if err != nil {
+			return err
+		}
+		t := table{header: []string{"CALLER", "SEES", "CALLS", "REASON"}, data: who}
+		for _, w := range who {
+			if w.Assumed {
+				noteAssumed(w.Caller)
+			}
+			calls := yesNo(w.Call)
+			if w.Asks {
+				calls = "asks"
+			}
+			t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), calls, w.Reason})
+			t.names = append(t.names, w.Caller)
+		}
+		return o.print(os.Stdout, t)
+	})
 }
 
 func yesNo(yes bool) string {

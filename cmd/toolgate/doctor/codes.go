@@ -105,7 +105,7 @@ var groups = []group{
 		{CodeGate, Error, "the gate cannot be built", "Nothing starts, because nothing could decide about calls.", "Correct what is named, and run `toolgate validate`."},
 		{CodeNoDecision, Error, "the policy does not have the rule that decides", "It would silently deny everything, so nothing starts.", "Write the rule, such as `decision := {\"allow\": true}` in the package toolgate, or name the rule that decides: toolgate.opa.decision."},
 		{CodeSpiceDB, Error, "SpiceDB does not answer", "Calls are refused until it answers.", "Check that it runs, and that spicedb.endpoint, token and tls are right."},
-		{CodeSpiceDBSchema, Error, "the schema of SpiceDB lacks something", "Relations that the schema lacks cannot allow anything.", "Write the schema; `toolgate spicedb check` says what is missing."},
+		{CodeSpiceDBSchema, Error, "the schema of SpiceDB lacks something", "Relations that the schema lacks cannot allow anything.", "Write the schema; `toolgate doctor` says what is missing."},
 		{CodeIdentity, Error, "callers cannot be told apart", "Authentication cannot be set up, so nothing starts.", "Correct what is named under toolgate.auth."},
 		{CodeIssuer, Warning, "an issuer does not answer", "Its tokens are refused while its keys are unknown.", "Check that the issuer runs and that this machine reaches it."},
 		{CodePolicyFails, Error, "the policy cannot decide about something", "It is denied, and hidden from the callers for whom the policy could not decide.", "Give the deciding rule a default, and make sure that its conditions cannot fail; `toolgate why NAME --as CALLER` shows the error."},
@@ -132,7 +132,7 @@ var groups = []group{
 		{CodeForbidden, Error, "the server refuses the credential", "It answers 403: it knows who calls, and does not let them.", "Get a token with the rights that the server asks for."},
 		{CodeServerFault, Warning, "the server fails", "It answers with an error of its own.", "Ask whoever runs it."},
 		{CodeNotThere, Error, "there is no MCP at the address", "The server answers that it has nothing there.", "Correct the path of the url; many servers have it at /mcp."},
-		{CodeLogin, Warning, "the server wants people to sign in", "It answers 401, and its entry has no credential: until somebody has signed in, it offers nothing.", "Run `toolgate login NAME`; `toolgate logins` shows who is signed in where."},
+		{CodeLogin, Warning, "the server wants people to sign in", "It answers 401, and its entry has no credential: until somebody has signed in, it offers nothing.", "Run `toolgate login NAME`; `toolgate login` shows who is signed in where."},
 		{CodeAssertion, Error, "the workload assertion cannot be used", "toolgate gets no token for the server.", "Have the platform write the assertion there, and let toolgate read it: `auth.assertion` of the server."},
 	}},
 	{"TG31", "This machine", []Code{

@@ -25,6 +25,7 @@ type Plan struct {
 	declared      map[string]*namespace
 	declaredOn    []build.MountOf // of declared, sorted by name
 	authenticated bool
+	restarted     string // the server that starts again though it is the same
 }
 
 // Plan makes what a configuration asks to run, or says why that cannot be. list is its
@@ -61,6 +62,18 @@ func (t *Table) declaredOf(c *config.Config, off *build.KeptOff) (map[string]*na
 		return now.declared, nil
 	}
 	return newDeclared(c, off)
+}
+
+// Restart has one server of the plan start again, although it is as it was. Its circuit
+// breaker starts closed.
+func (p *Plan) Restart(server string) error {
+	for i := range p.servers {
+		if p.servers[i].Key == server {
+			p.restarted = server
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
 }
 
 // Discard closes what was made for a plan that is not used.
@@ -124,6 +137,9 @@ func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire 
 func (t *Table) serverOf(ctx context.Context, p *Plan, i int, running *server) (s *server, start func()) {
 	of := &p.servers[i]
 	settings := guardSettings(of)
+	if of.Key == p.restarted {
+		running = nil
+	}
 	if of.Native != nil {
 		if spec := p.native[of.Key]; !running.fits(spec.Hash()) {
 			running, start = t.newNative(ctx, spec, settings)

@@ -196,7 +196,7 @@ func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Chan
 func (t *Tools) Undeclare(ctx context.Context, name string) error {
 	ok, err := t.o.Store.Remove(ctx, name)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: %.100q; `toolgate tools declared` lists those that are", admin.ErrNoTool, name)
+		err = fmt.Errorf("%w: %.100q; `toolgate tools store ls` lists those that are", admin.ErrNoTool, name)
 	}
 	if err != nil {
 		return err

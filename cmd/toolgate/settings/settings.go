@@ -1,4 +1,5 @@
-package cli
+// Package settings lists and explains the settings of a configuration for a person.
+package settings
 
 import (
 	"encoding/json"
@@ -10,20 +11,26 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 )
 
-// setting is one value of the configuration in force.
-type setting struct {
+// Setting is one value of the configuration in force.
+type Setting struct {
 	Path   string `json:"path"`
-	Value  string `json:"value"`
+	Value  string `json:"value"` // "[redacted]" for a secret that is set
 	Origin string `json:"origin,omitempty"`
 }
 
-// settingsTable lists every setting of this version. Secrets print as "[redacted]".
-func settingsTable(c *config.Config, origin bool) table {
-	var all []setting
-	collect(reflect.ValueOf(c.Toolgate), "", &all)
+// Of returns the settings of a configuration that are not defaults, or all, sorted by path.
+// Each server has a few lines that say what it is.
+func Of(c *config.Config, all bool) []Setting {
+	var out []Setting
+	collect(reflect.ValueOf(c.Toolgate), "", &out)
+	if !all {
+		out = slices.DeleteFunc(out, func(s Setting) bool { return c.Origin(s.Path).Kind == tree.OriginDefault })
+	}
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		base := "servers." + s.Key
@@ -39,29 +46,18 @@ func settingsTable(c *config.Config, origin bool) table {
 			{"isolation", string(s.Isolation)},
 			{"timeouts", fmt.Sprintf("start %v, list %v, call %v, hard %v", s.Timeouts.Start, s.Timeouts.List, s.Timeouts.Call, s.Timeouts.Hard)},
 		} {
-			all = append(all, setting{Path: base + "." + v[0], Value: v[1]})
+			out = append(out, Setting{Path: base + "." + v[0], Value: v[1]})
 		}
 	}
-	slices.SortFunc(all, func(a, b setting) int { return strings.Compare(a.Path, b.Path) })
-	t := table{header: []string{"SETTING", "VALUE"}}
-	if origin {
-		t.header = append(t.header, "ORIGIN")
+	slices.SortFunc(out, func(a, b Setting) int { return strings.Compare(a.Path, b.Path) })
+	for i := range out {
+		out[i].Origin = c.Origin(out[i].Path).String()
 	}
-	for i := range all {
-		row := []string{all[i].Path, all[i].Value}
-		if origin {
-			all[i].Origin = c.Origin(all[i].Path).String()
-			row = append(row, all[i].Origin)
-		}
-		t.rows = append(t.rows, row)
-		t.names = append(t.names, all[i].Path)
-	}
-	t.data = map[string]any{"file": c.Path, "settings": all}
-	return t
+	return out
 }
 
 // collect walks the structs of the toolgate section by their config tags.
-func collect(v reflect.Value, path string, out *[]setting) {
+func collect(v reflect.Value, path string, out *[]Setting) {
 	for _, field := range decode.Fields(v.Type()) {
 		name := field.Tag.Get("config")
 		if name == "servers" {
@@ -81,7 +77,7 @@ func collect(v reflect.Value, path string, out *[]setting) {
 			if at == "store" || at == "redis" {
 				value = hidden.URL(value) // with a password
 			}
-			*out = append(*out, setting{Path: at, Value: value})
+			*out = append(*out, Setting{Path: at, Value: value})
 		}
 	}
 }
@@ -90,6 +86,10 @@ func render(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
+	case secret.Text:
+		if v.Reveal() == "" {
+			return ""
+		}
 	case time.Duration:
 		return v.String()
 	case fmt.Stringer:
