@@ -13,16 +13,16 @@ import (
 // written as a number, which is its tool_calls, or as unlimited, which limits
 // nothing.
 type PlanSettings struct {
-	// ToolCalls is how many calls of tools a window has. Absent: no limit.
+	// Tool calls per window. Default: no limit.
 	ToolCalls *int64 `config:"tool_calls" min:"0" max:"1000000000000"`
-	// Cost is how many cost units a window has. Absent: no limit.
+	// Cost units per window. Default: no limit.
 	Cost *int64 `config:"cost" min:"0" max:"1000000000000"`
-	// Bytes is how many bytes of results a window has. Absent: no limit.
+	// Bytes of results per window. Default: no limit.
 	Bytes *units.Size `config:"bytes" min:"0" max:"1000000GiB"`
-	// Seconds is how long servers may work in a window. Absent: no limit.
+	// Seconds that servers work per window. Default: no limit.
 	Seconds *int64 `config:"seconds" min:"0" max:"1000000000000"`
-	// Window is the time they are counted over: hour, day, month, or sliding: with a duration, as in sliding:7d.
-	// Calendar windows are those of the tenant's zone. Absent: month.
+	// Time window: hour, day, month, or sliding: with a duration, as in sliding:7d. Calendar windows use the tenant's
+	// time zone. Default: month.
 	Window string `config:"window" default:"month" format:"window"`
 }
 
@@ -57,18 +57,19 @@ func (s *PlanSettings) Plan(name string) (Plan, error) {
 type RuleSettings struct {
 	// Name of the budget. Required.
 	Name string `config:"name" required:"true" format:"id"`
-	// Per is whose use is counted together: that of a subject of an issuer and tenant, of a persona of a tenant, of
-	// a tenant, or that of everyone together of a server, of a tool, or of all tools of a class. Required.
+	// Whose usage is added up: a subject's, a persona's or a tenant's, or that of all callers together for each server,
+	// tool or class of tools. Subjects count separately for each issuer and tenant, and personas for each tenant.
+	// Required.
 	Per Per `config:"per" required:"true" enum:"subject|persona|tenant|server|tool|class"`
-	// Match is a glob of exposed names it counts. Absent: all.
+	// Glob of the exposed names that count. Default: all.
 	Match string `config:"match"`
-	// Unit is what is counted: calls of tools, their cost, bytes of results, or seconds that servers work. Absent: calls.
+	// What is counted: tool calls, their cost, bytes of results, or seconds that servers work. Default: calls.
 	Unit Unit `config:"unit" default:"calls" enum:"calls|cost|bytes|seconds"`
-	// Limit in that unit. Required.
+	// Largest usage in this unit. Required.
 	Limit int64 `config:"limit" required:"true" min:"0" max:"1000000000000"`
-	// Window is the time it is counted over: hour, day, month, or sliding: with a duration, as in sliding:90m. Required.
+	// Time window: hour, day, month, or sliding: with a duration, as in sliding:90m. Required.
 	Window string `config:"window" required:"true" format:"window"`
-	// Zone is the time zone of calendar windows. Absent: UTC.
+	// Time zone of calendar windows. Default: UTC.
 	Zone string `config:"zone" default:"UTC" format:"zone"`
 }
 
@@ -85,9 +86,9 @@ func (s *RuleSettings) Rule(glob func(pattern string) func(name string) bool) (R
 
 // TenantSettings are one tenant's.
 type TenantSettings struct {
-	// Plan limits the tenant. Absent: none.
+	// Quota plan of the tenant. Default: none.
 	Plan string `config:"plan"`
-	// Zone is the time zone in which the windows of its plan are counted. Absent: UTC.
+	// Time zone for the windows of its plan. Default: UTC.
 	Zone string `config:"zone" default:"UTC" format:"zone"`
 }
 

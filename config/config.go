@@ -189,58 +189,55 @@ const (
 // ClientRequests says which questions of a server may reach a client. The zero
 // value denies all.
 type ClientRequests struct {
-	// Sampling lets the server ask the client's model for text. Absent: deny.
+	// Whether the server may ask the client's model to generate text. Default: deny.
 	Sampling Policy `config:"sampling" enum:"allow|deny" default:"deny"`
-	// Elicitation lets the server ask the person something. Absent: allow.
+	// Whether the server may ask the user a question. Default: allow.
 	Elicitation Policy `config:"elicitation" enum:"allow|deny" default:"allow"`
-	// Roots lets the server ask for the client's folders. Absent: deny.
+	// Whether the server may ask for the client's folders. Default: deny.
 	Roots Policy `config:"roots" enum:"allow|deny" default:"deny"`
-	// URLHosts are the hosts that the server may send a person to; "*.example.com" is any below it. Absent: any.
+	// Hosts that the server may send a user to; "*.example.com" includes all subdomains. Default: any.
 	URLHosts []string `config:"url_hosts"`
-	// PerHour is how many questions of the server may reach one caller in an hour. Absent: 600.
+	// How many requests of the server may reach one caller per hour. Default: 600.
 	PerHour int `config:"per_hour" default:"600" min:"1" max:"1000000"`
 }
 
 // Tool shapes one tool of a server.
 type Tool struct {
-	// Rename is the name shown instead of the tool's own. Absent: its own.
+	// New name of the tool. Default: its own.
 	Rename string `config:"rename" format:"toolname"`
-	// Description replaces the tool's description. Absent: its own.
+	// New description of the tool. Default: its own.
 	Description string `config:"description"`
-	// Args shapes single arguments, by name. Absent: all as they are.
+	// Settings for single arguments, by name. Default: all arguments as the server lists them.
 	Args map[string]Arg `config:"args"`
-	// Hidden takes the tool out of lists and calls. Absent: shown.
+	// Removes the tool from lists and refuses calls to it. Default: false.
 	Hidden bool `config:"hidden"`
-	// Timeout is this tool's call deadline, as timeouts.call of its server. Absent: the server's.
+	// Timeout of a call of this tool, as timeouts.call of the server. Default: the server's.
 	Timeout time.Duration `config:"timeout" min:"1ms" max:"24h"`
-	// Idle bounds the silence of a call of it that has begun to report progress. Absent: the server's.
+	// Longest silence of a call of this tool that reports progress. Default: the server's.
 	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
-	// Hard bounds every call of it, whatever progress it reports. Absent: the server's.
+	// Timeout of every call of this tool, even if it reports progress. Default: the server's.
 	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
-	// Breaker is one of the tool's own, beside that of its server. Absent: none.
+	// Circuit breaker for this tool alone, in addition to the server's. Default: none.
 	Breaker *guard.Breaker `config:"breaker"`
-	// Idempotent lets the tool run twice for one call, where the first answer was lost. Absent: it does not, unless
-	// retry.trust_hints of its server says so.
+	// Whether toolgate may repeat a call of this tool if its answer was lost. Default: false, unless the server's
+	// retry.trust_hints allows it.
 	Idempotent *bool `config:"idempotent"`
-	// Cost is what one call counts in budgets measured in cost. Absent: 1.
+	// What one call costs, for budgets that count cost. Default: 1.
 	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
-	// RateLimitPerHour is how often the tool may be called in an hour, by all callers together. Absent: as often as one likes.
+	// Rate limit: how many calls per hour all callers together may make. Default: no limit.
 	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
-	// Annotations are laid over the tool's own annotations, key by key.
-	// Absent: its own.
+	// Annotations that replace those of the tool, key by key. Default: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`
-	// Results say what is done with what this tool answers. Absent: as for its server.
+	// How results of this tool are processed. Default: as for its server.
 	Results result.Settings `config:"results" json:",omitzero"`
 }
 
 // Arg shapes one argument of a tool.
 type Arg struct {
-	// Fixed is the value always sent; a caller cannot set another and does
-	// not see the argument. Absent: not fixed.
+	// Value that is always sent. Callers neither see nor set the argument. Default: not fixed.
 	Fixed json.RawMessage `config:"fixed"`
-	// Default is the value sent when the caller gives none. Absent: none.
+	// Value that is sent if the caller gives none. Default: none.
 	Default json.RawMessage `config:"default"`
-	// Hidden takes the argument out of the shown schema. Absent: shown
-	// unless fixed.
+	// Removes the argument from the schema that callers see. Default: true if fixed is set, else false.
 	Hidden bool `config:"hidden"`
 }

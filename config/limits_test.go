@@ -20,14 +20,12 @@ func TestLimitsPage(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| key under `limits` | default | from | to | what it bounds |\n|---|---|---|---|---|\n")
 	for f := range reflect.TypeFor[Limits]().Fields() {
-		about, _, ok := strings.Cut(docs.of(t, reflect.TypeFor[Limits](), f), " Absent: ")
+		about, _, ok := strings.Cut(docs.of(t, reflect.TypeFor[Limits](), f), " Default: ")
 		for _, tag := range []string{"default", "min", "max"} {
 			if _, has := f.Tag.Lookup(tag); !has || !ok {
-				t.Errorf("%s has no %s, or does not say what it is when absent", f.Name, tag)
+				t.Errorf("%s has no %s, or does not say what its default is", f.Name, tag)
 			}
 		}
-		_, about, _ = strings.Cut(about, " ") // the name of the field
-		about = strings.TrimPrefix(strings.TrimPrefix(about, "is "), "are ")
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.Tag.Get("config"), f.Tag.Get("default"), f.Tag.Get("min"), f.Tag.Get("max"), about)
 	}
 	page, err := os.ReadFile(limitsPage)

@@ -97,8 +97,8 @@ func (m schemaMaker) object(t reflect.Type, pattern string) obj {
 			m.t.Errorf("%s.%s has no config tag", t.Name(), f.Name)
 		}
 		doc := m.docs.of(m.t, t, f)
-		if !strings.Contains(doc, "Absent: ") && !strings.Contains(doc, "Required") {
-			m.t.Errorf("the doc comment of %s.%s does not say what absence means", t.Name(), f.Name)
+		if !strings.Contains(doc, "Default: ") && !strings.Contains(doc, "Required") {
+			m.t.Errorf("the doc comment of %s.%s does not say what its default is", t.Name(), f.Name)
 		}
 		path := tree.Join(pattern, key)
 		if !Available(path) {
@@ -173,7 +173,7 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		case "sha256":
 			out["pattern"] = "^[0-9a-fA-F]{64}$"
 		case "store":
-			out["pattern"] = "^sqlite:"
+			out["pattern"] = "^(sqlite:|postgres(ql)?://)"
 		case "id", "toolname", "envname":
 			out["pattern"] = decode.Pattern(tag.Get("format")).String()
 		}
@@ -211,7 +211,7 @@ func makeSchema(t *testing.T) []byte {
 		"type":        "object",
 		"description": "One MCP server, as the client it was written for spells it.",
 		"properties": obj{
-			"type":     text("How the server is reached: stdio, http or sse. Absent: by what the entry names."),
+			"type":     text("How the server is reached: stdio, http or sse. Default: by what the entry names."),
 			"command":  obj{"type": []string{"string", "array", "object"}, "description": "The program of a stdio server."},
 			"args":     obj{"type": "array", "description": "Its arguments."},
 			"env":      texts,

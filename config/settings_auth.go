@@ -7,7 +7,7 @@ import "github.com/toolgate/toolgate/proxy/auth"
 type Auth struct {
 	auth.Settings
 
-	// Admins are who may use the admin API with a credential of their own. Absent: the holder of the admin token alone.
+	// Callers who may use the admin API with their own credentials. Default: only the holder of the admin token.
 	Admins []Admin `config:"admins"`
 }
 
@@ -15,12 +15,13 @@ type Auth struct {
 // is one of a tenant and of an issuer, because whoever vouches for callers says
 // what groups they are in.
 type Admin struct {
-	// Subject is one caller. Absent: see group.
+	// A single caller. Required unless group is set.
 	Subject string `config:"subject"`
-	// Group is everyone in it. Absent: see subject.
+	// All callers in this group. Required unless subject is set.
 	Group string `config:"group"`
-	// Tenant that they are of. Absent: default.
+	// Tenant of these callers. Default: default.
 	Tenant string `config:"tenant" default:"default"`
-	// Issuer of their tokens, one of auth.jwt or that of auth.introspection. Absent: they have API keys of this file.
+	// Issuer of their tokens: one of auth.jwt, or that of auth.introspection. Default: none; they have API keys from
+	// this file.
 	Issuer string `config:"issuer" format:"authority"`
 }

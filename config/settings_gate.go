@@ -2,6 +2,6 @@ package config
 
 // Gate is the authorization chain as a whole.
 type Gate struct {
-	// Open says that everyone known may call everything enabled. Absent: no.
+	// Lets every known caller use everything that is enabled. Default: false.
 	Open bool `config:"open"`
 }

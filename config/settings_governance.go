@@ -7,12 +7,12 @@ import (
 
 // Governance is rules about calls and their arguments.
 type Governance struct {
-	// Mode is the operating mode at the first start; after that the store keeps it. Absent: NORMAL.
+	// Operating mode at the first start; later the store keeps it. Default: NORMAL.
 	Mode governance.Mode `config:"mode" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
-	// OwnFiles says whether arguments that are paths may lead to the gateway's own files: configuration, policies,
-	// store, audit log, keys. Absent: forbid, with authentication and without.
+	// Whether path arguments may lead to the gateway's own files: configuration, policies, store, audit log, keys.
+	// Default: forbid, with and without authentication.
 	OwnFiles string `config:"own_files" enum:"forbid|allow"`
-	// Degraded says when the gateway goes into the mode DEGRADED by itself. Absent: the defaults of each.
+	// When the gateway switches to mode DEGRADED by itself. Default: the default of each setting.
 	Degraded headroom.Settings `config:"degraded"`
 
 	governance.Settings

@@ -23,17 +23,17 @@ import (
 // configuration, how its process is started, and the tools, which are part of the program
 // because the package is imported here.
 type Native struct {
-	// FS serves files. Absent: off.
+	// Tools for files. Default: off.
 	FS *fs.Settings `config:"fs"`
-	// System serves facts about this machine. Absent: off.
+	// Tools that report facts about this machine. Default: off.
 	System *system.Settings `config:"system"`
-	// Web fetches pages and searches. Absent: off.
+	// Tools that fetch web pages and search the web. Default: off.
 	Web *web.Settings `config:"web"`
-	// Code runs programs, linters and tests. Absent: off.
+	// Tools that run programs, linters and tests. Default: off.
 	Code *code.Settings `config:"code"`
-	// Util serves text tools. Absent: off.
+	// Tools for text. Default: off.
 	Util *text.Settings `config:"util"`
-	// Plugins are further programs, by name. Absent: none.
+	// Tools from other programs, by name. Default: none.
 	Plugins map[string]Plugin `config:"plugins"`
 }
 
@@ -41,30 +41,30 @@ type Native struct {
 type Plugin struct {
 	// Path of the program. Required.
 	Path string `config:"path" required:"true" format:"path"`
-	// SHA256 of the program in hex. Required.
+	// SHA-256 of the program, 64 hex digits. Required.
 	SHA256 string `config:"sha256" required:"true" format:"sha256"`
-	// Args are its arguments. Absent: none.
+	// Arguments of the program. Default: none.
 	Args []string `config:"args"`
-	// Env are the variables of its environment, besides PATH, HOME, LANG and TMPDIR; a value may name variables, as in
-	// "${TOKEN}". Absent: none.
+	// Environment variables in addition to PATH, HOME, LANG and TMPDIR; a value may contain variables, as in "${TOKEN}".
+	// Default: none.
 	Env map[string]secret.Text `config:"env"`
-	// AutoMTLS has the gateway and the plugin authenticate to each other, which plugins that are not written in Go may not
-	// know how to. Absent: true.
+	// Makes the gateway and the plugin authenticate each other. Plugins that are not written in Go may not support this.
+	// Default: true.
 	AutoMTLS *bool `config:"auto_mtls"`
-	// Config is handed to the plugin as it is. Absent: {}.
+	// Configuration that the plugin receives unchanged. Default: {}.
 	Config json.RawMessage `config:"config" format:"object"`
-	// StartTimeout is until when it must serve. Absent: 10s.
+	// How long the plugin may take to start. Default: 10s.
 	StartTimeout time.Duration `config:"start_timeout" min:"100ms" max:"10m"`
-	// Sandbox says what happens where it cannot be confined. Absent: auto.
+	// What happens where the plugin cannot be sandboxed. Default: auto.
 	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
-	// Read are files and folders that it may read, with everything in them. Absent: what programs need to run.
+	// Files and folders that the plugin may read, with everything in them. Default: what programs need to run.
 	Read []string `config:"read" format:"path"`
-	// Write are those that it may change. Absent: none but a private temporary folder.
+	// Files and folders that the plugin may change. Default: only a private temporary folder.
 	Write []string `config:"write" format:"path"`
-	// Run are those that it may execute. Absent: itself and the programs of the system.
+	// Files and folders that the plugin may execute. Default: itself and the programs of the system.
 	Run []string `config:"run" format:"path"`
-	// Network is what it may reach. Absent: none.
+	// What the plugin may reach on the network. Default: none.
 	Network string `config:"network" enum:"none|full"`
-	// Limits bound what it may use up. Absent: the defaults of each.
+	// Resource limits of the sandbox. Default: the default of each setting.
 	Limits group.Limits `config:"limits"`
 }

@@ -10,48 +10,53 @@ import (
 // ServerSettings are what toolgate adds to one server of the file. What is
 // absent here comes from the client's own entry, else from the default.
 type ServerSettings struct {
-	// Namespace prefixes the names of the server's tools: [a-z][a-z0-9-]{0,19}, or "" for none. Absent: derived from the key.
+	// Prefix of the server's exposed names, matching [a-z][a-z0-9-]{0,19}; "" for no prefix. Default: derived from the
+	// key.
 	Namespace *string `config:"namespace" format:"namespace"`
-	// RenamedFrom is the name that the server had in the file before: what the store keeps of it, such as flags, restrictions and
-	// accepted definitions, is this server's from then on. Relations go by what spicedb.object_id says. Absent: it has no other name.
+	// Former key of the server in the file. The state that the store has under the former key, such as flags,
+	// restrictions and accepted definitions, moves to this server. Relationships follow spicedb.object_id instead.
+	// Default: the server was not renamed.
 	RenamedFrom string `config:"renamed_from"`
-	// Protocol is the era spoken to the server. Absent: auto.
+	// Era of MCP that is spoken to the server. Default: auto.
 	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
-	// Isolation is who shares a connection. Absent: auto.
+	// Who shares a connection to the server. Default: auto.
 	Isolation upstream.Isolation `config:"isolation" enum:"auto|shared|principal|session"`
-	// PlainCatalog is how toolgate finds out what a legacy server lists to a client that it may ask nothing,
-	// which is what such a legacy client is shown: auto over HTTP alone and from processes that run anyway,
-	// always by a process of its own too and before the first list is shown, never not at all, so that everyone is shown the same. Absent: auto.
+	// How toolgate finds out what a legacy server lists to clients without capabilities. auto asks only over HTTP and
+	// through processes that already run; always starts a process for it before the first list is shown; never shows the
+	// same list to everyone. Default: auto.
 	PlainCatalog PlainCatalog `config:"plain_catalog" enum:"auto|always|never"`
-	// Timeouts are the deadlines. Absent: the client's, else start 30s (60s for commands that may download first), list 10s, call 120s, hard 30m.
+	// Timeouts of the server. Default: those of the client's file, else the defaults below.
 	Timeouts upstream.Timeouts `config:"timeouts"`
-	// Breaker stops calling a failing server. Absent: the defaults of each.
+	// Circuit breaker, which stops calls to a failing server for a while. Default: the default of each setting.
 	Breaker guard.Breaker `config:"breaker"`
-	// Retry repeats what was never delivered. Absent: the defaults of each.
+	// Retries of calls that failed. Default: the default of each setting.
 	Retry guard.Retry `config:"retry"`
-	// Concurrency is how many calls may be in flight. Absent: 32.
+	// How many calls to the server may run at once. Default: 32.
 	Concurrency int `config:"concurrency" min:"1" max:"10000"`
-	// Processes is how many processes or connections the server may have. Absent: 8, or 256 for one
-	// that is reached by URL.
+	// How many processes or connections the server may have. Default: 8, or 256 for a server with a URL.
 	Processes int `config:"processes" min:"1" max:"1000"`
-	// EnvInherit are variables of toolgate's own environment that the server gets where they are set, besides PATH, HOME, LANG and TMPDIR. Absent: those of proxies and certificates (HTTPS_PROXY, SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE, PIP_CERT and their like), LC_ALL, LC_CTYPE and TZ. An empty list hands on none of these.
+	// Variables of toolgate's own environment that the server receives, in addition to PATH, HOME, LANG and TMPDIR. An
+	// empty list passes on none of the defaults either. Default: variables for proxies and certificates (HTTPS_PROXY,
+	// SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE, PIP_CERT and similar), LC_ALL, LC_CTYPE and TZ.
 	EnvInherit []string `config:"env_inherit" format:"envname"`
-	// Auth is how toolgate authenticates to the server. Absent: with the entry's own headers, or where it has none by signing in once the server asks for that.
+	// How toolgate authenticates to the server. Default: with the headers of the entry; without headers, by OAuth once
+	// the server asks for it.
 	Auth credential.Auth `config:"auth"`
-	// ClientRequests says which questions of the server may reach a client. Absent: elicitation only.
+	// Which requests of the server may reach a client. Default: elicitation only.
 	ClientRequests ClientRequests `config:"client_requests"`
-	// Tools shapes single tools, by their original names. Absent: all as they are.
+	// Settings for single tools, by the names that the server gives them. Default: all tools as the server lists them.
 	Tools map[string]Tool `config:"tools"`
-	// Results say what is done with what the server answers. Absent: as for all servers.
+	// How results of the server are processed. Default: as for all servers.
 	Results result.Settings `config:"results" json:",omitzero"`
-	// Offer makes the server one that agents may add (tool.enable) instead of one that is started. Absent: it is started.
+	// Puts the server on the list of servers that agents may add (tool.enable), instead of starting it. Default: the
+	// server is started.
 	Offer *Offer `config:"offer"`
 }
 
 // Offer is what agents are told of a server that they may add.
 type Offer struct {
-	// Description says what the server is for. Required.
+	// What the server is for. Required.
 	Description string `config:"description" required:"true"`
-	// Arguments are the values that may take the place of {NAME} in the server's args, url and env. Absent: there are no such places.
+	// Permitted values for each placeholder {NAME} in the server's args, url and env. Default: no placeholders.
 	Arguments map[string][]string `config:"arguments"`
 }

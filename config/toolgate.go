@@ -22,120 +22,123 @@ import (
 // version does not use are refused wherever they are written (see
 // [Available]), so their fields are always zero.
 type Toolgate struct {
-	// Listen is where toolgate serves. Absent: 127.0.0.1:7777 alone.
+	// Where toolgate listens for clients, operators and metrics. Default: 127.0.0.1:7777 for clients, 127.0.0.1:7779 for
+	// metrics.
 	Listen Listen `config:"listen"`
-	// Store is where state is kept: "sqlite:" for a file of its own per
-	// configuration under the state folder, "sqlite:PATH", or for gateways that
-	// share their state "postgres://USER:PASSWORD@HOST:PORT/DATABASE". Absent: "sqlite:".
+	// Where state is stored. "sqlite:" is one file per configuration in the state folder, "sqlite:PATH" a file of your
+	// choice, and "postgres://USER:PASSWORD@HOST:PORT/DATABASE" a database that several gateways share. Default:
+	// "sqlite:".
 	Store string `config:"store" default:"sqlite:" format:"store"`
-	// Durability is when a write to a store in a file counts as done: full once it survives a loss of power,
-	// normal once it survives the end of the process, however sudden, which is faster. Absent: full.
+	// When a write to an SQLite store counts as done: full once it survives a power failure, normal once it survives a
+	// crash of the process, which is faster. Default: full.
 	Durability string `config:"durability" default:"full" enum:"full|normal"`
-	// Redis is the address of a Redis server that gateways share their rates in:
-	// "redis://USER:PASSWORD@HOST:PORT/DB", "rediss://..." with TLS, and with
-	// "?addr=HOST:PORT" for each further node of a cluster. Absent: each gateway counts for itself.
+	// Redis server through which gateways share their rate limits: "redis://USER:PASSWORD@HOST:PORT/DB", or
+	// "rediss://..." for TLS. Add "?addr=HOST:PORT" for each further node of a cluster. Default: each gateway counts on
+	// its own.
 	Redis string `config:"redis" format:"redis"`
-	// BudgetsIn is where plans and budgets are counted: store, or redis, which is faster and may lose the last
-	// charges when it fails over. Absent: store.
+	// Where plans and budgets are counted: store, or redis, which is faster but may lose the last charges in a failover.
+	// Default: store.
 	BudgetsIn string `config:"budgets_in" default:"store" enum:"store|redis"`
-	// Keys seal what clients hold for us; the first seals, all open.
-	// Absent: one generated key in the state folder.
+	// Keys that encrypt the state which clients carry for toolgate. The first key encrypts, and all of them decrypt.
+	// Default: one generated key in the state folder.
 	Keys []Key `config:"keys"`
-	// Servers are settings per server, by its key in the file. Absent: the
-	// defaults of each setting.
+	// Settings for each server, by its key in the file. Default: every server has the defaults below.
 	Servers map[string]ServerSettings `config:"servers"`
-	// Auth says who callers are. Absent: loopback callers only, all "local".
+	// How callers authenticate. Default: no authentication; only loopback callers are served, all as "local".
 	Auth Auth `config:"auth"`
-	// Tenants are settings per tenant; those of "*" are of every tenant that has none of its own. Absent: no tenant has any.
+	// Settings for each tenant; "*" is for every tenant without settings of its own. Default: none.
 	Tenants map[string]budget.TenantSettings `config:"tenants"`
-	// Gate is the authorization chain. Absent: closed where
-	// authentication is configured and nothing decides.
+	// The authorization chain. Default: closed if authentication is configured and no other setting decides.
 	Gate Gate `config:"gate"`
-	// Registry is the catalog of capabilities. Absent: everything enabled.
+	// The catalog of capabilities: what is enabled, and what happens to new and changed definitions. Default: everything
+	// is enabled.
 	Registry registry.Settings `config:"registry"`
-	// Capsules are named sets of capabilities. Absent: the phase abstains.
+	// Named sets of capabilities for certain callers. Default: none; this phase abstains.
 	Capsules map[string]capsule.Settings `config:"capsules"`
-	// SpiceDB asks a relationship database. Absent: the phase abstains.
+	// Decides by relationships, in a SpiceDB server or in this file. Default: off; this phase abstains.
 	SpiceDB spicedb.Settings `config:"spicedb"`
-	// OPA evaluates a Rego policy. Absent: the phase abstains.
+	// Decides by a Rego policy. Default: off; this phase abstains.
 	OPA opa.Settings `config:"opa"`
-	// Governance is rules about calls and their arguments, and the operating mode. Absent: no rules but that paths
-	// do not lead to the gateway's own files, where something else decides who may call what.
+	// Rules about calls and their arguments, and the operating mode. Default: no rules, but path arguments must not lead
+	// to the gateway's own files if something else decides who may call what.
 	Governance Governance `config:"governance"`
-	// Approvals says who answers questions about calls, and how long. Absent: nobody is asked.
+	// Who approves calls, and how long approvals are valid. Default: nobody is asked.
 	Approvals approval.Settings `config:"approvals"`
-	// Results say what is done with what servers answer, for all of them. Absent: it is passed on as it is.
+	// How the results of all servers are processed. Default: results are delivered unchanged.
 	Results result.Settings `config:"results" json:",omitzero"`
-	// Plans are limits by plan name; a number is calls of tools a month. A plan counts for the tenants that have it,
-	// and, of a credential that names one, for its caller as well. Absent: no limits.
+	// Quotas by plan name; a number means tool calls per month. A plan applies to the tenants that have it, and also to
+	// a caller whose credential names it. Default: none.
 	Plans map[string]budget.PlanSettings `config:"plans"`
-	// BoundedPlans allows plans in a store that may lose the last charges with the power (durability: normal). Absent: false.
+	// Allows plans in a store that may lose the last charges in a power failure (durability: normal). Default: false.
 	BoundedPlans bool `config:"bounded_plans"`
-	// Budgets are named limits. Absent: none.
+	// Named budgets. Default: none.
 	Budgets []budget.RuleSettings `config:"budgets"`
-	// Rates are limits of calls in a time. Absent: none.
+	// Rate limits: how many calls are permitted per time window. Default: none.
 	Rates []rate.Settings `config:"rates"`
-	// Native is the built-in and plug-in tools. Absent: none.
+	// Tools that toolgate itself provides, and tools from plugins. Default: none.
 	Native Native `config:"native"`
-	// Tools are tools declared in the file. Absent: none.
+	// Declared tools: HTTP requests and commands that become tools. Default: none.
 	Tools []declared.Settings `config:"tools"`
-	// ToolFiles are files of further declared tools, each a map with the key tools. Absent: none.
+	// Files with more declared tools, each a map with the key tools. Default: none.
 	ToolFiles []string `config:"tool_files" format:"path"`
-	// ToolURLs are addresses of documents of further declared tools, each like a file of tool_files without variables. Absent: none.
+	// URLs of documents with more declared tools, in the format of tool_files but without variables. Default: none.
 	ToolURLs []ToolURL `config:"tool_urls"`
-	// Queue bounds the calls of tools that run as tasks. Absent: the defaults of each.
+	// Limits for tools whose calls run as tasks. Default: the default of each setting.
 	Queue queue.Settings `config:"queue"`
-	// Audit is the record of calls. Absent: audit.jsonl in the state folder.
+	// The audit log, which records every call. Default: audit.jsonl in the state folder.
 	Audit audit.Settings `config:"audit"`
-	// Log is what is written to stderr. Absent: the defaults of each.
+	// What toolgate logs to stderr. Default: the default of each setting.
 	Log logs.Settings `config:"log"`
-	// Telemetry is where traces go. Absent: nowhere.
+	// Where traces are sent. Default: nowhere.
 	Telemetry telemetry.Settings `config:"telemetry"`
-	// Feedback is who is told about executions. Absent: nobody.
+	// Who receives an event for each execution. Default: nobody.
 	Feedback feedback.Settings `config:"feedback"`
-	// Limits bound what one message, session or server may take. Absent: the defaults of each.
+	// Limits for messages, sessions, callers and servers. Default: the default of each setting.
 	Limits Limits `config:"limits"`
-	// Retention is how long records are kept. Absent: the defaults of each.
+	// How long records are kept. Default: the default of each setting.
 	Retention Retention `config:"retention"`
 }
 
 // Listen is where toolgate serves.
 type Listen struct {
-	// HTTP is the host:port of the MCP endpoints; "" serves none. Absent: 127.0.0.1:7777.
+	// host:port of the MCP endpoint for clients; "" turns it off. Default: 127.0.0.1:7777.
 	HTTP string `config:"http" default:"127.0.0.1:7777" format:"address"`
-	// Admin is the host:port of the admin API beside its socket. Absent: the socket alone.
+	// host:port of the admin API, in addition to its local socket. Default: the socket only.
 	Admin string `config:"admin" format:"address"`
-	// Metrics is the host:port of /metrics; "" serves none. Absent: 127.0.0.1:7779.
+	// host:port of /metrics; "" turns it off. Default: 127.0.0.1:7779.
 	Metrics string `config:"metrics" default:"127.0.0.1:7779" format:"address"`
-	// PublicURL is the address clients use where it is not the listener's own. Absent: http and the listener's address.
+	// The URL that clients use, if it differs from the listener's own (for example behind a proxy). Default: http:// and
+	// the address of the listener.
 	PublicURL string `config:"public_url" format:"url"`
-	// TLS is the certificate to serve with. Absent: plain HTTP.
+	// TLS certificate for the MCP endpoint. Default: plain HTTP.
 	TLS TLS `config:"tls"`
-	// Hosts are further names accepted in the Host header. Absent: loopback names and the host of public_url.
+	// Additional names that are accepted in the Host header. Default: loopback names and the host of public_url.
 	Hosts []string `config:"hosts" format:"host"`
-	// Origins are web origins accepted in the Origin header, as in https://app.example or http://localhost:6274, besides the gateway's own and, where
-	// callers authenticate, those of this machine. Absent: none.
+	// Web origins that are accepted in the Origin header, such as https://app.example or http://localhost:6274. The
+	// gateway's own origin is always accepted, and origins on this machine are accepted if callers authenticate.
+	// Default: none.
 	Origins []string `config:"origins" format:"origin"`
-	// TrustedProxies are address ranges whose Forwarded headers are believed. Absent: none.
+	// Address ranges of reverse proxies whose Forwarded headers are trusted. Default: none.
 	TrustedProxies []string `config:"trusted_proxies" format:"cidr"`
 }
 
 // TLS is a certificate to serve with.
 type TLS struct {
-	// Cert is the PEM file of the certificate chain. Absent: no TLS.
+	// PEM file with the certificate chain. Default: no TLS.
 	Cert string `config:"cert" format:"path"`
-	// Key is the PEM file of its private key. Absent: no TLS.
+	// PEM file with the private key of the certificate. Default: no TLS.
 	Key string `config:"key" format:"path"`
-	// ClientCA is the PEM file of authorities whose client certificates count. Absent: none are asked for.
+	// PEM file with the certificate authorities whose client certificates are accepted. Default: no client certificate
+	// is requested.
 	ClientCA string `config:"client_ca" format:"path"`
 }
 
 // Key is one sealing key; exactly one of File and Env is set.
 type Key struct {
-	// ID names the key in what it sealed. Required.
+	// Name of the key, stored with everything that it encrypts. Required.
 	ID string `config:"id" required:"true" format:"id"`
-	// File holds 32 bytes, raw, in hex or in base64. Absent: see env.
+	// File with the 32 bytes of the key, raw or in hex or base64. Required unless env is set.
 	File string `config:"file" format:"path"`
-	// Env is the variable that holds them. Absent: see file.
+	// Environment variable with the 32 bytes of the key, in hex or base64. Required unless file is set.
 	Env string `config:"env" format:"envname"`
 }

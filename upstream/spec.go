@@ -128,15 +128,16 @@ func (q Questions) less(others Questions) Questions {
 
 // Timeouts bound the waits for one server. Defaults replace zero values.
 type Timeouts struct {
-	// Start bounds the time until the server has answered its first request. Absent: 30s, or 60s for commands that may download first.
+	// Time until the server must have answered its first request. Default: 30s, or 60s for commands that may download
+	// first.
 	Start time.Duration `config:"start" min:"1ms" max:"24h"`
-	// List bounds all lists of a server together. Absent: 10s.
+	// Time for all lists of the server together. Default: 10s.
 	List time.Duration `config:"list" min:"1ms" max:"24h"`
-	// Call bounds a call that reports no progress. Absent: 120s.
+	// Timeout of a call that reports no progress. Default: 120s.
 	Call time.Duration `config:"call" min:"1ms" max:"24h"`
-	// Idle bounds the silence of a call that has begun to report progress. Absent: call.
+	// Longest silence of a call that reports progress. Default: the value of call.
 	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
-	// Hard bounds every call, whatever progress it reports. Absent: 30m, or call if that is longer.
+	// Timeout of every call, even if it reports progress. Default: 30m, or call if that is longer.
 	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
 
 	// Think is how long a suspended call keeps its connection from calls that find none; a

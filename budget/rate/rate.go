@@ -8,9 +8,9 @@ import (
 // Rate is how often something may happen: Limit times at once, and then once more every
 // Window/Limit. The zero Rate allows nothing.
 type Rate struct {
-	// Limit of calls. Required.
+	// Largest number of calls. Required.
 	Limit int64 `config:"limit" required:"true" min:"1" max:"1000000"`
-	// Window is the time. Required.
+	// Time window. Required.
 	Window time.Duration `config:"window" required:"true" min:"1s" max:"31d"`
 }
 

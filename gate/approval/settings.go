@@ -13,24 +13,24 @@ import (
 // Settings are what an operator says of who answers questions about calls, and how
 // long. Where By is empty, nobody's answer counts.
 type Settings struct {
-	// Wait is how long a call waits for an answer before it is told to come again. Absent: 30s.
+	// How long a call waits for a decision before the client is told to try again later. Default: 30s.
 	Wait time.Duration `config:"wait" default:"30s" min:"1s" max:"10m"`
-	// Valid is how long a question may be answered, and then how long the grant may be used, or the denial counts. Absent: 10m.
+	// How long a question stays open; after the decision, also how long the approval or denial is valid. Default: 10m.
 	Valid time.Duration `config:"valid" default:"10m" min:"1s" max:"7d"`
-	// By are groups whose answer counts, or requester for who makes the call and operator for who has the admin
-	// token. Absent: operator, and without authentication requester as well.
+	// Groups whose members may decide. requester is the caller itself, and operator the holder of the admin token.
+	// Default: operator; without authentication also requester.
 	By []string `config:"by"`
-	// Ask is where questions to others go besides the client of who makes the call. Absent: admin.
+	// Where others are asked, in addition to the caller's client. Default: admin.
 	Ask []string `config:"ask" enum:"admin|webhook"`
-	// Webhook is told of every question where ask names it. Absent: nobody is.
+	// Webhook that receives every question, if ask names it. Default: none.
 	Webhook Receiver `config:"webhook"`
 }
 
 // Receiver is where questions are posted to, and what both sides sign with.
 type Receiver struct {
-	// URL each question is posted to. Required where ask names the webhook.
+	// URL to which each question is posted. Required if ask names the webhook.
 	URL string `config:"url" format:"url"`
-	// Secret signs questions and answers, at least 32 characters. Required where ask names the webhook.
+	// Secret that signs questions and answers, of at least 32 characters. Required if ask names the webhook.
 	Secret secret.Text `config:"secret"`
 }
 

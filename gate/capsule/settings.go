@@ -8,13 +8,13 @@ import (
 
 // Settings are a named set of capabilities in the configuration.
 type Settings struct {
-	// Visible are globs of names in lists. Absent: nothing.
+	// Globs of the names that lists show. Default: none.
 	Visible []string `config:"visible"`
-	// Callable are globs of names that may be called. Absent: nothing.
+	// Globs of the names that may be called. Default: none.
 	Callable []string `config:"callable"`
-	// Personas that hold the capsule. Absent: none.
+	// Personas that have the capsule. Default: none.
 	Personas []string `config:"personas"`
-	// Groups that hold the capsule. Absent: none.
+	// Groups that have the capsule. Default: none.
 	Groups []string `config:"groups"`
 }
 

@@ -21,11 +21,11 @@ import (
 // matches that program in any folder, with or without quotes. Deny cannot find every
 // command that a shell would run in a text, so prefer Allow.
 type Commands struct {
-	// In are the JSON Pointers of the arguments. Required.
+	// JSON Pointers of these arguments. Required.
 	In []string `config:"in" required:"true"`
-	// Allow are what a command has to begin with; [] allows none. Absent: anything.
+	// Beginnings of permitted commands; [] permits none. Default: all commands.
 	Allow []string `config:"allow"`
-	// Deny are what no command may hold. Absent: nothing.
+	// Text that no command may contain. Default: none.
 	Deny []string `config:"deny"`
 }
 

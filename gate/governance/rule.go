@@ -48,11 +48,11 @@ const (
 // Pattern limits the text of some arguments by regular expressions (RE2). A
 // string is matched as it is, a number or boolean as JSON writes it.
 type Pattern struct {
-	// In are the JSON Pointers of the arguments. Required.
+	// JSON Pointers of these arguments. Required.
 	In []string `config:"in" required:"true"`
-	// Match is what each has to match, somewhere. Absent: anything.
+	// Regular expression that each of these arguments must match somewhere. Default: none.
 	Match string `config:"match"`
-	// Deny is what none may match. Absent: nothing.
+	// Regular expression that none of these arguments may match. Default: none.
 	Deny string `config:"deny"`
 }
 

@@ -13,42 +13,43 @@ import (
 
 // Settings are the rules about calls and their arguments that an operator writes.
 type Settings struct {
-	// Tools are the rules, by the exposed name of a tool or a glob. Absent: none.
+	// Rules by exposed name or glob. Default: none.
 	Tools map[string]Tool `config:"tools"`
 }
 
 // Tool is a rule about the calls of some tools. All rules that match a tool have to
 // let a call pass, and the highest of their risks is the tool's.
 type Tool struct {
-	// Risk of calling it. Absent: not known, which LOCKDOWN does not let pass.
+	// Risk of a call. Default: unknown, which LOCKDOWN refuses.
 	Risk Risk `config:"risk" enum:"low|medium|high"`
-	// Class is what it does; the hints of its server can only make it stricter. Absent: destructive, unless the
+	// What the tool does. Hints of its server can only make the class stricter. Default: destructive, unless the
 	// annotations of the tool under servers say otherwise.
 	Class string `config:"class" enum:"read_only|write|destructive"`
-	// Category names what kind of tool it is. Absent: none.
+	// A word to group tools by. Default: none.
 	Category string `config:"category"`
-	// HighCost tools are not called in mode DEGRADED. Absent: it is not one.
+	// Marks an expensive tool, which mode DEGRADED refuses. Default: false.
 	HighCost bool `config:"high_cost"`
-	// PathsIn are JSON Pointers of arguments that are paths, in which a token * stands for any; [] is an error. Absent: every
-	// string argument whose name or format says path, file, dir, root, source, destination or uri, and every name of a member
-	// that is one itself.
+	// JSON Pointers of the arguments that are paths; the token * matches any key or index. [] is an error. Default:
+	// every string argument whose name or format contains path, file, dir, root, source, destination or uri, and every
+	// member name that is a path itself.
 	PathsIn []string `config:"paths_in"`
-	// AllowedPaths are globs one of which every path has to match; relative ones are of the folder of the file, and [] allows no path. Absent: any path.
+	// Globs, one of which every path must match. Relative globs start at the folder of the file, and [] allows no path.
+	// Default: any path.
 	AllowedPaths []string `config:"allowed_paths"`
-	// ForbiddenPaths are globs that no path may match or be below of; ./name is of the folder of the file, a name
-	// alone holds anywhere. Absent: none.
+	// Globs that no path may match or be below. ./name starts at the folder of the file; a bare name matches anywhere.
+	// Default: none.
 	ForbiddenPaths []string `config:"forbidden_paths"`
-	// Case is how the case of paths is compared. Absent: forbidden in any case, allowed in the one that is written.
+	// How upper and lower case in paths are compared. Default: fold for forbidden paths, exact for allowed ones.
 	Case Case `config:"case" enum:"exact|fold"`
-	// MaxBytes bounds the arguments. Absent: limits.body.
+	// Largest size of the arguments. Default: limits.body.
 	MaxBytes units.Size `config:"max_bytes"`
-	// Commands limit arguments that are command lines. Absent: any.
+	// Rules for arguments that are command lines. Default: none.
 	Commands []Commands `config:"commands"`
-	// Patterns limit the text of arguments. Absent: any.
+	// Rules for the text of arguments. Default: none.
 	Patterns []Pattern `config:"patterns"`
-	// RequiresApprovalInModes are modes in which a person is asked. Absent: none.
+	// Modes in which a person must approve the call. Default: none.
 	RequiresApprovalInModes []Mode `config:"requires_approval_in_modes" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
-	// ForbiddenInModes are modes in which it is not called. Absent: none.
+	// Modes in which the tool cannot be called. Default: none.
 	ForbiddenInModes []Mode `config:"forbidden_in_modes" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
 }
 

@@ -19,21 +19,22 @@ import (
 // tool.view, tool.request, tool.enable, prompt.view, prompt.request, resource.view and
 // resource.request.
 type Settings struct {
-	// Path is a folder of policies. Absent: none.
+	// Folder with policies. Default: none.
 	Path string `config:"path" format:"path"`
-	// Bundle is the https URL of a bundle. Absent: none.
+	// https URL of a policy bundle. Default: none.
 	Bundle string `config:"bundle" format:"url"`
-	// BundleKey is a file with the public key, in PEM, of who signs the bundle; one that is not signed by it is refused. Absent: whoever serves the bundle decides.
+	// PEM file with the public key of the bundle's signer; a bundle without its signature is refused. Default: bundles
+	// need no signature.
 	BundleKey string `config:"bundle_key" format:"path"`
-	// URL is a remote policy server, with https. Absent: evaluated here.
+	// https URL of a remote policy server. Default: policies are evaluated in this process.
 	URL string `config:"url" format:"url"`
-	// Decision is the rule asked. Absent: data.toolgate.decision.
+	// Rule to evaluate. Default: data.toolgate.decision.
 	Decision string `config:"decision"`
-	// RegoVersion is the language version. Absent: v1.
+	// Version of the Rego language. Default: v1.
 	RegoVersion RegoVersion `config:"rego_version" enum:"v0|v1"`
-	// Mode is whether its denials count. Absent: enforce.
+	// Whether denials apply (enforce) or are only recorded. Default: enforce.
 	Mode Mode `config:"mode" enum:"enforce|shadow"`
-	// Actions renames the actions for the policy. Absent: unchanged.
+	// Names that the policy sees for the actions. Default: the actions' own names.
 	Actions map[string]string `config:"actions"`
 }
 

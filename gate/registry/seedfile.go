@@ -14,39 +14,39 @@ import (
 // Seed is what an operator writes, in a file of its own, about capabilities before
 // they are seen. It is not changed once made.
 type Seed struct {
-	// Entries are rules about single tools, prompts, resources and templates. Absent: none.
+	// Rules for single tools, prompts, resources and templates. Default: none.
 	Entries []SeedEntry `config:"capabilities"`
-	// Servers are servers of the operator's list that there are from the beginning, for everyone. Absent: none.
+	// Servers of the operator's list that exist from the start, for everyone. Default: none.
 	Servers []SeedServer `config:"servers"`
 }
 
 // SeedEntry is about one capability. It is named by name, or by server and original.
 type SeedEntry struct {
-	// Name is the name or URI that clients know. Absent: see server and original.
+	// Exposed name or URI. Required unless server and original are set.
 	Name string `config:"name"`
-	// Server is the key of its server. Absent: see name.
+	// Key of the server. Required unless name is set.
 	Server string `config:"server"`
-	// Original is its name or URI at the server. Absent: see name.
+	// Name or URI at the server. Required unless name is set.
 	Original string `config:"original"`
-	// Kind is what it is. Absent: any kind that has the name.
+	// Kind of the capability. Default: any kind with this name.
 	Kind string `config:"kind" enum:"tool|prompt|resource|template"`
-	// Enabled switches it on or off. Absent: as registry.default says.
+	// Enables or disables it. Default: registry.default.
 	Enabled *bool `config:"enabled"`
-	// DisplayName is a title for people. Absent: the one of its server.
+	// Title for people. Default: the server's title.
 	DisplayName string `config:"display_name"`
-	// Category is a word to group by. Absent: none.
+	// A word to group capabilities by. Default: none.
 	Category string `config:"category"`
-	// Class is what it does. Absent: nothing is said, which counts as destructive.
+	// What it does. Default: unknown, which counts as destructive.
 	Class string `config:"class" enum:"read-only|write|destructive"`
-	// Risk of calling it. Absent: by its class.
+	// Risk of a call. Default: depends on the class.
 	Risk string `config:"risk" enum:"low|medium|high"`
-	// HighCost keeps it from being called while resources are short. Absent: no.
+	// Marks an expensive capability, which mode DEGRADED refuses. Default: false.
 	HighCost *bool `config:"high_cost"`
-	// Definition is the SHA-256 of the definition that alone is accepted, see [Hash]. Absent: the first one is.
+	// SHA-256 of the only definition that is accepted; see [Hash]. Default: the first definition is accepted.
 	Definition string `config:"definition" format:"sha256"`
-	// Tenants switches it on or off for single tenants. Absent: for none.
+	// Enables or disables it for single tenants. Default: none.
 	Tenants map[string]bool `config:"tenants"`
-	// DenyPersonas are personas that are kept away from it. Absent: none.
+	// Personas that may not use it. Default: none.
 	DenyPersonas []string `config:"deny_personas"`
 
 	At gate.Rule `config:"-"` // where it is written
@@ -54,13 +54,13 @@ type SeedEntry struct {
 
 // SeedServer is a server of the operator's list.
 type SeedServer struct {
-	// Server is the key that it gets. Required.
+	// Key that the server gets. Required.
 	Server string `config:"server" required:"true"`
-	// Entry is its entry of the list. Required.
+	// Its entry in the list. Required.
 	Entry string `config:"entry" required:"true"`
-	// Tenant is whose it is. Absent: default.
+	// Tenant that owns it. Default: default.
 	Tenant string `config:"tenant" default:"default"`
-	// Arguments are the choices that the entry asks for. Absent: none.
+	// Values for the placeholders of the entry. Default: none.
 	Arguments json.RawMessage `config:"arguments" format:"object"`
 }
 

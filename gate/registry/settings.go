@@ -4,13 +4,15 @@ import "cmp"
 
 // Settings are what an operator says of the catalog of capabilities.
 type Settings struct {
-	// Default is the state of a capability nobody decided about. Absent: enabled.
+	// State of a capability about which nobody has decided. Default: enabled.
 	Default string `config:"default" enum:"enabled|disabled"`
-	// OnNew is what happens to a new definition: it is served, held until it is accepted, or, with adopt, served where it comes with the first list of a server that was never seen and held afterwards. Absent: adopt with authentication, else enable.
+	// What happens to a new definition: enable serves it, hold holds it until a person accepts it, and adopt serves the
+	// first list of a server that was never seen and holds later additions. Default: adopt with authentication, else
+	// enable.
 	OnNew Policy `config:"on_new" enum:"enable|hold|adopt"`
-	// OnChange is what happens to a changed definition. Absent: hold with authentication, else enable.
+	// What happens to a changed definition. Default: hold with authentication, else enable.
 	OnChange Policy `config:"on_change" enum:"enable|hold"`
-	// Seed is a file that says what is written about a capability when it is first seen. Absent: none.
+	// File with initial settings for capabilities, applied when they are first seen. Default: none.
 	Seed string `config:"seed" format:"path"`
 }
 

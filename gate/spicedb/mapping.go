@@ -20,38 +20,38 @@ import (
 // that separate parts are escaped inside them too, so that no two things are
 // ever the same object.
 type Mapping struct {
-	// Object is the type of tools. Absent: tool.
+	// Object type of tools. Default: tool.
 	Object string `config:"object"`
-	// Permission is asked for on tools and prompts, to call. Absent: execute.
+	// Permission that a call of a tool or prompt requires. Default: execute.
 	Permission string `config:"permission"`
-	// ViewPermission is asked for on tools, prompts and resources, to see them. Absent: as to call.
+	// Permission to see a tool, prompt or resource in lists. Default: the one for calls.
 	ViewPermission string `config:"view_permission"`
-	// ObjectID is the template of the ids of tools and prompts, of {tenant}, {server}, {original}, {exposed} and
-	// {capability}. Absent: {exposed}.
+	// Template for the object IDs of tools and prompts, with {tenant}, {server}, {original}, {exposed} and {capability}.
+	// Default: {exposed}.
 	ObjectID string `config:"object_id"`
-	// Prompt is the type of prompts. Absent: prompt.
+	// Object type of prompts. Default: prompt.
 	Prompt string `config:"prompt"`
-	// Resource is the type of resources. Absent: resource.
+	// Object type of resources. Default: resource.
 	Resource string `config:"resource"`
-	// ResourcePermission is asked for on resources, to read. Absent: read.
+	// Permission that reading a resource requires. Default: read.
 	ResourcePermission string `config:"resource_permission"`
-	// ResourceID is the template of the ids of resources. Absent: {server}, one object for all of a server.
+	// Template for the object IDs of resources. Default: {server}, one object for all resources of a server.
 	ResourceID string `config:"resource_id"`
-	// Subject is the type of callers. Absent: user.
+	// Object type of callers. Default: user.
 	Subject string `config:"subject"`
-	// SubjectID is the template of the ids of callers, of {tenant}, {issuer}, {subject} and {persona}. Absent: {subject}.
+	// Template for the object IDs of callers, with {tenant}, {issuer}, {subject} and {persona}. Default: {subject}.
 	SubjectID string `config:"subject_id"`
-	// Server is the type of servers. Absent: server.
+	// Object type of servers. Default: server.
 	Server string `config:"server"`
-	// ServerID is the template of the ids of servers. Absent: {server}.
+	// Template for the object IDs of servers. Default: {server}.
 	ServerID string `config:"server_id"`
-	// ServerRelation leads from a tool, prompt or resource to its server. Absent: server.
+	// Relation from a tool, prompt or resource to its server. Default: server.
 	ServerRelation string `config:"server_relation"`
-	// Grant is the relation on tools and prompts that an explanation proposes. Absent: executor.
+	// Relation on tools and prompts that `toolgate why` suggests to grant access. Default: executor.
 	Grant string `config:"grant"`
-	// ResourceGrant is the relation on resources that an explanation proposes. Absent: reader.
+	// Relation on resources that `toolgate why` suggests to grant access. Default: reader.
 	ResourceGrant string `config:"resource_grant"`
-	// Ban is the relation that takes a permission away. Absent: banned.
+	// Relation that revokes a permission. Default: banned.
 	Ban string `config:"ban"`
 }
 

@@ -11,88 +11,88 @@ import (
 // Settings say who is related to what: a SpiceDB, or the file itself; at most one of
 // Endpoint and Builtin is set.
 type Settings struct {
-	// Endpoint is the host:port of the SpiceDB. Absent: see builtin.
+	// host:port of the SpiceDB server. Default: none; see builtin.
 	Endpoint string `config:"endpoint" format:"target"`
-	// Token is the server's preshared key. Absent: none is sent.
+	// Preshared key of the SpiceDB server. Default: none.
 	Token secret.Text `config:"token"`
-	// TLS encrypts the connection and verifies the server. Absent: yes.
+	// Encrypts the connection and verifies the server's certificate. Default: true.
 	TLS *bool `config:"tls"`
-	// CA is the PEM file of the authorities that the server's certificate may be of. Absent: those of the system.
+	// PEM file with the certificate authorities for the server's certificate. Default: those of the system.
 	CA string `config:"ca" format:"path"`
 
 	Mapping
 
-	// Strict asks the server fully consistent every time and keeps no answer. Absent: answers are kept until the
-	// server tells of a change.
+	// Asks the server fully consistently each time and caches no answer. Default: false; answers are cached until the
+	// server reports a change.
 	Strict bool `config:"strict"`
-	// StrictFor are globs of exposed names for which strict holds. Absent: none.
+	// Globs of exposed names to which strict applies. Default: none.
 	StrictFor []string `config:"strict_for"`
-	// Timeouts bound the questions to the server. Absent: the defaults of each.
+	// Timeouts for requests to the SpiceDB server. Default: the default of each setting.
 	Timeouts Timeouts `config:"timeouts"`
-	// Cache is how many single answers are kept. Absent: 65536.
+	// How many single answers are cached. Default: 65536.
 	Cache int `config:"cache" min:"1" max:"16777216"`
-	// Zone is the time zone of the hour that caveats are given. Absent: UTC.
+	// Time zone of the hour that caveats receive. Default: UTC.
 	Zone string `config:"zone" format:"zone"`
-	// Builtin answers from the file where there is no server. Absent: it does not.
+	// Relationships in this file, for use without a SpiceDB server. Default: none.
 	Builtin *Relations `config:"builtin"`
 }
 
 // Timeouts bound the questions to a SpiceDB.
 type Timeouts struct {
-	// Call bounds the decision of one request. Absent: 150ms.
+	// Timeout for the decision about one request. Default: 150ms.
 	Call time.Duration `config:"call" min:"1ms" max:"1m"`
-	// List bounds the decisions of one list, together. Absent: 500ms.
+	// Timeout for all decisions about one list. Default: 500ms.
 	List time.Duration `config:"list" min:"1ms" max:"1m"`
 }
 
 // Relations are who may do what, without a SpiceDB. Subjects are written
 // user:alice, team:dev for its members and tenant:acme for its members.
 type Relations struct {
-	// Teams are people who may do the same, by name. Absent: none.
+	// Teams of users, by name. Default: none.
 	Teams map[string]TeamSettings `config:"teams"`
-	// Tenants are whom servers belong to, by name. Absent: none.
+	// Tenants that own servers, by name. Default: none.
 	Tenants map[string]TenantSettings `config:"tenants"`
-	// Servers are who may execute all that a server offers, by its key. Absent: nobody.
+	// Who may use everything that a server offers, by the server's key. Default: nobody.
 	Servers map[string]ServerSettings `config:"servers"`
-	// Tools are who may use one tool, by object id, which is the exposed name unless object_id says otherwise. Absent: nobody.
+	// Who may use a single tool, by object ID (its exposed name, unless object_id says otherwise). Default: nobody.
 	Tools map[string]ObjectSettings `config:"tools"`
-	// Prompts are who may use one prompt, as for tools. Absent: nobody.
+	// Who may use a single prompt, by object ID as for tools. Default: nobody.
 	Prompts map[string]ObjectSettings `config:"prompts"`
-	// Resources are who may read resources, by the key of their server unless resource_id says otherwise. Absent: nobody.
+	// Who may read resources, by the key of their server unless resource_id says otherwise. Default: nobody.
 	Resources map[string]ObjectSettings `config:"resources"`
-	// Relations are single relationships, such as tool:gh__search#executor@user:alice. Absent: none.
+	// Additional single relationships, such as tool:gh__search#executor@user:alice. Default: none.
 	Relations []string `config:"relations"`
 }
 
 // TeamSettings are people who may do the same.
 type TeamSettings struct {
-	// Members are users and teams. Absent: nobody.
+	// Users and teams in the team. Default: none.
 	Members []string `config:"members"`
 }
 
 // TenantSettings are the people of a tenant.
 type TenantSettings struct {
-	// Admins are users who may execute what the servers of the tenant offer. Absent: nobody.
+	// Users who may use everything that the tenant's servers offer. Default: none.
 	Admins []string `config:"admins"`
-	// Members are users and teams. Absent: nobody.
+	// Users and teams in the tenant. Default: none.
 	Members []string `config:"members"`
 }
 
 // ServerSettings are who may execute all that a server offers.
 type ServerSettings struct {
-	// Tenant is the tenant that the server belongs to. Absent: none.
+	// Tenant that owns the server. Default: none.
 	Tenant string `config:"tenant"`
-	// Executors are users, teams and tenants. Absent: nobody.
+	// Users, teams and tenants who may use the server. Default: nobody.
 	Executors []string `config:"executors"`
 }
 
 // ObjectSettings are who may use one tool, prompt or resource.
 type ObjectSettings struct {
-	// Owners are users who may use it. Absent: nobody.
+	// Users who own it and may use it. Default: nobody.
 	Owners []string `config:"owners"`
-	// Executors are users and teams who may use it. Absent: nobody.
+	// Users and teams who may use it. Default: nobody.
 	Executors []string `config:"executors"`
-	// Banned are users who may not use it, whatever else lets them. Absent: nobody.
+	// Users who may not use it, even if something else allows it. Default: nobody.
 	Banned []string `config:"banned"`
 }
 

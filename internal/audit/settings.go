@@ -11,21 +11,25 @@ import (
 
 // Settings are what an operator says of the record of calls.
 type Settings struct {
-	// Path is the file the record is appended to. Absent: audit.jsonl in the state folder.
+	// File of the audit log. Default: audit.jsonl in the state folder.
 	Path string `config:"path" format:"path"`
-	// Mode is whether calls are refused while it cannot be written. Absent: required where authentication is configured, else best_effort.
+	// Whether calls are refused while the log cannot be written (required) or continue (best_effort). Default: required
+	// if authentication is configured, else best_effort.
 	Mode Mode `config:"mode" enum:"required|best_effort"`
-	// Fsync is when the file is forced to disk: after every entry, at short intervals, or by the system. Absent: interval.
+	// When entries are forced to disk: always after each entry, interval at short intervals, or never, which leaves it
+	// to the system. Default: interval.
 	Fsync Fsync `config:"fsync" enum:"always|interval|never" default:"interval"`
-	// ArgsHash is how arguments are recorded. Absent: sha256.
+	// How arguments are recorded. Default: sha256.
 	ArgsHash string `config:"args_hash" enum:"sha256" default:"sha256"`
-	// Fields are arguments of tools that are kept as they are, as JSON pointers by a glob of exposed names; secrets in them are not. Absent: none.
+	// Arguments that are recorded in plain text: JSON Pointers by a glob of exposed names. Secrets in them are redacted.
+	// Default: none.
 	Fields map[string][]string `config:"fields"`
-	// DecisionInputs keeps the arguments of every call, sealed with the keys, for `toolgate policy replay`. Absent: only their hash is kept.
+	// Records the arguments of every call, encrypted with the keys, for `toolgate policy replay`. Default: false; only
+	// their hash is recorded.
 	DecisionInputs bool `config:"decision_inputs"`
-	// RotateSize is how large a file gets before it is put aside and the next one begun; 0 is any size. Absent: 128MiB.
+	// Size at which a new file is begun; 0 for no limit. Default: 128MiB.
 	RotateSize units.Size `config:"rotate_size" default:"128MiB"`
-	// RotateAge is how old the first entry of a file gets before that; 0 is any age. Absent: 24h.
+	// Age of the first entry at which a new file is begun; 0 for no limit. Default: 24h.
 	RotateAge time.Duration `config:"rotate_age" default:"24h"`
 }
 

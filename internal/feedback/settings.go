@@ -14,35 +14,35 @@ import (
 
 // Settings are what an operator says of who is told about executions of tools.
 type Settings struct {
-	// Webhook is a URL that batches of them are posted to. Absent: none.
+	// URL to which batches of events are posted. Default: none.
 	Webhook string `config:"webhook" format:"url"`
-	// Secret signs them (Standard Webhooks), at least 32 characters. Required with webhook.
+	// Secret that signs the batches (Standard Webhooks), of at least 32 characters. Required with webhook.
 	Secret secret.Text `config:"secret"`
-	// Kafka is a topic each is written to. Absent: none.
+	// Kafka topic to which events are written. Default: none.
 	Kafka KafkaSettings `config:"kafka"`
 }
 
 // KafkaSettings are a topic.
 type KafkaSettings struct {
-	// Brokers of the cluster, as host:port. Absent: off.
+	// Brokers of the cluster, as host:port. Default: none.
 	Brokers []string `config:"brokers"`
-	// Topic written to. Absent: tool.executions.
+	// Name of the topic. Default: tool.executions.
 	Topic string `config:"topic" default:"tool.executions"`
-	// TLS speaks to the brokers with TLS. Absent: false.
+	// Encrypts connections to the brokers. Default: false.
 	TLS bool `config:"tls"`
-	// CA is a PEM file of the authorities of their certificates. Absent: those of the system.
+	// PEM file with the certificate authorities for the brokers' certificates. Default: those of the system.
 	CA string `config:"ca" format:"path"`
-	// SASL is how toolgate authenticates. Absent: not at all.
+	// How toolgate authenticates to the brokers. Default: not at all.
 	SASL SASL `config:"sasl"`
 }
 
 // SASL is a user of a cluster.
 type SASL struct {
-	// Mechanism; plain needs tls. Absent: off.
+	// SASL mechanism; plain requires tls. Default: none.
 	Mechanism string `config:"mechanism" enum:"plain|scram-sha-256|scram-sha-512"`
-	// User is its name. Required with mechanism.
+	// User name. Required with mechanism.
 	User string `config:"user"`
-	// Password is its password. Required with mechanism.
+	// Password. Required with mechanism.
 	Password secret.Text `config:"password"`
 }
 

@@ -10,19 +10,21 @@ import (
 // mode DEGRADED as long as nobody sets another, and leaves it by itself when it
 // has been well below the threshold again for a time.
 type Settings struct {
-	// Auto lets the gateway do so. Absent: yes.
+	// Allows the automatic switch. Default: true.
 	Auto *bool `config:"auto"`
-	// Memory is the percentage of a memory limit at which memory is short; ten less is well below. Absent: 90.
+	// Percentage of the memory limit at which memory is short; it is no longer short ten points below. Default: 90.
 	Memory int `config:"memory" default:"90" min:"20" max:"100"`
-	// MemoryLimit is how much memory this process should use. Absent: the variable GOMEMLIMIT. Without either, the limit of its cgroup counts alone, where there is one; it always counts.
+	// How much memory this process should use. The limit of its cgroup always applies too. Default: the variable
+	// GOMEMLIMIT; without it, only the limit of the cgroup applies, if there is one.
 	MemoryLimit units.Size `config:"memory_limit" min:"1MiB"`
-	// Disk is what has to be free on the disks of the state folder, the store and the audit log; half as much again is well above. 0 asks for nothing. Absent: 64MiB.
+	// Free space that the disks of the state folder, the store and the audit log need; the shortage ends at one and a
+	// half times as much. 0 turns the check off. Default: 64MiB.
 	Disk units.Size `config:"disk" default:"64MiB"`
-	// DiskPercent is the same as a percentage of each disk; the larger of both counts. Absent: 0.
+	// The same as a percentage of each disk; the larger of the two applies. Default: 0.
 	DiskPercent int `config:"disk_percent" min:"0" max:"90"`
-	// After is how long there is a shortage before it counts. Absent: 5s.
+	// How long a shortage must last before the gateway switches to DEGRADED. Default: 5s.
 	After time.Duration `config:"after" default:"5s" min:"1s" max:"1h"`
-	// Back is how long there is none before it counts no more. Absent: 30s.
+	// How long there must be no shortage before the gateway switches back. Default: 30s.
 	Back time.Duration `config:"back" default:"30s" min:"1s" max:"1h"`
 }
 

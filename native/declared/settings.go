@@ -18,79 +18,81 @@ import (
 type Settings struct {
 	// Name of the tool. Required.
 	Name string `config:"name" required:"true" format:"toolname"`
-	// Namespace goes in front of it. Absent: tools.
+	// Prefix of the tool's exposed name. Default: tools.
 	Namespace string `config:"namespace" default:"tools" format:"namespace"`
-	// Title is a name for people. Absent: the name.
+	// Title for people. Default: the name.
 	Title string `config:"title"`
-	// Description says to models what it does. Absent: nothing is said.
+	// Description for models. Default: none.
 	Description string `config:"description"`
-	// Type is what calling it does. Required.
+	// What a call does. Required.
 	Type string `config:"type" required:"true" enum:"http|command"`
 
-	// Method of the request. Absent: GET.
+	// HTTP method. Default: GET.
 	Method string `config:"method" enum:"GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"`
-	// URL of the request, with places in its path and in the values of its query. Required for http.
+	// URL of the request, with placeholders in its path and in the values of its query. Required for http.
 	URL string `config:"url"`
-	// Query are further values of the query that are sent as they are; a value may name variables, as in "${TOKEN}". Absent: none.
+	// Additional query parameters without placeholders; a value may contain variables, as in "${TOKEN}". Default: none.
 	Query map[string]secret.Text `config:"query"`
-	// Headers are sent as they are; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
+	// Headers without placeholders; a value may contain variables, as in "Bearer ${TOKEN}". Default: none.
 	Headers map[string]secret.Text `config:"headers"`
-	// HeaderTemplates are headers with places. Absent: none.
+	// Headers with placeholders. Default: none.
 	HeaderTemplates map[string]string `config:"header_templates"`
-	// Body is a JSON value whose texts have places: one that is a place alone becomes the argument itself, and "{*}" all of
-	// them. Absent: none.
+	// JSON body with placeholders in its strings. A string that is only a placeholder becomes the argument itself, and
+	// "{*}" becomes all arguments. Default: none.
 	Body json.RawMessage `config:"body"`
-	// Redirects is how many are followed, to the same host alone. Absent: 0.
+	// How many redirects to the same host are followed. Default: 0.
 	Redirects int `config:"redirects" min:"0" max:"10"`
-	// AllowAddresses are ranges of addresses of a private or special network that the host may have. Absent: those that the
-	// url itself names.
+	// Private or special address ranges in which the host may be. Default: those that the URL itself names.
 	AllowAddresses []string `config:"allow_addresses" format:"cidr"`
 
-	// Args are the program and its arguments, each of which stays one argument. Required for command.
+	// Program and its arguments; an argument with a placeholder always stays one argument. Required for command.
 	Args []string `config:"args"`
-	// Dashes names the places whose values may begin with a dash where they begin an argument. Absent: none may.
+	// Placeholders at the start of an argument whose values may begin with a dash. Default: none.
 	Dashes []string `config:"dashes"`
-	// Stdin is what the program reads, a JSON value like body; a text is written as it is. Absent: nothing.
+	// What the program reads: a JSON value with placeholders as in body, or a string, which is written as it is.
+	// Default: nothing.
 	Stdin json.RawMessage `config:"stdin"`
-	// Env are the variables of its environment besides PATH, HOME and TMPDIR; a value may name variables, as in "${TOKEN}". Absent: none.
+	// Environment variables in addition to PATH, HOME and TMPDIR; a value may contain variables, as in "${TOKEN}".
+	// Default: none.
 	Env map[string]secret.Text `config:"env"`
-	// Cwd is its working folder. Absent: a private temporary one.
+	// Working folder of the program. Default: a private temporary folder.
 	Cwd string `config:"cwd" format:"path"`
-	// Sandbox says what happens where it cannot be confined. Absent: required, so that it is not offered there.
+	// What happens where the program cannot be sandboxed. Default: required; the tool is then not offered.
 	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
-	// Read are files and folders that it may read, with everything in them. Absent: what programs need to run, and cwd.
+	// Files and folders that the program may read, with everything in them. Default: what programs need to run, and cwd.
 	Read []string `config:"read" format:"path"`
-	// Write are those that it may change. Absent: none but the private folder.
+	// Files and folders that the program may change. Default: only the private folder.
 	Write []string `config:"write" format:"path"`
-	// Run are those that it may execute. Absent: itself and the programs of the system.
+	// Files and folders that the program may execute. Default: itself and the programs of the system.
 	Run []string `config:"run" format:"path"`
-	// Network is what it may reach. Absent: none.
+	// What the program may reach on the network. Default: none.
 	Network string `config:"network" enum:"none|full"`
-	// Limits bound what it may use up. Absent: the defaults of each.
+	// Resource limits of the sandbox. Default: the default of each setting.
 	Limits group.Limits `config:"limits"`
 
-	// Answer is the path of the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. Absent: all of it.
+	// Path to the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. Default: the whole
+	// answer.
 	Answer string `config:"answer"`
-	// Timeout bounds one call. Absent: 30s.
+	// Timeout of one call. Default: 30s.
 	Timeout time.Duration `config:"timeout" min:"10ms" max:"24h"`
-	// MaxBytes is how much of an answer, or of an output, is read. Absent: 1MiB.
+	// How much of the answer or output is read. Default: 1MiB.
 	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
-	// InputSchema is the JSON Schema of its arguments. Absent: it takes none.
+	// JSON Schema of the arguments. Default: no arguments.
 	InputSchema json.RawMessage `config:"input_schema" format:"object"`
-	// OutputSchema is the JSON Schema of its answer, an object. Absent: the answer is text.
+	// JSON Schema of the result, which is an object. Default: the result is text.
 	OutputSchema json.RawMessage `config:"output_schema" format:"object"`
 
-	// Class is what it does. Absent: destructive.
+	// What the tool does. Default: destructive.
 	Class string `config:"class" enum:"read_only|write|destructive"`
-	// Idempotent tells that calling it twice is calling it once. Absent: false.
+	// Whether a repeated call has no further effect. Default: false.
 	Idempotent bool `config:"idempotent"`
-	// Risk of calling it. Absent: by its class.
+	// Risk of a call. Default: depends on the class.
 	Risk string `config:"risk" enum:"low|medium|high"`
-	// Category is a word to group by. Absent: none.
+	// A word to group tools by. Default: none.
 	Category string `config:"category"`
-	// Approval has every call of it approved by someone (see approvals). Absent: false.
+	// Requires an approval for every call (see approvals). Default: false.
 	Approval bool `config:"approval"`
-	// Queue has its calls be tasks, which wait for a worker (see queue). Absent: false.
+	// Executes calls as tasks, which wait for a free worker (see queue). Default: false.
 	Queue bool `config:"queue"`
 }
 

@@ -30,16 +30,16 @@ func (s Sandboxing) ForCallers() sandbox.Mode {
 
 // Limits bound what a process of tools may use up.
 type Limits struct {
-	// Memory is how much data each of its processes may hold. Absent: 1GiB.
+	// Memory of each process. Default: 1GiB.
 	Memory units.Size `config:"memory" min:"16MiB" max:"1024GiB"`
-	// CPU is how much processor time each of its processes may use; one that serves tools is started again when it is used up.
-	// Absent: what the group needs.
+	// CPU time of each process. A process that serves tools is restarted when its time is used up. Default: what the
+	// group needs.
 	CPU time.Duration `config:"cpu" min:"1s" max:"720h"`
-	// FileSize is how large a file may be that it writes. Absent: 1GiB.
+	// Largest file that it may write. Default: 1GiB.
 	FileSize units.Size `config:"file_size" min:"1KiB" max:"1024GiB"`
-	// Files is how many it may have open at once. Absent: 256.
+	// How many files it may have open at once. Default: 256.
 	Files int `config:"files" min:"16" max:"1000000"`
-	// Processes is how many there may be of it at once. Absent: 64.
+	// How many processes it may have at once. Default: 64.
 	Processes int `config:"processes" min:"1" max:"100000"`
 }
 

@@ -44,9 +44,9 @@ type Child struct {
 // Confined is what a group has set that confines its process and needs nothing
 // else. It is embedded in the settings of groups.
 type Confined struct {
-	// Sandbox says what happens where it cannot be confined. Absent: auto.
+	// What happens where the tools cannot be sandboxed. Default: auto.
 	Sandbox Sandboxing `config:"sandbox" enum:"auto|required|off"`
-	// Limits bound what it may use up. Absent: the defaults of each.
+	// Resource limits of the sandbox. Default: the default of each setting.
 	Limits Limits `config:"limits"`
 }
 

@@ -18,13 +18,13 @@ import (
 
 // Settings are the settings of a pool.
 type Settings struct {
-	// Workers is how many of them run at once. Absent: 4.
+	// How many tasks run at once. Default: 4.
 	Workers int `config:"workers" default:"4" min:"1" max:"1000"`
-	// Waiting is how many may wait for a worker; what comes beyond that is refused. Absent: 64.
+	// How many tasks may wait for a worker; more are refused. Default: 64.
 	Waiting int `config:"waiting" default:"64" min:"0" max:"100000"`
-	// WaitingPerPrincipal is how many of them may be of one caller. Absent: 16.
+	// How many waiting tasks one caller may have. Default: 16.
 	WaitingPerPrincipal int `config:"waiting_per_principal" default:"16" min:"0" max:"100000"`
-	// Keep is for how long a result is kept for its client. Absent: 10m.
+	// How long a result is kept for its client. Default: 10m.
 	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
 }
 

@@ -21,17 +21,17 @@ import (
 //
 // A claim of another type than described here makes the token invalid.
 type Claims struct {
-	// Subject is the claim with who calls. Absent: sub.
+	// Claim with the caller's subject. Default: sub.
 	Subject string `config:"subject" default:"sub"`
-	// Tenant is the claim with the tenant. Absent: none; everyone is of the tenant default.
+	// Claim with the tenant. Default: none; every caller belongs to the tenant default.
 	Tenant string `config:"tenant"`
-	// Persona is the claim with the role the caller acts in. Absent: none.
+	// Claim with the role in which the caller acts. Default: none.
 	Persona string `config:"persona"`
-	// Groups is the claim with the groups, a list or one text. Absent: none.
+	// Claim with the groups, a list or a single string. Default: none.
 	Groups string `config:"groups"`
-	// Scopes is the claim with the scopes, a list or one text with spaces. Absent: scope, else scp.
+	// Claim with the scopes, a list or a string with spaces. Default: scope, else scp.
 	Scopes string `config:"scopes"`
-	// Plan is the claim with the plan. Absent: none.
+	// Claim with the quota plan. Default: none.
 	Plan string `config:"plan"`
 }
 

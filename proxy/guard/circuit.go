@@ -11,14 +11,14 @@ import (
 // Breaker configures when something that fails is no longer called. Zero fields stand
 // for the defaults.
 type Breaker struct {
-	// Failures in a row that open the breaker. Absent: 5.
+	// Number of consecutive failures that open the breaker. Default: 5.
 	Failures int `config:"failures" min:"1" max:"1000000"`
-	// Ratio of failures that opens it, of at least 20 calls within 30s. Absent: 0.5.
+	// Ratio of failures that opens the breaker, once there were 20 calls within 30s. Default: 0.5.
 	Ratio float64 `config:"ratio" min:"0.01" max:"1"`
-	// Open is how long it stays open at most the first time, before a call is tried again; it doubles up to 2m each
-	// time that does not go well. Absent: 10s.
+	// Longest time that the breaker stays open at first before it tries a call. The time doubles up to 2m after each
+	// failed trial. Default: 10s.
 	Open time.Duration `config:"open" min:"1ms" max:"2m"`
-	// Off never opens it. Absent: it opens.
+	// Turns the breaker off. Default: false.
 	Off bool `config:"off"`
 }
 

@@ -33,10 +33,10 @@ type Settings struct {
 
 // Retry bounds repetition.
 type Retry struct {
-	// Max is how many times a call that was never delivered, or that may be made twice, is repeated. Absent: 2.
+	// How often toolgate retries a call that was not delivered, or that is safe to repeat. Default: 2.
 	Max *int `config:"max" min:"0" max:"10"`
-	// TrustHints lets tools be called twice for one call that the server itself lists as read-only or idempotent,
-	// where idempotent does not say otherwise. Absent: the server is not believed.
+	// Trusts the server's own hints: a tool that it lists as read-only or idempotent is safe to repeat, unless
+	// idempotent says otherwise. Default: false.
 	TrustHints bool `config:"trust_hints"`
 }
 

@@ -22,9 +22,9 @@ const (
 
 // Pattern is one regular expression of an operator (RE2 syntax).
 type Pattern struct {
-	// Name is shown in the place of what was taken out. Required.
+	// Name that takes the place of a match. Required.
 	Name string `config:"name" required:"true" format:"id"`
-	// Match is the expression (RE2). Required.
+	// Regular expression (RE2) to redact. Required.
 	Match string `config:"match" required:"true" format:"regexp"`
 }
 

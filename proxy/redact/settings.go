@@ -14,16 +14,16 @@ const maxPatterns = 32
 // Settings say which secrets are taken out of results, errors, progress, log
 // messages and questions of a server.
 type Settings struct {
-	// Secrets takes out the values of this file's own secrets, of 8 bytes or more: headers of servers, but for those such
-	// as Accept and User-Agent; variables of servers, also inherited ones, whose names say that they are secret; passwords
-	// in URLs, and what in their queries has the name of a secret; and the secrets under toolgate. Absent: no.
+	// Redacts the secrets of this configuration that have 8 bytes or more: headers of servers (not those such as Accept
+	// and User-Agent), variables of servers with names that look secret (inherited ones too), passwords in URLs, secret
+	// parameters in their queries, and secrets under toolgate. Default: false.
 	Secrets *bool `config:"secrets"`
-	// Tokens takes out what has the shape of a known kind of credential, such as a private key, a JWT, the password of
-	// a URL, or the tokens of GitHub, AWS, Slack and others. Absent: no.
+	// Redacts text in the form of a known credential, such as a private key, a JWT, the password in a URL, or a token of
+	// GitHub, AWS, Slack and others. Default: false.
 	Tokens *bool `config:"tokens"`
-	// Values are further secrets, of 8 bytes or more. Absent: none.
+	// Additional secrets to redact, each of 8 bytes or more. Default: none.
 	Values []secret.Text `config:"values"`
-	// Patterns are regular expressions (RE2) of what is taken out besides, at most 32. Absent: none.
+	// Additional regular expressions (RE2) to redact, at most 32. Use them for personal data (PII). Default: none.
 	Patterns []Pattern `config:"patterns"`
 }
 

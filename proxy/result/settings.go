@@ -12,15 +12,15 @@ import (
 // tool counts before that of its server, and that before the one for all
 // servers; values and patterns of all three count together.
 type Settings struct {
-	// ValidateOutput holds the structuredContent of tools against the outputSchema that their server lists: warn marks,
-	// logs and counts what does not fit, enforce refuses it. Absent: off.
+	// Validates structuredContent against the outputSchema that the server lists: warn marks, logs and counts
+	// mismatches, enforce refuses them. Default: off.
 	ValidateOutput OutputMode `config:"validate_output" enum:"off|warn|enforce"`
-	// Redact takes secrets out of what the server answers. Absent: nothing is taken out.
+	// Redacts secrets in results. Default: nothing is redacted.
 	Redact redact.Settings `config:"redact"`
-	// MaxBytes is the largest result of a tool. Absent: limits.result.
+	// Largest result of a tool. Default: limits.result.
 	MaxBytes units.Size `config:"max_bytes" min:"2KiB" max:"1GiB"`
-	// Larger is what happens to larger ones: cut passes on what fits, with a note that says how much was left out; keep
-	// does the same and keeps the whole as a resource that the caller alone can read; refuse passes nothing on. Absent: cut.
+	// What happens to a result above max_bytes. cut delivers what fits and notes how much is missing; keep does the same
+	// and stores the whole result as a resource that only this caller can read; refuse delivers nothing. Default: cut.
 	Larger LargerMode `config:"larger" enum:"cut|keep|refuse"`
 }
 

@@ -13,29 +13,36 @@ import (
 // Auth is how toolgate authenticates to a server that is reached by URL, as an operator
 // writes it.
 type Auth struct {
-	// Mode is the kind of credential: static sends the entry's headers, oauth is signed in to by a person, client_credentials,
-	// exchange and workload ask an authorization server for tokens, and key is an API key that a person enters.
-	// Absent: static where the entry has headers, else oauth.
+	// Kind of credential. static sends the headers of the entry; in oauth a person signs in; client_credentials,
+	// exchange and workload get tokens from an authorization server; key is an API key that a person enters. Default:
+	// static if the entry has headers, else oauth.
 	Mode Mode `config:"mode" enum:"static|oauth|client_credentials|exchange|workload|key"`
-	// Per is whose credential it is: one for all callers, or one of each caller's own. Absent: principal for an exchange of callers' tokens, else shared.
+	// Whose credential is used: shared is one for all callers, principal is one per caller. Default: principal if
+	// callers' own tokens are exchanged, else shared.
 	Per Per `config:"per" enum:"shared|principal"`
-	// Issuer is the authorization server at which the client is registered; no other one is used. It is required beside a secret, a key or an assertion. Absent: the first one that the server names.
+	// Authorization server at which the client is registered; no other one is used. Required with a secret, a key or an
+	// assertion. Default: the first one that the server names.
 	Issuer string `config:"issuer" format:"url"`
-	// Client is what toolgate is to that authorization server. Absent: it introduces itself, by its metadata document or by registering.
+	// The OAuth client that toolgate is at the authorization server. Default: toolgate registers itself, by its metadata
+	// document or dynamic registration.
 	Client Client `config:"client"`
-	// Scopes are asked for besides those that the server names. Absent: none.
+	// Scopes to request in addition to those that the server names. Default: none.
 	Scopes []string `config:"scopes"`
-	// Header carries an API key. Absent: Authorization.
+	// Header that carries the API key. Default: Authorization.
 	Header string `config:"header"`
-	// Prefix is written before an API key. Absent: "Bearer " in Authorization, else nothing.
+	// Text before the API key. Default: "Bearer " for Authorization, else none.
 	Prefix *string `config:"prefix"`
-	// Exchange trades the identity of a caller for a token. Absent: refused where mode is exchange.
+	// Exchanges the caller's identity for a token (RFC 8693). Required if mode is exchange.
 	Exchange ExchangeSettings `config:"exchange"`
-	// Assertion is a file with the JWT that proves the workload toolgate is, such as a projected token of Kubernetes, read for each token that is asked for. Absent: refused where mode is workload.
+	// File with a JWT that proves toolgate's workload identity, such as a projected token of Kubernetes. It is read
+	// before each token request. Required if mode is workload.
 	Assertion string `config:"assertion" format:"path"`
-	// DPoP binds tokens to a key of toolgate's, so that nobody else can use them: auto where the authorization server can and the server is not known to take other tokens alone, required never uses another token, and off binds none. Absent: auto.
+	// DPoP, which binds tokens to a key of toolgate, so that a stolen token is useless. auto uses it if the
+	// authorization server supports it, unless the server is known to accept only other tokens; required refuses unbound
+	// tokens; off never uses it. Default: auto.
 	DPoP Binding `config:"dpop" enum:"auto|required|off"`
-	// Networks are private ones, such as 10.0.0.0/8, in which metadata and tokens may be asked for. Absent: none, or this machine for a server on this machine.
+	// Private networks, such as 10.0.0.0/8, from which metadata and tokens may be fetched. Default: none, or this
+	// machine for a server on this machine.
 	Networks []string `config:"networks"`
 }
 
@@ -53,31 +60,33 @@ const (
 
 // Client is toolgate as a client of an authorization server.
 type Client struct {
-	// ID is the client's id. Absent: it is not registered by hand.
+	// OAuth client ID. Default: the client was not registered manually.
 	ID string `config:"id"`
-	// Secret proves the client. Absent: nothing, or its key, does.
+	// OAuth client secret. Default: none; key may take its place.
 	Secret secret.Text `config:"secret"`
-	// Key is a file with a private key in PEM that signs what proves the client (private_key_jwt). Absent: none.
+	// PEM file with the private key that signs the client's assertions (private_key_jwt). Default: none.
 	Key string `config:"key" format:"path"`
-	// KeyID names the key to the authorization server. Absent: it is not named.
+	// Key ID (kid) in the client's assertions. Default: none.
 	KeyID string `config:"key_id"`
-	// Auth is the method by which the client proves itself. Absent: by its key, else as the authorization server says, by its secret.
+	// Authentication method of the client. Default: by its key if it has one, else the method for its secret that the
+	// authorization server supports.
 	Auth string `config:"auth" enum:"none|client_secret_basic|client_secret_post|private_key_jwt"`
 }
 
 // ExchangeSettings are how an identity provider trades what proves a caller.
 type ExchangeSettings struct {
-	// Issuer is the identity provider. Absent: refused.
+	// URL of the identity provider. Required.
 	Issuer string `config:"issuer" format:"url"`
-	// Client is what toolgate is to the identity provider. Its id is required. Absent: refused.
+	// The OAuth client that toolgate is at the identity provider; its id is required. Required.
 	Client Client `config:"client"`
-	// Grant is what the identity provider gives: an access token for the server, or an assertion that the server's own authorization server takes. Absent: access_token.
+	// What the identity provider issues: access_token is a token for the server, id_jag an assertion for the server's
+	// own authorization server. Default: access_token.
 	Grant string `config:"grant" enum:"access_token|id_jag"`
-	// Audience is what the access token is for. Absent: the server is named by its URL alone.
+	// Audience of the access token. Default: none; the request names only the server's URL.
 	Audience string `config:"audience"`
-	// Subject is a file with the token that is traded, read at each exchange. Absent: the caller's own token.
+	// File with the token to exchange, read before each exchange. Default: the caller's own token.
 	Subject string `config:"subject" format:"path"`
-	// SubjectType is what is traded. Absent: access_token, or id_token where grant is id_jag.
+	// Type of the token to exchange. Default: access_token, or id_token if grant is id_jag.
 	SubjectType string `config:"subject_type" enum:"access_token|id_token|jwt"`
 }
 

@@ -22,7 +22,7 @@ var updatePages = flag.Bool("update", false, "write the generated pages of the d
 // their paths below docs.
 func pages() map[string]func(io.Writer) error {
 	all := map[string]func(io.Writer) error{
-		"doctor.md": doctor.WritePage, "exit-codes.md": writeExitCodes, "cli.md": writeCommands, "configuration.md": writeSettings,
+		"doctor.md": doctor.WritePage, "exit-codes.md": writeExitCodes, "cli.md": writeCommands, "configuration.md": writeConfiguration,
 		"refusals.md": writeRefusals, "clients/README.md": writeClients,
 	}
 	for _, c := range clients.All() {

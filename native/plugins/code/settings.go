@@ -17,47 +17,47 @@ import (
 
 // Settings are the section native.code: it runs programs, linters and tests.
 type Settings struct {
-	// Roots are the folders in which linters, tests and git work. Absent: none, so that only execute is there.
+	// Folders in which linters, tests and git work. Default: none; only execute is available.
 	Roots []string `config:"roots" format:"path"`
-	// Write are the folders, roots or in roots, that linters and tests may change. Absent: none.
+	// Folders that linters and tests may change; each is a root or inside one. Default: none.
 	Write []string `config:"write" format:"path"`
-	// Python runs what execute is given. Absent: python3 of the PATH.
+	// Program that runs the code given to execute. Default: python3 from the PATH.
 	Python string `config:"python" format:"path"`
-	// Container runs it in a container instead. Absent: it runs in the sandbox alone.
+	// Runs the code in a container instead. Default: only the sandbox.
 	Container ContainerSettings `config:"container"`
-	// Linters are the commands that run_linter knows, by name, each a program with its arguments. Absent: none.
+	// Commands that run_linter offers, by name. Default: none.
 	Linters map[string]CommandSettings `config:"linters"`
-	// Tests are the commands that run_tests knows, by name. Absent: none.
+	// Commands that run_tests offers, by name. Default: none.
 	Tests map[string]CommandSettings `config:"tests"`
-	// Timeout bounds one run. Absent: 60s.
+	// Timeout of one run. Default: 60s.
 	Timeout time.Duration `config:"timeout" min:"100ms" max:"24h"`
-	// MaxBytes is how much of what a run prints is kept. Absent: 1MiB.
+	// How much of the output of a run is kept. Default: 1MiB.
 	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
-	// Queue has runs be tasks, which wait for a worker. Absent: false.
+	// Executes runs as tasks, which wait for a free worker. Default: false.
 	Queue bool `config:"queue"`
-	// Workers is how many runs there may be at once. Absent: 4.
+	// How many runs may execute at once. Default: 4.
 	Workers int `config:"workers" min:"1" max:"1000"`
-	// Sandbox says what happens where a run cannot be confined. Absent: required, so that the group does not start there.
+	// What happens where runs cannot be sandboxed. Default: required; the group then does not start.
 	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
-	// Limits bound what each run may use up. Absent: the defaults of each.
+	// Resource limits of each run. Default: the default of each setting.
 	Limits group.Limits `config:"limits"`
 }
 
 // ContainerSettings is a container that programs run in.
 type ContainerSettings struct {
-	// Runtime is the program that runs containers, such as docker or podman. Absent: no container.
+	// Program that runs containers, such as docker or podman. Default: no container.
 	Runtime string `config:"runtime"`
-	// Image is what they are made of. Required with runtime.
+	// Container image. Required with runtime.
 	Image string `config:"image"`
-	// Args are further arguments of its run command. Absent: none.
+	// Additional arguments of the runtime's run command. Default: none.
 	Args []string `config:"args"`
 }
 
 // CommandSettings is a program that works in a folder.
 type CommandSettings struct {
-	// Command is the program and its arguments; {path} alone is where the caller's path goes. Required.
+	// Program and its arguments; an argument {path} is replaced by the caller's path. Required.
 	Command []string `config:"command" required:"true"`
-	// Env are variables of its environment besides PATH, HOME, LANG and TMPDIR. Absent: none.
+	// Environment variables in addition to PATH, HOME, LANG and TMPDIR. Default: none.
 	Env map[string]string `config:"env"`
 }
 

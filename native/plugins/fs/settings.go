@@ -8,16 +8,16 @@ import (
 
 // Settings are the section native.fs: it serves files of some folders.
 type Settings struct {
-	// Roots are the folders whose files are served. Required.
+	// Folders whose files are served. Required.
 	Roots []string `config:"roots" required:"true" format:"path"`
-	// Write are the folders, roots or in roots, in which files may be written and deleted. Absent: none.
+	// Folders in which files may be written and deleted; each is a root or inside one. Default: none.
 	Write []string `config:"write" format:"path"`
-	// Forbidden are globs of paths that are not served, whatever the roots; one without a slash holds in every folder.
-	// The gateway's own files always are among them. Absent: those alone.
+	// Globs of paths that are never served; a glob without a slash applies in every folder. The gateway's own files are
+	// always forbidden. Default: none.
 	Forbidden []string `config:"forbidden"`
-	// MaxBytes is how much of a file one call reads or writes. Absent: 10MiB.
+	// How much of a file one call reads or writes. Default: 10MiB.
 	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"1GiB"`
-	// HardLinks serves files that have further names, which may be outside of the roots. Absent: false.
+	// Serves files with several names (hard links), even though another name may be outside the roots. Default: false.
 	HardLinks bool `config:"hard_links"`
 	group.Confined
 }

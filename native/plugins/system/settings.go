@@ -9,11 +9,11 @@ import (
 
 // Settings are the section native.system: it serves facts about this machine.
 type Settings struct {
-	// Logs are the files, and the folders of files, that read_logs reads. Absent: none.
+	// Files, or folders of files, that read_logs may read. Default: none.
 	Logs []string `config:"logs" format:"path"`
-	// Disks are the folders whose file systems are measured. Absent: that of the system.
+	// Folders whose file systems are measured. Default: the system's own.
 	Disks []string `config:"disks" format:"path"`
-	// MaxBytes is how much of a log one call reads. Absent: 1MiB.
+	// How much of a log one call reads. Default: 1MiB.
 	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
 	group.Confined
 }

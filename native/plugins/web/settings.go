@@ -11,40 +11,40 @@ import (
 
 // Settings are the section native.web: it fetches pages and searches.
 type Settings struct {
-	// AllowHosts are the only hosts that are reached, where "*.example.com" is any below it. Absent: all.
+	// The only hosts that may be reached; "*.example.com" includes all subdomains. Default: all.
 	AllowHosts []string `config:"allow_hosts"`
-	// DenyHosts are never reached; they win over allow_hosts. Absent: none.
+	// Hosts that are never reached; they take precedence over allow_hosts. Default: none.
 	DenyHosts []string `config:"deny_hosts"`
-	// AllowAddresses are ranges of addresses that are reached although they are of a private or special network. Absent: none.
+	// Private or special address ranges that may be reached. Default: none.
 	AllowAddresses []string `config:"allow_addresses" format:"cidr"`
-	// Ports are those that are reached. Absent: 80 and 443.
+	// Ports that may be reached. Default: 80 and 443.
 	Ports []int `config:"ports" min:"1" max:"65535"`
-	// MaxBytes is how much of an answer is read. Absent: 5MiB.
+	// How much of a response is read. Default: 5MiB.
 	MaxBytes units.Size `config:"max_bytes" min:"1KiB" max:"64MiB"`
-	// Timeout bounds one request with its redirects. Absent: 20s.
+	// Timeout of one request, including redirects. Default: 20s.
 	Timeout time.Duration `config:"timeout" min:"100ms" max:"10m"`
-	// Redirects is how many are followed. Absent: 5.
+	// How many redirects are followed. Default: 5.
 	Redirects *int `config:"redirects" min:"0" max:"20"`
-	// UserAgent is what it calls itself. Absent: toolgate and its version.
+	// User-Agent header of the requests. Default: toolgate and its version.
 	UserAgent string `config:"user_agent"`
-	// Search is the engine that web__search asks. Absent: search answers that there is none.
+	// Search engine for web__search. Default: none; web__search answers that there is none.
 	Search SearchSettings `config:"search"`
 	group.Confined
 }
 
 // SearchSettings are a search engine that answers in JSON.
 type SearchSettings struct {
-	// URL is that of a search, with {query} where the words go and {count} where the number of results does. Absent: there is no engine.
+	// URL of a search; {query} is replaced by the words and {count} by the number of results. Default: no search engine.
 	URL string `config:"url"`
-	// Headers are sent with each; a value may name variables, as in "Bearer ${TOKEN}". Absent: none.
+	// Headers of each search request; a value may contain variables, as in "Bearer ${TOKEN}". Default: none.
 	Headers map[string]secret.Text `config:"headers"`
-	// Results is where the list of results is in the answer, as names with dots. Absent: results.
+	// Where the answer has the list of results, as names separated by dots. Default: results.
 	Results string `config:"results"`
-	// Title is where a result's title is. Absent: title.
+	// Where a result has its title. Default: title.
 	Title string `config:"title"`
-	// Link is where a result's address is. Absent: url.
+	// Where a result has its URL. Default: url.
 	Link string `config:"link"`
-	// Snippet is where a result's text is. Absent: content.
+	// Where a result has its text. Default: content.
 	Snippet string `config:"snippet"`
 }
 
