@@ -283,7 +283,7 @@ func TestSettingsPages(t *testing.T) {
 	s := newSettingsTables(t, texts)
 	for path := range s.pages {
 		if s.find(path) == nil {
-			t.Fatalf("%s has a table of %s, which is no setting", s.pages[path], path)
+			t.Fatalf("%s has a table of %s, which is not a setting", s.pages[path], path)
 		}
 	}
 	for name := range s.root.Properties {
@@ -359,6 +359,36 @@ func TestSettingsExamples(t *testing.T) {
 					t.Errorf("example of %s: server %s: %v", name, c.Servers[i].Key, r)
 				}
 			}
+		}
+	}
+}
+
+// TestHeadings keeps the words that people search for in the headings of the documents.
+func TestHeadings(t *testing.T) {
+	var headings []string
+	for _, pattern := range []string{"../docs/*.md", settingsPages + "/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.HasPrefix(line, "#") {
+					headings = append(headings, strings.ToLower(line))
+				}
+			}
+		}
+	}
+	for _, word := range []string{
+		"rate limit", "prompt injection", "quota", "pii", "health check", "oauth", "sandbox", "circuit breaker", "proxy", "proxies", "retry", "retries",
+		"timeout", "mtls", "redact", "audit", "policies", "approval",
+	} {
+		if !slices.ContainsFunc(headings, func(h string) bool { return strings.Contains(h, word) }) {
+			t.Errorf("no heading of the documents has %q", word)
 		}
 	}
 }

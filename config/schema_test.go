@@ -43,7 +43,7 @@ func (d fieldDocs) of(t *testing.T, typ reflect.Type, f reflect.StructField) str
 	}
 	folder, ok := strings.CutPrefix(typ.PkgPath(), "github.com/toolgate/toolgate/")
 	if !ok {
-		t.Fatalf("%s is no type of this module", typ)
+		t.Fatalf("%s is not a type of this module", typ)
 	}
 	if d[folder] == nil {
 		d[folder] = readDocs(t, filepath.Join("..", filepath.FromSlash(folder)))
@@ -197,7 +197,7 @@ func (m schemaMaker) number(out obj, key, text string) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		m.t.Errorf("%s %q is no number", key, text)
+		m.t.Errorf("%s %q is not a number", key, text)
 	}
 	out[key] = n
 }
@@ -359,7 +359,7 @@ func TestAvailable(t *testing.T) {
 	settings(reflect.TypeFor[Toolgate](), "", func(_ reflect.StructField, path string) { known[path] = true })
 	for path := range unavailable {
 		if !known[path] {
-			t.Errorf("unavailable names %s, which is no setting", path)
+			t.Errorf("unavailable names %s, which is not a setting", path)
 		}
 		if Available(path) || Available(path+".x") {
 			t.Errorf("%s is available", path)

@@ -40,7 +40,7 @@ func readObligations(raw []byte) ([]Demand, error) {
 		return nil, nil
 	}
 	if !mcp.IsObject(raw) {
-		return nil, errors.New("the obligations of the decision are no object")
+		return nil, errors.New("the obligations of the decision are not an object")
 	}
 	var demands []Demand
 	for m := range mcp.Members(raw) {
@@ -79,18 +79,18 @@ func readApproval(raw []byte) (Demand, error) {
 		case "reason":
 			reason, err := mcp.Unquote(value)
 			if err != nil || strings.TrimSpace(reason) == "" {
-				return d, errors.New("reason is no text")
+				return d, errors.New("reason is not text")
 			}
 			d.Reason = reason
 		case "by":
 			if len(value) == 0 || value[0] != '[' {
-				return d, errors.New("by is no list of groups")
+				return d, errors.New("by is not a list of groups")
 			}
 			d.By = []string{}
 			for e := range mcp.Elements(value) {
 				group, err := mcp.Unquote(e.Of(value))
 				if err != nil || group == "" || len(group) > maxGroup || len(d.By) == maxGroups {
-					return d, fmt.Errorf("by is no list of at most %d groups", maxGroups)
+					return d, fmt.Errorf("by is not a list of at most %d groups", maxGroups)
 				}
 				d.By = append(d.By, group)
 			}

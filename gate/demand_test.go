@@ -40,14 +40,14 @@ func TestObligations(t *testing.T) {
 		"unknown":              {obligations: []string{`{"mfa":true}`}, err: `obligation "mfa"`},
 		"unknown beside known": {obligations: []string{`{"approval":true,"log":1}`}, err: `obligation "log"`},
 		"unknown earlier":      {obligations: []string{`{"mfa":true}`, ""}, err: `obligation "mfa"`},
-		"not an object":        {obligations: []string{`["approval"]`}, err: "no object"},
+		"not an object":        {obligations: []string{`["approval"]`}, err: "not an object"},
 		"a number":             {obligations: []string{`{"approval":1}`}, err: "neither true, false nor an object"},
 		"unknown member":       {obligations: []string{`{"approval":{"who":"a"}}`}, err: `"who" is not known`},
-		"by text":              {obligations: []string{`{"approval":{"by":"security"}}`}, err: "no list of groups"},
+		"by text":              {obligations: []string{`{"approval":{"by":"security"}}`}, err: "not a list of groups"},
 		"by empty":             {obligations: []string{`{"approval":{"by":[""]}}`}, err: "list of at most"},
 		"by number":            {obligations: []string{`{"approval":{"by":[1]}}`}, err: "list of at most"},
 		"by many":              {obligations: []string{`{"approval":{"by":["a"` + strings.Repeat(`,"a"`, 16) + `]}}`}, err: "list of at most"},
-		"reason of spaces":     {obligations: []string{`{"approval":{"reason":" "}}`}, err: "reason is no text"},
+		"reason of spaces":     {obligations: []string{`{"approval":{"reason":" "}}`}, err: "reason is not text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var phases []gate.Phase

@@ -84,7 +84,7 @@ func served(network, address, folder string, policy *sandbox.Policy) error {
 		return fmt.Errorf("it says that it serves on %s, and has no network; it serves on a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(address)), errPermanent)
 	}
 	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() {
-		return fmt.Errorf("it says that it serves on %s, which is no loopback address: %w", printable([]byte(address)), errPermanent)
+		return fmt.Errorf("it says that it serves on %s, which is not a loopback address: %w", printable([]byte(address)), errPermanent)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func TestFailuresOfOtherDoorsCount(t *testing.T) {
 	}
 	for range 10 {
 		if get("192.0.2.1", "/good") != http.StatusOK || get("192.0.2.1", "/down") != http.StatusServiceUnavailable {
-			t.Error("what is no failure counts")
+			t.Error("what is not a failure counts")
 		}
 	}
 	for range 3 {

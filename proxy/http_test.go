@@ -18,10 +18,10 @@ func code(t *testing.T, w *recorder) (code, id string) {
 	}
 	body := []byte(w.text())
 	if err := mcp.Validate(body, mcp.Limits{}); err != nil {
-		t.Fatalf("the body is no JSON: %v: %s", err, body)
+		t.Fatalf("the body is not JSON: %v: %s", err, body)
 	}
 	if v, _ := mcp.LookupString(body, "jsonrpc"); v != "2.0" {
-		t.Errorf("the body is no JSON-RPC: %s", body)
+		t.Errorf("the body is not a JSON-RPC: %s", body)
 	}
 	return string(mcp.Lookup(body, "error", "code")), string(mcp.Lookup(body, "id"))
 }
@@ -96,7 +96,7 @@ func TestHTTPRefusals(t *testing.T) {
 		{"version header in base64", list, []string{"Mcp-Protocol-Version", "=?base64?MjAyNi0wNy0yOA==?="}, 400, "-32020", "1"},
 		{"no _meta", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil, 400, "-32602", "1"},
 		{"empty _meta", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{}}}`, nil, 400, "-32602", "1"},
-		{"_meta is no object", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":3}}`, nil, 400, "-32602", "1"},
+		{"_meta is not an object", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":3}}`, nil, 400, "-32602", "1"},
 		{"version is a number", strings.Replace(list, `"2026-07-28"`, "2026", 1), nil, 400, "-32602", "1"},
 		{"no capabilities", capabilities(""), nil, 400, "-32602", "1"},
 		{"capabilities null", capabilities(`,"io.modelcontextprotocol/clientCapabilities":null`), nil, 400, "-32602", "1"},

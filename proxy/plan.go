@@ -127,7 +127,7 @@ var (
 		omitted: mergeOmissions(omittedWithApproval,
 			omit("the gateway polls; the request for the subscription was checked", "request"),
 			omit("the gateway chooses the pace", "rates"),
-			omit("a poll is no call of the client and has no audit entry; the call that made the task has one", "begin"),
+			omit("a poll is not a call of the client and has no audit entry; the call that made the task has one", "begin"),
 			omit("the exchange step asks the gate, the rules and the mode again before it returns a state", "running"),
 		),
 	}

@@ -39,7 +39,7 @@ func TestPlansSayWhatTheyLeaveOut(t *testing.T) {
 		}
 		for step := range p.omitted {
 			if !slices.Contains(names, step) {
-				t.Errorf("%s leaves %q out, which is no step", p.name, step)
+				t.Errorf("%s leaves %q out, which is not a step", p.name, step)
 			}
 		}
 	}

@@ -147,7 +147,7 @@ func (c *Conn) fetchKind(ctx context.Context, kind mcp.Kind, l *mcp.Listing, byt
 			return cut, nil
 		}
 		if _, err := mcp.Unquote(cursor); err != nil {
-			return "a next cursor that is no string; the rest is left out", nil
+			return "a next cursor that is not a string; the rest is left out", nil
 		}
 		if cursors[string(cursor)] {
 			return "the same next cursor twice; the rest is left out", nil

@@ -76,10 +76,10 @@ func TestFetchGuards(t *testing.T) {
 			x.result(page(fmt.Sprintf(`"%d"`, len(x.requests(mcp.MethodToolsList))), "t"+cursor(x)+strings.Repeat("x", 300)))
 		}, mcp.Degraded, "more than 1000 bytes (limits.catalog); the rest is left out", nil, 0},
 		{
-			"a cursor that is no string",
+			"a cursor that is not a string",
 			Limits{},
 			func(x *exchange) { x.result(page(`{"a":1}`, "a")) },
-			mcp.Degraded, "a next cursor that is no string",
+			mcp.Degraded, "a next cursor that is not a string",
 			[]string{"a"},
 			1,
 		},

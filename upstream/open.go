@@ -110,9 +110,9 @@ type strayError struct {
 
 // Error implements error.
 func (e *strayError) Error() string {
-	what := "a line to stdout that is no MCP message"
+	what := "a line to stdout that is not an MCP message"
 	if e.lines > 1 {
-		what = fmt.Sprintf("%d lines to stdout that are no MCP messages, the first", e.lines)
+		what = fmt.Sprintf("%d lines to stdout that are not MCP messages, the first", e.lines)
 	}
 	return fmt.Sprintf("%v; it wrote %s: %q", e.error, what, e.first)
 }

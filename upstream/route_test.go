@@ -52,7 +52,7 @@ func TestRoute(t *testing.T) {
 			}
 			tt.call.Kind = mcp.NoKind
 			if key := s.route(&tt.call, &Conn{era: tt.era, shared: tt.shared}); key.withheld != (Questions{}) {
-				t.Errorf("what is no call went to %+v", key)
+				t.Errorf("what is not a call went to %+v", key)
 			}
 		})
 	}

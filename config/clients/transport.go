@@ -39,7 +39,7 @@ func (x *reading) transport() {
 		case "remote":
 			x.s.Transport = upstream.Auto
 		case "ws", "websocket":
-			x.refuse(typ, typeKey, "", "WebSocket is no transport of MCP and is not supported; ask the server's maker for an http address")
+			x.refuse(typ, typeKey, "", "WebSocket is not a transport of MCP and is not supported; ask the server's maker for an http address")
 			return
 		default:
 			if _, ok := transport.KindOf(typ.Value); !ok {
@@ -169,7 +169,7 @@ func (x *reading) address() {
 	switch {
 	case kind.Scheme != "":
 		if !strings.HasPrefix(x.s.URL, kind.Scheme+"://") {
-			x.refuse(n, key, "write it as "+kind.Scheme+"://...", "the url is no address of the transport %s", x.s.Transport)
+			x.refuse(n, key, "write it as "+kind.Scheme+"://...", "the url is not an address of the transport %s", x.s.Transport)
 		}
 	case x.s.URL == "":
 		if n.Value == "" {

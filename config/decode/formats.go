@@ -284,7 +284,7 @@ func formatRedis(text, _ string) (string, string, error) {
 		return "", redisHint, errors.New("has a fragment, which means nothing")
 	}
 	if db := strings.Trim(u.Path, "/"); strings.Trim(db, "0123456789") != "" {
-		return "", redisHint, errors.New("names a database that is no number")
+		return "", redisHint, errors.New("names a database that is not a number")
 	}
 	for name := range u.Query() {
 		if name != "addr" {

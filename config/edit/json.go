@@ -150,7 +150,7 @@ func objectAt(data []byte, path []string) (o object, found int, err error) {
 		}
 		s.pos = o.members[j].valueStart
 		if s.peek() != '{' {
-			return o, i, fmt.Errorf("%w: %s is no map", ErrByHand, key)
+			return o, i, fmt.Errorf("%w: %s is not a map", ErrByHand, key)
 		}
 		o = s.object()
 	}

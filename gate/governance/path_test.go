@@ -147,7 +147,7 @@ func TestAllowedPathsInEveryReading(t *testing.T) {
 		t.Error("an empty list allows a path")
 	}
 	if v := none.Judge(call("t", `{"other":"/x"}`)); v.Outcome != governance.Pass {
-		t.Errorf("what is no path is denied: %s", v.Reason)
+		t.Errorf("what is not a path is denied: %s", v.Reason)
 	}
 }
 

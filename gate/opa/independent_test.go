@@ -140,7 +140,7 @@ func TestCachedValuesChangeNothing(t *testing.T) {
 				seen[want.Effect]++
 			}
 			if seen[gate.Allow] == 0 || seen[gate.Deny] == 0 {
-				t.Errorf("decisions %v; the policy is no test", seen)
+				t.Errorf("decisions %v; the policy is not a test", seen)
 			}
 		})
 	}

@@ -302,7 +302,7 @@ func TestOptions(t *testing.T) {
 		{"decision", opa.Options{Settings: opa.Settings{Path: dir, Decision: "toolgate.decision"}}, "must be the name of a rule"},
 		{"decision with a variable", opa.Options{Settings: opa.Settings{Path: dir, Decision: "data.toolgate[x]"}}, "must be the name of a rule"},
 		{"decision of everything", opa.Options{Settings: opa.Settings{Path: dir, Decision: "data"}}, "must be the name of a rule"},
-		{"bundle is no URL", opa.Options{Settings: opa.Settings{Bundle: "policies/"}}, "must begin with http"},
+		{"bundle is not a URL", opa.Options{Settings: opa.Settings{Bundle: "policies/"}}, "must begin with http"},
 		{"url with a query", opa.Options{Settings: opa.Settings{URL: "http://localhost?x=1"}}, "base URL"},
 		{"password is not repeated", opa.Options{Settings: opa.Settings{URL: "http://user:geheim@[bad"}}, "url: not a URL"},
 		{"no such folder", opa.Options{Settings: opa.Settings{Path: "testdata/none"}}, "testdata/none"},

@@ -65,7 +65,7 @@ func (o *Options) shown(ctx context.Context, raw []byte, whole bool) (value ast.
 	b := builder{Lexer: mcp.NewLexer(raw), ctx: ctx, left: maxValues}
 	switch {
 	case b.Peek() != '{':
-		return nil, nil, errors.New("the arguments are no object")
+		return nil, nil, errors.New("the arguments are not an object")
 	case len(raw) > o.MaxInput && whole && o.URL != "":
 		return nil, nil, hidden("its arguments have %d bytes, and a policy server is shown at most %d (limits.policy_input)", len(raw), o.MaxInput)
 	case len(raw) > o.MaxInput && whole:

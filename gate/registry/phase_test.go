@@ -112,7 +112,7 @@ func TestUnlistedResources(t *testing.T) {
 	}
 	enable := &gate.Request{Action: gate.Enable, Identity: alice}
 	if got := r.says(t, enable); got != "pass" {
-		t.Errorf("adding a server is no matter of this phase: %s", got)
+		t.Errorf("adding a server is not a matter of this phase: %s", got)
 	}
 }
 

@@ -97,9 +97,9 @@ var hostile = []struct {
 	{"an array", `[]`, "", "true or false"},
 	{"no type", `{"type":"str"}`, "/type", "not a valid schema"},
 	{"a number as a property", `{"properties":{"a":5}}`, "/properties/a", "not a valid schema"},
-	{"required that is no list", `{"required":true}`, "/required", "not a valid schema"},
+	{"required that is not a list", `{"required":true}`, "/required", "not a valid schema"},
 	{"long names", `{"properties":{"` + strings.Repeat("n", 5000) + `":{}}}`, "", "names down to here"},
-	{"many places that are no schemas", `{"x":[` + repeat(200, `{"y":%d}`) + `],"allOf":[` + repeat(200, `{"$ref":"#/x/%d"}`) + `]}`, "", "no schema is expected"},
+	{"many places that are not schemas", `{"x":[` + repeat(200, `{"y":%d}`) + `],"allOf":[` + repeat(200, `{"$ref":"#/x/%d"}`) + `]}`, "", "no schema is expected"},
 }
 
 func TestHostileSchemasAreQuarantined(t *testing.T) {

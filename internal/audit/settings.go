@@ -39,7 +39,7 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	for glob, pointers := range s.Fields {
 		for i, pointer := range pointers {
 			if !strings.HasPrefix(pointer, "/") || pointer == "/" {
-				p.At(n.Get("fields").Get(glob).Item(i), fmt.Sprintf("%s.fields.%s[%d]", path, glob, i), `write it as in "/owner"`, "%q is no JSON pointer to an argument", pointer)
+				p.At(n.Get("fields").Get(glob).Item(i), fmt.Sprintf("%s.fields.%s[%d]", path, glob, i), `write it as in "/owner"`, "%q is not a JSON pointer to an argument", pointer)
 			}
 		}
 	}

@@ -196,7 +196,7 @@ func (v *verifier) mark(line []byte, l *link) {
 		v.first[m.Chain] = l.seq // lines before it may have been removed
 	}
 	if v.junk != m.Torn {
-		v.find(l.seq, fmt.Sprintf("%d bytes before it are no lines, and the gateway knows of %d", v.junk, m.Torn))
+		v.find(l.seq, fmt.Sprintf("%d bytes before it are not lines, and the gateway knows of %d", v.junk, m.Torn))
 	}
 	if !slices.Contains(v.chains, m.Chain) {
 		v.chains = append(v.chains, m.Chain)
@@ -236,7 +236,7 @@ func (v *verifier) unexplained() {
 	if v.junk > 0 {
 		at := v.line
 		v.line = v.junkAt
-		v.find(0, fmt.Sprintf("%d bytes that are no line of the log", v.junk))
+		v.find(0, fmt.Sprintf("%d bytes that are not a line of the log", v.junk))
 		v.line, v.junk = at, 0
 	}
 }

@@ -34,7 +34,7 @@ func TestBackoffWithoutJitter(t *testing.T) {
 			[]time.Duration{1e9, 1e9},
 		},
 		{
-			"a factor that is no number is two",
+			"a factor that is not a number is two",
 			Backoff{Base: time.Second, Max: time.Minute, Factor: math.NaN(), Jitter: -1},
 			[]time.Duration{1e9, 2e9},
 		},

@@ -38,7 +38,7 @@ func statusSize(status []byte, name string) (int64, error) {
 		number, unit, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
 		size, err := strconv.ParseInt(string(number), 10, 64)
 		if err != nil || string(unit) != "kB" {
-			return 0, fmt.Errorf("%s %q is no size", name, rest)
+			return 0, fmt.Errorf("%s %q is not a size", name, rest)
 		}
 		return size << 10, nil
 	}

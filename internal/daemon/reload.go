@@ -26,7 +26,7 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	old := r.d.Current()
 	read, err := r.d.opts.Read(old.Path)
 	if err != nil {
-		r.d.log.Error("reload refused; the old configuration goes on", "err", err)
+		r.d.log.Error("reload refused; the old configuration stays in force", "err", err)
 		return admin.Reloaded{}, err
 	}
 	next, pending := read, []config.Pending(nil)
@@ -44,7 +44,7 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 		}
 	}
 	if err := r.apply(next); err != nil {
-		r.d.log.Error("reload refused; the old configuration goes on", "err", err)
+		r.d.log.Error("reload refused; the old configuration stays in force", "err", err)
 		return admin.Reloaded{}, err
 	}
 	r.warnUnconfined(r.d.settings.inForce())

@@ -86,7 +86,7 @@ func (p *person) answerGoSDK(o *mcp.ClientOptions) {
 		}
 		text, ok := req.Params.Messages[0].Content.(*mcp.TextContent)
 		if !ok {
-			return nil, errors.New("the message is no text")
+			return nil, errors.New("the message is not text")
 		}
 		return &mcp.CreateMessageResult{
 			Role: "assistant", Model: "none", Content: &mcp.TextContent{Text: p.continueText(text.Text)},

@@ -54,7 +54,7 @@ func (g *Guard) control(network, address string, forbidden []netip.Addr) error {
 	}
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return refuse("address", "the name was resolved to something that is no address")
+		return refuse("address", "the name was resolved to something that is not an address")
 	}
 	if err := g.port(a.Port()); err != nil {
 		return err

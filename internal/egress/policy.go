@@ -66,7 +66,7 @@ func parseHosts(key string, list []string) (hosts, error) {
 		name, wild := strings.CutPrefix(text, "*.")
 		name, err := hostName(name)
 		if err != nil {
-			return hosts{}, fmt.Errorf("%s: %q is no host, \"*.host\", address or block of addresses: %w", key, text, err)
+			return hosts{}, fmt.Errorf("%s: %q is not a host, \"*.host\", address or block of addresses: %w", key, text, err)
 		}
 		if wild {
 			out.below = append(out.below, "."+name)

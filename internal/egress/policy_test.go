@@ -183,7 +183,7 @@ func FuzzParse(f *testing.F) {
 		u, err := g.Parse(raw)
 		if err != nil {
 			if rule(err) == "" {
-				t.Fatalf("%q: %v is no refusal", raw, err)
+				t.Fatalf("%q: %v is not a refusal", raw, err)
 			}
 			return
 		}

@@ -213,7 +213,7 @@ func expandSegment(parts []part, value func(string) []string) (string, error) {
 		// Some servers remove what follows a semicolon before the lookup.
 		name, _, _ = strings.Cut(name, ";")
 		if strings.Trim(name, ".") == "" {
-			return "", refuse("path", "the values make a path that leads elsewhere; dots alone are no name")
+			return "", refuse("path", "the values make a path that leads elsewhere; dots alone are not a name")
 		}
 	}
 	return url.PathEscape(whole.String()), nil

@@ -47,7 +47,7 @@ func NewKafka(o KafkaSettings) (*Kafka, error) {
 	case "scram-sha-512":
 		options = append(options, kgo.SASL(scram.Auth{User: o.SASL.User, Pass: o.SASL.Password.Reveal()}.AsSha512Mechanism()))
 	default:
-		return nil, fmt.Errorf("kafka: %q is no mechanism; write plain, scram-sha-256 or scram-sha-512", o.SASL.Mechanism)
+		return nil, fmt.Errorf("kafka: %q is not a mechanism; write plain, scram-sha-256 or scram-sha-512", o.SASL.Mechanism)
 	}
 	if err := kgo.ValidateOpts(options...); err != nil {
 		return nil, fmt.Errorf("kafka: the settings of Kafka: %w", err)

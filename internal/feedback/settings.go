@@ -95,7 +95,7 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	kafka, k := n.Get("kafka"), &s.Kafka
 	for i, broker := range k.Brokers {
 		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
-			p.At(kafka.Get("brokers").Item(i), fmt.Sprintf("%s.kafka.brokers[%d]", path, i), "write it as host:port", "%.80q is no address", broker)
+			p.At(kafka.Get("brokers").Item(i), fmt.Sprintf("%s.kafka.brokers[%d]", path, i), "write it as host:port", "%.80q is not an address", broker)
 		}
 	}
 	sasl := kafka.Get("sasl")

@@ -39,7 +39,7 @@ func NewWebhook(url, secret string) (*Webhook, error) {
 	if text, coded := strings.CutPrefix(secret, "whsec_"); coded {
 		var err error
 		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
-			return nil, fmt.Errorf("what follows whsec_ in the secret is no Base64: %w", err)
+			return nil, fmt.Errorf("what follows whsec_ in the secret is not Base64: %w", err)
 		}
 	}
 	if len(key) < 24 {

@@ -32,7 +32,7 @@ func TestNothingActsOnATerminal(t *testing.T) {
 			log.Warn("m", text, text, "err", errors.New(text), "any", map[string]string{text: text}, slog.Group("g", text, text))
 			line := b.String()
 			if !utf8.ValidString(line) || strings.Count(line, "\n") != 1 || !strings.HasSuffix(line, "\n") {
-				t.Errorf("%s of %q is no line: %q", format, text, line)
+				t.Errorf("%s of %q is not a line: %q", format, text, line)
 			}
 			for _, r := range strings.TrimSuffix(line, "\n") {
 				if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
@@ -45,7 +45,7 @@ func TestNothingActsOnATerminal(t *testing.T) {
 					if strings.Contains(text, "\U000e0041") {
 						continue // JSON has no escape of this length; it is shown as it is spelled
 					}
-					t.Errorf("%q is no JSON: %v", line, err)
+					t.Errorf("%q is not JSON: %v", line, err)
 				}
 			}
 		}
@@ -131,7 +131,7 @@ func TestConcurrentLines(t *testing.T) {
 	}
 	for _, line := range lines {
 		if !json.Valid([]byte(line)) {
-			t.Fatalf("%q is no line", line)
+			t.Fatalf("%q is not a line", line)
 		}
 	}
 }

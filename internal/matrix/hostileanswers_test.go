@@ -137,14 +137,14 @@ func (b *bystander) wrongRound(ctx context.Context) error {
 	cut, turned := state[:len(state)-4], []byte(state)
 	turned[len(turned)/2] ^= 1
 	for what, params := range map[string][]byte{
-		"answers that are a list":        mcp.SetMember(good, "inputResponses", []byte(`[]`)),
-		"an answer that is no object":    mcp.SetMember(good, "inputResponses", []byte(`{"q1":"yes"}`)),
-		"a state that is a number":       mcp.SetMember(good, "requestState", []byte(`7`)),
-		"a state that was cut":           mcp.SetMember(good, "requestState", mcp.Quote(cut)),
-		"a state that was changed":       mcp.SetMember(good, "requestState", mcp.Quote(string(turned))),
-		"a state of the tester's own":    mcp.SetMember(good, "requestState", []byte(`"k1.forged"`)),
-		"the state with another tool":    b.meta(mcp.SetMember(answered(other), "requestState", mcp.Quote(state)), ""),
-		"the state with other arguments": mcp.SetMember(good, "arguments", []byte(`{"cell":"`+b.cell.id+`","rounds":[]}`)),
+		"answers that are a list":         mcp.SetMember(good, "inputResponses", []byte(`[]`)),
+		"an answer that is not an object": mcp.SetMember(good, "inputResponses", []byte(`{"q1":"yes"}`)),
+		"a state that is a number":        mcp.SetMember(good, "requestState", []byte(`7`)),
+		"a state that was cut":            mcp.SetMember(good, "requestState", mcp.Quote(cut)),
+		"a state that was changed":        mcp.SetMember(good, "requestState", mcp.Quote(string(turned))),
+		"a state of the tester's own":     mcp.SetMember(good, "requestState", []byte(`"k1.forged"`)),
+		"the state with another tool":     b.meta(mcp.SetMember(answered(other), "requestState", mcp.Quote(state)), ""),
+		"the state with other arguments":  mcp.SetMember(good, "arguments", []byte(`{"cell":"`+b.cell.id+`","rounds":[]}`)),
 	} {
 		got, err := b.once(ctx, params)
 		if err := refusedAs(what, mcp.CodeInvalidParams, got, err); err != nil {

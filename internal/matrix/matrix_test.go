@@ -186,7 +186,7 @@ func (m *matrix) judge(t *testing.T) {
 	}
 	for _, name := range notYet {
 		if !slices.ContainsFunc(features, func(f *feature) bool { return f.name == name }) {
-			t.Errorf("notYet has %q, which is no feature", name)
+			t.Errorf("notYet has %q, which is not a feature", name)
 		}
 	}
 	t.Logf("\n%s", m.table())

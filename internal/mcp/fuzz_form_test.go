@@ -109,7 +109,7 @@ func FuzzHeaderValue(f *testing.F) {
 		req.Header.Set(mcp.HeaderName, value)
 		var wire bytes.Buffer
 		if err := req.Write(&wire); err != nil {
-			t.Fatalf("%q is no header value: %v", value, err)
+			t.Fatalf("%q is not a header value: %v", value, err)
 		}
 		got, err := http.ReadRequest(bufio.NewReader(&wire))
 		if err != nil {

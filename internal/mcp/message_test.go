@@ -146,7 +146,7 @@ func TestParseRefuses(t *testing.T) {
 		// An id that is itself in doubt is not echoed.
 		"repeated id":           {`{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}`, parse, "key given twice at byte 25", ""},
 		"repeated id, escaped":  {`{"jsonrpc":"2.0","id":1,"\u0069d":1,"method":"a"}`, parse, "key given twice at byte 25", ""},
-		"id that is no UTF-8":   {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"a\"}", parse, "invalid UTF-8 at byte 23", ""},
+		"id that is not UTF-8":  {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"a\"}", parse, "invalid UTF-8 at byte 23", ""},
 		"id with half a pair":   {`{"jsonrpc":"2.0","id":"\udc00","method":"a"}`, parse, "half of a surrogate pair at byte 23", ""},
 		"id with another fault": {`{"jsonrpc":"2.0","id":1.5,"method":"a","method":"b"}`, parse, "key given twice at byte 40", ""},
 

@@ -143,13 +143,13 @@ func (a *annotations) object(i int, path []string, in place) (end int, err error
 func paramHeader(annotation, kind []byte, path []string) (ParamHeader, error) {
 	name, err := Unquote(annotation)
 	if err != nil || !token(name) {
-		return ParamHeader{}, fmt.Errorf("x-mcp-header %.80q is no HTTP field name", annotation)
+		return ParamHeader{}, fmt.Errorf("x-mcp-header %.80q is not an HTTP field name", annotation)
 	}
 	switch kind, _ := Unquote(kind); kind {
 	case "string", "integer", "boolean":
 		return ParamHeader{Name: name, Path: path}, nil
 	default:
-		return ParamHeader{}, fmt.Errorf("x-mcp-header %.80q on a property that is no string, integer or boolean", name)
+		return ParamHeader{}, fmt.Errorf("x-mcp-header %.80q on a property that is not a string, integer or boolean", name)
 	}
 }
 

@@ -61,8 +61,8 @@ func TestParamHeadersFindsAnnotations(t *testing.T) {
 func TestParamHeadersRefuses(t *testing.T) {
 	const (
 		unreachable = "x-mcp-header on something that is not a statically reachable property"
-		noToken     = "is no HTTP field name"
-		noPrimitive = "on a property that is no string, integer or boolean"
+		noToken     = "is not an HTTP field name"
+		noPrimitive = "on a property that is not a string, integer or boolean"
 		twice       = "is used twice"
 	)
 	annotated := `{"type":"string","x-mcp-header":"A"}`

@@ -46,7 +46,7 @@ func TestWire(t *testing.T) {
 				in, do, out := archive.Files[i], archive.Files[i+1], &archive.Files[i+2]
 				name, ok := strings.CutSuffix(in.Name, "/in")
 				if !ok || do.Name != name+"/do" || out.Name != name+"/out" {
-					t.Fatalf("%s: %s, %s, %s are no case", file, in.Name, do.Name, out.Name)
+					t.Fatalf("%s: %s, %s, %s are not a case", file, in.Name, do.Name, out.Name)
 				}
 				t.Run(name, func(t *testing.T) {
 					got := runWire(t, bytes.TrimSuffix(in.Data, []byte("\n")), string(do.Data))
@@ -87,7 +87,7 @@ func runWire(t *testing.T, raw []byte, steps string) []byte {
 		t.Errorf("the message that came was changed to %s", raw)
 	}
 	if err := mcp.Validate(out, mcp.Limits{LoneSurrogates: true}); err != nil {
-		t.Errorf("what leaves is no JSON: %v", err)
+		t.Errorf("what leaves is not JSON: %v", err)
 	}
 	return out
 }

@@ -123,7 +123,7 @@ func TestBudgetsRefuse(t *testing.T) {
 		t.Errorf("apply nothing: %s, %v", got, err)
 	}
 	if _, err := writer.Budgets().Apply(t.Context(), []byte("no JSON")); err == nil {
-		t.Error("what is no JSON is applied")
+		t.Error("what is not JSON is applied")
 	}
 }
 

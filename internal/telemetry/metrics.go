@@ -54,7 +54,7 @@ func New(version string) *Metrics {
 	m.results = c.counters("toolgate_result_total", "Results that were not passed on as they came: cut, or invalid by their own output schema.", "server", "what")
 	c.gauges("toolgate_build_info", "1, with the version of the gateway.", "version", "go_version").WithLabelValues(version, runtime.Version()).Set(1)
 
-	const up, lost = "1 while Redis answers, 0 while each gateway holds rates by itself.", "How often Redis ceased to answer."
+	const up, lost = "1 while Redis answers, 0 while each gateway counts rate limits on its own.", "How often Redis ceased to answer."
 	m.redis = prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolgate_redis_up", Help: up})
 	m.failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "toolgate_redis_failures_total", Help: lost})
 	c.note("toolgate_redis_up", "gauge", up, nil)

@@ -18,7 +18,7 @@ type operateCounters struct {
 func newOperateCounters(c *catalog) operateCounters {
 	return operateCounters{
 		mode:     c.gauges("toolgate_mode", "1 for the operating mode in force.", "mode"),
-		reloads:  c.counters("toolgate_reload_total", "Reloads of the configuration by result: success, or error, after which the old configuration goes on.", "result"),
+		reloads:  c.counters("toolgate_reload_total", "Reloads of the configuration by result: success, or error, after which the old configuration stays in force.", "result"),
 		good:     c.gauges("toolgate_reload_last_successful", "1 when the last reload, or the start, took the configuration over, 0 when it was refused.").WithLabelValues(),
 		reloaded: c.gauges("toolgate_reload_last_success_timestamp_seconds", "When the configuration in force was read, in seconds since 1970.").WithLabelValues(),
 		pending:  c.gauges("toolgate_approvals_pending", "Questions to people that wait for an answer.").WithLabelValues(),

@@ -128,7 +128,7 @@ func (o *outbox) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 func tracesURL(endpoint string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("the collector's address %q is no URL; write one such as http://127.0.0.1:4318", endpoint)
+		return "", fmt.Errorf("the collector's address %q is not a URL; write one such as http://127.0.0.1:4318", endpoint)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"

@@ -13,7 +13,7 @@ func newResilience(c *catalog) resilience {
 	return resilience{
 		breaker: c.gauges("toolgate_breaker_state", "1 for the state of a circuit breaker that is not closed or has been; tool is empty for that of a whole server.", "server", "tool", "state"),
 		opened:  c.counters("toolgate_breaker_opened_total", "How often a circuit breaker opened.", "server", "tool"),
-		retries: c.counters("toolgate_retries_total", "Calls that were made again.", "server"),
+		retries: c.counters("toolgate_retries_total", "Retries of calls.", "server"),
 	}
 }
 

@@ -138,7 +138,7 @@ func TestTraceOfACall(t *testing.T) {
 	}
 	for _, child := range []*tracepb.Span{request, phase} {
 		if string(child.GetParentSpanId()) != string(call.GetSpanId()) {
-			t.Errorf("%s is no child of the call", child.GetName())
+			t.Errorf("%s is not a child of the call", child.GetName())
 		}
 	}
 	if phase.GetStartTimeUnixNano() != uint64(began.UnixNano()) || phase.GetEndTimeUnixNano()-phase.GetStartTimeUnixNano() != uint64(2*time.Millisecond) || call.GetStartTimeUnixNano() != uint64(began.UnixNano()) {

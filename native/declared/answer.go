@@ -94,7 +94,7 @@ func parseDots(rest string) (path, error) {
 			case len(inner) > 2 && (inner[0] == '\'' || inner[0] == '"') && inner[len(inner)-1] == inner[0]:
 				out = append(out, step{name: inner[1 : len(inner)-1]})
 			default:
-				return nil, fmt.Errorf("the path has [%s], which is no number, no name in quotes and not *", inner)
+				return nil, fmt.Errorf("the path has [%s], which is neither a number, nor a name in quotes, nor *", inner)
 			}
 		default:
 			return nil, fmt.Errorf("the path goes on with %q; write . or [", rest)

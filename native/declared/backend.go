@@ -176,7 +176,7 @@ func (c *compiled) result(o *outcome) mcp.Answer {
 	case c.Answer != "" && o.cut:
 		return told(fmt.Sprintf("The answer is larger than %d bytes.", c.MaxBytes))
 	case c.Answer != "" && !valid:
-		return told("The answer is no JSON.\n\n" + clip(text))
+		return told("The answer is not JSON.\n\n" + clip(text))
 	case c.Answer != "":
 		if raw = c.answer.of(raw); raw == nil {
 			return told(fmt.Sprintf("The answer has nothing at %s.", c.Answer))
@@ -188,7 +188,7 @@ func (c *compiled) result(o *outcome) mcp.Answer {
 	}
 	if c.Output != nil {
 		if !valid || !mcp.IsObject(raw) {
-			return told("The answer is no JSON object, as the tool's output schema says.\n\n" + clip(text))
+			return told("The answer is not a JSON object, as the tool's output schema says.\n\n" + clip(text))
 		}
 		return answerOf(text, raw, false)
 	}

@@ -126,7 +126,7 @@ func (r *request) templates() error {
 
 func headerName(name string) error {
 	if name == "" || strings.Trim(name, nameLetters+"!#$%&'*+.^`|~") != "" {
-		return fmt.Errorf("%q is no name of a header", name)
+		return fmt.Errorf("%q is not the name of a header", name)
 	}
 	if slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)) {
 		return fmt.Errorf("the header %s is the connection's own", name)
@@ -241,7 +241,7 @@ func (r *request) outcome(got *egress.Answer) (outcome, error) {
 			kind = http.DetectContentType(got.Body)
 		}
 		if out.failed == "" {
-			out.failed = fmt.Sprintf("The service answered with %s, which is no text.", kind)
+			out.failed = fmt.Sprintf("The service answered with %s, which is not text.", kind)
 		}
 		out.text = nil
 	}

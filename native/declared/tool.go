@@ -123,7 +123,7 @@ func compile(t Tool) (*compiled, error) {
 	}
 	for _, name := range names {
 		if name != whole && !declared[name].there {
-			add(fmt.Errorf("{%s} is no property of input_schema", name))
+			add(fmt.Errorf("{%s} is not a property of input_schema", name))
 		}
 	}
 	for _, name := range needed {

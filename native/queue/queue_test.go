@@ -79,7 +79,7 @@ func made(b *queue.Backend, principal, what string) (id string, err error) {
 		return "", err
 	}
 	if kind, _ := mcp.LookupString(got.Result, "resultType"); kind != mcp.ResultTask {
-		return "", fmt.Errorf("%s is no task", got.Result)
+		return "", fmt.Errorf("%s is not a task", got.Result)
 	}
 	id, _ = mcp.LookupString(got.Result, "taskId")
 	return id, nil

@@ -22,12 +22,12 @@ func Read(arguments []byte, fields Fields) error {
 		return nil
 	}
 	if err := mcp.Validate(arguments, mcp.Limits{}); err != nil || !mcp.IsObject(arguments) {
-		return Problemf("The arguments are no JSON object.")
+		return Problemf("The arguments are not a JSON object.")
 	}
 	for m := range mcp.Members(arguments) {
 		name, err := mcp.Unquote(m.Key(arguments))
 		if err != nil {
-			return Problemf("The arguments are no JSON object.")
+			return Problemf("The arguments are not a JSON object.")
 		}
 		into, ok := fields[name]
 		if !ok {

@@ -13,7 +13,7 @@ func TestRead(t *testing.T) {
 		`{}`: "",
 		`{"text":"a\u00e9","yes":true,"count":3,"size":9007199254740993}`: "",
 		`{"Text":"a"}`:            `no argument "Text"; there are count, size, text, yes`,
-		`{"text":"a","text":"b"}`: "no JSON object",
+		`{"text":"a","text":"b"}`: "not a JSON object",
 		`{"text":1}`:              "text is not a text",
 		`{"yes":1}`:               "yes is not true or false",
 		`{"yes":"true"}`:          "yes is not true or false",
@@ -21,8 +21,8 @@ func TestRead(t *testing.T) {
 		`{"count":"1"}`:           "count is not a whole number",
 		`{"size":1e3}`:            "size is not a whole number",
 		`{"size":null}`:           "size is not a whole number",
-		`[]`:                      "no JSON object",
-		`{`:                       "no JSON object",
+		`[]`:                      "not a JSON object",
+		`{`:                       "not a JSON object",
 	} {
 		var text string
 		var yes bool

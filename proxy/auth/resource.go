@@ -111,7 +111,7 @@ func (x *Resource) checkEndpoints() error {
 	}
 	for alias, path := range x.aliases {
 		if x.endpoint(path) == "" {
-			return fmt.Errorf("%s belongs to %s, which is no endpoint", alias, path)
+			return fmt.Errorf("%s belongs to %s, which is not an endpoint", alias, path)
 		}
 	}
 	return nil

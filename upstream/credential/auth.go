@@ -166,7 +166,7 @@ func (a *Auth) Check(p *tree.Problems, n *tree.Node, path string) {
 	}
 	for i, text := range a.Networks {
 		if _, err := netip.ParsePrefix(text); err != nil {
-			p.At(n.Get("networks").Item(i), path+".networks", "write one such as 10.0.0.0/8", "%.40q is no block of addresses", text)
+			p.At(n.Get("networks").Item(i), path+".networks", "write one such as 10.0.0.0/8", "%.40q is not a block of addresses", text)
 		}
 	}
 }

@@ -335,7 +335,7 @@ func TestNoncesOfTheAuthority(t *testing.T) {
 	w = newBoundWorld(t).with(robot)
 	w.a.Proofs.Nonce, w.a.Proofs.Next = func(string) bool { return false }, func() string { return `bad "nonce"` }
 	if _, err := w.source.Headers(t.Context(), ""); err == nil || len(w.a.Requests("/token")) != 1 {
-		t.Errorf("what is no nonce: %v; %d requests", err, len(w.a.Requests("/token")))
+		t.Errorf("what is not a nonce: %v; %d requests", err, len(w.a.Requests("/token")))
 	}
 }
 

@@ -296,7 +296,7 @@ func (s *Source) Where(ctx context.Context, principal string) (host string, scop
 	}
 	u, err := url.Parse(p.metadata.AuthorizationEndpoint)
 	if err != nil {
-		return "", nil, fmt.Errorf("the authorization endpoint is no URL: %w", err)
+		return "", nil, fmt.Errorf("the authorization endpoint is not a URL: %w", err)
 	}
 	return u.Host, oauth.Union(oauth.Select(said, of, p.metadata, wider), s.set.Scopes), nil
 }

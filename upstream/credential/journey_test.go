@@ -97,7 +97,7 @@ func TestStepUp(t *testing.T) {
 	}
 	again, err := w.source.Refused(t.Context(), "alice", sent, http.StatusForbidden, http.Header{})
 	if again || err != nil {
-		t.Errorf("a refusal that is no matter of scopes: %v, %v", again, err)
+		t.Errorf("a refusal that is not a matter of scopes: %v, %v", again, err)
 	}
 	// Who has signed in for them may be asked for more again.
 	w.login(t, "alice")

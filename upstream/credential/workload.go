@@ -84,7 +84,7 @@ func CheckAssertion(file string) error {
 func readAssertion(file string) (string, error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() { // of a pipe nothing might ever come
-		return "", errors.New("it is no file")
+		return "", errors.New("it is not a file")
 	}
 	text, err := readMost(file, maxAssertion)
 	assertion := strings.TrimSpace(string(text))

@@ -62,7 +62,7 @@ func (c *Client) endpoint(what, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return nil, fmt.Errorf("the %s is no URL of a host", what)
+		return nil, fmt.Errorf("the %s is not a URL of a host", what)
 	case u.User != nil || u.Fragment != "" || strings.Contains(text, "#"):
 		return nil, fmt.Errorf("the %s has user information or a fragment", what)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"'`$(){}<>\\^|", r) }):
@@ -139,7 +139,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, out any) error {
 	case status != http.StatusOK:
 		return &Error{Status: status, Host: u.Hostname()}
 	case body == nil || json.Unmarshal(body, out) != nil:
-		return fmt.Errorf("the document of %s is no JSON object of the expected form", u.Hostname())
+		return fmt.Errorf("the document of %s is not a JSON object of the expected form", u.Hostname())
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (c *Client) post(ctx context.Context, u *url.URL, kind string, body []byte,
 		return heard, &Error{Status: status, Code: errorCode(said.Error), Host: u.Hostname()}
 	case out == nil: // RFC 7009 section 2.2
 	case answer == nil || json.Unmarshal(answer, out) != nil:
-		return heard, fmt.Errorf("the answer of %s is no JSON object of the expected form", u.Hostname())
+		return heard, fmt.Errorf("the answer of %s is not a JSON object of the expected form", u.Hostname())
 	}
 	return heard, nil
 }

@@ -135,7 +135,7 @@ func (c *Client) FindServer(ctx context.Context, issuer string) (*Metadata, erro
 	for _, place := range places {
 		at, err := url.Parse(place)
 		if err != nil {
-			return nil, fmt.Errorf("the issuer is no URL: %w", err)
+			return nil, fmt.Errorf("the issuer is not a URL: %w", err)
 		}
 		var m Metadata
 		switch err := c.document(ctx, at, &m); {

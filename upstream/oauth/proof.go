@@ -62,7 +62,7 @@ func NewProofKey(algorithm string) (*ProofKey, error) {
 	case "EdDSA":
 		_, key, err = ed25519.GenerateKey(rand.Reader)
 	default:
-		err = fmt.Errorf("%.20q is no algorithm for it", algorithm)
+		err = fmt.Errorf("%.20q is not an algorithm for it", algorithm)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a key for proofs: %w", err)

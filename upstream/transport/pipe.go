@@ -95,7 +95,7 @@ func (p *pipe) read() {
 
 // strayLine notes a line that is no message, of which head is the beginning.
 func (p *pipe) strayLine(head []byte) {
-	p.log.Debug("the server wrote a line that is no message", "line", string(head))
+	p.log.Debug("the server wrote a line that is not a message", "line", string(head))
 	line := child.Printable(head, len(head) == skipHeadBytes)
 	p.firstStray.CompareAndSwap(nil, &line)
 	p.stray.Add(1)

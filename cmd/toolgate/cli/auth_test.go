@@ -380,7 +380,7 @@ func rs9(t *testing.T, p *protected) {
 		t.Errorf("one of three: %d %s, want %s", got.status, header, want)
 	}
 	if len(got.header.Values("WWW-Authenticate")) != 1 || !strings.Contains(got.body, `"id":1,"error":{"code":1002,`) || !strings.Contains(got.body, `"kind":"insufficient_scope"`) {
-		t.Errorf("the body is no JSON-RPC refusal: %+v", got)
+		t.Errorf("the body is not a JSON-RPC refusal: %+v", got)
 	}
 	for _, scope := range []string{"basic read write", "write basic read x", "basic admin"} {
 		if got := use(scope, "a__fail"); got.status != http.StatusOK || !strings.Contains(got.body, "it did not work") {

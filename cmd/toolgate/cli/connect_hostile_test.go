@@ -100,7 +100,7 @@ func TestImportFindsCredentials(t *testing.T) {
 	}
 	for _, plain := range []string{"server.js", "--verbose", "Accept: text/plain"} {
 		if !strings.Contains(text, plain) {
-			t.Errorf("%q is no credential:\n%s", plain, text)
+			t.Errorf("%q is not a credential:\n%s", plain, text)
 		}
 	}
 	want := []string{"A_PASSWORD", "A_SECRET", "B_TOKEN", "B_X_API_KEY", "B_COOKIE", "C_API_KEY", "C_PASSWORD"}

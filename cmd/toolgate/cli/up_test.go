@@ -371,7 +371,7 @@ func TestReloadTheProgram(t *testing.T) {
 	testwait.Until(t, patience, "the process of b has ended", func() bool { return !alive(b) })
 
 	h.writeText(t, `{ "mcpServers": [ }`)
-	p.says(t, p.err, `reload refused; the old configuration goes on.*toolgate\.yaml:1`)
+	p.says(t, p.err, `reload refused; the old configuration stays in force.*toolgate\.yaml:1`)
 	if o := h.run(t, "reload", h.file); o.code != exitConfig || !strings.Contains(o.stderr, "toolgate.yaml:1") {
 		t.Errorf("reload of a broken file: %+v", o)
 	}

@@ -171,7 +171,7 @@ func TestRelayInFlight(t *testing.T) {
 		{"an answered call", []string{call("1")}, []string{replied("1")}, nil, nil, nil},
 		{"an id that is written in two ways", []string{call(`"a"`)}, []string{replied(`"\u0061"`)}, nil, nil, nil},
 		{"a failed call", []string{call("1")}, []string{`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`}, nil, nil, nil},
-		{"a number is no text", []string{call("1")}, []string{replied(`"1"`)}, []string{fmt.Sprintf(lostMaybe, "1")}, nil, []string{fmt.Sprintf(lostMaybe, "1")}},
+		{"a number is not text", []string{call("1")}, []string{replied(`"1"`)}, []string{fmt.Sprintf(lostMaybe, "1")}, nil, []string{fmt.Sprintf(lostMaybe, "1")}},
 		{"a cancelled call", []string{call("1"), fmt.Sprintf(cancelled, "1")}, nil, nil, nil, nil},
 		{
 			"in the order of the client",

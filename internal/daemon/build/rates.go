@@ -49,7 +49,7 @@ func NewRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*
 			log.Info("Redis answers again: rates are shared")
 			return
 		}
-		log.Error("Redis does not answer: each gateway holds rates by itself until it does", "err", err)
+		log.Error("Redis does not answer: each gateway counts rate limits on its own until it does", "err", err)
 	})
 	return r, nil
 }

@@ -134,7 +134,7 @@ func MakeSocketDir(dir string, uid int) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		fault = "is a link"
 	case !info.IsDir():
-		fault = "is no folder"
+		fault = "is not a folder"
 	case !ownedBy(info, uid):
 		fault = "belongs to another user"
 	case runtime.GOOS != "windows" && info.Mode().Perm() != 0o700:

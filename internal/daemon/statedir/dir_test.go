@@ -197,7 +197,7 @@ func TestSocketDir(t *testing.T) {
 		{"not open to us", func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o500)) }, us, "has the mode 0500"},
 		{"a link to ours", func(dir string) error { return errors.Join(os.Mkdir(dir+".x", 0o700), os.Symlink(dir+".x", dir)) }, us, "is a link"},
 		{"a link to nothing", func(dir string) error { return os.Symlink(dir+".y", dir) }, us, "is a link"},
-		{"a file", func(dir string) error { return os.WriteFile(dir, nil, 0o700) }, us, "is no folder"},
+		{"a file", func(dir string) error { return os.WriteFile(dir, nil, 0o700) }, us, "is not a folder"},
 	}
 	for _, tt := range tests {
 		dir := filepath.Join(t.TempDir(), "short")

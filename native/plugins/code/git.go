@@ -164,7 +164,7 @@ func (s *service) imitate(repo repository, made string) error {
 		}
 	}
 	if hash != "" && !isHash(hash) {
-		return toolapi.Problemf("The repository %q has a HEAD that is no commit.", repo.folder)
+		return toolapi.Problemf("The repository %q has a HEAD that is not a commit.", repo.folder)
 	}
 	config := "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 	if len(hash) == 64 {

@@ -166,7 +166,7 @@ func (c *Config) check() error {
 			wrong = append(wrong, fmt.Errorf("container: the runtime %q is not an absolute path", c.Container.Runtime))
 		}
 		if c.Container.Image == "" || strings.HasPrefix(c.Container.Image, "-") || strings.ContainsAny(c.Container.Image, " \t\r\n\x00") {
-			wrong = append(wrong, fmt.Errorf("container: the image %q is no name of an image", c.Container.Image))
+			wrong = append(wrong, fmt.Errorf("container: the image %q is not the name of an image", c.Container.Image))
 		}
 	}
 	// Where there is a container, the container confines execute.

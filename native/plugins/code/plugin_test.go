@@ -167,7 +167,7 @@ func TestConfiguration(t *testing.T) {
 		"holds " + dir:                   {Roots: []string{work}, Own: []string{dir}},
 		"a server is started":            {Roots: []string{work}, Write: []string{work}, Fixed: []string{work + "/server.py"}},
 		"not in one of the roots":        {Roots: []string{work + "/sub"}, Write: []string{work}},
-		"no name of an image":            {Container: code.Container{Runtime: "/bin/true", Image: "--privileged"}},
+		"not the name of an image":       {Container: code.Container{Runtime: "/bin/true", Image: "--privileged"}},
 		"not an absolute path":           {Container: code.Container{Runtime: "docker", Image: "x"}},
 		"stands alone":                   {Linters: map[string]code.Command{"x": {Command: []string{"/bin/true", "--config={path}"}}}},
 		"is not an absolute path":        {Tests: map[string]code.Command{"x": {Command: []string{"make"}}}},

@@ -93,7 +93,7 @@ func TestPaths(t *testing.T) {
 		in + "/a\x00b":                  "control characters",
 		in + "/a\nb":                    "control characters",
 		in + "/a\x1b[2K":                "control characters",
-		in + "/\xff":                    "no UTF-8",
+		in + "/\xff":                    "not UTF-8",
 		dir + "/out":                    "outside of what this tool reaches. Allowed: " + in + ", " + dir + "/single.",
 		dir + "/inside/c":               "outside of what",
 		dir + "/singles":                "outside of what",
@@ -354,7 +354,7 @@ func FuzzOpen(f *testing.F) {
 			}
 			if err != nil {
 				if _, ok := errors.AsType[toolapi.Problem](err); !ok {
-					t.Errorf("%q: %v is no problem", path, err)
+					t.Errorf("%q: %v is not a problem", path, err)
 				}
 			}
 		}

@@ -65,7 +65,7 @@ func (t *Tree) admit(path string, f *os.File, real string, info os.FileInfo) err
 		return err
 	}
 	if err := onDisk(f); err != nil {
-		return toolapi.Problemf("%q is no stored file: %v.", path, err)
+		return toolapi.Problemf("%q is not a stored file: %v.", path, err)
 	}
 	return t.guard.readable(real, info)
 }

@@ -22,7 +22,7 @@ func plain(path string) error {
 	case len(path) > longestPath:
 		return toolapi.Problemf("The path has %d bytes; at most %d are allowed.", len(path), longestPath)
 	case !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl):
-		return toolapi.Problemf("The path %q has control characters or is no UTF-8; neither is allowed.", path)
+		return toolapi.Problemf("The path %q has control characters or is not UTF-8; neither is allowed.", path)
 	case !filepath.IsAbs(path):
 		return toolapi.Problemf("The path %q is not absolute; write it from the root on.", path)
 	case filepath.Clean(path) != path:

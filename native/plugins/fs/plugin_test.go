@@ -56,7 +56,7 @@ func (k *kit) call(name string, args map[string]any) (map[string]any, toolapi.Re
 	})
 	if err != nil {
 		if _, ok := errors.AsType[toolapi.Problem](err); !ok {
-			k.t.Errorf("%s %s: %v is no problem", name, raw, err)
+			k.t.Errorf("%s %s: %v is not a problem", name, raw, err)
 		}
 		return nil, result, err
 	}
@@ -141,7 +141,7 @@ func TestRead(t *testing.T) {
 			if out["encoding"] == "base64" {
 				// A part that is shorter than a character is no text.
 				if length >= utf8.UTFMax {
-					t.Fatalf("%v is no text", out)
+					t.Fatalf("%v is not text", out)
 				}
 				break
 			}
@@ -164,7 +164,7 @@ func TestRead(t *testing.T) {
 		want string
 	}{
 		{map[string]any{"path": "bytes"}, `{"content":"YQBi/w==","encoding":"base64","length":4}`},
-		{map[string]any{"path": "bytes", "encoding": "text"}, "no UTF-8 text"},
+		{map[string]any{"path": "bytes", "encoding": "text"}, "not UTF-8 text"},
 		{map[string]any{"path": "bytes", "length": 1}, `{"content":"a","encoding":"text","length":1,"next_offset":1}`},
 		{map[string]any{"path": "bytes", "offset": 4}, `{"content":"","encoding":"text","length":0,"offset":4}`},
 		{map[string]any{"path": "bytes", "offset": 1 << 50}, `{"content":"","encoding":"text","length":0,"offset":1125899906842624}`},
@@ -253,7 +253,7 @@ func TestWriteAndDelete(t *testing.T) {
 		{"write_file", map[string]any{"path": path, "content": "a", "create_folders": true}, "a", true},
 		{"write_file", map[string]any{"path": path, "content": "b", "create_only": true}, "exists already", false},
 		{"write_file", map[string]any{"path": path, "content": "AP8=", "encoding": "base64"}, "\x00\xff", true},
-		{"write_file", map[string]any{"path": path, "content": "!", "encoding": "base64"}, "no base64", false},
+		{"write_file", map[string]any{"path": path, "content": "!", "encoding": "base64"}, "not base64", false},
 		{"write_file", map[string]any{"path": path, "content": strings.Repeat("x", 11)}, "at most 10", false},
 		{"write_file", map[string]any{"path": own, "content": "x"}, "forbidden", false},
 		{"read_file", map[string]any{"path": own}, "forbidden", false},

@@ -24,7 +24,7 @@ const (
 		`"name":{"type":"string"},"kind":{"type":"string","enum":["file","folder","link","pipe","socket","device","unknown"]},` +
 		`"size":{"type":"integer","minimum":0},"modified":{"type":"string"}}}},` +
 		`"next_after":{"type":"string","description":"What to give as after for the next page; absent at the end"},` +
-		`"unnamed":{"type":"integer","minimum":1,"description":"Entries left out because their names have control characters or are no UTF-8"},` +
+		`"unnamed":{"type":"integer","minimum":1,"description":"Entries left out because their names have control characters or are not UTF-8"},` +
 		`"cut":{"type":"boolean","description":"The folder has so many entries that not all were looked at"}}}`
 
 	writeInput = dialect + `"required":["path","content"],"properties":{` + path + `,` +

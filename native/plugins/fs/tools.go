@@ -70,7 +70,7 @@ func (p *part) encode(data []byte) error {
 			return nil
 		}
 		if p.Encoding == "text" {
-			return toolapi.Problemf("%q is no UTF-8 text at these bytes; read it with the encoding base64.", p.Path)
+			return toolapi.Problemf("%q is not UTF-8 text at these bytes; read it with the encoding base64.", p.Path)
 		}
 	}
 	p.Content, p.Encoding, p.Length = base64.StdEncoding.EncodeToString(data), "base64", int64(len(data))
@@ -144,7 +144,7 @@ func (s *service) write(_ context.Context, call *toolapi.Call) (toolapi.Result, 
 		c.Data = []byte(content)
 	case "base64":
 		if c.Data, err = base64.StdEncoding.DecodeString(content); err != nil {
-			return toolapi.Result{}, toolapi.Problemf("The content is no base64: %v.", err)
+			return toolapi.Result{}, toolapi.Problemf("The content is not base64: %v.", err)
 		}
 	default:
 		return toolapi.Result{}, toolapi.Problemf("encoding is text or base64.")

@@ -60,7 +60,7 @@ func call(t *testing.T, tool toolapi.Tool, args string, into any) error {
 	result, err := tool.Run(t.Context(), &toolapi.Call{Arguments: []byte(args), Progress: func(float64, float64, string) {}, Log: func(string, string) {}})
 	if err != nil {
 		if _, ok := errors.AsType[toolapi.Problem](err); !ok {
-			t.Errorf("%s %s: %v is no problem", tool.Name, args, err)
+			t.Errorf("%s %s: %v is not a problem", tool.Name, args, err)
 		}
 		return err
 	}

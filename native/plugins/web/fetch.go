@@ -95,7 +95,7 @@ func page(ctx context.Context, got *egress.Answer, args *fetchArguments) (toolap
 	kind, sniffed := mediaType(got)
 	out := fetched{URL: got.URL.String(), Status: got.Status, Type: kind, Cut: got.Cut}
 	if !textual(sniffed) {
-		return toolapi.Result{}, toolapi.Problemf("%s is %s, which is no text; only text can be fetched.", got.URL.Hostname(), sniffed)
+		return toolapi.Result{}, toolapi.Problemf("%s is %s, which is not text; only text can be fetched.", got.URL.Hostname(), sniffed)
 	}
 	text, err := decode(got)
 	if err != nil {

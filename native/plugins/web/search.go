@@ -138,7 +138,7 @@ func (p *plugin) search(ctx context.Context, call *toolapi.Call) (toolapi.Result
 func (n *resultNames) read(body []byte, count int) ([]result, error) {
 	var answer any
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, toolapi.Problemf("The search engine answered with something that is no JSON; SearXNG needs the format json to be allowed in its settings.")
+		return nil, toolapi.Problemf("The search engine answered with something that is not JSON; SearXNG needs the format json to be allowed in its settings.")
 	}
 	list, ok := at(answer, n.results).([]any)
 	if !ok {

@@ -114,8 +114,8 @@ func TestFetch(t *testing.T) {
 		"/long?cut": {args: object{"max_characters": 10}, want: strings.Repeat("\u00e9", 10) + "\n\n[cut; go on with start=10]"},
 		"/long?on":  {args: object{"start": 25}, want: strings.Repeat("\u00e9", 5)},
 		"/long?end": {args: object{"start": 30}, want: ""},
-		"/png":      {want: "127.0.0.1 is image/png, which is no text; only text can be fetched.", fail: true},
-		"/liar":     {want: "127.0.0.1 is application/octet-stream, which is no text; only text can be fetched.", fail: true},
+		"/png":      {want: "127.0.0.1 is image/png, which is not text; only text can be fetched.", fail: true},
+		"/liar":     {want: "127.0.0.1 is application/octet-stream, which is not text; only text can be fetched.", fail: true},
 		"/huge":     {want: strings.Repeat("x", 10_000) + "\n\n[cut; the rest is too long to be read]"},
 		"/redirect": {want: "The address 169.254.169.254 may not be reached: it is link-local, not of the public internet.", fail: true},
 	} {
@@ -183,7 +183,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for query, want := range map[string]string{
-		"broken": "no JSON", "refused": "answered 403", "redirect": "answered 302", "other": `no list at "web.list"`,
+		"broken": "not JSON", "refused": "answered 403", "redirect": "answered 302", "other": `no list at "web.list"`,
 	} {
 		if _, err := run(t, tool, object{"query": query}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", query, err)

@@ -133,7 +133,7 @@ func (p *Proofs) check(r *http.Request, at, token string) (thumbprint, code stri
 func readProof(text string) (header, claims map[string]any, thumbprint string, err error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
-		return nil, nil, "", fmt.Errorf("the proof %.20q is no JWT", text)
+		return nil, nil, "", fmt.Errorf("the proof %.20q is not a JWT", text)
 	}
 	raw := make([][]byte, 3)
 	for i, part := range parts {

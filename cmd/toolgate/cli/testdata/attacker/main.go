@@ -227,7 +227,7 @@ func read(path string, most int) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path)
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
