@@ -328,10 +328,10 @@ func (r *Registry) tell(items []*item) {
 		switch {
 		case record == nil:
 		case len(i.suspicion) > 0 && i.hash == record.HeldHash:
-			r.log.Warn("a definition looks made to mislead and is held; see `toolgate catalog show`, and `toolgate catalog accept` to serve it all the same",
+			r.log.Warn("a definition looks like prompt injection and is held; look at it with `toolgate catalog show`; `toolgate catalog accept` serves it anyway",
 				"name", i.exposed, "server", i.key.Server, "held", true, "why", i.suspicion)
 		case len(i.suspicion) > 0:
-			r.log.Warn("a definition looks made to mislead", "name", i.exposed, "server", i.key.Server, "held", i.hash == record.HeldHash, "why", i.suspicion)
+			r.log.Warn("a definition looks like prompt injection", "name", i.exposed, "server", i.key.Server, "held", i.hash == record.HeldHash, "why", i.suspicion)
 		case i.hash == record.HeldHash && record.AcceptedHash != "":
 			r.log.Warn("a definition has changed and is held; see `toolgate catalog diff`", "name", i.exposed, "server", i.key.Server)
 		case i.hash == record.HeldHash:

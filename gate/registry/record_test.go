@@ -46,7 +46,7 @@ func TestNewDefinitions(t *testing.T) {
 			r.expect(t, "later", "a", "y", tt.later)
 			r.expect(t, "another server", "b", "z", tt.first)
 			r.expect(t, "never listed", "a", "none", isUnknown)
-			if !strings.Contains(r.log.String(), "looks made to mislead") {
+			if !strings.Contains(r.log.String(), "looks like prompt injection") {
 				t.Errorf("no warning:\n%s", r.log)
 			}
 		})

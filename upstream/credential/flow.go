@@ -51,7 +51,7 @@ type journey struct {
 // for a principal, and the state by which it comes back.
 func (d *Flow) Begin(ctx context.Context, s *Source, principal string, w Way) (to, state string, err error) {
 	if s.set.Mode != OAuth {
-		return "", "", fmt.Errorf("nobody signs in to %s: its credential is of the mode %s", s.set.Server, s.set.Mode)
+		return "", "", fmt.Errorf("%s needs no login: its auth.mode is %s", s.set.Server, s.set.Mode)
 	}
 	said, wider, err := s.wanted(ctx, principal)
 	if err != nil {
@@ -200,7 +200,7 @@ func (d *Flow) Enter(ctx context.Context, s *Source, principal, key string) erro
 	key = strings.TrimSpace(key)
 	switch {
 	case s.set.Mode != APIKey:
-		return fmt.Errorf("no key is entered for %s: its credential is of the mode %s", s.set.Server, s.set.Mode)
+		return fmt.Errorf("%s takes no API key: its auth.mode is %s", s.set.Server, s.set.Mode)
 	case key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r < 0x20 || r >= 0x7f }):
 		return errors.New("that is no key: one has visible ASCII characters, in one line")
 	}
