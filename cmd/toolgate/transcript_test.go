@@ -111,9 +111,24 @@ type person struct {
 	running []*exec.Cmd
 }
 
+// homeLength is the length of the path of every home, so that tables with paths in them are
+// cut at the same place.
+const homeLength = 80
+
+// homeOf makes a home folder.
+func homeOf(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	home := filepath.Join(dir, strings.Repeat("h", max(1, homeLength-len(dir)-1)))
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
 func newPerson(t *testing.T, bin string) *person {
 	t.Helper()
-	p := &person{home: t.TempDir(), bin: bin, address: testport.Address(t)}
+	p := &person{home: homeOf(t), bin: bin, address: testport.Address(t)}
 	if home, err := filepath.EvalSymlinks(p.home); err == nil {
 		p.home = home
 	}

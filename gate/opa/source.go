@@ -61,6 +61,9 @@ func newSource(files []sourceFile, dirs []string) *source {
 // readPath reads a directory, or a bundle on disk.
 func readPath(root string) (*source, error) {
 	info, err := os.Stat(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read policy: there is no folder or bundle %s", root)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}

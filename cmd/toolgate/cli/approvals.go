@@ -89,7 +89,7 @@ same arguments is refused with the reason, and nobody is asked again.`),
 }
 
 func approvalTable(items []approval.Item) table {
-	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: append([]approval.Item{}, items...)}
+	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: append([]approval.Item{}, items...), empty: "no calls wait for an approval"}
 	for i := range items {
 		item := &items[i]
 		decided := item.DecidedBy

@@ -71,7 +71,7 @@ as unused from then on. Until you run this command, everything with a limit is r
 
 func budgetTable(uses []admin.BudgetUse) table {
 	t := table{
-		header: []string{"BUDGET", "OWNER", "USED", "LIMIT", "UNIT", "WINDOW", "RESETS", "EMPTY", "KEY"}, wide: 1,
+		header: []string{"BUDGET", "OWNER", "USED", "LIMIT", "UNIT", "WINDOW", "RESETS", "EMPTY", "KEY"}, wide: 1, empty: "no plan or budget has been used",
 		data: append([]admin.BudgetUse{}, uses...),
 	}
 	for i := range uses {

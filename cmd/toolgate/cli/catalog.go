@@ -73,11 +73,19 @@ func (c *catalogOptions) list(ctx context.Context, q admin.CatalogQuery) error {
 	})
 }
 
+// classText is the class of an entry. What nobody has classed counts as destructive.
+func classText(e *admin.CatalogEntry) string {
+	if e.Said == "" && e.Class == registry.ClassDestructive {
+		return "unclassed (as destructive)"
+	}
+	return e.Class
+}
+
 // catalogTable shows entries of the catalog.
 func catalogTable(all []admin.CatalogEntry) table {
 	t := table{
 		header: []string{"NAME", "KIND", "STATE", "ENABLED", "CLASS", "TENANTS", "KEPT FROM", "FLAGGED", "SERVER", "CATEGORY", "CHANGED BY", "ID"},
-		wide:   4, data: all,
+		wide:   4, data: all, empty: "the catalog has no such entry",
 	}
 	for i := range all {
 		e := &all[i]
@@ -94,7 +102,7 @@ func catalogTable(all []admin.CatalogEntry) table {
 			enabled += " (default)"
 		}
 		t.rows = append(t.rows, []string{
-			safe(e.Name), e.Kind, e.State, enabled, e.Class, strings.Join(tenants, " "), strings.Join(e.DeniedPersonas, " "),
+			safe(e.Name), e.Kind, e.State, enabled, classText(e), strings.Join(tenants, " "), strings.Join(e.DeniedPersonas, " "),
 			flagged, e.Server, e.Category, e.Actor, e.ID,
 		})
 		t.names = append(t.names, e.Name)
@@ -152,7 +160,7 @@ func entryTable(e *admin.CatalogEntry) table {
 	add("category", e.Category)
 	add("state", e.State)
 	add("enabled", map[bool]string{true: onOff(e.Enabled), false: onOff(e.Enabled) + " (default)"}[e.Decided])
-	add("class", e.Class)
+	add("class", classText(e))
 	add("said", e.Said)
 	add("risk", e.Risk)
 	for _, why := range e.Flagged {

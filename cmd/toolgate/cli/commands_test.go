@@ -255,17 +255,17 @@ func TestValidate(t *testing.T) {
 		`bad     bad        auto       refused   https://x/\$\{UNSET_VARIABLE\}  .*UNSET_VARIABLE.*\n` +
 		`good    good       stdio      ok        npx -y \$\{SECRET\}\n` +
 		`off     off        stdio      disabled  x\n\z`
-	if o.code != exitOK || !regexp.MustCompile(want).MatchString(o.stdout) {
+	if o.code != exitConfig || !regexp.MustCompile(want).MatchString(o.stdout) {
 		t.Errorf("%+v", o)
 	}
 	if !strings.Contains(o.stderr, "skipped: me (line 1): it starts toolgate itself") {
 		t.Errorf("stderr: %s", o.stderr)
 	}
-	all := o.stdout + h.ok(t, "validate", h.file, "-o", "json") + h.ok(t, "config", "show", h.file, "-o", "yaml")
+	all := o.stdout + h.run(t, "validate", h.file, "-o", "json").stdout + h.ok(t, "config", "show", h.file, "-o", "yaml")
 	if strings.Contains(all, "hunter2") {
 		t.Errorf("a secret is shown: %s", all)
 	}
-	if got := h.ok(t, "validate", h.file, "-o", "name"); got != "bad\ngood\noff\n" {
+	if got := h.run(t, "validate", h.file, "-o", "name").stdout; got != "bad\ngood\noff\n" {
 		t.Errorf("name: %q", got)
 	}
 	h.write(t, servers{}, map[string]any{"auth": map[string]any{"keys": []any{map[string]any{"id": "a", "subject": "a", "sha256": sum("a")}}}})

@@ -96,7 +96,7 @@ func (o *options) importServers(args []string, write bool) error {
 			return failure.Newf(failure.Config, "add %s to %s: %w", item.Name, path, err)
 		}
 	}
-	if err := o.checkText(path, after, plan.kept); err != nil {
+	if err := o.checkText(path, after, plan.kept, ""); err != nil {
 		return failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
 	}
 	changes := string(before) != string(after)

@@ -38,8 +38,14 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 					chosen = append(chosen, client)
 				}
 			}
-			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, _ statusFunc) error {
-				return o.lint(ctx, client, chosen, len(names) > 0)
+			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
+				err := o.lint(ctx, client, chosen, len(names) > 0)
+				if now, failed := status(ctx); failed == nil && talks(o) {
+					if starting := startingOf(now.Servers); len(starting) > 0 {
+						note("still starting, and not checked: %s", strings.Join(starting, ", "))
+					}
+				}
+				return err
 			})
 		},
 	}
@@ -61,7 +67,7 @@ func (o *options) lint(ctx context.Context, client *lineClient, chosen []*client
 		tools[i].Schema = mcp.Lookup(raw, "inputSchema")
 	}
 	problems := []clients.Problem{}
-	t := table{header: []string{"CLIENT", "RULE", "TOOL", "WHAT", "FIX"}, wide: 1}
+	t := table{header: []string{"CLIENT", "RULE", "TOOL", "WHAT", "FIX"}}
 	for _, c := range chosen {
 		for _, p := range c.Lint(tools) {
 			problems = append(problems, p)

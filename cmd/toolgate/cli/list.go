@@ -259,7 +259,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 		return refusedError(err)
 	}
 	rows := make([]toolRow, 0, len(items))
-	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}}
+	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}, empty: "no tools"}
 	total := 0
 	for _, raw := range items {
 		row := toolRow{Tokens: build.ToolTokens(raw)}

@@ -46,7 +46,10 @@ func newPolicyCommand(o *options) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			problems := opa.Check(opa.RegoVersion(version), args...)
 			for _, p := range problems {
-				say("%s:%d: %s\n", p.File, p.Line, p.Text)
+				if p.File != "" {
+					say("%s:%d: ", p.File, p.Line)
+				}
+				say("%s\n", p.Text)
 			}
 			if len(problems) > 0 {
 				return failure.Newf(failure.Config, "the policies have %s", screen.Count(len(problems), "problem"))

@@ -182,7 +182,7 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 // summarize says how many servers are ready, and of the others why they are not, which the
 // table has no room for.
 func (p *progress) summarize(servers []admin.Server, took time.Duration) {
-	ready, wanted, example := 0, 0, ""
+	ready, wanted, next := 0, 0, ""
 	for i := range servers {
 		s := &servers[i]
 		switch s.State {
@@ -191,8 +191,13 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 		case mcp.Ready.String():
 			ready++
 		default:
-			if example == "" || s.State == mcp.Failed.String() {
-				example = s.Name
+			switch {
+			case s.State == mcp.Failed.String():
+				next = "toolgate logs " + s.Name
+			case next == "" && s.State == mcp.NeedsLogin.String():
+				next = "toolgate login " + s.Name
+			case next == "":
+				next = "toolgate ls"
 			}
 			if p.live != nil && s.Reason != "" {
 				say("%s: %s\n", s.Name, s.Reason)
@@ -204,7 +209,7 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 		say("ready    in %s\n", seconds(took.Seconds()))
 		return
 	}
-	say("ready    %d of %s, in %s (toolgate logs %s)\n", ready, screen.Count(wanted, "server"), seconds(took.Seconds()), example)
+	say("ready    %d of %s, in %s (%s)\n", ready, screen.Count(wanted, "server"), seconds(took.Seconds()), next)
 }
 
 // nextStep says what to do once a gateway runs.

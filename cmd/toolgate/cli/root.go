@@ -55,11 +55,21 @@ type group struct {
 // groups are the commands that help lists, in the order in which a new user needs them.
 func groups(o *options) []group {
 	return []group{
-		{"Start", []*cobra.Command{newUp(o), newStdio(o), newImport(o), newConnect(o), newAdd(o), newRemove(o), newTrust(o)}},
-		{"Look", []*cobra.Command{newList(o), newTools(o), newCall(o), newStatus(o), newTop(o), newLogs(o)}},
-		{"Check", []*cobra.Command{newValidate(o), newDoctor(o), newConfig(o), newWhy(o)}},
-		{"Decide", []*cobra.Command{newCatalog(o), newApprovals(o), newModeCommand(o), newPolicyCommand(o), newBudgetCommand(o)}},
-		{"Operate", []*cobra.Command{newReload(o), newServers(o), newLogin(o), newLogout(o), newKey(), newAuditCommand(o), newStoreCommand(o)}},
+		{"Start", []*cobra.Command{
+			newUp(o), newStdio(o), newImport(o), newConnect(o), newAdd(o), newRemove(o), newTrust(o),
+		}},
+		{"Look", []*cobra.Command{
+			newList(o), newTools(o), newCall(o), newStatus(o), newTop(o), newLogs(o),
+		}},
+		{"Check", []*cobra.Command{
+			newValidate(o), newDoctor(o), newConfig(o), newWhy(o),
+		}},
+		{"Decide", []*cobra.Command{
+			newCatalog(o), newApprovals(o), newModeCommand(o), newPolicyCommand(o), newBudgetCommand(o),
+		}},
+		{"Operate", []*cobra.Command{
+			newReload(o), newServers(o), newLogin(o), newLogout(o), newKey(), newAuditCommand(o), newStoreCommand(o),
+		}},
 	}
 }
 

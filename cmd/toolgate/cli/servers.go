@@ -13,10 +13,12 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -38,7 +40,7 @@ a server can use it, until it is promoted. toolgate ls shows all servers.`,
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"SERVER", "OFFER", "FOR", "STATE", "ARGUMENTS"}, data: list}
+				t := table{header: []string{"SERVER", "OFFER", "FOR", "STATE", "ARGUMENTS"}, data: list, empty: "no agent has added a server"}
 				for _, s := range list {
 					whose := "everyone"
 					if !s.Promoted {
@@ -159,7 +161,7 @@ starts the server.`,
 			}
 			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
 				return edit.Set(path, data, section, args[0], entry)
-			}, args[0]+" is in")
+			}, args[0], args[0]+" is in")
 		},
 	}
 	c.Flags().StringToStringVar(&env, "env", nil, "`NAME=VALUE` for the program; a secret is better as ${NAME}")
@@ -183,7 +185,7 @@ running gateway notices the change by itself.`,
 					return nil, failure.Newf(failure.Config, "%s has no server %q", path, args[0])
 				}
 				return out, err
-			}, args[0]+" is no longer in")
+			}, "", args[0]+" is no longer in")
 		},
 		ValidArgsFunction: o.completeFileServers,
 	}
@@ -260,8 +262,9 @@ func serversSection(root *tree.Node) []string {
 	return []string{"mcpServers"}
 }
 
-// changeServers changes the configuration file, unless the result would not be usable.
-func (o *options) changeServers(change func(path string, data []byte, section []string) ([]byte, error), did string) error {
+// changeServers changes the configuration file, unless the result would not be usable, or
+// the server, if one is named, could not start as it is written.
+func (o *options) changeServers(change func(path string, data []byte, section []string) ([]byte, error), server, did string) error {
 	path, data, section, err := o.ownFile()
 	if err != nil {
 		return err
@@ -273,24 +276,37 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 		}
 		return failure.New(failure.Config, err)
 	}
-	if err := o.checkText(path, out, nil); err != nil {
+	if err := o.checkText(path, out, nil, server); err != nil {
 		return failure.Newf(failure.Config, "the file would not be usable after this change, so it stays as it is: %w", err)
 	}
 	if err := replaceFile(path, out); err != nil {
 		return err
 	}
 	say("%s %s\n", did, path)
+	if served(path) {
+		say("`toolgate reload` has the running gateway take it over\n")
+	}
 	return acceptWritten(path, data, out)
 }
 
+// served tells whether a gateway of a configuration runs.
+func served(path string) bool {
+	all, err := statedir.FindRunning(context.Background()) // which has a deadline
+	if err != nil {
+		return false
+	}
+	own, err := statedir.Find(path)
+	return err == nil && slices.ContainsFunc(all, func(r statedir.Running) bool { return r.Dir.Path == own.Path })
+}
+
 // checkText checks a configuration before it is written, together with variables that
-// will be stored beside it.
-func (o *options) checkText(path string, data []byte, kept map[string]string) error {
+// will be stored beside it. server is what was added; empty for none.
+func (o *options) checkText(path string, data []byte, kept map[string]string, server string) error {
 	lookup, _, err := variables(path)
 	if err != nil {
 		return err
 	}
-	_, err = config.Parse(path, data, config.Options{
+	c, err := config.Parse(path, data, config.Options{
 		LookupEnv: func(name string) (string, bool) {
 			if v, ok := lookup(name); ok {
 				return v, true
@@ -300,7 +316,14 @@ func (o *options) checkText(path string, data []byte, kept map[string]string) er
 		},
 		Environ: os.Environ(), Flags: o.set,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	// A variable may be set later; anything else that refuses it is a mistake.
+	if s, ok := c.Server(server); ok && s.Refused != nil && !errors.Is(s.Refused, clients.ErrUnset) {
+		return s.Refused
+	}
+	return nil
 }
 
 // completeFileServers completes the first argument to a server of the file.

@@ -139,7 +139,7 @@ declared or none.`,
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"TOOL", "TYPE", "TARGET", "BY", "PROBLEM"}, data: all}
+				t := table{header: []string{"TOOL", "TYPE", "TARGET", "BY", "PROBLEM"}, data: all, empty: "no tools are declared in the store"}
 				for _, d := range all {
 					t.rows = append(t.rows, []string{d.Name, d.Type, d.Target, d.Actor, d.Problem})
 					t.names = append(t.names, d.Name)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,12 +137,13 @@ func (o *options) up(ctx context.Context) error {
 		say("toolgate %s  %s\n", version.Version, source(c))
 		if fresh != "" {
 			say("API key (shown once)  %s\n", fresh)
+			say("clients send it as the header Authorization: Bearer KEY; to make another, remove %s and start again\n", filepath.Join(state.Path, guardKeyFile))
 		}
 		group, ctx := errgroup.WithContext(ctx)
 		url := ""
 		if listener != nil {
 			url = build.ServerURL(c, listener.Addr())
-			say("MCP      %s/mcp      (older clients: %s/sse)\n", url, url)
+			say("MCP      %s/mcp      (older clients: %s/sse)\n", reachable(url), reachable(url))
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
 		listening := make(chan struct{})
@@ -158,6 +161,19 @@ func (o *options) up(ctx context.Context) error {
 		})
 		return group.Wait()
 	})
+}
+
+// reachable is an address of the gateway that a client of this machine can use: one that
+// listens on every address is reached by the loopback one, among others.
+func reachable(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return u.String()
 }
 
 // takePlace creates the gateway of a configuration. A gateway that serves only clients of

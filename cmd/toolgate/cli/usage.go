@@ -73,7 +73,7 @@ func flagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	name, ok := strings.CutPrefix(text, "unknown flag: --")
 	if !ok {
-		return failure.Newf(failure.Usage, "%w%s", err, seeHelp(c))
+		return failure.Newf(failure.Usage, "%s%s", flagFault(c, text), seeHelp(c))
 	}
 	hint := ""
 	for _, known := range flagNames.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
@@ -83,6 +83,38 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	return failure.Newf(failure.Usage, "`%s` has no flag --%s%s%s", c.CommandPath(), name, hint, seeHelp(c))
 }
+
+// flagFault says in our words what pflag has found.
+func flagFault(c *cobra.Command, text string) string {
+	var flag, value string
+	if letter, ok := strings.CutPrefix(text, "unknown shorthand flag: "); ok {
+		letter, _, _ = strings.Cut(letter, " in ")
+		return fmt.Sprintf("`%s` has no flag -%s", c.CommandPath(), strings.Trim(letter, "'"))
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: "); ok {
+		if _, within, shorthand := strings.Cut(name, " in "); shorthand {
+			name = within
+		}
+		return name + " needs a value"
+	}
+	if found := invalidValue.FindStringSubmatch(text); found != nil {
+		value, flag = found[1], found[2]
+		switch {
+		case strings.Contains(text, "time: "):
+			return fmt.Sprintf("%s is not a time for %s; write a number with a unit, such as 30s, 5m or 2h", value, flag)
+		case strings.Contains(text, "strconv.ParseBool"):
+			return fmt.Sprintf("%s is neither true nor false, for %s", value, flag)
+		case strings.Contains(text, "strconv."):
+			return fmt.Sprintf("%s is not a whole number for %s", value, flag)
+		case strings.Contains(text, "must be formatted as key=value"):
+			return fmt.Sprintf("%s is not NAME=VALUE, for %s", value, flag)
+		}
+	}
+	return text
+}
+
+// invalidValue matches what pflag says about the value of a flag.
+var invalidValue = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?(--[a-z-]+)" flag: `)
 
 // flagNames matches the names of flags in their descriptions.
 var flagNames = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)

@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 		{"unknown command of a group", []string{"config", "shwo"}, exitUsage, []string{"`toolgate config shwo`", "`toolgate config show`?", "see `toolgate config --help`"}},
 		{"unknown shell", []string{"completion", "tcsh"}, exitUsage, []string{"`toolgate completion tcsh`", "see `toolgate completion --help`"}},
 		{"unknown flag", []string{"up", "--listn", "x"}, exitUsage, []string{"`toolgate up` has no flag --listn", "did you mean --listen?", "see `toolgate up --help`"}},
-		{"unknown short flag", []string{"up", "-z"}, exitUsage, []string{"'z' in -z", "see `toolgate up --help`"}},
+		{"unknown short flag", []string{"up", "-z"}, exitUsage, []string{"has no flag -z", "see `toolgate up --help`"}},
 		{"bad value of a flag", []string{"ls", "--wait", "long"}, exitUsage, []string{`"long"`, "--wait", "see `toolgate ls --help`"}},
 		{"too many arguments", []string{"ls", "a", "b"}, exitUsage, []string{"`toolgate ls` takes at most 1 argument, not 2", "write `toolgate ls`"}},
 		{"no arguments wanted", []string{"key", "new", "x"}, exitUsage, []string{"`toolgate key new` takes no arguments", "see `toolgate key new --help`"}},

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/settings"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
@@ -39,7 +40,9 @@ func newValidate(o *options) *cobra.Command {
 		Long: `Check a configuration without starting anything. validate also checks the names in
 rules, scopes, capsules, policy data and relations. It compares them with what the
 running gateway of this configuration offers, or with what it offered when it last
-ran. Without either, it compares them with the names that the servers can have.`,
+ran. Without either, it compares them with the names that the servers can have. A
+server that cannot start as it is written makes the exit code that of a configuration
+error.`,
 		Args: fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig()
@@ -72,11 +75,31 @@ ran. Without either, it compares them with the names that the servers can have.`
 					note("warning: %s", w)
 				}
 			}
-			return o.print(os.Stdout, validationTable(c))
+			if err := o.print(os.Stdout, validationTable(c)); err != nil {
+				return err
+			}
+			return refusedServers(c)
 		},
 	}
 	o.outputFlag(c)
 	return c
+}
+
+// refusedServers is the error for servers that cannot start as they are written.
+func refusedServers(c *config.Config) error {
+	refused := 0
+	for i := range c.Servers {
+		if !c.Servers[i].Disabled && c.Servers[i].Refused != nil {
+			refused++
+		}
+	}
+	switch refused {
+	case 0:
+		return nil
+	case len(c.Servers):
+		return failure.Newf(failure.Config, "%s cannot start", screen.Count(refused, "server"))
+	}
+	return failure.Newf(failure.Config, "%s cannot start; a gateway serves the rest", screen.Count(refused, "server"))
 }
 
 // checkedServer is a server as `validate` shows it.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
@@ -54,6 +55,9 @@ call needs an approval first.`,
 				}
 				if why.Assumed {
 					noteAssumed(why.Caller)
+				}
+				if talks(o) {
+					say("%s\n", inOneSentence(&why))
 				}
 				return o.print(os.Stdout, whyTable(&why))
 			})
@@ -130,6 +134,25 @@ func (o *options) withExplainer(ctx context.Context, use func(context.Context, a
 }
 
 // whyTable shows an explanation: a row per phase and action.
+// inOneSentence says what the caller may do, before the steps that lead to it.
+func inOneSentence(w *admin.Why) string {
+	reason := func(v *admin.WhyVerdict) string {
+		if v.Reason == "" {
+			return ""
+		}
+		return ": " + v.Reason
+	}
+	switch {
+	case w.View.Effect != "allow":
+		return fmt.Sprintf("%s does not see %s%s", w.Caller, w.Name, reason(&w.View))
+	case w.Call.Effect == "allow":
+		return fmt.Sprintf("%s sees %s and may call it", w.Caller, w.Name)
+	case w.Call.Effect == "ask":
+		return fmt.Sprintf("%s sees %s and may call it once somebody has approved the call%s", w.Caller, w.Name, reason(&w.Call))
+	}
+	return fmt.Sprintf("%s sees %s and may not call it%s", w.Caller, w.Name, reason(&w.Call))
+}
+
 func whyTable(w *admin.Why) table {
 	t := table{header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, data: w}
 	for _, action := range []struct {

@@ -25,6 +25,9 @@ const (
 	maxDirs = 1000
 	// answerTime bounds the wait for one gateway. The kernel answers for it at once.
 	answerTime = 10 * time.Millisecond
+	// answerAttempts is how often a gateway is tried. A timeout says that this process got
+	// no time of the machine, and nothing about the gateway.
+	answerAttempts = 5
 )
 
 // Running is a gateway that runs, in its own words.
@@ -124,10 +127,15 @@ func readRunning(dir string) (Running, bool) {
 // that the gateway is too busy, counts as well.
 func answers(ctx context.Context, socket string) bool {
 	d := net.Dialer{Timeout: answerTime}
-	conn, err := d.DialContext(ctx, "unix", socket)
-	if err == nil {
-		conn.Close()
-		return true
+	for range answerAttempts {
+		conn, err := d.DialContext(ctx, "unix", socket)
+		if err == nil {
+			conn.Close()
+			return true
+		}
+		if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
+			return errors.Is(err, syscall.EAGAIN)
+		}
 	}
-	return errors.Is(err, syscall.EAGAIN)
+	return false
 }

@@ -257,6 +257,9 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// startTime is how long a command may take until it says what is waited for.
+const startTime = 30 * time.Second
+
 // start runs a command and returns the match of the pattern in its output.
 func (c *cli) start(ctx context.Context, pattern string, args ...string) (cmd *exec.Cmd, ended chan error, found string, err error) {
 	cmd = c.command(ctx, args...)
@@ -272,12 +275,15 @@ func (c *cli) start(ctx context.Context, pattern string, args ...string) (cmd *e
 		return cmd, ended, found, nil
 	case err := <-ended:
 		return nil, nil, "", fmt.Errorf("toolgate %s has ended (%w)", args[0], err)
+	case <-time.After(startTime):
+		_ = cmd.Cancel()
+		return nil, nil, "", fmt.Errorf("toolgate %s has not said %s within %v", args[0], pattern, startTime)
 	}
 }
 
 // up starts the gateway; stop ends it, which must succeed.
 func (c *cli) up(ctx context.Context) (stop func() error, err error) {
-	cmd, ended, _, err := c.start(ctx, `(?m)ready +in ()`, "up", c.file, "--listen", "127.0.0.1:0")
+	cmd, ended, _, err := c.start(ctx, `(?m)^ready +(?:[0-9]+ of [0-9]+ servers?, )?in ()`, "up", c.file, "--listen", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
