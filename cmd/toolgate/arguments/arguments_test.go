@@ -20,6 +20,18 @@ const schema = `{
 	"additionalProperties": false
 }`
 
+// pydantic is what Python servers write for optional, named and listed values.
+const pydantic = `{
+	"$defs": { "Color": { "enum": ["red", "1"], "type": "string" }, "Loop": { "$ref": "#/$defs/Loop" } },
+	"properties": {
+		"maybe": { "anyOf": [{ "type": "string" }, { "type": "null" }], "default": null },
+		"color": { "$ref": "#/$defs/Color" },
+		"sizes": { "anyOf": [{ "type": "array", "items": { "type": "integer" } }, { "type": "null" }] },
+		"level": { "enum": [1, 2] },
+		"self": { "$ref": "#/$defs/Loop" }
+	}
+}`
+
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		schema string
@@ -42,7 +54,21 @@ func TestParse(t *testing.T) {
 		{schema, "either=5", `{"either":5}`},
 		{schema, "either=five", `{"either":"five"}`},
 		{schema, "maybe=null", `{"maybe":null}`},
-		{schema, "any=5|any=x", `{"any":"x"}`},
+		{schema, "any=5|any=x", "any is given twice, and is not a list"},
+		{schema, "n=1|n=2", "n is given twice"},
+		{schema, `tags=["a","b"]|tags=c`, `{"tags":["a","b","c"]}`},
+		{schema, `tags=c|tags=["a"]|tags=[]`, `{"tags":["c","a"]}`},
+		{schema, "n=1.0", `{"n":1}`},
+		{schema, "n=1e3", `{"n":1000}`},
+		{schema, "n=1e300", "a whole number"},
+		{pydantic, "maybe=5", `{"maybe":"5"}`},
+		{pydantic, "maybe=null", `{"maybe":null}`},
+		{pydantic, "color=red", `{"color":"red"}`},
+		{pydantic, "sizes=3|sizes=4", `{"sizes":[3,4]}`},
+		{pydantic, "sizes=x", "the argument sizes is a whole number; write sizes=3"},
+		{pydantic, "level=2", `{"level":2}`},
+		{pydantic, "self=1", `{"self":1}`},
+		{`{"properties":{"ids":{"type":"array","items":{"type":"integer"}}},"required":["ids"]}`, "", "the argument ids must be given; write ids=3"},
 		{schema, "n=abc", "the argument n is a whole number; write n=3"},
 		{schema, "n=1.5", "a whole number"},
 		{schema, "yes=1", "the argument yes is true or false; write yes=true"},

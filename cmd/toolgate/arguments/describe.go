@@ -29,7 +29,7 @@ func Describe(schema []byte) []Argument {
 	var first, rest []Argument
 	for _, name := range names(properties) {
 		property := mcp.Lookup(properties, name)
-		a := Argument{Name: name, Type: typeText(property), Required: slices.Contains(must, name), Default: string(mcp.Lookup(property, "default"))}
+		a := Argument{Name: name, Type: typeText(schema, property), Required: slices.Contains(must, name), Default: string(mcp.Lookup(property, "default"))}
 		a.Description, _ = mcp.LookupString(property, "description")
 		if a.Required {
 			first = append(first, a)
@@ -41,7 +41,7 @@ func Describe(schema []byte) []Argument {
 }
 
 // typeText names what a schema allows: its values if they are listed, else its types.
-func typeText(schema []byte) string {
+func typeText(root, schema []byte) string {
 	if values := mcp.Lookup(schema, "enum"); values != nil {
 		var all []string
 		for e := range mcp.Elements(values) {
@@ -53,14 +53,7 @@ func typeText(schema []byte) string {
 		}
 		return strings.Join(all, " | ")
 	}
-	types := typesOf(schema)
-	if slices.Equal(types, []string{"array"}) {
-		if of := typeText(mcp.Lookup(schema, "items")); of != "" {
-			return "list of " + of
-		}
-		return "list"
-	}
-	return strings.Join(types, " | ")
+	return typesOf(root, schema).String()
 }
 
 // Example is how to call a tool by hand, with a value for each argument that is required.
@@ -74,8 +67,8 @@ func Example(tool string, schema []byte) string {
 		property := mcp.Lookup(properties, a.Name)
 		values := mcp.Lookup(property, "enum")
 		word := a.Name + "=..."
-		if types := typesOf(property); len(types) > 0 && !slices.Contains(types, "string") && !slices.Contains(types, "array") {
-			word = example(a.Name, types)
+		if t := typesOf(schema, property); len(t.names) > 0 && !slices.Contains(t.names, "string") && !slices.Contains(t.names, "array") {
+			word = t.example(a.Name)
 		}
 		for e := range mcp.Elements(values) {
 			if text, err := mcp.Unquote(e.Of(values)); err == nil && !strings.ContainsAny(text, " '\"$`\\") {
