@@ -35,6 +35,9 @@ type Config struct {
 	// Files are the absolute paths of every file that was read or is named
 	// by a setting, Path first: what [Watcher] looks at.
 	Files []string
+	// Secrets are those that were kept outside the file and stand in the Toolgate
+	// section.
+	Secrets []secret.Text `json:"-"`
 	// Origins says where each value came from, by its path: listen.http,
 	// limits.body, servers.github.url. A value without an entry is a
 	// default.
@@ -123,6 +126,10 @@ type Server struct {
 	// secret: show Written instead.
 	URL     string `json:"-"`
 	Headers map[string]secret.Text
+
+	// Secrets are those that were kept outside the file and stand in the fields
+	// above.
+	Secrets []secret.Text `json:"-"`
 
 	// Written is how the file spells what is started or reached, before
 	// variables are expanded: what to show to a person.

@@ -205,7 +205,7 @@ func mergeServer(o, n Server) (Server, Parts) {
 		for _, p := range serverParts {
 			p.copy(&o, &merged)
 		}
-		merged.Written = o.Written
+		merged.Written, merged.Secrets = o.Written, o.Secrets
 	}
 	return merged, parts
 }

@@ -23,6 +23,9 @@ type Options struct {
 	// LookupEnv looks variables up for ${VAR} and the like, usually
 	// os.LookupEnv. Nil: none is set.
 	LookupEnv func(name string) (value string, ok bool)
+	// LookupSecret looks secrets up for ${keyring:NAME}. [secret.ErrNone] is that
+	// there is none. Nil: there is none.
+	LookupSecret func(name string) (string, error)
 	// Environ holds NAME=value pairs in which TOOLGATE_* variables override
 	// settings, usually os.Environ(). Nil: none do.
 	Environ []string
@@ -154,7 +157,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	section, warnings := overlay(p, root.Get("toolgate"), slices.Concat(keys, nativeKeys(root.Get("toolgate"))), opts.Environ, opts.Flags)
 	c.Warnings = warnings
 	vars := &clients.Variables{
-		Client: file.Client, Lookup: opts.LookupEnv, Ask: opts.Input, Inputs: file.Inputs(),
+		Client: file.Client, Lookup: opts.LookupEnv, Secret: opts.LookupSecret, Ask: opts.Input, Inputs: file.Inputs(),
 		Home: opts.home(), Workspace: opts.workspace(dir), Raw: opts.Raw,
 	}
 	d := decode.New(p, dir)
@@ -169,6 +172,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	}
 	c.Files = append(c.Files, readToolFiles(d, section, &c.Toolgate)...)
 	checkToolgate(p, section, &c.Toolgate, named) // with what those files declare
+	c.Secrets = vars.Secrets()
 	for _, k := range c.Toolgate.Keys {
 		if k.File != "" {
 			c.Files = append(c.Files, k.File)
@@ -198,7 +202,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		}
 		if s.Refused != nil {
 			// Half of a command line must not run, even by mistake.
-			s.Command, s.Args, s.Env, s.EnvInherit, s.Cwd, s.URL, s.Headers = "", nil, nil, nil, "", "", nil
+			s.Command, s.Args, s.Env, s.EnvInherit, s.Cwd, s.URL, s.Headers, s.Secrets = "", nil, nil, nil, "", "", nil, nil
 		}
 		c.Servers = append(c.Servers, s)
 	}

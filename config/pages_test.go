@@ -316,6 +316,7 @@ func TestSettingsExamples(t *testing.T) {
 	schema := compileSchema(t)
 	opts := testOptions()
 	opts.LookupEnv = func(name string) (string, bool) { return "0123456789abcdef0123456789abcdef", name != "" }
+	opts.LookupSecret = func(string) (string, error) { return "0123456789abcdef0123456789abcdef", nil }
 	opts.Home = t.TempDir()
 	texts := readSettingsPages(t)
 	for name, text := range texts {

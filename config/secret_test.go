@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ func TestSecretsNeverLeak(t *testing.T) {
 		Headers: map[string]secret.Text{"B": hidden},
 		Args:    []string{"--token", text},
 		Command: text, URL: "https://x/?k=" + text,
+		Secrets: []secret.Text{hidden},
 	}
 	settings := Toolgate{SpiceDB: spicedb.Settings{Token: hidden}}
 	check := func(how, got string) {
@@ -79,6 +81,70 @@ mcpServers:
 		if strings.Contains(s.Refused.Error(), text) {
 			t.Errorf("the reason repeats the secret: %v", s.Refused)
 		}
+	}
+}
+
+// A secret that is not set refuses the server that needs it, and no other one.
+func TestKeyring(t *testing.T) {
+	const text = "hunter2-password"
+	opts := testOptions()
+	var asked []string
+	opts.LookupSecret = func(name string) (string, error) {
+		asked = append(asked, name)
+		if name == "GH" {
+			return text, nil
+		}
+		return "", secret.ErrNone
+	}
+	c := parse(t, "x.yaml", `mcpServers:
+  a: { url: "https://x.example", headers: { Authorization: "Bearer ${keyring:GH}" } }
+  b: { command: x, args: ["${keyring:GH}"], env: { T: "${keyring:GH}" } }
+  c: { command: x, env: { T: plain } }
+  d: { command: x, env: { T: "${keyring:GH}", U: "${keyring:NOPE}" } }
+  e: { command: x, env: { T: "${keyring:OFF}" }, disabled: true }
+toolgate: { spicedb: { endpoint: "localhost:1", token: "${keyring:GH}" } }
+`, opts)
+	for _, s := range c.Servers {
+		switch s.Key {
+		case "d":
+			if s.Refused == nil || s.Refused.Error() != "x.yaml:5: mcpServers.d.env.U: the secret NOPE is not set; run `toolgate secret set NOPE`" || len(s.Secrets)+len(s.Env) > 0 {
+				t.Errorf("d: %v, %d secrets", s.Refused, len(s.Secrets))
+			}
+		default:
+			if s.Refused != nil {
+				t.Errorf("%s: %v", s.Key, s.Refused)
+			}
+		}
+	}
+	a, _ := c.Server("a")
+	b, _ := c.Server("b")
+	if a.Headers["Authorization"].Reveal() != "Bearer "+text || b.Args[0] != text || b.Env["T"].Reveal() != text || b.Written.Args[0] != "${keyring:GH}" {
+		t.Errorf("a is %v, b is %v", secret.Reveal(a.Headers), b.Args)
+	}
+	for what, got := range map[string][]secret.Text{"a": a.Secrets, "b": b.Secrets[1:], "the section": c.Secrets} {
+		if len(got) != 1 || got[0].Reveal() != text {
+			t.Errorf("secrets of %s: %d", what, len(got))
+		}
+	}
+	if slices.Contains(asked, "OFF") {
+		t.Error("asked for a server that is switched off")
+	}
+	if _, err := Parse("x.yaml", []byte("toolgate: { spicedb: { endpoint: \"x:1\", token: \"${keyring:NOPE}\" } }"), opts); err == nil || !strings.Contains(err.Error(), "x.yaml:1: spicedb.token: the secret NOPE is not set; run `toolgate secret set NOPE`") {
+		t.Errorf("in the section: %v", err)
+	}
+}
+
+// What goes on running after a change goes on being hidden.
+func TestSecretsOfAMerge(t *testing.T) {
+	read := func(value string) *Config {
+		opts := testOptions()
+		opts.LookupSecret = func(string) (string, error) { return value, nil }
+		return parse(t, "x.yaml", `mcpServers: { a: { command: x, args: ["${keyring:GH}"] } }`, opts)
+	}
+	merged, pending := Merge(read("old-value"), read("new-value"))
+	s := merged.Servers[0]
+	if len(pending) != 1 || s.Args[0] != "old-value" || len(s.Secrets) != 1 || s.Secrets[0].Reveal() != "old-value" {
+		t.Errorf("%v, %q", pending, s.Args)
 	}
 }
 

@@ -174,7 +174,7 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 	cmd.Env = []string{
 		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
 		"HOME=" + home, "TMPDIR=" + bin, "LANG=C.UTF-8", "NO_COLOR=1",
-		"TOOLGATE_STATE=" + filepath.Join(home, "state"),
+		"TOOLGATE_STATE=" + filepath.Join(home, "state"), "TOOLGATE_KEYRING=file",
 		"TOOLGATE_LISTEN_HTTP=" + replace.Replace(addresses["GATEWAY"]),
 		"TOOLGATE_LISTEN_METRICS=" + replace.Replace(addresses["METRICS"]),
 	}

@@ -34,6 +34,9 @@ type Server struct {
 	URL     string `json:"-"`
 	Headers map[string]secret.Text
 
+	// Secrets are those that were kept outside the file and stand in the fields above.
+	Secrets []secret.Text `json:"-"`
+
 	// Written is how the entry spells what is started or reached.
 	Written Written
 
@@ -104,6 +107,7 @@ func (r *Reader) Read(e Entry) Server {
 		x.s.Disabled = true
 	}
 	x.Vars.quiet = x.s.Disabled
+	x.Vars.Secrets() // those of others
 	x.transport()
 	x.command()
 	x.environment()
@@ -113,6 +117,7 @@ func (r *Reader) Read(e Entry) Server {
 	x.unsupported()
 	x.timeouts()
 	x.misspelt()
+	x.s.Secrets = x.Vars.Secrets()
 	return x.s
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -22,6 +23,9 @@ type Variables struct {
 	// Ask asks a person for an input. It is called at most once per id. Nil: there is
 	// nobody to ask.
 	Ask func(id, description string, password bool) (string, error)
+	// Secret looks up a secret that is kept outside the configuration. [secret.ErrNone] is
+	// that there is none. Nil: there is none.
+	Secret func(name string) (string, error)
 	// Inputs are the definitions of inputs, by id.
 	Inputs map[string]*tree.Node
 	// Home is ${userHome} and "~", Workspace is ${workspaceFolder}. Empty: not known.
@@ -30,6 +34,7 @@ type Variables struct {
 	Raw bool
 
 	answers map[string]answer
+	secrets []secret.Text // those that were put in since [Variables.Secrets]
 	// quiet is set for servers that will not run, for whose sake nobody is
 	// asked anything.
 	quiet bool
@@ -40,7 +45,7 @@ type Variables struct {
 // errForeign refuses a variable in a text that is of no file of an operator.
 var errForeign = errors.New("variables are of files of this machine alone, and this document is none; write the value, or put the tool into a file")
 
-// ErrUnset is that a variable of the environment is used and not set.
+// ErrUnset is that a variable of the environment or a secret is used and not set.
 var ErrUnset = errors.New("a variable is not set")
 
 // known is an error that shows what happened, and is one that [errors.Is] finds.
@@ -62,7 +67,7 @@ var errQuiet = errors.New("not asked for")
 
 // Expand replaces, in one pass and never again in what it put in:
 //
-//	${VAR}  ${VAR:-default}  ${env:VAR}  ${input:id}
+//	${VAR}  ${VAR:-default}  ${env:VAR}  ${keyring:NAME}  ${input:id}
 //	${workspaceFolder}  ${workspaceFolderBasename}  ${userHome}  ${pathSeparator}
 //	${{ secrets.VAR }}  in any file, from the environment
 //	$VAR                in Gemini's files
@@ -169,6 +174,9 @@ func (x *Variables) variable(body string) (string, error) {
 	if id, ok := strings.CutPrefix(body, "input:"); ok {
 		return x.input(id)
 	}
+	if name, ok := strings.CutPrefix(body, "keyring:"); ok {
+		return x.secret(name)
+	}
 	name, def, hasDefault := strings.Cut(strings.TrimPrefix(body, "env:"), ":-")
 	if strings.Contains(def, "${") {
 		return "", fmt.Errorf("the default of ${%s:-...} holds another variable; write a plain default", name)
@@ -207,6 +215,37 @@ func (x *Variables) lookupEnv(name string) (string, bool) {
 		return "", false
 	}
 	return x.Lookup(name)
+}
+
+// secret is the secret of a name.
+func (x *Variables) secret(name string) (string, error) {
+	switch {
+	case !secret.Name(name):
+		return "", fmt.Errorf("%.60q is no name of a secret; write ${keyring:NAME}, where NAME has letters, digits, \"_\", \"-\" and \".\"", name)
+	case x.Raw:
+		return "${keyring:" + name + "}", nil
+	case x.quiet:
+		return "", errQuiet
+	}
+	err := secret.ErrNone
+	if x.Secret != nil {
+		var v string
+		if v, err = x.Secret(name); err == nil {
+			x.secrets = append(x.secrets, secret.Text(v))
+			return v, nil
+		}
+	}
+	if errors.Is(err, secret.ErrNone) {
+		return "", &known{fmt.Sprintf("the secret %s is not set; run `toolgate secret set %s`", name, name), ErrUnset}
+	}
+	return "", fmt.Errorf("the secret %s cannot be read: %w", name, err)
+}
+
+// Secrets returns the secrets that were put into texts since it was last called.
+func (x *Variables) Secrets() []secret.Text {
+	out := x.secrets
+	x.secrets = nil
+	return out
 }
 
 // input is the answer of the person to an input of the file.

@@ -1,8 +1,11 @@
 package clients
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/config/secret"
 )
 
 func TestExpand(t *testing.T) {
@@ -10,6 +13,15 @@ func TestExpand(t *testing.T) {
 	x := func(c Client) *Variables {
 		return &Variables{
 			Client: c, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+			Secret: func(name string) (string, error) {
+				switch name {
+				case "GH", "my.key-2":
+					return "secret of " + name + " ${HOME}", nil
+				case "LOCKED":
+					return "", errors.New("the key ring is locked")
+				}
+				return "", secret.ErrNone
+			},
 			Home: "/home/ada", Workspace: "/w/proj",
 		}
 	}
@@ -36,6 +48,18 @@ func TestExpand(t *testing.T) {
 		{"", "${{ secrets.NOPE }}", "", "variable NOPE is not set"},
 		{"", "${{ inputs.X }}", "", "is not a variable known here"},
 		{"", "${{ secrets.X", "", "has no }}"},
+		{"", "${keyring:GH}|${keyring:my.key-2}", "secret of GH ${HOME}|secret of my.key-2 ${HOME}", ""},
+		{"", "${keyring:NOPE}", "", "the secret NOPE is not set; run `toolgate secret set NOPE`"},
+		{"", "${keyring:LOCKED}", "", "the secret LOCKED cannot be read: the key ring is locked"},
+		{"", "${keyring:GH:-default}", "", "is no name of a secret"},
+		{"", "${keyring:}", "", "is no name of a secret"},
+		{"", "${keyring:../x}", "", "is no name of a secret"},
+		{"", "${keyring: GH}", "", "is no name of a secret"},
+		{"", "${keyring:a;rm -rf}", "", "is no name of a secret"},
+		{"", "${keyring:GH", "", "has no }"},
+		{"", "${env:keyring:GH}", "", "is not a variable known here"},
+		{"", "${NOPE:-${keyring:GH}}", "", "holds another variable"},
+		{ClientGemini, "$HOME ${keyring:GH}", "/home/ada secret of GH ${HOME}", ""},
 		{"", "${HOME", "", "has no }"},
 		{"", "${}", "", "is not a variable known here"},
 		{"", "${command:x}", "", "is not a variable known here"},
@@ -60,11 +84,31 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// Secrets are remembered for whoever hides them, and are not looked up where nobody runs
+// with them.
+func TestSecretsOfVariables(t *testing.T) {
+	asked := 0
+	x := &Variables{Secret: func(name string) (string, error) { asked++; return "value of " + name, nil }}
+	if _, err := x.Expand("${keyring:A} ${keyring:B}"); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.Secrets(); len(got) != 2 || got[0].Reveal() != "value of A" || got[1].Reveal() != "value of B" || x.Secrets() != nil {
+		t.Errorf("secrets: %d", len(got))
+	}
+	x.Raw = true
+	if got, err := x.Expand("a ${keyring:A}"); got != "a ${keyring:A}" || err != nil || asked != 2 {
+		t.Errorf("raw: %q, %v, asked %d times", got, err, asked)
+	}
+	if got, err := (&Variables{}).Expand("${keyring:A}"); got != "" || !errors.Is(err, ErrUnset) {
+		t.Errorf("without a key ring: %q, %v", got, err)
+	}
+}
+
 func TestRefuseVariables(t *testing.T) {
 	if got, err := RefuseVariables("a $ b {x}"); got != "a $ b {x}" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for _, text := range []string{"${HOME}", "a ${env:HOME}", "${{ secrets.X }}", "${NOPE:-d}", "${input:x}"} {
+	for _, text := range []string{"${HOME}", "a ${env:HOME}", "${{ secrets.X }}", "${NOPE:-d}", "${input:x}", "${keyring:X}"} {
 		if got, err := RefuseVariables(text); got != "" || err == nil {
 			t.Errorf("%q: got %q, %v", text, got, err)
 		}

@@ -2,6 +2,7 @@
 package secret
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -51,4 +52,26 @@ func Reveal[K comparable](texts map[K]Text) map[K]string {
 		out[name] = text.Reveal()
 	}
 	return out
+}
+
+// ErrNone means that there is no secret of a name.
+var ErrNone = errors.New("there is no such secret")
+
+// MaxName is the most bytes of the name of a secret.
+const MaxName = 128
+
+// Name tells whether a text can be the name of a secret that is kept outside the
+// configuration: letters, digits, "_", "-" and ".", the first no "-" and no ".".
+func Name(text string) bool {
+	if text == "" || len(text) > MaxName || text[0] == '-' || text[0] == '.' {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		letter, digit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'
+		if !letter && !digit && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return true
 }

@@ -11,6 +11,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+func TestName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"A": true, "a.b-c_9": true, "_": true, "9": true, strings.Repeat("a", MaxName): true,
+		"": false, "-a": false, ".a": false, "a b": false, "a/b": false, "a:b": false, "ä": false, "a\n": false, "@": false, "[": false, "{": false, "`": false,
+		strings.Repeat("a", MaxName+1): false,
+	} {
+		if Name(name) != want {
+			t.Errorf("%q is a name: %t", name, !want)
+		}
+	}
+}
+
 func TestTextNeverLeaks(t *testing.T) {
 	const text = "hunter2-password"
 	secret := Text(text)

@@ -284,7 +284,7 @@ func (d *Daemon) Authenticated() bool { return d.identities.Authenticated() }
 // hideSecrets keeps the secrets of settings out of what is shown, besides those of the
 // settings before; see [hidden.Secrets.Use].
 func (d *Daemon) hideSecrets(c *config.Config, list []config.Server) (alone func()) {
-	alone = d.hidden.Use(build.KnownSecrets(&c.Toolgate, list, os.LookupEnv), d.log)
+	alone = d.hidden.Use(build.KnownSecrets(c, list, os.LookupEnv), d.log)
 	if d.logs != nil {
 		d.logs.Redact(&d.hidden)
 	}

@@ -373,6 +373,11 @@ var rules = map[string]rule{
 	"internal/fakeserver": {why: "a test program that imports it is the server before anything else of it is initialised"},
 	"internal/failure":    {why: "who has to act on an error; whoever makes it says so"},
 	"internal/version":    {why: "one string"},
+	"internal/keyring": {
+		ours:   []string{"config/secret", "internal/backoff", "internal/filelock", "internal/seal"},
+		others: []string{"github.com/zalando/go-keyring", "github.com/godbus/dbus/v5"},
+		why:    "where a secret is kept does not depend on who needs it; the drivers stay here",
+	},
 	"internal/seal": {
 		others: []string{"golang.org/x/crypto"},
 		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
+	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/envfile"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -85,7 +86,8 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	opts := config.Options{LookupEnv: lookup, Environ: os.Environ(), Flags: flags, Input: ask}
+	kept, changing := secrets.Reading()
+	opts := config.Options{LookupEnv: lookup, LookupSecret: kept, Environ: os.Environ(), Flags: flags, Input: ask}
 	if self, err := os.Executable(); err == nil {
 		opts.Self = append(opts.Self, self)
 	}
@@ -101,6 +103,7 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
+	c.Files = append(c.Files, changing()...)
 	if beside != "" {
 		c.Files = append(c.Files, beside)
 	}

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,24 +23,36 @@ import (
 )
 
 func newImport(o *options) *cobra.Command {
-	var write bool
+	var how importing
 	c := &cobra.Command{
 		Use:   "import [CLIENT | FILE ...]",
 		Short: "Import the servers of your clients into the file",
 		Long: `Read the files of the clients on this machine, or of the named ones, and plan how to
-write their servers into the configuration file. Credentials in these files become
-references: the values go into the .env file beside the configuration, which only you
-may read. Nothing is written without --write, which also keeps a copy of the old
-configuration beside it. The clients' own files stay as they are.`,
+write their servers into the configuration file. The same program in several clients is
+one server: equal command, arguments, variables, URL and headers. --all imports each.
+Credentials in these files become references: the values go into the .env file beside the
+configuration, which only you may read, or with --secrets into the key ring (see toolgate
+secret). On a terminal you are asked which. Nothing is written without --write, which also
+keeps a copy of the old configuration beside it. The clients' own files stay as they are.`,
 		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return o.importServers(args, write)
+		RunE: func(c *cobra.Command, args []string) error {
+			how.asks = how.write && !c.Flags().Changed("secrets")
+			return o.importServers(c, args, how)
 		},
 		ValidArgsFunction: completeClients,
 	}
-	c.Flags().BoolVar(&write, "write", false, "carry out the plan")
+	c.Flags().BoolVar(&how.write, "write", false, "carry out the plan")
+	c.Flags().BoolVar(&how.all, "all", false, "import the same program once for each client")
+	c.Flags().BoolVar(&how.secrets, "secrets", false, "put credentials into the key ring instead of the .env file")
 	o.outputFlag(c)
 	return c
+}
+
+// importing says how servers are imported.
+type importing struct {
+	write, all bool
+	secrets    bool // credentials go into the key ring
+	asks       bool // a person on the terminal is asked where they go
 }
 
 // The actions for a server that was found.
@@ -63,14 +77,20 @@ type imported struct {
 
 // importPlan is what an import will do.
 type importPlan struct {
-	items []imported
-	taken map[string]string // text of an entry by name
-	spare map[string]string // name by namespace
-	kept  map[string]string // variables of the file beside the configuration
-	added []string          // the new ones among them
+	importing
+	items    []imported
+	taken    map[string]string // by name of a server, what it is; see sameEntry
+	programs map[string]origin // by program
+	spare    map[string]string // name by namespace
+	kept     map[string]string // variables of the file beside the configuration
+	ring     *keptSecrets      // what the key ring has
+	added    []string          // what is new among the variables, or in the key ring
 }
 
-func (o *options) importServers(args []string, write bool) error {
+// origin is the first server that runs a program.
+type origin struct{ name, file string }
+
+func (o *options) importServers(c *cobra.Command, args []string, how importing) error {
 	files, err := importFiles(args)
 	if err != nil {
 		return err
@@ -79,9 +99,37 @@ func (o *options) importServers(args []string, write bool) error {
 	if err != nil {
 		return err
 	}
-	plan := &importPlan{taken: map[string]string{}, spare: map[string]string{}, kept: map[string]string{}}
-	if err := plan.existing(path, before); err != nil {
+	plan, after, err := planImport(o, files, path, before, section, how)
+	if err != nil {
 		return err
+	}
+	if len(plan.added) > 0 && how.asks {
+		if how.secrets, err = wantsKeyring(c, plan, path); err != nil {
+			return err
+		}
+		if how.secrets {
+			if plan, after, err = planImport(o, files, path, before, section, how); err != nil {
+				return err
+			}
+		}
+	}
+	changes := string(before) != string(after)
+	if how.write && changes {
+		if err := plan.write(c.Context(), path, before, after); err != nil {
+			return err
+		}
+	}
+	return o.printPlan(plan, files, path, how.write, changes)
+}
+
+// planImport plans an import, and returns the configuration after it.
+func planImport(o *options, files []clients.Found, path string, before []byte, section []string, how importing) (*importPlan, []byte, error) {
+	plan := &importPlan{
+		importing: how, taken: map[string]string{}, programs: map[string]origin{}, spare: map[string]string{},
+		kept: map[string]string{}, ring: newKeptSecrets(),
+	}
+	if err := plan.existing(path, before); err != nil {
+		return nil, nil, err
 	}
 	for _, f := range files {
 		plan.read(f, path)
@@ -92,20 +140,18 @@ func (o *options) importServers(args []string, write bool) error {
 		if item.Action != importNew && item.Action != importRename {
 			continue
 		}
+		var err error
 		if after, err = edit.Set(path, after, section, item.Name, item.entry); err != nil {
-			return failure.Newf(failure.Config, "add %s to %s: %w", item.Name, path, err)
+			return nil, nil, failure.Newf(failure.Config, "add %s to %s: %w", item.Name, path, err)
 		}
 	}
-	if err := o.checkText(path, after, plan.kept, ""); err != nil {
-		return failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
+	if err := plan.ring.err; err != nil {
+		return nil, nil, failure.Newf(failure.Config, "look at the secrets that there are: %w; without --secrets credentials go into the .env file", err)
 	}
-	changes := string(before) != string(after)
-	if write && changes {
-		if err := plan.write(path, before, after); err != nil {
-			return err
-		}
+	if err := o.checkText(path, after, plan.values(), ""); err != nil {
+		return nil, nil, failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
 	}
-	return o.printPlan(plan, files, path, write, changes)
+	return plan, after, nil
 }
 
 // importFiles returns the files of the named clients (all clients by default) and the
@@ -137,16 +183,6 @@ func importFiles(args []string) ([]clients.Found, error) {
 
 // existing records what the configuration already has.
 func (p *importPlan) existing(path string, data []byte) error {
-	if len(data) > 0 {
-		c, err := config.Parse(path, data, config.Options{Raw: true})
-		if err != nil {
-			return failure.New(failure.Config, err)
-		}
-		for i := range c.Servers {
-			s := &c.Servers[i]
-			p.taken[s.Key], p.spare[s.Namespace] = entryText(importEntry(s)), s.Key
-		}
-	}
 	kept, err := envfile.Read(variablesFile(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -154,6 +190,21 @@ func (p *importPlan) existing(path string, data []byte) error {
 		return failure.New(failure.Config, err)
 	default:
 		p.kept = kept
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	c, err := config.Parse(path, data, config.Options{Raw: true})
+	if err != nil {
+		return failure.New(failure.Config, err)
+	}
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		program := p.program(s)
+		p.taken[s.Key], p.spare[s.Namespace] = sameEntry(program, s), s.Key
+		if p.programs[program].name == "" {
+			p.programs[program] = origin{s.Key, path}
+		}
 	}
 	return nil
 }
@@ -194,13 +245,13 @@ func (p *importPlan) read(f clients.Found, target string) {
 
 func (p *importPlan) add(s *config.Server, f clients.Found) {
 	item := imported{Name: s.Key, Client: f.Client.Name, File: f.Path, Action: importNew, Secrets: []string{}}
-	item.Secrets = append(item.Secrets, p.moveSecrets(s)...)
-	item.entry = importEntry(s)
-	text := entryText(item.entry)
+	program := p.program(s)
+	entry := sameEntry(program, s)
+	twin := p.programs[program]
 	for n := 1; ; n++ {
 		there, taken := p.taken[item.Name]
-		if taken && there == text {
-			item.Action, item.Secrets = importSame, []string{}
+		if taken && there == entry {
+			item.Action = importSame
 			break
 		}
 		if !taken && p.spare[config.Namespace(item.Name)] == "" {
@@ -212,8 +263,37 @@ func (p *importPlan) add(s *config.Server, f clients.Found) {
 			item.Name += fmt.Sprint("-", n)
 		}
 	}
-	p.taken[item.Name], p.spare[config.Namespace(item.Name)] = text, item.Name
+	switch {
+	case item.Action == importSame:
+		item.Reason = ""
+	case twin.name != "" && twin.file != f.Path && !p.all:
+		item.Name, item.Action, item.Reason = s.Key, importNot, "same program as "+twin.name+"; --all takes it"
+		p.enable(twin.name, s)
+	default:
+		item.Secrets = append(item.Secrets, p.moveSecrets(s)...)
+		item.entry = importEntry(s)
+		p.taken[item.Name], p.spare[config.Namespace(item.Name)] = entry, item.Name
+		if twin.name == "" {
+			p.programs[program] = origin{item.Name, f.Path}
+		}
+	}
 	p.items = append(p.items, item)
+}
+
+// enable has a server that will be imported started, because a client that has the same
+// program starts it.
+func (p *importPlan) enable(name string, s *config.Server) {
+	for i := range p.items {
+		item := &p.items[i]
+		if item.Name == name && item.entry != nil && !s.Disabled {
+			item.entry = slices.DeleteFunc(item.entry, func(f edit.Field) bool { return f.Key == "disabled" })
+		}
+	}
+}
+
+// sameEntry is equal for servers that are the same program with the same settings.
+func sameEntry(program string, s *config.Server) string {
+	return fmt.Sprint(s.Timeouts.Call, s.Disabled, s.Transport, program)
 }
 
 // importEntry returns a server as it is written into a configuration: in toolgate's
@@ -240,10 +320,10 @@ func importEntry(s *config.Server) edit.Map {
 		m = appendTexts(m, "headers", secret.Reveal(s.Headers))
 	}
 	if s.Include != nil {
-		m = append(m, edit.Field{Key: "include", Value: s.Include})
+		m = append(m, edit.Field{Key: "includeTools", Value: s.Include})
 	}
 	if len(s.Exclude) > 0 {
-		m = append(m, edit.Field{Key: "exclude", Value: s.Exclude})
+		m = append(m, edit.Field{Key: "excludeTools", Value: s.Exclude})
 	}
 	if s.Timeouts.Call != config.DefaultCall {
 		m = append(m, edit.Field{Key: "timeout", Value: int(s.Timeouts.Call.Milliseconds())})
@@ -256,24 +336,14 @@ func importEntry(s *config.Server) edit.Map {
 
 func entryText(m edit.Map) string { return edit.Text("x.json", nil, "x", m) }
 
-// write writes the configuration and its variables, and keeps a copy of the old file.
-func (p *importPlan) write(path string, before, after []byte) error {
+// write writes the configuration and its credentials, and keeps a copy of the old file.
+func (p *importPlan) write(ctx context.Context, path string, before, after []byte) error {
+	keep := p.writeVariables
+	if p.secrets {
+		keep = func(string) error { return p.ring.set(ctx, p.added) }
+	}
 	if len(p.added) > 0 {
-		name, err := followed(variablesFile(path))
-		if err != nil {
-			return err
-		}
-		text, err := format.ReadFile(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return failure.New(failure.Config, err)
-		}
-		if len(text) > 0 && text[len(text)-1] != '\n' {
-			text = append(text, '\n')
-		}
-		for _, key := range p.added {
-			text = append(text, key+"="+envQuote(p.kept[key])+"\n"...)
-		}
-		if err := writeFile(name, text, 0o600); err != nil {
+		if err := keep(path); err != nil {
 			return err
 		}
 	}
@@ -286,6 +356,25 @@ func (p *importPlan) write(path string, before, after []byte) error {
 		return err
 	}
 	return acceptWritten(path, before, after)
+}
+
+// writeVariables adds the new variables to the file beside the configuration.
+func (p *importPlan) writeVariables(path string) error {
+	name, err := followed(variablesFile(path))
+	if err != nil {
+		return err
+	}
+	text, err := format.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failure.New(failure.Config, err)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	for _, key := range p.added {
+		text = append(text, key+"="+envQuote(p.kept[key])+"\n"...)
+	}
+	return writeFile(name, text, 0o600)
 }
 
 // envQuote quotes a value for an .env file.
@@ -317,9 +406,16 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 		t.rows = append(t.rows, []string{item.Name, item.Client, item.Action, strings.Join(item.Secrets, ","), item.File, item.Reason})
 		t.names = append(t.names, item.Name)
 	}
+	variables, inRing, where := p.added, []string(nil), variablesFile(path)
+	if p.secrets {
+		variables, inRing, where = nil, p.added, "the key ring"
+		if p.ring.place != "" {
+			where = p.ring.place.String()
+		}
+	}
 	t.data = map[string]any{
-		"file": path, "files": looked, "servers": append([]imported{}, p.items...), "variables": append([]string{}, p.added...),
-		"variables_file": variablesFile(path), "written": written && changes,
+		"file": path, "files": looked, "servers": append([]imported{}, p.items...), "variables": append([]string{}, variables...),
+		"variables_file": variablesFile(path), "keyring": append([]string{}, inRing...), "written": written && changes,
 	}
 	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
 		return err
@@ -332,13 +428,13 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 	case written:
 		say("added to %s: %s", path, screen.Count(added, "server"))
 		if len(p.added) > 0 {
-			say(", their credentials in %s", variablesFile(path))
+			say(", their credentials in %s", where)
 		}
 		say(". Next: toolgate up, and then toolgate connect CLIENT --only\n")
 	default:
 		say("Plan: %s into %s", screen.Count(added, "server"), path)
 		if len(p.added) > 0 {
-			say(", %s into %s", screen.Count(len(p.added), "credential"), variablesFile(path))
+			say(", %s into %s", screen.Count(len(p.added), "credential"), where)
 		}
 		say(". Nothing is written yet; run it with --write.\n")
 	}

@@ -1,24 +1,40 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
+	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/config"
 	clientfiles "github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/keyring"
+	"github.com/toolgate/toolgate/upstream"
 )
 
-// moveSecrets replaces the credentials of a server by references, and returns the
-// variables that hold them.
+// moveSecrets replaces the credentials of a server by references, and returns the names of
+// the variables or secrets that hold them.
 func (p *importPlan) moveSecrets(s *config.Server) []string {
 	var names []string
 	keep := func(wanted, value string) string {
 		name := p.keep(s.Key, wanted, value)
 		names = append(names, name)
+		if p.secrets {
+			return "${keyring:" + name + "}"
+		}
 		return "${" + name + "}"
 	}
 	own := func(name, value string) string { return keep(s.Key+"_"+name, value) }
@@ -136,15 +152,61 @@ func moveFromURL(text string, keep func(name, value string) string) string {
 	return base + "?" + strings.Join(pairs, "&")
 }
 
-// keep finds a variable for a credential: the wanted name, or one with the server's name
-// if the wanted one has another value.
+// program is what a server runs or reaches, as a text that is equal for equal ones. It is
+// taken before credentials are moved, and has the values of those that were. A deadline,
+// whether a client starts it, and how a URL is to be reached are no part of it.
+func (p *importPlan) program(s *config.Server) string {
+	own := *s
+	own.Timeouts.Call, own.Disabled = config.DefaultCall, false
+	if s.Transport != upstream.Stdio {
+		own.Transport = upstream.Auto
+	}
+	own.Command, own.Cwd, own.URL = p.replaced(s.Command), p.replaced(s.Cwd), p.replaced(s.URL)
+	own.Args = make([]string, len(s.Args))
+	for i, arg := range s.Args {
+		own.Args[i] = p.replaced(arg)
+	}
+	own.Env, own.Headers = p.replacedAll(s.Env), p.replacedAll(s.Headers)
+	return entryText(importEntry(&own))
+}
+
+// replaced puts the known values of variables and secrets into a text.
+func (p *importPlan) replaced(text string) string {
+	return reference.ReplaceAllStringFunc(text, func(ref string) string {
+		parts := reference.FindStringSubmatch(ref)
+		value, ok := p.kept[parts[2]]
+		if parts[1] != "" {
+			value, ok = p.ring.value(parts[2])
+		}
+		if !ok {
+			return ref
+		}
+		return value
+	})
+}
+
+func (p *importPlan) replacedAll(texts map[string]secret.Text) map[string]secret.Text {
+	out := make(map[string]secret.Text, len(texts))
+	for name, text := range texts {
+		out[name] = secret.Text(p.replaced(text.Reveal()))
+	}
+	return out
+}
+
+// reference matches a variable or a secret that is kept outside the configuration.
+var reference = regexp.MustCompile(`\$\{(keyring:)?([A-Za-z0-9_.-]+)\}`)
+
+// keep finds a variable or a secret for a credential: the wanted name, or one with the
+// server's name if the wanted one has another value.
 func (p *importPlan) keep(server, wanted, value string) string {
+	take := p.takeVariable
+	if p.secrets {
+		take = p.ring.take
+	}
 	name := clientfiles.VariableName(wanted)
 	for n := 1; ; n++ {
-		there, taken := p.kept[name]
-		if !taken && os.Getenv(name) == "" || taken && there == value {
-			if !taken {
-				p.kept[name] = value
+		if ok, isNew := take(name, value); ok {
+			if isNew {
 				p.added = append(p.added, name)
 			}
 			return name
@@ -154,4 +216,94 @@ func (p *importPlan) keep(server, wanted, value string) string {
 			name += fmt.Sprint("_", n)
 		}
 	}
+}
+
+// takeVariable tells whether a variable can hold a value, and whether it is new.
+func (p *importPlan) takeVariable(name, value string) (ok, isNew bool) {
+	there, taken := p.kept[name]
+	if taken || os.Getenv(name) != "" {
+		return taken && there == value, false
+	}
+	p.kept[name] = value
+	return true, true
+}
+
+// values are the variables and secrets that there will be.
+func (p *importPlan) values() map[string]string {
+	out := maps.Clone(p.kept)
+	maps.Copy(out, p.ring.planned)
+	return out
+}
+
+// keptSecrets are what the key ring has, and what it will have.
+type keptSecrets struct {
+	planned map[string]string
+	lookup  func(name string) (string, error)
+	place   keyring.Place // where the planned ones were put
+	err     error         // why it cannot be read
+}
+
+func newKeptSecrets() *keptSecrets {
+	lookup, _ := secrets.Reading()
+	return &keptSecrets{planned: map[string]string{}, lookup: lookup}
+}
+
+// value returns a secret that is there, or will be.
+func (k *keptSecrets) value(name string) (string, bool) {
+	if v, ok := k.planned[name]; ok {
+		return v, true
+	}
+	v, err := k.lookup(name)
+	return v, err == nil
+}
+
+// take tells whether a name can hold a value, and whether it is new. Where that cannot be
+// found out, the plan has an error and is not carried out.
+func (k *keptSecrets) take(name, value string) (ok, isNew bool) {
+	there, err := k.lookup(name)
+	if planned, ok := k.planned[name]; ok {
+		there, err = planned, nil
+	}
+	switch {
+	case err == nil:
+		return there == value, false
+	case !errors.Is(err, secret.ErrNone):
+		k.err = err
+	}
+	k.planned[name] = value
+	return true, true
+}
+
+// set puts the planned secrets of these names into the key ring.
+func (k *keptSecrets) set(ctx context.Context, names []string) error {
+	store, err := secrets.Store()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if k.place, err = store.Set(ctx, name, k.planned[name]); err != nil {
+			return failure.Newf(failure.Config, "keep the secret %s: %w; without --secrets it goes into the .env file", name, err)
+		}
+	}
+	return nil
+}
+
+// wantsKeyring asks on a terminal whether credentials go into the key ring. Where nobody
+// can be asked, they do not.
+func wantsKeyring(c *cobra.Command, p *importPlan, path string) (bool, error) {
+	in, ok := c.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return false, nil
+	}
+	fsay(c.ErrOrStderr(), "%s (%s): keep in the key ring instead of %s? [Y/n] ",
+		screen.Count(len(p.added), "credential"), strings.Join(p.added, ", "), variablesFile(path))
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		return false, failure.Newf(failure.Usage, "nobody answered, so nothing was written; --secrets or --secrets=false answers beforehand")
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "", "y", "yes":
+		return true, nil
+	}
+	return false, nil
 }

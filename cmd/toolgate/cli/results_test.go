@@ -109,7 +109,7 @@ toolgate:
   spicedb: { endpoint: "localhost:1", token: spice-token }
 `, nil)
 	env := map[string]string{"MY_SECRET": "inherited", "MY_LANG": "inherited-too", "OTHER_SECRET": "not-ours"}
-	got := build.KnownSecrets(&c.Toolgate, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	got := build.KnownSecrets(c, c.Servers, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	want := []string{":cache-of-a", "Bearer of-b", "cache-of-a", "client-secret", "env-of-u", "header-of-t", "in-the-url", "inherited", "key-of-a", "me:pass+word", "own-of-b", "pass%2Bword", "pass+word", "pass-of-a", "pat-of-a", "query-of-t", "spice-token", "store-password", "u:store-password"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)

@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
 	"github.com/toolgate/toolgate/cmd/toolgate/man"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
+	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/descent"
@@ -68,7 +69,7 @@ func groups(o *options) []group {
 			newCatalog(o), newApprovals(o), newModeCommand(o), newPolicyCommand(o), newBudgetCommand(o),
 		}},
 		{"Operate", []*cobra.Command{
-			newReload(o), newServers(o), newLogin(o), newLogout(o), newKey(), newAuditCommand(o), newStoreCommand(o),
+			newReload(o), newServers(o), newLogin(o), newLogout(o), secrets.New(), newKey(), newAuditCommand(o), newStoreCommand(o),
 		}},
 	}
 }

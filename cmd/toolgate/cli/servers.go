@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
+	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/edit"
@@ -299,14 +300,21 @@ func served(path string) bool {
 	return err == nil && slices.ContainsFunc(all, func(r statedir.Running) bool { return r.Dir.Path == own.Path })
 }
 
-// checkText checks a configuration before it is written, together with variables that
-// will be stored beside it. server is what was added; empty for none.
+// checkText checks a configuration before it is written, together with variables and
+// secrets that will be stored beside it. server is what was added; empty for none.
 func (o *options) checkText(path string, data []byte, kept map[string]string, server string) error {
 	lookup, _, err := variables(path)
 	if err != nil {
 		return err
 	}
+	ring, _ := secrets.Reading()
 	c, err := config.Parse(path, data, config.Options{
+		LookupSecret: func(name string) (string, error) {
+			if v, ok := kept[name]; ok {
+				return v, nil
+			}
+			return ring(name)
+		},
 		LookupEnv: func(name string) (string, bool) {
 			if v, ok := lookup(name); ok {
 				return v, true

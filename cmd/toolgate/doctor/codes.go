@@ -95,7 +95,7 @@ var groups = []group{
 	{"TG11", "The file", []Code{
 		{CodeFile, Error, "the file cannot be used", "Nothing starts: the file cannot be read, is malformed, or has a setting that toolgate does not know.", "Correct what is named, and run `toolgate validate`."},
 		{CodeNamespace, Error, "two servers with one namespace", "Their tools would have the same names, so nothing starts.", "Give one of them another namespace: toolgate.servers.NAME.namespace."},
-		{CodeUnset, Error, "a variable is not set", "The server that uses it is refused; the others start.", "Set the variable where toolgate is started, or write it into the .env file beside the configuration (mode 0600)."},
+		{CodeUnset, Error, "a variable or secret is not set", "The server that uses it is refused; the others start.", "Set the variable where toolgate is started, or write it into the .env file beside the configuration (mode 0600). For ${keyring:NAME}, run `toolgate secret set NAME`."},
 		{CodeRefused, Error, "a server cannot be started as written", "It is refused; the others start.", "Correct its entry."},
 		{CodeNoServers, Warning, "no servers", "toolgate starts and offers nothing.", "Add one with `toolgate add NAME -- COMMAND`, or import those of your clients with `toolgate import`."},
 		{CodeNames, Error, "a rule matches nothing", "A rule whose name matches nothing protects nothing.", "Correct the name; `toolgate tools` lists the names that are offered."},

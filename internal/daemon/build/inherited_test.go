@@ -33,7 +33,7 @@ func TestInheritedVariables(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", settings, got, want)
 		}
-		known := slices.Contains(KnownSecrets(&c.Toolgate, c.Servers, os.LookupEnv), "canary-of-a-proxy")
+		known := slices.Contains(KnownSecrets(c, c.Servers, os.LookupEnv), "canary-of-a-proxy")
 		if known != slices.Contains(want, "HTTPS_PROXY") {
 			t.Errorf("%s: the password of the proxy is known as a secret: %t", settings, known)
 		}

@@ -25,7 +25,7 @@ type resultRules struct {
 }
 
 func newResultRules(c *config.Config, servers []config.Server) *resultRules {
-	return &resultRules{settings: c.Toolgate, secrets: KnownSecrets(&c.Toolgate, servers, os.LookupEnv)}
+	return &resultRules{settings: c.Toolgate, secrets: KnownSecrets(c, servers, os.LookupEnv)}
 }
 
 // NewMounts returns the mounts of the servers, without their backends.
@@ -78,16 +78,23 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 var harmless = []string{"accept", "accept-encoding", "accept-language", "content-type", "user-agent"}
 
 // KnownSecrets returns the secret values in the settings of a gateway and its servers,
-// sorted.
-func KnownSecrets(t *config.Toolgate, servers []config.Server, lookup func(string) (string, bool)) []string {
+// sorted. What was kept outside the file is secret wherever it is used.
+func KnownSecrets(c *config.Config, servers []config.Server, lookup func(string) (string, bool)) []string {
+	t := &c.Toolgate
 	known := map[string]bool{}
 	add := func(value string) {
 		if value != "" {
 			known[value] = true
 		}
 	}
+	for _, value := range c.Secrets {
+		add(value.Reveal())
+	}
 	for i := range servers {
 		s := &servers[i]
+		for _, value := range s.Secrets {
+			add(value.Reveal())
+		}
 		for name, value := range s.Headers {
 			if !slices.Contains(harmless, strings.ToLower(name)) {
 				add(value.Reveal())
