@@ -84,7 +84,7 @@ func TestTranscripts(t *testing.T) {
 // programs returns a folder with toolgate and the tools, for PATH.
 func programs(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
+	bin := folder(t, binLength)
 	for name, pkg := range map[string]string{"toolgate": ".", "notes-server": "../../examples/notes-server"} {
 		if err := built.Program(t.Context(), filepath.Join(bin, name), pkg); err != nil {
 			t.Fatal(err)
@@ -111,24 +111,27 @@ type person struct {
 	running []*exec.Cmd
 }
 
-// homeLength is the length of the path of every home, so that tables with paths in them are
-// cut at the same place.
-const homeLength = 80
+// The lengths of the paths of folders. They are always the same, so that tables with paths
+// in them are cut at the same place.
+const (
+	binLength  = 42
+	homeLength = 80
+)
 
-// homeOf makes a home folder.
-func homeOf(t *testing.T) string {
+// folder makes a folder for the time of the test, with a path of this length.
+func folder(t *testing.T, length int) string {
 	t.Helper()
 	dir := t.TempDir()
-	home := filepath.Join(dir, strings.Repeat("h", max(1, homeLength-len(dir)-1)))
-	if err := os.Mkdir(home, 0o700); err != nil {
+	path := filepath.Join(dir, strings.Repeat("h", max(1, length-len(dir)-1)))
+	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return home
+	return path
 }
 
 func newPerson(t *testing.T, bin string) *person {
 	t.Helper()
-	p := &person{home: homeOf(t), bin: bin, address: testport.Address(t)}
+	p := &person{home: folder(t, homeLength), bin: bin, address: testport.Address(t)}
 	if home, err := filepath.EvalSymlinks(p.home); err == nil {
 		p.home = home
 	}
