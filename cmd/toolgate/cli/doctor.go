@@ -183,6 +183,10 @@ func (e *examination) run(ctx context.Context) {
 		return
 	}
 	running := e.running(ctx, state)
+	if ok, err := accepted(e.o, c, state); (!ok || err != nil) && running == nil {
+		e.offline = true // a request to its servers would have the credentials of the user
+		e.add("acceptance", "", doctor.Found(doctor.CodeNotAccepted, c.Path, "it is not accepted as it is now, so none of its servers was asked", ""))
+	}
 	e.state(ctx, c, state, running)
 	e.listeners(ctx, c, running)
 	e.gate(ctx, c)

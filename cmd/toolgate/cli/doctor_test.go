@@ -488,6 +488,7 @@ func TestDoctorOfTwoFiles(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, nil)
 	h.keep(t, "config/toolgate/toolgate.yaml", "mcpServers: {}\n", 0o600)
+	h.ok(t, "trust")
 	found, code := h.examined(t)
 	if len(found) != 1 || found[0].Code != doctor.CodeOtherFile || code != exitOK {
 		t.Errorf("found %+v, exit code %d", found, code)

@@ -77,6 +77,9 @@ func (o *options) changeMode(ctx context.Context, mode, reason string) (admin.Mo
 	if err != nil {
 		return admin.Mode{}, err
 	}
+	if err := mayRun(o, c, state); err != nil {
+		return admin.Mode{}, err
+	}
 	in, err := daemon.New(ctx, o.daemon(), c, state, "")
 	if err != nil {
 		return admin.Mode{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -74,6 +75,13 @@ type foundProblem struct {
 func (o *options) checkSpiceDB(ctx context.Context) error {
 	c, err := o.loadTarget(ctx)
 	if err != nil {
+		return err
+	}
+	state, err := statedir.Open(c.Path)
+	if err != nil {
+		return err
+	}
+	if err := mayRun(o, c, state); err != nil {
 		return err
 	}
 	phase, err := asked(c)

@@ -100,19 +100,24 @@ func acceptWritten(path string, before, after []byte) error {
 // named tells whether somebody chose the configuration of this command.
 func named(o *options) bool { return o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "" }
 
+// accepted tells whether a configuration may run: somebody named it, it is in the user's own
+// folder, or its user has accepted it as it is now.
+func accepted(o *options, c *config.Config, state *statedir.Dir) (bool, error) {
+	if c.Path == "" || named(o) || c.Path != config.FileName || inConfigFolder(c.Path) {
+		return true, nil
+	}
+	return state.Accepted(c.Sum)
+}
+
 // mayRun returns an error if the configuration was found in the working folder and its
-// user has not accepted it. On a terminal it asks. Anything else is accepted by running
-// it: somebody named it, or it is in the user's own folder.
+// user has not accepted it. On a terminal it asks. What runs is accepted by that.
 func mayRun(o *options, c *config.Config, state *statedir.Dir) error {
-	if c.Path == "" {
-		return nil
-	}
-	if named(o) || c.Path != config.FileName || inConfigFolder(c.Path) {
-		return state.Accept(c.Sum)
-	}
-	ok, err := state.Accepted(c.Sum)
-	if ok || err != nil {
+	ok, err := accepted(o, c, state)
+	if err != nil {
 		return err
+	}
+	if ok {
+		return state.Accept(c.Sum)
 	}
 	for _, line := range runs(c) {
 		note("%s", line)
