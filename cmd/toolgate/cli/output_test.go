@@ -119,7 +119,6 @@ func TestCallParams(t *testing.T) {
 		{"t", nil, "", `{"name":"t","arguments":{}}`},
 		{`a"b`, []string{"x= 1 ", "y=\"", "z=nul\x01"}, "", `{"name":"a\"b","arguments":{"z":"nul\u0001","y":"\"","x":1}}`},
 		{"t", []string{`a"=1`}, `{ "b" : 2 }`, `{"name":"t","arguments":{"a\"":1, "b" : 2 }}`},
-		{"t", []string{"x=1", "x=2"}, "", `{"name":"t","arguments":{"x":2}}`},
 	} {
 		got, err := callParams(tt.tool, nil, tt.pairs, tt.object)
 		if err != nil || mcp.Validate(got, mcp.Limits{}) != nil {
