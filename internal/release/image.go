@@ -60,8 +60,6 @@ func writeImage(w io.Writer, s source, programs []program, x extras, dir string)
 	return writeTar(w, files, s.time)
 }
 
-
-
 func newImage(s source, p program, x extras, base v1.Layer) (v1.Image, error) {
 	binary, err := os.ReadFile(p.path)
 	if err != nil {

@@ -25,7 +25,7 @@ var formats = []string{"deb", "rpm"}
 func writePackage(w io.Writer, format string, s source, p program, x extras, dir string) error {
 	info := &nfpm.Info{
 		Name: "toolgate", Arch: p.platform.arch, Platform: p.platform.os,
-		Version: "v" + s.version, Section: "net", Priority: "optional",
+		Version: s.version, Section: "net", Priority: "optional",
 		Maintainer: "The toolgate authors <" + identity + ">", Vendor: "toolgate", Homepage: website, License: license,
 		Description: about + "\nIt reads a client's own configuration file, runs every server in it, and\noffers all of them behind one URL or one process.",
 		MTime:       s.time, DisableGlobbing: true,
