@@ -122,9 +122,14 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(data)
-	c.Sum = hex.EncodeToString(sum[:])
+	c.Sum = Sum(data)
 	return c, nil
+}
+
+// Sum identifies the text of a file, as [Config.Sum] does.
+func Sum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // Default is the configuration where there is no file: no servers, every

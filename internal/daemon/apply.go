@@ -93,18 +93,15 @@ func (r *reloads) apply(c *config.Config) error {
 func (r *reloads) restart(server string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, runs := r.d.servers.Status(server); !runs {
+		return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
+	}
 	before := r.d.identities.InForce()
 	a, err := r.application(r.d.Current(), before)
 	if err != nil {
 		return err
 	}
-	if err := a.plan.Restart(server); err != nil {
-		r.d.servers.Discard(a.plan)
-		if a.known != before {
-			a.known.Close()
-		}
-		return err
-	}
+	a.plan.Restart(server)
 	r.use(a, before)
 	return nil
 }

@@ -39,7 +39,7 @@ A query is a list of terms that must all hold. A term is a field, one of = != ~ 
 fields are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 		Example: "  toolgate audit search 'decision=deny tool~github since=24h'\n  toolgate audit show m7f2k-1a\n  toolgate audit verify",
 	}
-	c.AddCommand(newAuditSearch(o), newAuditShow(o), newAuditTail(o), newAuditVerify(o), newAuditExport(o), newUsage(o, false))
+	c.AddCommand(newAuditSearch(o), newAuditShow(o), newAuditTail(o), newAuditVerify(o), newAuditExport(o), newUsage(o))
 	return c
 }
 

@@ -15,13 +15,12 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// newUsage shows the execution log. Its old place is `toolgate audit usage`.
-func newUsage(o *options, hidden bool) *cobra.Command {
+// newUsage shows the execution log.
+func newUsage(o *options) *cobra.Command {
 	since, by := 24*time.Hour, []string{"tool"}
 	c := &cobra.Command{
-		Use:    "usage",
-		Hidden: hidden,
-		Short:  "Show which tools are used, by whom, and how they fail",
+		Use:   "usage",
+		Short: "Show which tools are used, by whom, and how they fail",
 		Long: `Show what was executed, from the execution log of the running gateway: calls, failures
 by class, how long calls take, and how large they are. Refused calls of a tool count
 as failures.`,

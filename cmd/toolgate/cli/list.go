@@ -164,8 +164,7 @@ func newTools(o *options) *cobra.Command {
 	o.outputFlag(c)
 	c.AddCommand(newToolsShow(o), newLint(o), newExport(o), newDeclared(o))
 	for _, old := range newDeclaring(o) { // they can be typed without "store", too
-		old.Hidden = true
-		c.AddCommand(old)
+		c.AddCommand(unlisted(old))
 	}
 	return c
 }

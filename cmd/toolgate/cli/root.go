@@ -116,7 +116,7 @@ URL or one stdio process.`,
 		}
 	}
 	root.AddCommand( // what programs call, and what people may type besides
-		newBreakerCommand(o), newSpiceDBCommand(o), newWhoCan(o), newLogins(o), newDisconnect(o), unlisted(newLint(o)), newUsage(o, true),
+		newBreakerCommand(o), newSpiceDBCommand(o), newWhoCan(o), newLogins(o), newDisconnect(o), unlisted(newLint(o)), unlisted(newUsage(o)),
 		unlisted(newRestart(o)), unlisted(newVersion()), newMan(), newDemo(), newHealthcheck(), newStop(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -13,13 +13,13 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/edit"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -284,20 +284,10 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 		return err
 	}
 	say("%s %s\n", did, path)
-	if served(path) {
+	if target.Runs(context.Background(), path) { // which has a deadline
 		say("`toolgate reload` has the running gateway take it over\n")
 	}
 	return acceptWritten(path, data, out)
-}
-
-// served tells whether a gateway of a configuration runs.
-func served(path string) bool {
-	all, err := statedir.FindRunning(context.Background()) // which has a deadline
-	if err != nil {
-		return false
-	}
-	own, err := statedir.Find(path)
-	return err == nil && slices.ContainsFunc(all, func(r statedir.Running) bool { return r.Dir.Path == own.Path })
 }
 
 // checkText checks a configuration before it is written, together with variables and

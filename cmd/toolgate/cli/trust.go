@@ -90,11 +90,11 @@ func acceptWritten(path string, before, after []byte) error {
 		return err
 	}
 	if before != nil {
-		if ok, err := state.Accepted(statedir.Sum(before)); err != nil || !ok {
+		if ok, err := state.Accepted(config.Sum(before)); err != nil || !ok {
 			return err
 		}
 	}
-	return state.Accept(statedir.Sum(after))
+	return state.Accept(config.Sum(after))
 }
 
 // named tells whether somebody chose the configuration of this command.
@@ -163,7 +163,7 @@ func acceptedHere() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if ok, err := state.Accepted(statedir.Sum(text)); !ok || err != nil {
+	if ok, err := state.Accepted(config.Sum(text)); !ok || err != nil {
 		return "", err
 	}
 	return config.FileName, nil

@@ -28,19 +28,41 @@ func Find(ctx context.Context, found string, named bool) (path string, running *
 	if err != nil || len(all) == 0 {
 		return found, nil, failure.New(failure.Config, err)
 	}
-	own, err := statedir.Find(found)
+	own, err := ownOf(all, found)
 	if err != nil {
 		return "", nil, failure.New(failure.Config, err)
 	}
-	for i := range all {
-		if all[i].Dir.Path == own.Path {
-			return found, &all[i], nil
-		}
+	if own != nil {
+		return found, own, nil
 	}
 	if len(all) == 1 {
 		return all[0].Config, &all[0], nil
 	}
 	return "", nil, failure.Newf(failure.Usage, "%s", several(all))
+}
+
+// Runs tells whether a gateway of a configuration runs.
+func Runs(ctx context.Context, path string) bool {
+	all, err := statedir.FindRunning(ctx)
+	if err != nil {
+		return false
+	}
+	own, err := ownOf(all, path)
+	return err == nil && own != nil
+}
+
+// ownOf returns the gateway of a configuration; nil if none of these is.
+func ownOf(all []statedir.Running, path string) (*statedir.Running, error) {
+	dir, err := statedir.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Dir.Path == dir.Path {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // several lists gateways to choose from.

@@ -1,8 +1,6 @@
 package statedir
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,14 +19,8 @@ const (
 	maxAccepted = 64
 )
 
-// Sum identifies a text.
-func Sum(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
-
-// Accepted tells whether the user has accepted a text of the configuration. An empty sum
-// is never accepted.
+// Accepted tells whether the user has accepted a text of the configuration, by its SHA-256. An
+// empty one is never accepted.
 func (s *Dir) Accepted(sum string) (bool, error) {
 	all, err := s.accepted()
 	return sum != "" && slices.Contains(all, sum), err

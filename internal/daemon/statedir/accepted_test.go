@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+
+	"github.com/toolgate/toolgate/config"
 )
 
 func TestAccepted(t *testing.T) {
@@ -21,7 +23,7 @@ func TestAccepted(t *testing.T) {
 			t.Errorf("%s: accepted %v, %v, want %v", sum, got, err, want)
 		}
 	}
-	one, two := Sum([]byte("one")), Sum([]byte("two"))
+	one, two := config.Sum([]byte("one")), config.Sum([]byte("two"))
 	is(one, false)
 	is("", false)
 	for _, sum := range []string{one, one, two, ""} {
@@ -34,7 +36,7 @@ func TestAccepted(t *testing.T) {
 	is("", false)
 	is(one[:10], false)
 	for i := range maxAccepted - 1 { // the oldest gives way
-		if err := s.Accept(Sum([]byte(strconv.Itoa(i)))); err != nil {
+		if err := s.Accept(config.Sum([]byte(strconv.Itoa(i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
