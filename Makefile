@@ -71,6 +71,10 @@ test: ## everything, in order, with a summary; installs what it needs
 house: ## the figures of the structure, and what they are held to
 	@$(GO) test ./internal/depcheck -run TestHouse -count 1 -v
 
+.PHONY: test-release
+test-release: ## the tests of what makes a release
+	$(GO) -C internal/release test ./...
+
 .PHONY: release-rehearsal
 release-rehearsal: ## everything that a release needs, into out/release, signed with a throw-away key
 	$(GO) -C internal/release run . -dry

@@ -2,7 +2,7 @@
 # Installs what the tests need and the machine lacks: a C compiler for the race
 # detector, Node with npm and Python with venv for the end-to-end tests, a
 # PostgreSQL, a Redis and a GNOME key ring with its D-Bus that the tests start and end
-# themselves, make.
+# themselves, make, and git and ssh-keygen for releases.
 # It changes nothing where everything is there. On a machine without apt, or
 # without the right to use it, it says what is missing and returns 77.
 set -euo pipefail
@@ -15,6 +15,8 @@ have go || {
 	exit 77
 }
 have make || missing+=(make)
+have git || missing+=(git)
+have ssh-keygen || missing+=(openssh-client)
 if ! have gcc && ! have cc && ! have clang; then missing+=(gcc libc6-dev); fi
 have node || missing+=(nodejs)
 have npm || missing+=(npm)

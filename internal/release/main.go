@@ -60,6 +60,16 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if err := emptied(s.out); err != nil {
 		return err
 	}
+	if linked(src.root) {
+		dir, err := os.MkdirTemp("", "toolgate-source-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if src, err = copySource(ctx, src, filepath.Join(dir, "source")); err != nil {
+			return err
+		}
+	}
 	r := &release{source: src, out: s.out, platforms: s.platforms, signer: signer, progress: out}
 	if err := r.make(ctx); err != nil {
 		return err

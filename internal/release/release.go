@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -24,8 +25,10 @@ type release struct {
 	out       string
 	platforms []platform
 	signer    *signer
-	progress  io.Writer
 	began     time.Time
+
+	speaking sync.Mutex // files are packed at the same time
+	progress io.Writer
 }
 
 // atOnce is how many files are packed at a time; each takes some hundred megabytes.
@@ -227,7 +230,10 @@ func compare(a, b string) error {
 	return nil
 }
 
+// say tells how far the release is.
 func (r *release) say(format string, args ...any) {
+	r.speaking.Lock()
+	defer r.speaking.Unlock()
 	fmt.Fprintf(r.progress, "%4.0f s  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 

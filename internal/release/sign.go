@@ -22,59 +22,76 @@ const (
 type signer struct {
 	key    string
 	public string // the line of the key in an allowed_signers file
-	dir    string // of a key that was made for a rehearsal
+	dir    string // of its own: for a trial, and for a key that was made for a rehearsal
 	dry    bool
 }
 
 // newSigner returns the signer of a release: with the key of the flag, which the
-// repository must list, or with a new one for a rehearsal.
-func newSigner(ctx context.Context, s settings, src source) (*signer, error) {
+// repository must list, or with a new one for a rehearsal. Its first signature is
+// verified, so that a long build is not in vain.
+func newSigner(ctx context.Context, s settings, src source) (_ *signer, err error) {
 	g := &signer{key: s.key, dry: s.dry}
-	if s.dry {
-		dir, err := os.MkdirTemp("", "toolgate-release-key-")
+	if g.dir, err = os.MkdirTemp("", "toolgate-release-key-"); err != nil {
+		return nil, err
+	}
+	defer func() {
 		if err != nil {
-			return nil, err
-		}
-		g.dir, g.key = dir, filepath.Join(dir, "key")
-		if _, err := run(ctx, dir, nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "rehearsal", "-f", g.key); err != nil {
 			g.close()
+		}
+	}()
+	if s.dry {
+		g.key = filepath.Join(g.dir, "key")
+		if _, err := run(ctx, g.dir, nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "rehearsal", "-f", g.key); err != nil {
 			return nil, err
 		}
 	}
-	public, err := run(ctx, ".", nil, "ssh-keygen", "-y", "-f", g.key)
-	if strings.HasSuffix(g.key, ".pub") {
-		var data []byte
-		data, err = os.ReadFile(g.key)
-		public = string(data)
-	}
-	if err != nil {
-		g.close()
+	if g.public, err = publicLine(ctx, g.key); err != nil {
 		return nil, err
 	}
-	words := strings.Fields(public)
-	if len(words) < 2 {
-		g.close()
-		return nil, fmt.Errorf("%s is no SSH key", g.key)
-	}
-	g.public = fmt.Sprintf("%s namespaces=%q %s %s\n", identity, namespace, words[0], words[1])
+	known := filepath.Join(src.root, "docs", signers)
 	if s.dry {
-		return g, nil
+		known = filepath.Join(g.dir, signers)
+		if err := os.WriteFile(known, []byte(g.public), 0o644); err != nil {
+			return nil, err
+		}
 	}
-	known, err := os.ReadFile(filepath.Join(src.root, "docs", signers))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.WriteFile(filepath.Join(g.dir, checksums), []byte("a trial\n"), 0o644); err != nil {
 		return nil, err
 	}
-	if !strings.Contains(string(known), g.public) {
-		return nil, fmt.Errorf("docs/%s does not list the key %s, so nobody could verify the release: add this line and commit it\n%s", signers, g.key, g.public)
+	if err := g.sign(ctx, g.dir, checksums); err != nil {
+		return nil, err
+	}
+	if err := verify(ctx, known, g.dir, checksums); err != nil {
+		return nil, fmt.Errorf("docs/%s does not list the key %s, so nobody could verify the release: add this line and commit it\n%s\n%w", signers, g.key, g.public, err)
 	}
 	return g, nil
 }
 
-// close removes a key that was made for a rehearsal.
-func (g *signer) close() {
-	if g.dir != "" {
-		_ = os.RemoveAll(g.dir) // a key that nobody trusts
+// publicLine returns the line that lists a key in an allowed_signers file. key is a file
+// with a private key, or with the public one of a key in the agent.
+func publicLine(ctx context.Context, key string) (string, error) {
+	var public string
+	var err error
+	if strings.HasSuffix(key, ".pub") {
+		var data []byte
+		data, err = os.ReadFile(key)
+		public = string(data)
+	} else {
+		public, err = run(ctx, ".", nil, "ssh-keygen", "-y", "-f", key)
 	}
+	if err != nil {
+		return "", err
+	}
+	words := strings.Fields(public)
+	if len(words) < 2 {
+		return "", fmt.Errorf("%s is no SSH key", key)
+	}
+	return fmt.Sprintf("%s namespaces=%q %s %s\n", identity, namespace, words[0], words[1]), nil
+}
+
+// close removes what was made for the signer alone.
+func (g *signer) close() {
+	_ = os.RemoveAll(g.dir) // a key that nobody trusts
 }
 
 // sign signs a file; the signature is in NAME.sig. A rehearsal leaves its public key
@@ -91,4 +108,15 @@ func (g *signer) sign(ctx context.Context, dir, name string) error {
 		return os.WriteFile(filepath.Join(dir, signers), []byte(g.public), 0o644)
 	}
 	return nil
+}
+
+// verify verifies the signature of a file by the keys in allowed, as docs/install.md
+// does.
+func verify(ctx context.Context, allowed, dir, name string) error {
+	signed, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer signed.Close()
+	return runWith(ctx, signed, "ssh-keygen", "-Y", "verify", "-f", allowed, "-I", identity, "-n", namespace, "-s", filepath.Join(dir, name+".sig"))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -88,21 +89,37 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 // said. The context bounds it.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, env
+	return output(cmd)
+}
+
+// runWith is run with something to read, for programs that only say yes or no.
+func runWith(ctx context.Context, in io.Reader, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = in
+	_, err := output(cmd)
+	return err
+}
+
+func output(cmd *exec.Cmd) (string, error) {
 	cmd.WaitDelay = 5 * time.Second
-	if env != nil {
-		cmd.Env = env
-	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", fmt.Errorf("%s is not installed, and the release needs it", name)
+		return "", fmt.Errorf("%s is not installed, and the release needs it", cmd.Args[0])
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, bytes.TrimSpace(append(stdout.Bytes(), stderr.Bytes()...)))
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(append(stdout.Bytes(), stderr.Bytes()...)))
 	}
 	return stdout.String(), nil
+}
+
+// linked tells whether a checkout is a linked worktree of git. The go command records no
+// commit there, so that a program would differ from one that is built in a clone.
+func linked(root string) bool {
+	info, err := os.Lstat(filepath.Join(root, ".git"))
+	return err == nil && !info.IsDir()
 }
 
 // copySource copies a checkout to a folder, with its commit and with what is changed in
