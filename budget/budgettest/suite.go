@@ -548,7 +548,7 @@ func oppositeOrders(t *testing.T, s []budget.Store) {
 }
 
 func manyCounters(t *testing.T, s []budget.Store) {
-	const bills = 50
+	const bills = 24
 	var all sync.WaitGroup
 	for i := range bills {
 		all.Go(func() {

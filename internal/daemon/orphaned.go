@@ -47,6 +47,7 @@ type orphanedRelations struct {
 	settings spicedb.Settings // in force
 	texts    []string
 	more     int
+	reported int // how many of the texts a person has been told by a reload
 }
 
 // use takes over settings.
@@ -56,11 +57,22 @@ func (l *orphanedRelations) use(s *spicedb.Settings) {
 	l.settings = *s
 }
 
-// forget drops what was noted until now.
+// forget drops what was reported. What an automatic reload has noted since then
+// stays for the next report.
 func (l *orphanedRelations) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.texts, l.more = nil, 0
+	if l.reported > 0 {
+		l.texts, l.more, l.reported = slices.Clone(l.texts[l.reported:]), 0, 0
+	}
+}
+
+// report is what problems says, marked as told to a person.
+func (l *orphanedRelations) report() []string {
+	l.mu.Lock()
+	l.reported = len(l.texts)
+	l.mu.Unlock()
+	return l.problems()
 }
 
 // problems says what is orphaned, for people.

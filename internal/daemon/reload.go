@@ -65,9 +65,13 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	for _, path := range later {
 		r.d.log.Warn("takes effect at the next start", "setting", path)
 	}
+	warnings := r.d.orphaned.problems()
+	if manual {
+		warnings = r.d.orphaned.report()
+	}
 	return admin.Reloaded{
 		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
-		Warnings: r.d.orphaned.problems(),
+		Warnings: warnings,
 	}, nil
 }
 

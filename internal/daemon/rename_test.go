@@ -149,6 +149,32 @@ func TestRenamesAndRelations(t *testing.T) {
 	}
 }
 
+// What the automatic reload of a saved file has noted is still told to the person
+// who asks for a reload, once.
+func TestRenamesNotedByAnAutomaticReload(t *testing.T) {
+	t.Parallel()
+	s := spicedbtest.NewServer()
+	section := asking(s.Start(t))
+	h := newHome(t)
+	h.write(t, servers{"a": fake("one")}, section)
+	r := h.newRunning(t)
+	section["servers"] = renamings["namespace"].settings
+	h.write(t, renamings["namespace"].servers, section)
+	for i, reload := range []struct {
+		manual, told bool
+	}{{false, true}, {true, true}, {true, false}} {
+		did, err := r.TakeFile(reload.manual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(did.Warnings, func(w string) bool { return strings.Contains(w, "tool:b__pid now") })
+		if told != reload.told || !told && len(did.Warnings) > 0 {
+			t.Errorf("reload %d: %q", i, did.Warnings)
+		}
+		r.settle(t)
+	}
+}
+
 func capabilityOf(t *testing.T, r *running, original string) string {
 	t.Helper()
 	for _, c := range r.Gateway.Capabilities() {
