@@ -22,7 +22,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 		f := servers[key]
 		if !named[key] {
 			if slices.ContainsFunc(t.Tools, func(d declared.Settings) bool { return d.Namespace == key }) {
-				p.AtField(f, "servers."+key, "write timeout, class, risk, approval and the like in each tool under tools, and how often it runs under rates",
+				p.AtField(f, "servers."+key, "write timeout, class, risk, approval, rate_limit_per_hour and the like in each tool under tools",
 					"this is the namespace of declared tools, which have no settings of servers")
 				continue
 			}

@@ -231,7 +231,7 @@ type Tool struct {
 	Idempotent *bool `config:"idempotent"`
 	// What one call costs, for budgets that count cost. Default: 1.
 	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
-	// Rate limit: how many calls per hour all callers together may make. Default: no limit.
+	// Rate limit: how many calls all callers together may make in any 60 minutes. Default: no limit.
 	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
 	// Annotations that replace those of the tool, key by key. Default: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`

@@ -2,6 +2,7 @@ package rate
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,18 +24,19 @@ const (
 	probes = 16
 )
 
-// Local keeps buckets in the memory of one gateway. It keeps a bounded number of
-// separate buckets, and drops a bucket only when it is full again, which equals an
-// unused one. Further keys share a few buckets: a caller may then wait because of
-// another, but nobody gets a second burst. The zero Local refuses everything. It is
-// safe for concurrent use.
+// Local keeps buckets and windows in the memory of one gateway. It keeps a bounded number
+// of separate ones, and drops one only when it equals an unused one. Further keys share a
+// few: a caller may then wait because of another, but nobody gets a second burst. A limit
+// whose kind changes begins a new count. The zero Local refuses everything. It is safe
+// for concurrent use.
 type Local struct {
-	mu     sync.Mutex
-	start  time.Time
-	seed   maphash.Seed
-	most   int
-	kept   int // in all limits
-	limits map[string]*buckets
+	mu      sync.Mutex
+	start   time.Time
+	seed    maphash.Seed
+	most    int
+	kept    int // in all limits
+	limits  map[string]*buckets
+	sliding map[string]*windows
 }
 
 // buckets are the buckets of one limit.
@@ -43,13 +45,19 @@ type buckets struct {
 	shared [sharedBuckets]int64 // debts of the shared buckets
 }
 
+// windows are the windows of one limit.
+type windows struct {
+	of     map[uint64]*window // by the hash of the key
+	shared [sharedBuckets]window
+}
+
 // NewLocal returns a Local with this many separate buckets; [DefaultKeys] when that is
 // not positive.
 func NewLocal(keys int) *Local {
 	if keys <= 0 {
 		keys = DefaultKeys
 	}
-	return &Local{start: time.Now(), seed: maphash.MakeSeed(), most: keys, limits: make(map[string]*buckets)}
+	return &Local{start: time.Now(), seed: maphash.MakeSeed(), most: keys, limits: make(map[string]*buckets), sliding: make(map[string]*windows)}
 }
 
 // Take takes all tokens or none. It returns -1, or the index of the token with the
@@ -63,6 +71,10 @@ func (l *Local) Take(tokens ...Token) (refused int, wait time.Duration) {
 	}
 	now := l.now()
 	for i := range tokens {
+		if tokens[i].Rate.Kind == Sliding {
+			l.window(&tokens[i], now, true).add(tokens[i].Rate, now)
+			continue
+		}
 		b, key := l.of(tokens[i].Bucket), maphash.String(l.seed, tokens[i].Key)
 		then, _ := tokens[i].Rate.next(b.until(key), now)
 		l.put(b, key, then, now)
@@ -83,6 +95,12 @@ func (l *Local) Return(tokens ...Token) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range tokens {
+		if tokens[i].Rate.Kind == Sliding {
+			if w := l.sliding[tokens[i].Bucket]; w != nil && w.of[maphash.String(l.seed, tokens[i].Key)] != nil {
+				w.of[maphash.String(l.seed, tokens[i].Key)].remove()
+			}
+			continue
+		}
 		b, key := l.of(tokens[i].Bucket), maphash.String(l.seed, tokens[i].Key)
 		if owed, ok := b.owed[key]; ok {
 			b.owed[key] = owed - tokens[i].Rate.Interval()
@@ -98,6 +116,12 @@ func (l *Local) Keep(keep func(bucket string) bool) {
 		if !keep(name) {
 			l.kept -= len(b.owed)
 			delete(l.limits, name)
+		}
+	}
+	for name, w := range l.sliding {
+		if !keep(name) {
+			l.kept -= len(w.of)
+			delete(l.sliding, name)
 		}
 	}
 }
@@ -117,6 +141,12 @@ func (l *Local) look(tokens []Token) (refused int, wait time.Duration) {
 	refused = -1
 	now := l.now()
 	for i := range tokens {
+		if tokens[i].Rate.Kind == Sliding {
+			if w := l.window(&tokens[i], now, false).wait(tokens[i].Rate, now); w > wait {
+				refused, wait = i, w
+			}
+			continue
+		}
 		b := l.of(tokens[i].Bucket)
 		key := maphash.String(l.seed, tokens[i].Key)
 		before := b.until(key)
@@ -142,6 +172,29 @@ func (l *Local) of(name string) *buckets {
 		l.limits[name] = b
 	}
 	return b
+}
+
+// window returns the window of a token, with keep a separate one where there is room;
+// mu is held. Without one, the key has the calls of its shared window, which it may have
+// made.
+func (l *Local) window(t *Token, now int64, keep bool) *window {
+	w := l.sliding[t.Bucket]
+	if w == nil {
+		w = &windows{of: make(map[uint64]*window)}
+		l.sliding[t.Bucket] = w
+	}
+	key := maphash.String(l.seed, t.Key)
+	if own := w.of[key]; own != nil {
+		return own
+	}
+	shared := &w.shared[key%sharedBuckets]
+	if !keep || l.kept >= l.most && !l.forgetSome(now) {
+		return shared
+	}
+	l.kept++
+	own := &window{groups: slices.Clone(shared.groups), first: shared.first, calls: shared.calls}
+	w.of[key] = own
+	return own
 }
 
 // until returns the end of a key's debt. A key without a separate bucket has the debt
@@ -174,21 +227,41 @@ func (l *Local) put(b *buckets, key uint64, then, now int64) {
 	b.owed[key] = then
 }
 
-// forgetSome checks a few buckets, different ones each time, and drops the full ones.
-// It reports whether there was any; mu is held.
+// forgetSome checks a few buckets and windows, different ones each time, and drops those
+// that equal unused ones. It reports whether there was any; mu is held.
 func (l *Local) forgetSome(now int64) bool {
-	left, forgot := probes, false
+	before := l.kept
+	l.forgetBuckets(now)
+	l.forgetWindows(now)
+	return l.kept < before
+}
+
+func (l *Local) forgetBuckets(now int64) {
+	left := probes
 	for _, b := range l.limits { // in random order
 		for key, owed := range b.owed {
 			if left--; left < 0 {
-				return forgot
+				return
 			}
 			if owed <= now {
 				delete(b.owed, key)
 				l.kept--
-				forgot = true
 			}
 		}
 	}
-	return forgot
+}
+
+func (l *Local) forgetWindows(now int64) {
+	left := probes
+	for _, w := range l.sliding {
+		for key, own := range w.of {
+			if left--; left < 0 {
+				return
+			}
+			if own.over(now) {
+				delete(w.of, key)
+				l.kept--
+			}
+		}
+	}
 }

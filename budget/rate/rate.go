@@ -5,13 +5,24 @@ import (
 	"time"
 )
 
-// Rate is how often something may happen: Limit times at once, and then once more every
-// Window/Limit. The zero Rate allows nothing.
+// Kind says how a rate counts.
+type Kind string
+
+// The kinds. The empty Kind is a bucket.
+const (
+	Bucket  Kind = "bucket"  // Limit times at once, and then once more every Window/Limit
+	Sliding Kind = "sliding" // at most Limit times in any Window
+)
+
+// Rate is how often something may happen. The zero Rate allows nothing.
 type Rate struct {
 	// Largest number of calls. Required.
 	Limit int64 `config:"limit" required:"true" min:"1" max:"1000000"`
 	// Time window. Required.
 	Window time.Duration `config:"window" required:"true" min:"1s" max:"31d"`
+	// How calls are counted: as a bucket, so many at once and one more whenever window/limit has passed, or in a sliding
+	// window, of which none has more calls than the limit. Default: bucket.
+	Kind Kind `config:"kind" enum:"bucket|sliding"`
 }
 
 // The range of rates. Within it the arithmetic in whole microseconds is exact, here and
@@ -24,7 +35,8 @@ const (
 
 // Valid reports whether the rate is in range.
 func (r Rate) Valid() bool {
-	return r.Limit >= 1 && r.Limit <= MaxLimit && r.Window >= MinWindow && r.Window <= MaxWindow
+	known := r.Kind == "" || r.Kind == Bucket || r.Kind == Sliding
+	return known && r.Limit >= 1 && r.Limit <= MaxLimit && r.Window >= MinWindow && r.Window <= MaxWindow
 }
 
 // Interval is how long one token takes to flow back, in microseconds, rounded up so

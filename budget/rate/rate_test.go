@@ -189,7 +189,11 @@ func TestZeroRefuses(t *testing.T) {
 	if refused, _ := rate.NewLocal(0).Take(rate.Token{Bucket: "b"}); refused < 0 {
 		t.Error("the zero Rate allows")
 	}
-	for _, r := range []rate.Rate{{0, time.Minute}, {-1, time.Minute}, {1, 0}, {1, time.Millisecond}, {rate.MaxLimit + 1, time.Minute}, {1, rate.MaxWindow + 1}} {
+	for _, r := range []rate.Rate{
+		{Window: time.Minute}, {Limit: -1, Window: time.Minute}, {Limit: 1}, {Limit: 1, Window: time.Millisecond},
+		{Limit: rate.MaxLimit + 1, Window: time.Minute}, {Limit: 1, Window: rate.MaxWindow + 1}, {Limit: 1, Window: time.Minute, Kind: "other"},
+		{Window: time.Minute, Kind: rate.Sliding}, {Limit: -1, Window: time.Minute, Kind: rate.Sliding}, {Limit: 1, Kind: rate.Sliding},
+	} {
 		if refused, _ := rate.NewLocal(0).Take(rate.Token{Bucket: "b", Rate: r}); refused < 0 || r.Valid() {
 			t.Errorf("%+v allows", r)
 		}

@@ -2,8 +2,7 @@ package rate
 
 import "strings"
 
-// Settings are a limit of calls in a time as an operator writes it: so many at once,
-// and one more whenever window/limit has passed.
+// Settings are a limit of calls in a time as an operator writes it.
 type Settings struct {
 	// Name of the rate limit. A limit that changes under the same name keeps its count. Default: made of per, match and
 	// window.

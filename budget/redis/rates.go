@@ -20,7 +20,7 @@ var takeText string
 
 var takeScript = goredis.NewScript(takeText)
 
-// Rates are token buckets that gateways share, with the clock of the server. They
+// Rates are buckets and sliding windows that gateways share, with the clock of the server. They
 // implement [rate.Shared].
 type Rates struct {
 	rdb   goredis.UniversalClient
@@ -48,13 +48,17 @@ func (r *Rates) Wait(ctx context.Context, tokens []rate.Token) (refused int, wai
 
 // ask runs the script for some buckets.
 func (r *Rates) ask(ctx context.Context, tokens []rate.Token, more ...any) (refused int, wait time.Duration, err error) {
-	t := &evaluation{script: takeScript, keys: make([]string, len(tokens)), args: make([]any, 0, 2*len(tokens)+len(more))}
+	t := &evaluation{script: takeScript, keys: make([]string, len(tokens)), args: make([]any, 0, 3*len(tokens)+len(more))}
 	for i := range tokens {
 		if !tokens[i].Rate.Valid() {
 			return i, 0, fmt.Errorf("the rate of %s is out of range", tokens[i].Bucket)
 		}
 		t.keys[i] = bucketKey(&tokens[i])
-		t.args = append(t.args, tokens[i].Rate.Interval(), tokens[i].Rate.Burst())
+		if r := tokens[i].Rate; r.Kind == rate.Sliding {
+			t.args = append(t.args, string(rate.Sliding), r.Limit, r.Window.Microseconds())
+		} else {
+			t.args = append(t.args, string(rate.Bucket), r.Interval(), r.Burst())
+		}
 	}
 	t.args = append(t.args, more...)
 	if err := r.group.Do(ctx, t); err != nil {
@@ -78,9 +82,13 @@ func (r *Rates) apply(ctx context.Context, all []*evaluation) error {
 	return nil
 }
 
-// bucketKey is the Redis key of a bucket. It hashes names and callers, because they may
-// be long and should not be visible at the server.
+// bucketKey is the Redis key of a bucket or window. It hashes names and callers, because
+// they may be long and should not be visible at the server.
 func bucketKey(t *rate.Token) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(len(t.Bucket)) + ":" + t.Bucket + t.Key))
-	return "toolgate:{rates}:" + hex.EncodeToString(sum[:16])
+	space := "toolgate:{rates}:"
+	if t.Rate.Kind == rate.Sliding {
+		space = "toolgate:{rates}:sliding:"
+	}
+	return space + hex.EncodeToString(sum[:16])
 }

@@ -63,6 +63,37 @@ func TestRatesOfTheFile(t *testing.T) {
 	}
 }
 
+// A sliding limit of the file and that of a declared tool count, and a declared
+// tool keeps its count across a reload.
+func TestSlidingRates(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	section := rated(map[string]any{"name": "all", "per": "principal", "match": "a__*", "limit": 2, "window": "1h", "kind": "sliding"})
+	section["tools"] = []map[string]any{{
+		"name": "say", "namespace": "own", "type": "command", "args": []string{"/bin/echo", "hello"}, "sandbox": "off", "class": "read_only", "rate_limit_per_hour": 2,
+	}}
+	h.write(t, servers{"a": fake()}, section)
+	r := h.newRunning(t)
+	c := r.client(t)
+	try := func(what, name string, want ...string) {
+		t.Helper()
+		for i, want := range want {
+			if got := tried(t.Context(), c, name, "{}"); got != want {
+				t.Errorf("%s, call %d: %s, want %s", what, i, got, want)
+			}
+		}
+	}
+	try("of the file", "a__pid", "ok", "ok", "rate_limited")
+	try("declared", "own__say", "ok", "ok", "rate_limited")
+	section["tools"].([]map[string]any)[0]["rate_limit_per_hour"] = 3
+	h.write(t, servers{"a": fake()}, section)
+	if _, err := r.TakeFile(true); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
+	try("declared, with a larger limit", "own__say", "ok", "rate_limited")
+}
+
 // A rate whose glob is about nothing is an alarm, and an error in validate.
 func TestRateAboutNothing(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,8 @@ type Settings struct {
 	Risk string `config:"risk" enum:"low|medium|high"`
 	// A word to group tools by. Default: none.
 	Category string `config:"category"`
+	// Rate limit: how many calls all callers together may make in any 60 minutes. Default: no limit.
+	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
 	// Requires an approval for every call (see approvals). Default: false.
 	Approval bool `config:"approval"`
 	// Executes calls as tasks, which wait for a free worker (see queue). Default: false.

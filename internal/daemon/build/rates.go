@@ -109,14 +109,32 @@ func RateRules(c *config.Config) []rate.Rule {
 			}
 			rules = append(rules, rate.Rule{
 				Name: "tool " + strconv.Quote(s.Key) + " " + strconv.Quote(tool),
-				Per:  []rate.Dimension{rate.PerTool}, Rate: rate.Rate{Limit: limit, Window: time.Hour},
+				Per:  []rate.Dimension{rate.PerTool}, Rate: perHour(limit),
 				Match: func(call *rate.Call) bool {
 					return call.Server == s.Key && call.Original == tool && call.Kind == "tool"
 				},
 			})
 		}
 	}
+	for i := range c.Toolgate.Tools {
+		t := &c.Toolgate.Tools[i]
+		if t.RateLimitPerHour == 0 {
+			continue
+		}
+		name := NameOf(t.Namespace) + t.Name
+		rules = append(rules, rate.Rule{
+			Name: "declared " + strconv.Quote(name), Per: []rate.Dimension{rate.PerTool}, Rate: perHour(t.RateLimitPerHour),
+			Match: func(call *rate.Call) bool {
+				return call.Kind == "tool" && (call.Exposed == name || call.Plain == name)
+			},
+		})
+	}
 	return rules
+}
+
+// perHour is a rate of so many calls in any 60 minutes.
+func perHour(limit int64) rate.Rate {
+	return rate.Rate{Limit: limit, Window: time.Hour, Kind: rate.Sliding}
 }
 
 // RequestRates returns the rate limits for requests other than calls.

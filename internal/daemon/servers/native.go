@@ -127,7 +127,7 @@ func (t *Table) NativeRates(c *config.Config) []rate.Rule {
 			}
 			rules = append(rules, rate.Rule{
 				Name: fmt.Sprintf("native %q %q", plugin.Name(), tool), Per: []rate.Dimension{rate.PerPrincipal},
-				Rate: rate.Rate{Limit: int64(facts.RatePerHour), Window: time.Hour},
+				Rate: rate.Rate{Limit: int64(facts.RatePerHour), Window: time.Hour, Kind: rate.Sliding},
 				Match: func(call *rate.Call) bool {
 					return call.Server == plugin.Name() && call.Original == tool && call.Kind == "tool"
 				},
