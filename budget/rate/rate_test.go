@@ -190,9 +190,16 @@ func TestZeroRefuses(t *testing.T) {
 		t.Error("the zero Rate allows")
 	}
 	for _, r := range []rate.Rate{
-		{Window: time.Minute}, {Limit: -1, Window: time.Minute}, {Limit: 1}, {Limit: 1, Window: time.Millisecond},
-		{Limit: rate.MaxLimit + 1, Window: time.Minute}, {Limit: 1, Window: rate.MaxWindow + 1}, {Limit: 1, Window: time.Minute, Kind: "other"},
-		{Window: time.Minute, Kind: rate.Sliding}, {Limit: -1, Window: time.Minute, Kind: rate.Sliding}, {Limit: 1, Kind: rate.Sliding},
+		{Window: time.Minute},
+		{Limit: -1, Window: time.Minute},
+		{Limit: 1},
+		{Limit: 1, Window: time.Millisecond},
+		{Limit: rate.MaxLimit + 1, Window: time.Minute},
+		{Limit: 1, Window: rate.MaxWindow + 1},
+		{Limit: 1, Window: time.Minute, Kind: "other"},
+		{Window: time.Minute, Kind: rate.Sliding},
+		{Limit: -1, Window: time.Minute, Kind: rate.Sliding},
+		{Limit: 1, Kind: rate.Sliding},
 	} {
 		if refused, _ := rate.NewLocal(0).Take(rate.Token{Bucket: "b", Rate: r}); refused < 0 || r.Valid() {
 			t.Errorf("%+v allows", r)
