@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/man"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
+	"github.com/toolgate/toolgate/cmd/toolgate/service"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/descent"
@@ -69,7 +70,7 @@ func groups(o *options) []group {
 			newCatalog(o), newApprovals(o), newModeCommand(o), newPolicyCommand(o), newBudgetCommand(o),
 		}},
 		{"Operate", []*cobra.Command{
-			newReload(o), newServers(o), newLogin(o), newLogout(o), secrets.New(), newKey(), newAuditCommand(o), newStoreCommand(o),
+			newReload(o), service.New(fileArgument(o), o.acceptedFile), newServers(o), newLogin(o), newLogout(o), secrets.New(), newKey(), newAuditCommand(o), newStoreCommand(o),
 		}},
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -107,6 +108,33 @@ func accepted(o *options, c *config.Config, state *statedir.Dir) (bool, error) {
 		return true, nil
 	}
 	return state.Accepted(c.Sum)
+}
+
+// acceptedFile returns the absolute path of a configuration that its user has accepted as it
+// is now. That somebody names it is not enough, because whoever starts it asks nobody.
+func (o *options) acceptedFile() (string, error) {
+	path, err := o.findFile()
+	if err != nil {
+		return "", err
+	}
+	if path == "" {
+		return "", failure.Newf(failure.Config, "there is no %s in this folder; name a file", config.FileName)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", failure.New(failure.Config, err)
+	}
+	c, err := o.readConfigWith(path, nil)
+	if err != nil {
+		return "", err
+	}
+	state, err := statedir.Find(path)
+	if err != nil {
+		return "", err
+	}
+	if ok, err := state.Accepted(c.Sum); err != nil || !ok && !inConfigFolder(path) {
+		return "", cmp.Or(err, failure.Newf(failure.Config, "%s is not accepted as it is now; read it, then run `toolgate trust %s`", path, path))
+	}
+	return path, nil
 }
 
 // mayRun returns an error if the configuration was found in the working folder and its
