@@ -332,7 +332,7 @@ func TestExitTextIsStable(t *testing.T) {
 			}
 			exit.After = 0 // on a busy machine
 			texts[describe(err)]++
-			if got := fmt.Sprint(s.pool.stderr.Lines); got != "[no licence found]" {
+			if got := fmt.Sprint(s.Stderr()); got != "[no licence found]" {
 				t.Errorf("stderr = %s", got)
 			}
 		}

@@ -35,7 +35,7 @@ type connPool struct {
 	again    map[connKey]*reopening // of connections that subscriptions wait for
 	ending   int                    // processes that are ending
 	ended    chan struct{}          // closed when one of them has ended
-	stderr   transport.Tail         // of the last process that ended or failed to start
+	stderr   [2]transport.Tail      // of the last processes that ended or failed to start, newest first
 	stopped  bool
 }
 

@@ -88,10 +88,10 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 		}
 		closeConn(conn)
 		if ok {
-			s.pool.keepTail(process.Tail())
 			if lines, first := process.Stray(); lines > 0 {
 				err = &strayError{err, lines, first}
 			}
+			s.pool.keepTail(process.Tail(), err)
 		}
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 			p.own = nil
 		}
 		if process, ok := conn.link.(transport.Process); ok {
-			p.stderr = process.Tail()
+			p.keep(process.Tail(), err)
 		}
 	}
 	p.renewing = conn != nil && errors.Is(err, transport.ErrSessionLost)
@@ -45,24 +45,37 @@ func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 }
 
 // keepTail keeps the last output of a process that failed to start.
-func (p *connPool) keepTail(tail transport.Tail) {
+func (p *connPool) keepTail(tail transport.Tail, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stderr = tail
+	p.keep(tail, err)
 }
 
-// tail returns the last output of the process of the own connection, or of the last
-// process.
-func (p *connPool) tail() transport.Tail {
+// keep keeps the last output of a process that has ended because of err; mu is held.
+func (p *connPool) keep(tail transport.Tail, err error) {
+	if err != nil {
+		tail.Cause = err.Error()
+	}
+	if p.stderr[0].Process != tail.Process {
+		p.stderr[1] = p.stderr[0]
+	}
+	p.stderr[0] = tail
+}
+
+// tails returns the last output of the process of the own connection, or of the last
+// process, and that of the process before it. The zero Tail stands for none.
+func (p *connPool) tails() (last, previous transport.Tail) {
 	p.mu.Lock()
 	own, kept := p.own, p.stderr
 	p.mu.Unlock()
 	if own != nil {
 		if process, ok := own.link.(transport.Process); ok {
-			return process.Tail()
+			if last = process.Tail(); last.Process != kept[0].Process {
+				return last, kept[0]
+			}
 		}
 	}
-	return kept
+	return kept[0], kept[1]
 }
 
 // successor returns the connection that replaced another one as the own, nil if none did.

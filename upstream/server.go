@@ -128,11 +128,14 @@ func (s *Server) Listing() (*mcp.Listing, mcp.Status) {
 }
 
 // Stderr returns the last lines that the process wrote to its stderr.
-func (s *Server) Stderr() []string { return s.Tail().Lines }
+func (s *Server) Stderr() []string {
+	last, _ := s.Tails()
+	return last.Lines
+}
 
-// Tail returns the last lines on stderr of the current or the last process. They are safe
-// to print.
-func (s *Server) Tail() transport.Tail { return s.pool.tail() }
+// Tails returns the last lines on stderr of the current or the last process, and of the
+// process before it. They are safe to print. The zero Tail stands for none.
+func (s *Server) Tails() (last, previous transport.Tail) { return s.pool.tails() }
 
 // Run connects to the server and keeps the connection and the listing up to date until the
 // context ends. Then it returns nil, after every process and goroutine of the server has

@@ -333,8 +333,8 @@ func (p *ServerPool) Drain(ctx context.Context) {
 	}
 }
 
-// Tail returns nothing: the server is not a process.
-func (*ServerPool) Tail() transport.Tail { return transport.Tail{} }
+// Tails returns nothing: the server is not a process.
+func (*ServerPool) Tails() (last, previous transport.Tail) { return last, previous }
 
 // Renewed is told that the credential of a holder has changed.
 func (p *ServerPool) Renewed(holder string) {

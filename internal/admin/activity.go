@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -33,9 +34,10 @@ const MaxActivity = 4096
 type Watched interface {
 	// Activity returns the activity since the start.
 	Activity() Activity
-	// Logs returns what the process of a server wrote to its standard error, or an error
+	// Logs returns what the process of a server wrote to its standard error, or with
+	// previous what the process before it wrote, or an error
 	// if there is no such server.
-	Logs(server string) (ServerLogs, error)
+	Logs(server string, previous bool) (ServerLogs, error)
 }
 
 // ServerLogs is the end of what a server's process wrote.
@@ -46,6 +48,8 @@ type ServerLogs struct {
 	// Ended is how many lines it has written; the last of them are in Lines.
 	Ended int      `json:"ended"`
 	Lines []string `json:"lines"`
+	// Cause says how the process ended; empty while it runs.
+	Cause string `json:"cause,omitempty"`
 }
 
 func handleWatched(mux *http.ServeMux, g Watched) {
@@ -53,7 +57,7 @@ func handleWatched(mux *http.ServeMux, g Watched) {
 		writeJSON(w, http.StatusOK, g.Activity())
 	})
 	mux.HandleFunc("GET /v1/logs", func(w http.ResponseWriter, r *http.Request) {
-		logs, err := g.Logs(r.URL.Query().Get("server"))
+		logs, err := g.Logs(r.URL.Query().Get("server"), r.URL.Query().Get("previous") == "true")
 		writeFound(w, logs, err)
 	})
 }
@@ -65,9 +69,11 @@ func (c *Client) Activity(ctx context.Context) (Activity, error) {
 	return out, err
 }
 
-// Logs returns what the process of a server has written.
-func (c *Client) Logs(ctx context.Context, server string) (ServerLogs, error) {
+// Logs returns what the process of a server has written, or with previous what the process
+// before it has written.
+func (c *Client) Logs(ctx context.Context, server string, previous bool) (ServerLogs, error) {
 	var out ServerLogs
-	err := c.do(ctx, http.MethodGet, "/v1/logs?"+url.Values{"server": {server}}.Encode(), &out)
+	query := url.Values{"server": {server}, "previous": {strconv.FormatBool(previous)}}
+	err := c.do(ctx, http.MethodGet, "/v1/logs?"+query.Encode(), &out)
 	return out, err
 }

@@ -75,8 +75,8 @@ func (ctl *Control) Activity() admin.Activity {
 }
 
 // Logs implements [admin.Watched].
-func (ctl *Control) Logs(server string) (admin.ServerLogs, error) {
-	if logs, ok := ctl.d.servers.Logs(server); ok {
+func (ctl *Control) Logs(server string, previous bool) (admin.ServerLogs, error) {
+	if logs, ok := ctl.d.servers.Logs(server, previous); ok {
 		return ctl.d.hidden.Lines(logs), nil
 	}
 	return admin.ServerLogs{}, failure.Newf(failure.Usage, "there is no server %q; `toolgate ls` lists them", server)

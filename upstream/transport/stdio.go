@@ -46,6 +46,8 @@ type Tail struct {
 	// Ended is how many lines the process has written. Lines has the last of them.
 	Ended int
 	Lines []string
+	// Cause says how the process ended; empty while it runs.
+	Cause string
 }
 
 // processLink is a link to a process that it has started.

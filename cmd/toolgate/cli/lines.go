@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -96,7 +97,7 @@ const settleTime = 60 * time.Second
 // waitSettled waits until every server has answered or failed, and says on stderr which
 // ones are slow.
 func (o *options) waitSettled(ctx context.Context, in *daemon.Daemon) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.settleWithin, settleTime))
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -43,18 +43,23 @@ func newList(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "wait up to this long, until no server of a running gateway is starting")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait up to this long until no server is starting")
 	o.outputFlag(c)
 	return c
 }
 
-// awaitRunning waits until the gateway that the command talks to runs and none of its
-// servers is starting. It does not wait if wait is 0.
+// awaitStart is how long a gateway that was started just before the command may take
+// until it answers.
+const awaitStart = 3 * time.Second
+
+// awaitRunning waits until none of the servers of the gateway that the command talks to is
+// starting. It does not wait if wait is 0, and not for a gateway that does not run after
+// awaitStart.
 func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	whole := ctx
+	whole, began := ctx, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var last error // what the latest answer lacked
@@ -73,6 +78,9 @@ func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
 			return nil
 		case err == nil:
 			last = fmt.Errorf("still starting: %s; wait longer, or see `toolgate logs %s`", strings.Join(starting, ", "), starting[0])
+		case errors.Is(err, admin.ErrNotRunning) && time.Since(began) >= min(awaitStart, wait):
+			o.settleWithin = wait
+			return nil
 		case errors.Is(err, admin.ErrNotRunning):
 			last = target.NotRunning(path)
 		case ctx.Err() == nil:

@@ -15,24 +15,51 @@ import (
 const logsEvery = 300 * time.Millisecond
 
 func newLogs(o *options) *cobra.Command {
-	var follow bool
+	var follow, previous bool
 	c := &cobra.Command{
 		Use:   "logs SERVER",
 		Short: "Show what a server writes to its standard error",
 		Long: `Show the last lines that the process of a server has written to its standard error, up
-to 200. With -f show those that follow too, including those of the next process. A
-remote server has none.`,
+to 200. With -f show those that follow too, including those of the next process. With
+--previous show those of the process before it, and how it ended: a server that crashes
+is started again. A remote server has none.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+				if previous {
+					return o.previousLogs(cmd.Context(), control, args[0])
+				}
 				return o.logs(cmd.Context(), control, args[0], follow)
 			})
 		},
 		ValidArgsFunction: o.completeServers,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "show new lines until interrupted")
+	c.Flags().BoolVarP(&previous, "previous", "p", false, "show the lines of the process before the last one, and how it ended")
+	c.MarkFlagsMutuallyExclusive("follow", "previous")
 	o.outputFlag(c)
 	return c
+}
+
+// previousLogs shows what the process before the last one of a server has written.
+func (o *options) previousLogs(ctx context.Context, control *admin.Client, server string) error {
+	logs, err := control.Logs(ctx, server, true)
+	if err != nil {
+		return err
+	}
+	for i, line := range logs.Lines {
+		if err := o.logLine(logLine{server, logs.Process, logs.Ended - len(logs.Lines) + i + 1, line}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !talks(o):
+	case logs.Process == 0:
+		note("%s had no process before; `toolgate logs %s` shows what the last one wrote", server, server)
+	case logs.Cause != "":
+		note("%s", logs.Cause)
+	}
+	return nil
 }
 
 // logLine is a line as -o json prints it.
@@ -49,7 +76,7 @@ func (o *options) logs(ctx context.Context, control *admin.Client, server string
 	tick := time.NewTicker(logsEvery)
 	defer tick.Stop()
 	for {
-		logs, err := control.Logs(ctx, server)
+		logs, err := control.Logs(ctx, server, false)
 		if err != nil {
 			if follow && ctx.Err() != nil {
 				return nil

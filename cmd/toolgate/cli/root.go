@@ -46,6 +46,9 @@ type options struct {
 	awaits bool
 	// waitFirst is how long the first lists wait for servers that have never been seen.
 	waitFirst time.Duration
+	// settleWithin is how long a command waits for the servers of a gateway that it
+	// started for itself; zero stands for settleTime.
+	settleWithin time.Duration
 }
 
 // group is a group of commands in `toolgate --help`.

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/fakeserver"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // One screen has everything that runs, and says so where nothing does.
@@ -122,5 +123,43 @@ func TestLogs(t *testing.T) {
 	}
 	if o := h.run(t, "logs", "nobody", "--file", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "toolgate ls") {
 		t.Errorf("%+v", o)
+	}
+}
+
+// What a process wrote before the last restart can be read, and why it ended.
+func TestPreviousLogs(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	script := h.keep(t, "counts.sh", fmt.Sprintf("cd %q\necho x >> starts\necho \"start $(wc -l < starts) with $API_TOKEN\" | tr -s ' ' >&2\n[ -e crash ] && exit 3\nexec %q %s\n",
+		h.dir, os.Args[0], fakeserver.Command), 0o700)
+	const canary = "canary-of-previous-0123456789"
+	h.write(t, servers{"a": {"command": "/bin/sh", "args": []string{script}, "env": map[string]any{"API_TOKEN": canary}}}, nil)
+	h.up(t)
+	none := h.run(t, "logs", "a", "--previous", "--file", h.file)
+	if none.code != exitOK || none.stdout != "" || !strings.Contains(none.stderr, "a had no process before") {
+		t.Errorf("without a restart: %+v", none)
+	}
+	for i := range 2 { // one is kept, not the first
+		h.ok(t, "servers", "restart", "a", "--file", h.file)
+		want := fmt.Sprintf("start %d with ", i+1)
+		testwait.Until(t, patience, want, func() bool {
+			return strings.HasPrefix(h.ok(t, "logs", "a", "--previous", "--file", h.file), want)
+		})
+		if last := h.ok(t, "logs", "a", "--file", h.file); !strings.HasPrefix(last, fmt.Sprintf("start %d with ", i+2)) {
+			t.Errorf("the last process wrote %q", last)
+		}
+	}
+	h.keep(t, "crash", "", 0o600)
+	h.run(t, "servers", "restart", "a", "--file", h.file)
+	var o outcome
+	testwait.Until(t, patience, "a crashed process", func() bool {
+		o = h.run(t, "logs", "a", "-p", "--file", h.file)
+		return strings.Contains(o.stderr, "exited with code 3")
+	})
+	if strings.Contains(o.stdout+o.stderr, canary) || strings.Count(o.stdout, "\n") != 1 {
+		t.Errorf("%+v", o)
+	}
+	if o := h.run(t, "logs", "a", "-p", "-f", "--file", h.file); o.code != exitUsage {
+		t.Errorf("both: %+v", o)
 	}
 }

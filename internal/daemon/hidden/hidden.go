@@ -147,6 +147,6 @@ func (h *Secrets) Lines(of admin.ServerLogs) admin.ServerLogs {
 	for i, line := range of.Lines {
 		lines[i] = h.Shown(line)
 	}
-	of.Lines = lines
+	of.Lines, of.Cause = lines, h.Shown(of.Cause)
 	return of
 }

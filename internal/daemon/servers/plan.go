@@ -127,7 +127,7 @@ func (t *Table) Use(ctx context.Context, p *Plan) (mounts []proxy.Mount, retire 
 // serverOf returns the server of a plan: the one that runs, where that is the same, or
 // another one with what starts it.
 func (t *Table) serverOf(ctx context.Context, p *Plan, i int, running *server) (s *server, start func()) {
-	of := &p.servers[i]
+	of, before := &p.servers[i], running
 	settings := guardSettings(of)
 	if of.Key == p.restarted {
 		running = nil
@@ -138,6 +138,9 @@ func (t *Table) serverOf(ctx context.Context, p *Plan, i int, running *server) (
 		}
 	} else if spec := build.UpstreamSpec(of, p.c, p.authenticated); !running.fits(fingerprint(spec)) {
 		running, start = t.newUpstream(ctx, running, of, &spec)
+		if before != nil && before.upstream != nil {
+			running.replaced, _ = before.upstream.Tails()
+		}
 	}
 	running.guard.Configure(settings)
 	return running, start

@@ -25,7 +25,7 @@ type reached interface {
 	Spec() upstream.Spec
 	Run(ctx context.Context) error
 	Drain(ctx context.Context)
-	Tail() transport.Tail
+	Tails() (last, previous transport.Tail)
 	Renewed(principal string)
 	Wake()
 	// Await waits until it is known what a holder is listed, see [upstream.Server.Await].

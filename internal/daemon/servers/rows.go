@@ -37,16 +37,26 @@ func (t *Table) Rows() []admin.Server {
 	return append(out, now.declaredRows()...)
 }
 
-// Logs returns the last lines that a server has written to stderr; false where there is
-// no such server.
-func (t *Table) Logs(name string) (admin.ServerLogs, bool) {
+// Logs returns the last lines that the process of a server has written to stderr, or those
+// of the process before it; false where there is no such server.
+func (t *Table) Logs(name string, previous bool) (admin.ServerLogs, bool) {
 	s := t.now.Load().servers[name]
 	if s == nil {
 		return admin.ServerLogs{}, false
 	}
-	if s.upstream == nil {
+	switch {
+	case s.upstream == nil && previous: // what they wrote is kept together
+		return admin.ServerLogs{Server: name}, true
+	case s.upstream == nil:
 		return nativeLogs(s), true
 	}
-	tail := s.upstream.Tail()
-	return admin.ServerLogs{Server: name, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines}, true
+	tail, before := s.upstream.Tails()
+	switch {
+	case !previous:
+	case before.Process != 0:
+		tail = before
+	default:
+		tail = s.replaced
+	}
+	return admin.ServerLogs{Server: name, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines, Cause: tail.Cause}, true
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // Options are what a table takes from the gateway around it. Functions are called from
@@ -181,8 +182,10 @@ type server struct {
 	sink   *sink              // nil for native tools
 	source *credential.Source // nil where the headers of the file are all
 	hash   string
-	stop   context.CancelFunc
-	ended  chan struct{} // closed when it has ended
+	// replaced is what the process wrote of the server that this one took the place of.
+	replaced transport.Tail
+	stop     context.CancelFunc
+	ended    chan struct{} // closed when it has ended
 }
 
 // backend is a server, or tools of the gateway's own.

@@ -197,7 +197,7 @@ func TestEmptyTable(t *testing.T) {
 	if !b.Settled() || len(b.Rows())+len(b.Known())+len(b.Breakers())+len(b.Listed())+len(b.SignIns())+len(b.NativeRates(&config.Config{})) != 0 {
 		t.Error("an empty table has something")
 	}
-	if _, ok := b.Logs("a"); ok || b.ResetBreaker("a", "") == nil || b.NativePID("a") != 0 || b.NativeListing("a") != nil {
+	if _, ok := b.Logs("a", false); ok || b.ResetBreaker("a", "") == nil || b.NativePID("a") != 0 || b.NativeListing("a") != nil {
 		t.Error("an empty table knows a server")
 	}
 	b.ListAgain([]string{"a"})
