@@ -54,7 +54,7 @@ func (p *connPool) keepTail(tail transport.Tail, err error) {
 // keep keeps the last output of a process that has ended because of err; mu is held.
 func (p *connPool) keep(tail transport.Tail, err error) {
 	if err != nil {
-		tail.Cause = err.Error()
+		tail.Cause = describe(err)
 	}
 	if p.stderr[0].Process != tail.Process {
 		p.stderr[1] = p.stderr[0]

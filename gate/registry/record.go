@@ -146,14 +146,19 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		ids = append(ids, p.id)
 	}
 	seen, renames := maps.Clone(r.tables.servers), r.renames(pending)
+	var adopted []key
 	err := r.o.Store.Registry().Update(ctx, ids, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
 		var out []store.RegistryRecord
+		adopted = nil
 		for _, p := range pending {
 			before, ok := existing[p.id]
 			known := ok && (seen[p.key.Server] || before.AcceptedHash != emptyInstructions)
 			next, write := r.next(before, known, p, seen[p.key.Server])
 			if write {
 				out = append(out, next)
+			}
+			if seen[p.key.Server] && !p.native && next.AcceptedHash != before.AcceptedHash {
+				adopted = append(adopted, p.key)
 			}
 		}
 		for _, id := range gone {
@@ -171,6 +176,9 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		return err
 	}
 	r.tell(pending)
+	for _, k := range adopted {
+		r.adopted[k] = true
+	}
 	if r.o.OnRename != nil && len(renames) > 0 {
 		r.o.OnRename(renames)
 	}

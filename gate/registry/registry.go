@@ -101,6 +101,7 @@ type Registry struct {
 	deaf    bool // the store did not answer last time
 	missed  bool // an offered item could not be recorded
 	warned  map[string]bool
+	adopted map[key]bool // what known servers added or changed, and is served unseen
 	looks   outdated
 	planted bool // the dynamic servers of the seed were added
 }
@@ -125,7 +126,7 @@ func recordKey(r *store.RegistryRecord) key {
 // New returns a registry. It denies everything until it has settings and has read the
 // store.
 func New(o Options) *Registry {
-	r := &Registry{o: o, log: o.Logger, wake: make(chan struct{}, 1), offers: map[string]*offer{}, warned: map[string]bool{}, born: time.Now()}
+	r := &Registry{o: o, log: o.Logger, wake: make(chan struct{}, 1), offers: map[string]*offer{}, warned: map[string]bool{}, adopted: map[key]bool{}, born: time.Now()}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

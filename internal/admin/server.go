@@ -45,6 +45,20 @@ type Server struct {
 	// SignIns says who has signed in to a server with credentials per caller; nil for
 	// every other server.
 	SignIns *SignIns `json:"sign_ins,omitempty"`
+	// Unreviewed are its definitions that nobody has accepted; nil if there are none.
+	Unreviewed *Unreviewed `json:"unreviewed,omitempty"`
+}
+
+// Unreviewed are definitions of a server that nobody has accepted.
+type Unreviewed struct {
+	Held       int `json:"held"`       // not served before somebody accepts them
+	Suspicious int `json:"suspicious"` // of these, those that look like prompt injection
+	Adopted    int `json:"adopted"`    // new or changed since the gateway started, and served
+	// HeldNames and AdoptedNames are the first of them, at most 100 each.
+	HeldNames    []string `json:"held_names,omitempty"`
+	AdoptedNames []string `json:"adopted_names,omitempty"`
+	// Fix says what to do.
+	Fix string `json:"fix"`
 }
 
 // SignIns are the recent callers of a server.

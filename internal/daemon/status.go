@@ -44,9 +44,14 @@ func (ctl *Control) Servers() []admin.Server {
 		}
 	}
 	out := ctl.d.servers.Rows()
+	unreviewed := ctl.d.registry.Unreviewed()
 	for i := range out {
 		out[i].Pending = waiting[out[i].Name]
 		delete(waiting, out[i].Name)
+		if of, ok := unreviewed[out[i].Name]; ok {
+			out[i].Unreviewed = unreviewedOf(&of)
+			out[i].Reason = strings.TrimPrefix(out[i].Reason+"; "+unreviewedReason(&of), "; ")
+		}
 	}
 	out = append(out, ctl.d.tools.Rows()...)
 	for i := range out {

@@ -70,6 +70,8 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 	}
 	owner, others := status.absentFor(ctx, tool)
 	switch {
+	case status.held(ctx, tool):
+		return failure.Newf(failure.Tool, "%s is held: its definition is new or changed or looks like prompt injection, and nobody has accepted it; look at it with `toolgate catalog diff %s`, then `toolgate catalog accept %s` serves it", tool, tool, tool)
 	case owner != "":
 		return failure.Newf(failure.Unreachable, "%s cannot be called now: %s", tool, owner)
 	case others == 1:

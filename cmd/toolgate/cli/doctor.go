@@ -290,6 +290,8 @@ func (e *examination) running(ctx context.Context, state *statedir.Dir) *admin.S
 		e.ready[status.Servers[i].Name] = status.Servers[i].State == mcp.Ready.String()
 		if s := &status.Servers[i]; s.State == mcp.Failed.String() || s.Breaker != "" {
 			e.failing[s.Name] = s.Reason
+		} else if s.Unreviewed != nil {
+			found = append(found, doctor.Found(doctor.CodeUnreviewed, s.Name, s.Reason, s.Unreviewed.Fix))
 		}
 	}
 	for _, f := range status.PolicyFailures {

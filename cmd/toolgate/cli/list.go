@@ -210,11 +210,25 @@ func (f statusFunc) absent(ctx context.Context) []string {
 	}
 	var out []string
 	for i := range status.Servers {
-		if why := absentServer(&status.Servers[i]); why != "" {
+		s := &status.Servers[i]
+		if why := absentServer(s); why != "" {
 			out = append(out, why)
+		} else if s.Unreviewed != nil {
+			out = append(out, "server "+s.Name+": "+s.Reason)
 		}
 	}
 	return out
+}
+
+// held tells whether the definition of a tool is held.
+func (f statusFunc) held(ctx context.Context, tool string) bool {
+	status, err := f(ctx)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Servers, func(s admin.Server) bool {
+		return s.Unreviewed != nil && slices.Contains(s.Unreviewed.HeldNames, tool)
+	})
 }
 
 // absentFor says why the server of a tool offers nothing now; empty if it offers something

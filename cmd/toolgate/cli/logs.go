@@ -27,7 +27,7 @@ is started again. A remote server has none.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.withControl(cmd.Context(), func(control *admin.Client) error {
 				if previous {
-					return o.previousLogs(cmd.Context(), control, args[0])
+					return previousLogs(cmd.Context(), o, control, args[0])
 				}
 				return o.logs(cmd.Context(), control, args[0], follow)
 			})
@@ -42,7 +42,7 @@ is started again. A remote server has none.`,
 }
 
 // previousLogs shows what the process before the last one of a server has written.
-func (o *options) previousLogs(ctx context.Context, control *admin.Client, server string) error {
+func previousLogs(ctx context.Context, o *options, control *admin.Client, server string) error {
 	logs, err := control.Logs(ctx, server, true)
 	if err != nil {
 		return err

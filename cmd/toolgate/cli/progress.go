@@ -190,6 +190,9 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 			continue
 		case mcp.Ready.String():
 			ready++
+			if p.live != nil && s.Unreviewed != nil {
+				say("%s: %s\n", s.Name, s.Reason)
+			}
 		default:
 			switch {
 			case s.State == mcp.Failed.String():

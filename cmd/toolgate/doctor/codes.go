@@ -56,6 +56,7 @@ const (
 	CodeFailing        = "TG2109"
 	CodeUnconfined     = "TG2110"
 	CodeLoose          = "TG2111"
+	CodeUnreviewed     = "TG2112"
 	CodeUnreachable    = "TG2201"
 	CodeUnauthorized   = "TG2202"
 	CodeExpired        = "TG2203"
@@ -124,6 +125,7 @@ var groups = []group{
 		{CodeFailing, Error, "a server of the running gateway fails", "It is not called until it works again.", "`toolgate logs NAME` shows what it wrote."},
 		{CodeUnconfined, Error, "this machine cannot confine it", "It runs code or commands that a caller influences, or its sandbox is required, so it does not run here.", "Run the gateway where the missing layers exist (see docs/sandbox.md), or write `sandbox: auto`: then it runs with what this machine has, down to nothing."},
 		{CodeLoose, Warning, "it runs with less confinement than it should", "`sandbox: auto`, the default of plugins, lets it run with what this machine has. It may reach what the gateway can reach.", "Run the gateway where the missing layers exist (see docs/sandbox.md), and write `sandbox: required`."},
+		{CodeUnreviewed, Warning, "definitions that nobody has accepted", "A server has added or changed definitions, or they look like prompt injection. What is held is hidden from clients. Without authentication, what only changed is served.", "`toolgate catalog diff NAME` shows what changed, and `toolgate catalog accept NAME` serves it. `toolgate catalog disable NAME` hides what is served. To hold every change, write toolgate.registry: { on_new: adopt, on_change: hold }."},
 	}},
 	{"TG22", "Remote servers", []Code{
 		{CodeUnreachable, Error, "nothing answers at the address", "The server cannot be used.", "Check that it runs, that the address is right, and that nothing in between blocks it."},
