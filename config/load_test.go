@@ -111,8 +111,8 @@ func TestOverrideErrors(t *testing.T) {
 		`env TOOLGATE_GATE_OPEN: gate.open: expected true or false`,
 		`env TOOLGATE_SERVERS_A_B_PROCESSES: could mean`,
 		`flag listen.htpp: there is no such setting; write listen.http instead`,
-		`flag limits.tools: limits.tools: 0 is too small`,
-		`flag listen.trusted_proxies: listen.trusted_proxies: not available in this version`,
+		`flag limits.tools: 0 is too small`,
+		`flag listen.trusted_proxies: not available in this version`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q:\n%v", want, err)

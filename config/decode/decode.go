@@ -157,7 +157,7 @@ func (d *Decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
 		}
 	}
 	if n.Kind != tree.KindMap {
-		d.At(n, path, "", "expected a map, found %s", n.Kind)
+		d.At(n, path, "write { } with settings in it", "expected a map, found %s", n.Kind)
 		return
 	}
 	settings := Fields(v.Type())
@@ -194,7 +194,7 @@ func (d *Decoder) available(path string) bool { return d.Available == nil || d.A
 
 func (d *Decoder) mapping(n *tree.Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
 	if n.Kind != tree.KindMap {
-		d.At(n, path, "", "expected a map, found %s", n.Kind)
+		d.At(n, path, "write { } with settings in it", "expected a map, found %s", n.Kind)
 		return
 	}
 	m := reflect.MakeMapWithSize(v.Type(), len(n.Fields))
@@ -248,7 +248,7 @@ func splitList(n *tree.Node) []*tree.Node {
 
 func (d *Decoder) raw(n *tree.Node, v reflect.Value, tag reflect.StructTag, path string) {
 	if tag.Get("format") == "object" && n.Kind != tree.KindMap {
-		d.At(n, path, "", "expected a map, found %s", n.Kind)
+		d.At(n, path, "write { } with settings in it", "expected a map, found %s", n.Kind)
 		return
 	}
 	raw, err := n.JSON()

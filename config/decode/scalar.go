@@ -130,6 +130,7 @@ func setScalar(v reflect.Value, n *tree.Node, lenient bool) (hint string, err er
 		v.SetInt(int64(size))
 	case t.Kind() == reflect.String:
 		if n.Kind != tree.KindString {
+			hint = "write one text, in quotes"
 			if n.Kind == tree.KindNumber || n.Kind == tree.KindBool {
 				hint = "put it in quotes"
 			}

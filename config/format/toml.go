@@ -35,17 +35,17 @@ func parseTOML(data []byte) (root *tree.Node, err error) {
 			if len(pe.Highlight) > 0 {
 				line, col = b.where.at(int(b.parser.Range(pe.Highlight).Offset))
 			}
-			return nil, &syntaxError{line: line, column: col, problem: "the TOML is malformed: " + pe.Message}
+			return nil, malformed("TOML", tomlRemedies, line, col, pe.Message)
 		}
-		return nil, &syntaxError{line: 1, problem: "the TOML is malformed: " + err.Error()}
+		return nil, malformed("TOML", tomlRemedies, 1, 1, err.Error())
 	}
 	var discard map[string]any
 	if err := toml.Unmarshal(data, &discard); err != nil {
 		if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, col := de.Position()
-			return nil, &syntaxError{line: line, column: col, problem: strings.TrimPrefix(de.Error(), "toml: ")}
+			return nil, malformed("TOML", tomlRemedies, line, col, strings.TrimPrefix(de.Error(), "toml: "))
 		}
-		return nil, &syntaxError{line: 1, problem: strings.TrimPrefix(err.Error(), "toml: ")}
+		return nil, malformed("TOML", tomlRemedies, 1, 1, strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return b.root, nil
 }
@@ -228,7 +228,7 @@ func (b *tomlBuilder) value(e *unstable.Node, key tomlKey, depth int) (*tree.Nod
 		}
 		b.made[n] = tomlInline
 	default:
-		return nil, &syntaxError{line: key.line, column: key.column, key: key.name, problem: "the TOML is malformed here"}
+		return nil, &syntaxError{line: key.line, column: key.column, key: key.name, problem: "this is not valid TOML"}
 	}
 	return n, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -30,13 +29,13 @@ func parseYAML(data []byte) (root *tree.Node, err error) {
 		if errors.Is(err, io.EOF) {
 			return &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}, nil
 		}
-		return nil, yamlSyntax(err)
+		return nil, yamlSyntax(data, err)
 	}
 	var second yaml.Node
 	switch err := dec.Decode(&second); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		return nil, yamlSyntax(err)
+		return nil, yamlSyntax(data, err)
 	default:
 		return nil, &syntaxError{
 			line: second.Line, column: second.Column,
@@ -55,19 +54,6 @@ func parseYAML(data []byte) (root *tree.Node, err error) {
 		root = &tree.Node{Kind: tree.KindMap, Line: 1, Column: 1}
 	}
 	return root, nil
-}
-
-var yamlLine = lazily(`^line (\d+): `)
-
-// yamlSyntax takes the line out of the library's message.
-func yamlSyntax(err error) error {
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 1
-	if m := yamlLine().FindStringSubmatch(msg); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		msg = msg[len(m[0]):]
-	}
-	return &syntaxError{line: line, problem: "the YAML is malformed: " + msg}
 }
 
 type yamlBuilder struct {
@@ -119,7 +105,7 @@ func (b *yamlBuilder) build(y *yaml.Node, depth int) (*tree.Node, error) {
 		b.open = b.open[:len(b.open)-1]
 		return n, err
 	default:
-		return nil, &syntaxError{line: y.Line, column: y.Column, problem: "the YAML is malformed here"}
+		return nil, &syntaxError{line: y.Line, column: y.Column, problem: "this is not valid YAML"}
 	}
 }
 

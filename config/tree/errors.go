@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 		}
 		fmt.Fprintf(&b, "%d", e.Line)
 	}
-	if e.Key != "" {
+	if e.Key != "" && e.File != "flag "+e.Key {
 		if b.Len() > 0 {
 			b.WriteString(": ")
 		}
@@ -202,8 +202,11 @@ func (p *Problems) DidYouMean(s string, candidates []string) string {
 	if c := Nearest(s, candidates); c != "" {
 		return "write " + c + " instead"
 	}
-	if len(candidates) == 0 || len(candidates) > 24 {
+	switch {
+	case len(candidates) == 0:
 		return ""
+	case len(candidates) > 24:
+		return "`toolgate config schema` has all of them"
 	}
 	sorted := slices.Sorted(slices.Values(candidates))
 	return "known here: " + strings.Join(sorted, ", ")
