@@ -70,7 +70,7 @@ func (hf *httpFront) writeChallenge(w http.ResponseWriter, r *http.Request, why 
 	if fault == nil {
 		fault = mcp.Errorf(mcp.CodeInvalidRequest, "%s", text)
 	}
-	writeFault(w, status, why.id, fault)
+	writeRefused(w, r, status, why.id, fault)
 }
 
 // noResource is the [Resource] of a gateway without one: it publishes nothing, and its

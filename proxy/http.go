@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/about"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -22,7 +23,7 @@ import (
 type httpFront struct{ g *Gateway }
 
 // Handler serves /mcp, /mcp/s/SERVER, /mcp/c/CAPSULE, /sse with /message, /livez and
-// /readyz, and the metadata of [Options.Resource]. Paths are compared exactly, never
+// /readyz, the metadata of [Options.Resource], and a text for people with browsers at /. Paths are compared exactly, never
 // cleaned or redirected, so that no endpoint has a second spelling.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.front.serveHTTP) }
 
@@ -63,7 +64,7 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		hf.g.opts.Resource.ServeHTTP(w, r)
 		return
 	}
-	if !hf.checkOrigin(w, r) {
+	if !hf.checkOrigin(w, r) || about.Serve(w, r, path) {
 		return
 	}
 	r, id, leave := hf.admit(w, r)
@@ -84,8 +85,11 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		hf.serveSSE(w, r, id)
 	case path == "/message":
 		hf.serveMessage(w, r, id)
+	case path == "/":
+		w.Header().Set("Allow", "GET, HEAD")
+		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "There is nothing to call at this path; the endpoint is /mcp"))
 	default:
-		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "There is nothing at this path; the endpoint is /mcp"))
+		writeRefused(w, r, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "There is nothing at this path; the endpoint is /mcp"))
 	}
 }
 
@@ -121,7 +125,7 @@ func writePlainText(w http.ResponseWriter, status int, word string) {
 // Host, which DNS rebinding cannot forge, and the Origin.
 func (hf *httpFront) checkOrigin(w http.ResponseWriter, r *http.Request) bool {
 	if !hf.g.opts.AnyHost && !allowedHost(r.Host, hf.g.opts.Hosts) {
-		writeFault(w, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
+		writeRefused(w, r, http.StatusForbidden, "", mcp.Errorf(mcp.CodeInvalidRequest,
 			"The host of this request is not one of this gateway; add it to listen.hosts if it should be"))
 		return false
 	}

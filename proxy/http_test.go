@@ -246,7 +246,7 @@ func TestPaths(t *testing.T) {
 	}
 	bad := []string{
 		"//mcp", "/mcp/", "/MCP", "/mcp%2f", "/mcp%2F", "/mcp;x", "/mcp%3bx", "/%6dcp", "/mc%70", "/./mcp", "/x/../mcp", "/mcp//", "/mcp/s",
-		"/mcp/s/", "/mcp/s/none", "/mcp/s/s/", "/mcp/S/s", "/mcp%2fs/s", "/mcp/%73/s", "/mcp/s/../s/s", "/SSE", "/sse/", "/%73se", "/message/", "/messag%65", "/", "/debug/pprof/", "/metrics", "/admin",
+		"/mcp/s/", "/mcp/s/none", "/mcp/s/s/", "/mcp/S/s", "/mcp%2fs/s", "/mcp/%73/s", "/mcp/s/../s/s", "/SSE", "/sse/", "/%73se", "/message/", "/messag%65", "/debug/pprof/", "/metrics", "/admin",
 		"/livez/", "/mcp\x00",
 	}
 	for _, path := range bad {

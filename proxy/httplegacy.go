@@ -197,7 +197,7 @@ func (s *Session) serve(ctx context.Context, x *Exchange) response {
 func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if r.Header.Get(mcp.HeaderSession) == "" {
 		w.Header().Set("Allow", "POST")
-		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "A stream needs a session; send initialize first"))
+		writeRefused(w, r, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "A stream needs a session; send initialize first"))
 		return
 	}
 	if !mcp.AcceptsEvents(r.Header["Accept"]) {

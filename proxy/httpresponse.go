@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/about"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/stream"
 )
@@ -229,6 +230,16 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 // clients decide by it whether to try another era.
 func writeFault(w http.ResponseWriter, status int, id mcp.ID, fault *mcp.Error) {
 	writeJSON(w, status, mcp.AppendFault(nil, id, fault))
+}
+
+// writeRefused is writeFault for a request that a browser may have made. The status and
+// the headers are the same for everybody.
+func writeRefused(w http.ResponseWriter, r *http.Request, status int, id mcp.ID, fault *mcp.Error) {
+	if about.Browser(r) {
+		about.Write(w, status, fault.Message+".\n\n"+about.Text)
+		return
+	}
+	writeFault(w, status, id, fault)
 }
 
 // writeBusy answers a request that exceeds a rate or finds no room. err is a
