@@ -12,8 +12,9 @@ import (
 type ToolUsage struct {
 	Group    map[string]string `json:"group"` // the values that it was grouped by
 	Calls    int64             `json:"calls"`
-	Failures int64             `json:"failures"`
-	Errors   map[string]int64  `json:"errors"` // failures by class
+	Failures int64             `json:"failures"` // of the tool or its server
+	Refused  int64             `json:"refused"`  // by the gateway
+	Errors   map[string]int64  `json:"errors"`   // failures and refusals by class
 	P50MS    float64           `json:"p50_ms"`
 	P95MS    float64           `json:"p95_ms"`
 	BytesIn  int64             `json:"bytes_in"`

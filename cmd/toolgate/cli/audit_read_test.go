@@ -65,7 +65,7 @@ func TestAuditCommands(t *testing.T) {
 	}
 	h.ok(t, "audit", "verify", "--file", h.file)
 	testwait.Until(t, patience, "the call is in the execution log", func() bool {
-		return strings.Contains(h.ok(t, "usage", "--by", "tool,tenant,persona", "--file", h.file), "a__echo  default  -        1      0 (0.0%)")
+		return strings.Contains(h.ok(t, "usage", "--by", "tool,tenant,persona", "--file", h.file), "a__echo  default  -        1      0 (0.0%)  0")
 	})
 	if o := h.run(t, "usage", "--by", "colour", "--file", h.file); o.code != exitUsage {
 		t.Errorf("by colour: %+v", o)

@@ -21,9 +21,9 @@ func newUsage(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "usage",
 		Short: "Show which tools are used, by whom, and how they fail",
-		Long: `Show what was executed, from the execution log of the running gateway: calls, failures
-by class, how long calls take, and how large they are. Refused calls of a tool count
-as failures.`,
+		Long: `Show what was executed, from the execution log of the running gateway: calls, those
+that failed, those that the gateway refused, both by class, how long calls take, and how
+large they are.`,
 		Example: "  toolgate audit usage --since 1h\n  toolgate audit usage --by tool,tenant,persona -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +52,7 @@ func usageTable(all []admin.ToolUsage, by []string) table {
 	for _, name := range by {
 		t.header = append(t.header, strings.ToUpper(name))
 	}
-	t.header = append(t.header, "CALLS", "FAILED", "P50 MS", "P95 MS", "ERRORS", "BYTES IN", "BYTES OUT")
+	t.header = append(t.header, "CALLS", "FAILED", "REFUSED", "P50 MS", "P95 MS", "ERRORS", "BYTES IN", "BYTES OUT")
 	for i := range all {
 		u := &all[i]
 		var row, errors []string
@@ -64,7 +64,7 @@ func usageTable(all []admin.ToolUsage, by []string) table {
 			errors = append(errors, fmt.Sprintf("%s %d", class, u.Errors[class]))
 		}
 		share := 100 * float64(u.Failures) / float64(max(1, u.Calls))
-		t.rows = append(t.rows, append(row, fmt.Sprint(u.Calls), fmt.Sprintf("%d (%.1f%%)", u.Failures, share),
+		t.rows = append(t.rows, append(row, fmt.Sprint(u.Calls), fmt.Sprintf("%d (%.1f%%)", u.Failures, share), fmt.Sprint(u.Refused),
 			fmt.Sprintf("%.1f", u.P50MS), fmt.Sprintf("%.1f", u.P95MS), orDash(strings.Join(errors, ", ")), fmt.Sprint(u.BytesIn), fmt.Sprint(u.BytesOut)))
 	}
 	return t

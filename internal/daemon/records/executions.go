@@ -36,6 +36,11 @@ func errorClass(e *audit.Entry) string {
 	return string(e.Outcome)
 }
 
+// failed are the error classes that are outcomes. The others are kinds of refusals.
+var failed = map[audit.Outcome]bool{
+	audit.OutcomeToolError: true, audit.OutcomeError: true, audit.OutcomeCancelled: true, audit.OutcomeAbandoned: true, audit.OutcomeUnknown: true,
+}
+
 // ToolUsage implements [admin.UsageReader].
 func (from Reader) ToolUsage(ctx context.Context, since time.Time, by []string) ([]admin.ToolUsage, error) {
 	all, err := from.r.executions.Usage(ctx, since, by...)
@@ -51,6 +56,12 @@ func (from Reader) ToolUsage(ctx context.Context, since time.Time, by []string) 
 		}
 		for n, name := range by {
 			one.Group[name] = u.Group[n]
+		}
+		for class, n := range u.Errors {
+			if !failed[audit.Outcome(class)] {
+				one.Refused += n
+				one.Failures -= n
+			}
 		}
 		out = append(out, one)
 	}
