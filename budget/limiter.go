@@ -314,7 +314,7 @@ func (r *Receipt) refusal(by *Refusal) *Refusal {
 
 // hint says what can be done about a refusal.
 func (r *rule) hint(by *Refusal) string {
-	what := fmt.Sprintf("the budget %s allows %d %s %s", r.Name, r.Limit, r.Unit.noun(), r.Window.phrase())
+	what := fmt.Sprintf("it allows %d %s %s", r.Limit, r.Unit.noun(), r.Window.phrase())
 	switch {
 	case r.plan != "" && r.Per == PerTenant:
 		what = fmt.Sprintf("the plan %s of this tenant allows %d %s %s", r.plan, r.Limit, r.Unit.noun(), r.Window.phrase())

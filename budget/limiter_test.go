@@ -490,7 +490,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 		want  string
 	}{
 		{own, "the plan free of this credential allows 0 calls a month"},
-		{dear, "the budget dear allows 5 cost units a day, and this call alone takes more"},
+		{dear, "it allows 5 cost units a day, and this call alone takes more"},
 	} {
 		_, err := l.Charge(t.Context(), tc.usage)
 		if r, ok := errors.AsType[*budget.Refusal](err); !ok || r.Hint != tc.want || r.ResetAt.IsZero() {

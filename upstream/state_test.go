@@ -74,8 +74,8 @@ func TestStateUnusable(t *testing.T) {
 	}{
 		{"off", Spec{URL: nowhere, Off: true}, nil, mcp.Disabled, mcp.FailDisabled, "switched off", nil},
 		{"refused", Spec{URL: nowhere, Refused: "the variable TOKEN is not set"}, nil, mcp.Failed, mcp.FailDisabled, "the variable TOKEN is not set", nil},
-		{"nobody there", Spec{URL: nowhere}, nil, mcp.Failed, mcp.FailUnavailable, "connection refused", nil},
-		{"nobody there, but known", Spec{URL: nowhere}, known, mcp.Stale, mcp.FailUnavailable, "connection refused", []string{"known"}},
+		{"nobody there", Spec{URL: nowhere}, nil, mcp.Failed, mcp.FailUnavailable, "nothing listens at ", nil},
+		{"nobody there, but known", Spec{URL: nowhere}, known, mcp.Stale, mcp.FailUnavailable, "nothing listens at ", []string{"known"}},
 		{"no URL", Spec{URL: "ftp://user:pw@x.example/?key=secret"}, nil, mcp.Failed, mcp.FailUnavailable, `"ftp://x.example/" is none of http or https`, nil},
 	}
 	for _, tt := range tests {

@@ -35,7 +35,7 @@ const (
 )
 
 // tools are the programs that a script may use besides toolgate.
-var tools = []string{"sh", "cat", "chmod", "ln", "mkdir", "printf", "rm", "sleep", "touch"}
+var tools = []string{"sh", "cat", "chmod", "ln", "mkdir", "grep", "printf", "rm", "sleep", "touch"}
 
 // TestTranscripts types the commands of testdata/transcripts and compares what a person
 // sees with what is written there. Each file is a txtar archive. Its comment says what
@@ -267,6 +267,9 @@ var changing = []struct {
 	{regexp.MustCompile(`\bpid \d+\b`), "pid PID"},
 	{regexp.MustCompile(`\b(process|kill) \d+\b`), "$1 PID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(Z|[+-]\d\d:\d\d)`), "CLOCK"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "CLOCK"},
+	{regexp.MustCompile(`CLOCK  +user \S+`), "CLOCK  user NAME"},
+	{regexp.MustCompile(`cap_[0-9a-z]{26}`), "cap_ID"},
 	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "ID"},
 	{regexp.MustCompile(`toolgate \d+\.\d+\.\d+\S*`), "toolgate VERSION"},
 	{regexp.MustCompile(`127\.0\.0\.1:[2-6]\d{4}`), "127.0.0.1:PORT"},

@@ -76,11 +76,15 @@ func (m Mode) Concurrency(n int) int {
 // judge returns the mode's verdict on a call, regardless of its arguments.
 func (m Mode) judge(c Class, kind mcp.Kind, queued bool) Verdict {
 	c = c.of(kind)
+	also := ""
+	if m == Lockdown {
+		also = ", or set governance.tools.NAME: { class: read_only, risk: low }"
+	}
 	deny := func(why string) Verdict {
 		return Verdict{
 			Reason: why,
 			Rule:   gate.Rule{Text: "governance.mode: " + string(m)},
-			Change: &gate.Change{Text: "set the operating mode to NORMAL", Where: "governance.mode", Value: string(Normal)},
+			Change: &gate.Change{Text: "run `toolgate mode NORMAL --reason TEXT`" + also, Where: "governance.mode", Value: string(Normal)},
 		}
 	}
 	switch m {
@@ -107,7 +111,7 @@ func (m Mode) judge(c Class, kind mcp.Kind, queued bool) Verdict {
 		if c.OperatorClassed && c.ReadOnly && !c.Destructive && c.Risk == Low {
 			return Verdict{Outcome: Pass}
 		}
-		return deny("in mode LOCKDOWN only what the operator classed read-only and of low risk is called")
+		return deny("in mode LOCKDOWN only tools are called that the operator classed read-only and of low risk")
 	}
 	return deny(fmt.Sprintf("the operating mode %q is not known", string(m)))
 }

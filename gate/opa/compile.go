@@ -135,7 +135,7 @@ func parseModule(f sourceFile, v RegoVersion, manifest bundle.Manifest) (*ast.Mo
 	return m, nil
 }
 
-// joinCompile returns errors of OPA in the order of their places.
+// joinCompile returns errors of OPA in the order of their places, one line each.
 func joinCompile(list ast.Errors) error {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *ast.Error) int {
@@ -146,7 +146,9 @@ func joinCompile(list ast.Errors) error {
 	})
 	faults := make([]error, 0, len(list))
 	for _, e := range list {
-		faults = append(faults, e)
+		line := *e
+		line.Details = nil // the excerpt takes more lines
+		faults = append(faults, &line)
 	}
 	return errors.Join(faults...)
 }

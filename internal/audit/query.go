@@ -218,7 +218,7 @@ func findField(name string) (field, error) {
 	if best != "" {
 		hint = fmt.Sprintf("did you mean %q?", best)
 	}
-	return field{}, fmt.Errorf("there is no field %q: %s", name, hint)
+	return field{}, fmt.Errorf("there is no field %q; %s", name, hint)
 }
 
 // distance returns the edit distance between two words.

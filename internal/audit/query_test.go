@@ -40,7 +40,7 @@ func TestQuery(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"tol=x":                      `there is no field "tol": did you mean "tool"?`,
+		"tol=x":                      `there is no field "tol"; did you mean "tool"?`,
 		"whatsoever9=x":              "the fields are event, id,",
 		"github":                     `"github" is not a valid term`,
 		"=x":                         `"=x" is not a valid term`,

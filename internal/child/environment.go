@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // Look returns the absolute path of command. It skips relative entries of PATH, so that
@@ -30,32 +32,44 @@ func Look(command, dir string, env []string) (string, error) {
 				return "", &lineError{words}
 			}
 		}
-		return "", fmt.Errorf("find command %q: %w", command, err)
+		return "", unusable(command, path, err)
 	}
 	search := lookVariable(env, "PATH")
-	var unusable error
+	var where string
+	var fault error
 	for _, entry := range filepath.SplitList(search) {
 		if !filepath.IsAbs(entry) {
 			continue
 		}
-		found, err := findExecutable(filepath.Join(entry, command), env)
+		path := filepath.Join(entry, command)
+		found, err := findExecutable(path, env)
 		if err == nil {
 			return found, nil
 		}
-		if !errors.Is(err, os.ErrNotExist) && unusable == nil {
-			unusable = err
+		if !errors.Is(err, os.ErrNotExist) && fault == nil {
+			where, fault = path, err
 		}
 	}
-	if unusable != nil {
-		return "", fmt.Errorf("find command %q: %w", command, unusable)
+	if fault != nil {
+		return "", unusable(command, where, fault)
 	}
 	if words := strings.Fields(command); len(words) > 1 {
 		if _, err := Look(words[0], dir, env); err == nil {
 			return "", &lineError{words}
 		}
 	}
-	return "", fmt.Errorf("command %q is not in its PATH %q: install it, set PATH in the server's env, or give its full path: %w",
-		command, search, os.ErrNotExist)
+	return "", failure.Reworded(os.ErrNotExist, "command %q is not in its PATH %q: install it, set PATH in the server's env, or give its full path", command, search)
+}
+
+// unusable says why the program at a path cannot be started.
+func unusable(command, path string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return failure.Reworded(err, "command %q is not there: there is no %s; install it, or correct the path", command, path)
+	case errors.Is(err, os.ErrPermission):
+		return failure.Reworded(err, "command %q cannot be started: %s is not executable; if it is a program, run `chmod +x %s`", command, path, path)
+	}
+	return fmt.Errorf("command %q cannot be started: %w", command, err)
 }
 
 // lineError says that a command is a whole command line.

@@ -26,7 +26,7 @@ func TestLookForALine(t *testing.T) {
 		filepath.Join(dir, "npx") + " x": `"args": ["x"]`,
 		"nothing like that":              "is not in its PATH",
 		"./npx -y":                       `write "command": "./npx", "args": ["-y"]`,
-		"/no/such program":               "no such file",
+		"/no/such program":               "there is no ",
 	} {
 		_, err := Look(command, dir, env)
 		if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), want) {

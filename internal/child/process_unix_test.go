@@ -213,7 +213,7 @@ func TestLookCommand(t *testing.T) {
 		{"not executable", "never", "", []string{"PATH=" + a}, "", "never is not executable"},
 		{"directory", "dir", "", []string{"PATH=" + a}, "", "dir is a directory"},
 		{"absolute", first, b, nil, first, ""},
-		{"absolute, missing", first + "x", b, nil, "", "no such file"},
+		{"absolute, missing", first + "x", b, nil, "", "there is no "},
 		{"relative to dir", "a/tool", dir, nil, first, ""},
 		{"relative to dir, up", "../b/tool", a, nil, second, ""},
 		{"relative to ours", "./tool", "", nil, second, ""},

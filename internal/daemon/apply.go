@@ -184,9 +184,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.added.Use(a.gates.Chain)
 	r.d.orphaned.use(&c.Toolgate.SpiceDB)
 	r.renameServers(c)
-	catalog := a.gates.Catalog
-	catalog.Describe = describing(c, a.gates.Examiner.Rules, r.d.servers)
-	r.d.registry.Configure(catalog)
+	r.d.registry.Configure(a.gates.Catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: r.d.approvals.service, Registry: r.d.registry, Dependencies: r.d.needs, Swap: r.d.identities.SwapTo(a.known),

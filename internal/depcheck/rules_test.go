@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/revision", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/revision", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -60,6 +60,7 @@ var rules = map[string]rule{
 		ours: []string{"internal/mcp"},
 		why:  "how older clients are answered is a pure function of the message and the revision",
 	},
+	"proxy/about":  {why: "strangers may read it, so it knows nothing of the gateway"},
 	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},
 	"proxy/redact": {
 		ours: []string{"config/secret", "config/tree", "internal/mcp"},
@@ -77,7 +78,7 @@ var rules = map[string]rule{
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/transport": {
-		ours: []string{"internal/backoff", "internal/child", "internal/mcp"},
+		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp"},
 		why:  "carries messages; what they mean, and for whom they are, is known above it",
 	},
 	"upstream/oauth": {
@@ -257,7 +258,7 @@ var rules = map[string]rule{
 	"internal/backoff":  {why: "how long to wait does not depend on what is tried again"},
 	"internal/filelock": {why: "whose a file is does not depend on what is in it"},
 	"internal/store": {
-		ours:   []string{"internal/backoff", "internal/filelock"},
+		ours:   []string{"internal/backoff", "internal/failure", "internal/filelock"},
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
 		why:    "the only package that knows there is a database",
 	},
@@ -371,7 +372,7 @@ var rules = map[string]rule{
 		why:  "where things are kept depends on the file of the configuration alone",
 	},
 	"internal/fakeserver": {why: "a test program that imports it is the server before anything else of it is initialised"},
-	"internal/failure":    {why: "who has to act on an error; whoever makes it says so"},
+	"internal/failure":    {why: "who has to act on an error, and what the system's errors mean in plain words; whoever makes an error says so"},
 	"internal/version":    {why: "one string"},
 	"internal/keyring": {
 		ours:   []string{"config/secret", "internal/backoff", "internal/filelock", "internal/seal"},
@@ -400,7 +401,7 @@ var rules = map[string]rule{
 	},
 	"internal/logs": {why: "what a line of the log may hold; who finds secrets in it is handed in"},
 	"internal/child": {
-		ours:   []string{"internal/orphan"},
+		ours:   []string{"internal/failure", "internal/orphan"},
 		others: []string{"golang.org/x/sys"},
 		why:    "starts, watches and ends processes, whatever they are for; x/sys has the groups of Unix and the jobs of Windows",
 	},

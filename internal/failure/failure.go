@@ -44,3 +44,19 @@ func New(kind Kind, err error) error {
 func Newf(kind Kind, format string, args ...any) error {
 	return &Error{kind, fmt.Errorf(format, args...)}
 }
+
+// Reworded returns an error with another text, which wraps the original one.
+func Reworded(err error, format string, args ...any) error {
+	return &reworded{fmt.Sprintf(format, args...), err}
+}
+
+type reworded struct {
+	text string
+	err  error
+}
+
+// Error implements error.
+func (e *reworded) Error() string { return e.text }
+
+// Unwrap returns the original error.
+func (e *reworded) Unwrap() error { return e.err }

@@ -1,15 +1,19 @@
 package store
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/toolgate/toolgate/internal/failure"
+)
 
 // explain adds to an error of a driver what happened, where, and what to do. It wraps
-// the driver's error.
+// the driver's error, whose text it replaces if it can.
 func explain(path, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if advice := advise(err); advice != "" {
-		return fmt.Errorf("%s %s: %s (%w)", doing, path, advice, err)
+		return failure.Reworded(err, "%s %s: %s", doing, path, advice)
 	}
 	return fmt.Errorf("%s %s: %w", doing, path, err)
 }

@@ -35,7 +35,7 @@ type InUseError struct{ filelock.HeldError }
 
 // Error implements error.
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("store %s: stop that toolgate, or give this one a store of its own (toolgate.store)", &e.HeldError)
+	return fmt.Sprintf("store %s; stop that toolgate, or give this one a store of its own (toolgate.store)", &e.HeldError)
 }
 
 // acquire takes the lock of the store at path, or returns an [*InUseError]. It never

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // PostgreSQL error codes (appendix A of its manual) that we handle.
@@ -51,10 +53,14 @@ func postgresAdvice(err error) string {
 		return postgresStates[pe.Code]
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return "cannot connect: check that the server runs, and the host, port and sslmode in the address"
+		what := "cannot connect"
+		if why := failure.Cause(err); why != "" {
+			what += ": " + why
+		}
+		return what + "; check that the server runs, and the host, port and sslmode in the address"
 	}
 	if lost(err) {
-		return "the connection to the server was lost: nothing to do when it was restarted, the store is used again as soon as it answers"
+		return "the connection to the server was lost; nothing to do when it was restarted, the store is used again as soon as it answers"
 	}
 	return ""
 }

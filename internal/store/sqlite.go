@@ -177,7 +177,7 @@ func (sqliteDialect) uncertain(error) bool { return false }
 // sqliteAdvice returns what a person can do about err, or nothing.
 func sqliteAdvice(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return "no permission: check the owner and mode of the file and its folder"
+		return "no permission; check the owner and mode of the file and its folder"
 	}
 	se, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
@@ -185,17 +185,17 @@ func sqliteAdvice(err error) string {
 	}
 	switch se.Code() & 0xff {
 	case codeNotADB:
-		return "the file is damaged or is not a database: " + damaged
+		return "the file is damaged or is not a database; " + damaged
 	case codeCorrupt:
-		return "the file is damaged: " + damaged
+		return "the file is damaged; " + damaged
 	case codeFull:
-		return "the disk is full: make room on it"
+		return "the disk is full; make room on it"
 	case codePerm, codeReadOnly, codeCantOpen:
-		return "the file cannot be opened or written: check the owner, mode and mount of the file and its folder"
+		return "the file cannot be opened or written; check the owner, mode and mount of the file and its folder"
 	case codeIOErr:
-		return "the disk answered with an error: check the disk and the room on it"
+		return "the disk answered with an error; check the disk and the room on it"
 	case codeBusy:
-		return "another process kept the file locked for 5 s: end what else has it open for writing"
+		return "another process kept the file locked for 5 s; end what else has it open for writing"
 	}
 	return ""
 }

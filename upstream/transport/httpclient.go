@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -181,9 +182,9 @@ func (c *httpClient) send(r *http.Request) (*http.Response, error) {
 		return nil, cause
 	}
 	if body == nil || !body.begun.Load() { // no address, no listener, no TLS: nothing has reached the server
-		return nil, &undelivered{fmt.Errorf("connect: %w", unechoed(err, r.Header))}
+		return nil, &undelivered{failure.Plain(unechoed(err, r.Header))}
 	}
-	return nil, fmt.Errorf("request: %w", unechoed(err, r.Header))
+	return nil, fmt.Errorf("request: %w", failure.Plain(unechoed(err, r.Header)))
 }
 
 // watchedBody is the body of a request. It records whether a connection has begun to read

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ passes. A value that is valid JSON is sent as such, everything else as text.`,
 				if err != nil {
 					return explainUnknown(ctx, args[0], refusedError(err), client, status)
 				}
-				return o.showResult(result)
+				return o.showResult(args[0], result)
 			})
 		},
 	}
@@ -112,7 +113,7 @@ func listed(ctx context.Context, client *lineClient, name string) []byte {
 }
 
 // showResult prints a tool's result: its texts for a person, or all of it for a program.
-func (o *options) showResult(result []byte) error {
+func (o *options) showResult(tool string, result []byte) error {
 	failed := string(mcp.Lookup(result, "isError")) == "true"
 	refused := mcp.Lookup(result, "_meta", refusal.Key)
 	switch o.output {
@@ -145,7 +146,11 @@ func (o *options) showResult(result []byte) error {
 		return nil
 	}
 	if refused != nil {
-		return refusedExit(refused, errors.New("the gateway refused the call"))
+		err := refusedExit(refused, errors.New("the gateway refused the call"))
+		if code, _ := exitCode(err); code == exitDenied {
+			err = fmt.Errorf("%w; `toolgate why %s` says which rule, and what would lift it", err, tool)
+		}
+		return err
 	}
 	return failure.Newf(failure.Tool, "the tool reports an error")
 }
@@ -164,20 +169,31 @@ func refusedError(err error) error {
 
 // refusedExit maps the kind of a refusal to an exit code.
 func refusedExit(facts []byte, err error) error {
-	kind, _ := mcp.LookupString(facts, "kind")
-	switch kind {
-	case "denied", "insufficient_scope", "approval_pending", "approval_denied", "policy_error", "authz_unavailable":
-		return failure.New(failure.Denied, err)
-	case "budget", "plan_unknown", "budget_unavailable", "rate_limited", "repeated_call", "too_many_calls":
-		return failure.New(failure.Budget, err)
-	case "breaker_open":
-		return failure.New(failure.Breaker, err)
-	case string(mcp.FailLogin):
-		return failure.New(failure.Auth, err)
-	case string(mcp.FailUnavailable), string(mcp.FailTimeout), string(mcp.FailDisabled), string(mcp.FailBusy):
-		return failure.New(failure.Unreachable, err)
+	name, _ := mcp.LookupString(facts, "kind")
+	for kind, names := range refusalExits {
+		if slices.Contains(names, name) {
+			return failure.New(kind, err)
+		}
 	}
 	return failure.New(failure.Tool, err)
+}
+
+// refusalExits are the refusals that have another exit code than an error of a tool.
+var refusalExits = map[failure.Kind][]string{
+	failure.Denied: {
+		"denied", "governance", "insufficient_scope", "approval_needed", "approval_pending", "approval_denied",
+		"schema_busy", "schema_refused", "policy_error", "authz_unavailable", "authz_misconfigured",
+	},
+	failure.Budget: {
+		"budget", "plan_unknown", "budget_unavailable", "rate_limited", "repeated_call",
+		"too_many_calls", "too_many_open_calls", "too_many_sessions", "too_many_subscriptions",
+	},
+	failure.Breaker: {"breaker_open"},
+	failure.Auth:    {string(mcp.FailLogin)},
+	failure.Unreachable: {
+		string(mcp.FailUnavailable), string(mcp.FailTimeout), string(mcp.FailDisabled), string(mcp.FailBusy), "upstream_gone",
+		"audit_unavailable", "registry_unavailable", "store_unavailable", "gateway_busy", "shutting_down",
+	},
 }
 
 func newToolsShow(o *options) *cobra.Command {

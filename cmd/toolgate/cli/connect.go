@@ -355,8 +355,11 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		return err
 	}
 	now, err := format.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return failure.Newf(failure.Usage, "%s is not connected: it has no file %s; `toolgate connect %s` connects it", client.Title, path, client.Name)
+	}
 	if err != nil {
-		return failure.Newf(failure.Config, "%s has no file to disconnect from: %w", client.Title, err)
+		return failure.Newf(failure.Config, "the file of %s cannot be read: %w", client.Title, err)
 	}
 	backup := backupName(path, now)
 	if _, err := os.Stat(backup); err != nil && restore {
@@ -474,7 +477,7 @@ func replaceFile(path string, data []byte) error {
 func writeFile(path string, data []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".toolgate-*") // created with mode 0600
 	if err != nil {
-		return failure.Newf(failure.Config, "write %s: %w", path, err)
+		return notWritten(path, err)
 	}
 	defer os.Remove(temp.Name())
 	_, err = temp.Write(data)
@@ -482,7 +485,21 @@ func writeFile(path string, data []byte, mode fs.FileMode) error {
 		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {
-		return failure.Newf(failure.Config, "write %s: %w", path, err)
+		return notWritten(path, err)
 	}
 	return nil
+}
+
+// notWritten says that a file cannot be written, and why. The temporary file beside it
+// is of no interest.
+func notWritten(path string, err error) error {
+	dir, absErr := filepath.Abs(filepath.Dir(path))
+	if absErr != nil {
+		dir = filepath.Dir(path)
+	}
+	why := failure.Cause(&fs.PathError{Op: "open", Path: "the folder " + dir, Err: err})
+	if why == "" || errors.Is(err, fs.ErrNotExist) { // it does exist, and takes no files
+		why = "no file can be made in the folder " + dir
+	}
+	return failure.New(failure.Config, failure.Reworded(err, "%s is not written: %s; go to a folder that you may write to, or name a file with -c", path, why))
 }

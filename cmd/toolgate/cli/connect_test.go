@@ -296,7 +296,7 @@ func TestAddAndRemove(t *testing.T) {
 		code int
 		args []string
 	}{
-		{exitConfig, []string{"remove", "nobody"}},
+		{exitUsage, []string{"remove", "nobody"}},
 		{exitConfig, []string{"add", "A", "--", "x"}}, // the namespace of a
 		{exitUsage, []string{"add", "b", "npx", "x"}},
 		{exitUsage, []string{"add", "b", "--header", "a=b", "--", "x"}},

@@ -44,7 +44,7 @@ func report(err error) int {
 	if err == nil || !ours && errors.Is(err, context.Canceled) {
 		return exitOK
 	}
-	fsay(os.Stderr, "toolgate: %v\n", err)
+	fsay(os.Stderr, "toolgate: %v\n", failure.Plain(err))
 	return code
 }
 

@@ -122,7 +122,7 @@ func (o *options) withGateway(ctx context.Context, use func(ctx context.Context,
 	if err := mayRun(o, c, state); err != nil {
 		return err
 	}
-	control, in, err := o.joinOrOwn(ctx, c, state, joinAttempts, func(control *admin.Client) error {
+	control, in, err := o.joinOrOwn(ctx, c, state, commandAttempts, func(control *admin.Client) error {
 		_, err := control.Status(ctx)
 		return err
 	})

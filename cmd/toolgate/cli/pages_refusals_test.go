@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -65,9 +66,9 @@ type kindInSource struct {
 	codes, phases map[string]bool
 }
 
-// refusalKinds reads the kinds of refusals, with their codes and phases, from the
+// kindsInSource reads the kinds of refusals, with their codes and phases, from the
 // source of the packages that make them.
-func refusalKinds() (map[string]*kindInSource, error) {
+func kindsInSource() (map[string]*kindInSource, error) {
 	constants := map[string]string{}
 	var literals []*ast.CompositeLit
 	for _, dir := range []string{"../../../proxy/refusal", "../../../internal/mcp"} {
@@ -151,7 +152,7 @@ func refusalKinds() (map[string]*kindInSource, error) {
 
 // writeRefusals writes the page of refusals.
 func writeRefusals(w io.Writer) error {
-	kinds, err := refusalKinds()
+	kinds, err := kindsInSource()
 	if err != nil {
 		return err
 	}
@@ -169,23 +170,32 @@ cannot imitate refusals: toolgate does not pass on keys of ` + "`_meta`" + ` tha
 What the caller may not see is answered like what does not exist, with the protocol's error
 for unknown names (-32602). This is not a refusal.
 
-| kind | code | phase | what it means, and what to do |
-|---|---|---|---|
+The column exit has the [exit code](exit-codes.md) of ` + "`toolgate call`" + `.
+
+| kind | code | phase | exit | what it means, and what to do |
+|---|---|---|---|---|
 `)
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[kind]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", kind, strings.Join(slices.Sorted(maps.Keys(k.codes)), ", "),
-			strings.Join(slices.Sorted(maps.Keys(k.phases)), ", "), refusalTexts[kind])
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %d | %s |\n", kind, strings.Join(slices.Sorted(maps.Keys(k.codes)), ", "),
+			strings.Join(slices.Sorted(maps.Keys(k.phases)), ", "), refusedCode(kind), refusalTexts[kind])
 	}
 	b.WriteString("\nThis page is generated from the source (`go generate ./cmd/toolgate/cli`).\n")
 	_, err = io.WriteString(w, b.String())
 	return err
 }
 
-// Every kind of refusal has a text, and every text a kind.
+// refusedCode is the exit code of a call that is refused.
+func refusedCode(kind string) int {
+	code, _ := exitCode(refusedExit(fmt.Appendf(nil, `{"kind":%q}`, kind), errors.New("refused")))
+	return code
+}
+
+// Every kind of refusal has a text, and every text a kind. An exit code is only set for
+// kinds that exist.
 func TestRefusalsAreExplained(t *testing.T) {
 	t.Parallel()
-	kinds, err := refusalKinds()
+	kinds, err := kindsInSource()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,7 @@ func unlisted(c *cobra.Command) *cobra.Command {
 
 // usageTemplate is that of cobra without the help command, which everybody knows.
 func usageTemplate(cobras string) string {
+	cobras = strings.ReplaceAll(cobras, "{{if not .AllChildCommandsHaveGroup}}", "{{if false}}") // all others are hidden
 	return strings.ReplaceAll(cobras, `(or .IsAvailableCommand (eq .Name "help"))`, ".IsAvailableCommand")
 }
 
@@ -126,6 +127,8 @@ URL or one stdio process.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.InitDefaultCompletionCmd()
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	root.InitDefaultHelpCmd()
+	explainHelp(root)
 	explainUsage(root)
 	return root
 }

@@ -183,7 +183,7 @@ running gateway notices the change by itself.`,
 			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
 				out, err := edit.Delete(path, data, section, args[0])
 				if err == nil && string(out) == string(data) {
-					return nil, failure.Newf(failure.Config, "%s has no server %q", path, args[0])
+					return nil, failure.Newf(failure.Usage, "%s has no server %q; `toolgate validate %s` lists its servers", path, args[0], path)
 				}
 				return out, err
 			}, "", args[0]+" is no longer in")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/relay"
+	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -126,8 +127,12 @@ func (o *options) joinOrOwn(ctx context.Context, c *config.Config, state *stated
 			return control, nil, controlError(err)
 		default:
 			own, err := daemon.New(ctx, o.daemon(), c, state, "")
-			if _, busy := errors.AsType[*store.InUseError](err); !busy || attempt >= attempts {
+			held, busy := errors.AsType[*store.InUseError](err)
+			if !busy || attempt >= attempts || attempt == joinAttempts && target.Serves(ctx, held.PID) {
 				return nil, own, err
+			}
+			if attempt == joinQuiet && !o.quiet {
+				note("waiting for %s, which runs the same servers", held.Holder())
 			}
 		}
 		// A gateway of this configuration is about to start or end.
@@ -159,6 +164,10 @@ func controlError(err error) error {
 const (
 	joinAttempts = 120 // longer than calls may take to end by default
 	joinPause    = 100 * time.Millisecond
+	joinQuiet    = 20 // attempts before it is said what is waited for
+	// commandAttempts is for one command that waits for another one, which may wait for
+	// slow servers first.
+	commandAttempts = int((settleTime + 30*time.Second) / joinPause)
 	// takeOverAttempts is higher, because a gateway that ends stops its servers first,
 	// which may take a while.
 	takeOverAttempts = 300

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,13 +28,7 @@ func explainUsage(c *cobra.Command) {
 			if len(args) == 0 {
 				return c.Help()
 			}
-			hint := ""
-			for _, sub := range c.Commands() {
-				if hint == "" && sub.IsAvailableCommand() && spelling.Similar(args[0], sub.Name()) {
-					hint = fmt.Sprintf("; did you mean `%s`?", sub.CommandPath())
-				}
-			}
-			return failure.Newf(failure.Usage, "there is no command `%s %s`%s%s", c.CommandPath(), args[0], hint, seeHelp(c))
+			return noCommand(c, args[0])
 		}
 		return
 	}
@@ -46,6 +42,46 @@ func explainUsage(c *cobra.Command) {
 	}
 }
 
+// noCommand says that there is no such command, and which one may have been meant.
+func noCommand(c *cobra.Command, name string) error {
+	var similar, same *cobra.Command
+	for _, sub := range c.Commands() {
+		if similar == nil && sub.IsAvailableCommand() && spelling.Similar(name, sub.Name()) {
+			similar = sub
+		}
+		if slices.Contains(otherNames[sub.Name()], name) {
+			same = sub
+		}
+	}
+	hint := ""
+	if meant := cmp.Or(same, similar); meant != nil {
+		hint = fmt.Sprintf("; did you mean `%s`?", meant.CommandPath())
+	}
+	return failure.Newf(failure.Usage, "there is no command `%s %s`%s%s", c.CommandPath(), name, hint, seeHelp(c))
+}
+
+// otherNames are what other programs call these commands.
+var otherNames = map[string][]string{
+	"import": {"init", "setup"}, "ls": {"list", "ps"}, "top": {"watch", "ui", "dashboard"}, "doctor": {"check", "debug"}, "remove": {"delete"},
+}
+
+// explainHelp makes the help command say that a command does not exist.
+func explainHelp(root *cobra.Command) {
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help.Run == nil {
+		return
+	}
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(c *cobra.Command, args []string) error {
+		if about, rest, err := root.Find(args); err == nil && len(rest) > 0 && about.HasSubCommands() {
+			return noCommand(about, rest[0])
+		}
+		show(c, args)
+		return nil
+	}
+}
+
 // argsFault says how many arguments are wrong.
 func argsFault(err error) string {
 	text := err.Error()
@@ -55,6 +91,9 @@ func argsFault(err error) string {
 		return "takes no arguments"
 	case strings.HasPrefix(text, "requires at least 1 "):
 		return "lacks an argument"
+	}
+	if n, _ := fmt.Sscanf(text, "requires at least %d arg(s), only received %d", &least, &got); n == 2 {
+		return fmt.Sprintf("takes at least %d arguments, not %d", least, got)
 	}
 	if n, _ := fmt.Sscanf(text, "accepts at most %d arg(s), received %d", &most, &got); n == 2 {
 		return fmt.Sprintf("takes at most %d argument, not %d", most, got)

@@ -113,7 +113,7 @@ type checkedServer struct {
 }
 
 func validationTable(c *config.Config) table {
-	t := table{header: []string{"SERVER", "NAMESPACE", "TRANSPORT", "STATUS", "TARGET", "REASON"}}
+	t := table{header: []string{"SERVER", "NAMESPACE", "TRANSPORT", "STATUS", "TARGET", "REASON"}, empty: "no servers"}
 	servers := []checkedServer{}
 	for i := range c.Servers {
 		s := &c.Servers[i]
@@ -265,7 +265,7 @@ func versionLine() string {
 // promptInput asks for a value that a file leaves to its user, if there is a user to ask.
 func promptInput(id, description string, password bool) (string, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return "", errors.New("nobody can be asked: stdin is not a terminal")
+		return "", errors.New("nobody can be asked, because stdin is not a terminal; run the command on a terminal, or write ${NAME} instead and set that variable")
 	}
 	if description == "" {
 		description = id

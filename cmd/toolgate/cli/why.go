@@ -133,14 +133,13 @@ func (o *options) withExplainer(ctx context.Context, use func(context.Context, a
 	})
 }
 
-// whyTable shows an explanation: a row per phase and action.
 // inOneSentence says what the caller may do, before the steps that lead to it.
 func inOneSentence(w *admin.Why) string {
 	reason := func(v *admin.WhyVerdict) string {
 		if v.Reason == "" {
 			return ""
 		}
-		return ": " + v.Reason
+		return ": " + strings.TrimPrefix(v.Reason, "This call is not allowed: ")
 	}
 	switch {
 	case w.View.Effect != "allow":
@@ -153,6 +152,7 @@ func inOneSentence(w *admin.Why) string {
 	return fmt.Sprintf("%s sees %s and may not call it%s", w.Caller, w.Name, reason(&w.Call))
 }
 
+// whyTable shows an explanation: a row per phase and action.
 func whyTable(w *admin.Why) table {
 	t := table{header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, data: w}
 	for _, action := range []struct {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // remoteTime bounds one request to a server.
@@ -77,7 +79,7 @@ func shortened(err error) string {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil || !strings.Contains(err.Error(), "://") {
-			return err.Error()
+			return failure.Plain(err).Error()
 		}
 		err = inner
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
@@ -49,6 +50,12 @@ func Runs(ctx context.Context, path string) bool {
 	}
 	own, err := ownOf(all, path)
 	return err == nil && own != nil
+}
+
+// Serves tells whether a process is a running gateway.
+func Serves(ctx context.Context, pid int) bool {
+	all, err := statedir.FindRunning(ctx)
+	return err == nil && slices.ContainsFunc(all, func(r statedir.Running) bool { return r.PID == pid })
 }
 
 // ownOf returns the gateway of a configuration; nil if none of these is.

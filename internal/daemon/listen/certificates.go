@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,12 +66,26 @@ func NewCertificates(c *config.Config) (*Certificates, error) {
 	return certs, nil
 }
 
+// pairError says which of the two files is wrong, if crypto/tls has found out.
+func pairError(cert, key string, err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "in certificate input"):
+		return fmt.Errorf("%s has no certificate", cert)
+	case strings.Contains(text, "in key input"):
+		return fmt.Errorf("%s has no private key", key)
+	case strings.Contains(text, "private key does not match"):
+		return fmt.Errorf("the key in %s is not that of the certificate in %s", key, cert)
+	}
+	return err
+}
+
 // read reads all files.
 func (c *Certificates) read() (*generation, error) {
 	s := &generation{files: c.stamps()} // before they are read: a change meanwhile is seen at the next look
 	cert, err := tls.LoadX509KeyPair(c.of.Cert, c.of.Key)
 	if err != nil {
-		return nil, fmt.Errorf("listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", err)
+		return nil, fmt.Errorf("listen.tls: %w; cert and key must name the PEM files of one certificate and of its key", failure.Plain(pairError(c.of.Cert, c.of.Key, err)))
 	}
 	s.leaf = cert.Leaf
 	s.config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}

@@ -58,7 +58,7 @@ func Open(configPath string) (*Dir, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.Path, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state folder: %w; set TOOLGATE_STATE to a folder that you may write to", err)
+		return nil, failure.Newf(failure.Config, "make the state folder: %w; set TOOLGATE_STATE to a folder that you may write to", err)
 	}
 	if err := makePrivate(s.Path); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func Root() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("find the state folder: %w; set TOOLGATE_STATE", err)
+		return "", failure.Newf(failure.Config, "find the state folder: %w; set HOME, or set TOOLGATE_STATE to a folder that you may write to", err)
 	}
 	return filepath.Join(home, ".local", "state", "toolgate"), nil
 }

@@ -77,7 +77,7 @@ func busy(err error) error {
 	if _, held := errors.AsType[*store.InUseError](err); held {
 		return failure.New(failure.Unreachable, err)
 	}
-	return err
+	return failure.New(failure.Config, err)
 }
 
 // Sharing returns the name of this gateway among those that share its store; empty
