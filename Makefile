@@ -8,7 +8,7 @@ BIN := $(CURDIR)/out/bin
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## compile everything, and toolgate into out/bin
@@ -24,6 +24,19 @@ examples: ## toolgate and the programs that the examples use, into out/examples
 	@$(GO) build -o $(EXAMPLES)/ ./cmd/toolgate ./examples/notes-server ./examples/oauth-issuer ./examples/login-server ./examples/receiver ./examples/plugin-go
 	@echo 'Now put them into the PATH of your shell, and go to the folder of an example:'
 	@echo '    export PATH="$(EXAMPLES):$$PATH"'
+
+.PHONY: pages
+pages: ## write what the commands of README.md and docs/tutorial.md print into them (Linux)
+	$(GO) test ./examples -run TestPages -count 1 -update
+
+.PHONY: example-times
+example-times: ## measure how long the examples take, and write it into examples/README.md
+	$(GO) test ./examples -run TestReadmes -count 1 -parallel 1 -update
+	$(GO) test ./examples -run TestReadmes -count 1 -tags e2e -update
+
+.PHONY: picture
+picture: build ## draw docs/picture.svg, the picture of the README, from a real run (Linux)
+	$(GO) run ./internal/picture $(BIN)/toolgate docs/picture.svg
 
 .PHONY: vet
 vet: ## go vet, tests and end-to-end tests included
@@ -58,6 +71,7 @@ test-unit: ## the tests of the packages, with the race detector
 .PHONY: test-e2e
 test-e2e: ## toolgate between real clients and servers (installs them once)
 	$(GO) test -tags e2e -timeout 20m ./internal/e2e/...
+	$(GO) test -tags e2e -timeout 5m ./examples -run TestReadmes
 
 .PHONY: test-spicedb
 test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the first time)

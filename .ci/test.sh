@@ -26,7 +26,7 @@ part tools 1200 'GOBIN="$bin" go -C internal/tools install tool || { echo "the p
 part fmt 300 'need golangci-lint && "$bin/golangci-lint" fmt --diff'
 part lint 1200 'need golangci-lint && "$bin/golangci-lint" run --timeout 15m ./...'
 part unit 1500 'go test -race -timeout 20m -v ./...'
-part e2e 1800 'go test -tags e2e -timeout 25m -v ./internal/e2e/...'
+part e2e 1800 'go test -tags e2e -timeout 25m -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
 part release 600 'go -C internal/release vet ./... && go -C internal/release test -v ./...'
 for os in linux darwin windows; do
 	for arch in amd64 arm64; do

@@ -119,6 +119,21 @@ func TestDeployFiles(t *testing.T) {
 	}
 }
 
+// Every file that the commands of the README name is there.
+func TestDeployReadme(t *testing.T) {
+	readme := readText(t, "deploy/README.md")
+	for command, file := range map[string]string{
+		"docker build -f Dockerfile -t toolgate ../..\n": "Dockerfile", "docker compose up --build\n": "compose.yaml",
+		"helm install toolgate chart ":                   "chart/Chart.yaml",
+		"install -m 0644 toolgate.service /etc/systemd/": "toolgate.service",
+		"install -D -m 0644 toolgate.yaml ":              "toolgate.yaml",
+	} {
+		if _, err := os.Stat(filepath.Join("deploy", file)); err != nil || !strings.Contains(readme, "\n"+command) {
+			t.Errorf("the README lacks %q, or %s is not there: %v", command, file, err)
+		}
+	}
+}
+
 // Every command line in the files is one of the program.
 func TestDeployCommands(t *testing.T) {
 	unit := readText(t, "deploy/toolgate.service")

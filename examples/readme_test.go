@@ -6,14 +6,17 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,16 +25,34 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// step is a command of a README and the lines of its output that the README shows.
+var update = flag.Bool("update", false, "write into the pages what their commands print and how long they take")
+
+// step is a command of a page and the lines of its output that the page shows.
 type step struct {
-	line    int
+	line    int // the first line of the command in the page
+	end     int // the line behind what is shown
 	command string
-	shown   []string
+	whole   []string // all lines that are shown
+	shown   []string // those that an output is searched for
 }
 
-// steps returns the commands of the console blocks of a README. A line that begins
-// with "$ " is a command, and a backslash at its end continues it. The lines below a
-// command are lines of its output, in their order; "..." is any text.
+// hereDocument is the end of a command whose input follows, up to the word.
+var hereDocument = regexp.MustCompile(`<<'?(\w+)'?$`)
+
+// goesOn tells whether the next line belongs to a command too.
+func goesOn(command string) bool {
+	if strings.HasSuffix(command, `\`) {
+		return true
+	}
+	first, rest, _ := strings.Cut(command, "\n")
+	m := hereDocument.FindStringSubmatch(first)
+	return m != nil && rest != m[1] && !strings.HasSuffix(rest, "\n"+m[1])
+}
+
+// steps returns the commands of the console blocks of a page. A line that begins
+// with "$ " is a command. A backslash at its end continues it, and a here-document ends
+// at its word. The lines below a command are lines of its output, in their order; "..." is
+// any text.
 func steps(readme string) (all []step, err error) {
 	within := false
 	for n, line := range strings.Split(readme, "\n") {
@@ -41,13 +62,18 @@ func steps(readme string) (all []step, err error) {
 			within = line == "```console"
 		case !within:
 		case strings.HasPrefix(line, "$ "):
-			all = append(all, step{line: n + 1, command: line[2:]})
+			all = append(all, step{line: n + 1, end: n + 1, command: line[2:]})
 		case last < 0:
 			return nil, fmt.Errorf("line %d: output without a command", n+1)
-		case strings.HasSuffix(all[last].command, `\`):
+		case len(all[last].whole) == 0 && goesOn(all[last].command):
 			all[last].command += "\n" + line
-		case line != "" && line != "...":
-			all[last].shown = append(all[last].shown, line)
+			all[last].end = n + 1
+		default:
+			all[last].end = n + 1
+			all[last].whole = append(all[last].whole, line)
+			if line != "" && line != "..." {
+				all[last].shown = append(all[last].shown, line)
+			}
 		}
 	}
 	return all, nil
@@ -75,8 +101,8 @@ func missing(shown []string, output string) string {
 
 func TestSteps(t *testing.T) {
 	t.Parallel()
-	got, err := steps("text\n\n```console\n$ one \\\n  two\nout ...\n...\nmore\n$ three\n```\n```sh\n$ four\n```\n")
-	want := "[{4 one \\\n  two [out ... more]} {9 three []}]"
+	got, err := steps("text\n\n```console\n$ one \\\n  two\nout ...\n...\nmore\n$ three <<'E'\nx\nE\ny\n```\n```sh\n$ four\n```\n")
+	want := "[{4 8 one \\\n  two [out ... ... more] [out ... more]} {9 12 three <<'E'\nx\nE [y] [y]}]"
 	if err != nil || fmt.Sprint(got) != want {
 		t.Errorf("steps are %v, %v; want %s", got, err, want)
 	}
@@ -100,6 +126,9 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// online are the examples whose commands need the network. `make test-e2e` types them.
+var online = map[string]bool{"plugin-python": true}
+
 // TestReadmes types the commands of every example's README, in a copy of its folder.
 // A command may fail only if the README shows what it prints.
 func TestReadmes(t *testing.T) {
@@ -107,8 +136,13 @@ func TestReadmes(t *testing.T) {
 	if err != nil || len(readmes) == 0 {
 		t.Fatalf("no README: %v", err)
 	}
+	var mu sync.Mutex
+	took := map[string]time.Duration{}
 	for _, readme := range readmes {
 		folder := filepath.Dir(readme)
+		if online[folder] != network {
+			continue
+		}
 		text, err := os.ReadFile(readme)
 		if err != nil {
 			t.Fatal(err)
@@ -117,21 +151,58 @@ func TestReadmes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", readme, err)
 		}
-		if len(todo) == 0 {
-			continue // it explains, and has nothing to type
+		if len(todo) == 0 && folder != "monitoring" { // which explains two files
+			t.Errorf("%s has nothing to type", readme)
 		}
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			s, replace := newShell(t, folder)
+			began := time.Now()
 			for _, c := range todo {
 				s.step(t, fmt.Sprintf("%s:%d", readme, c.line), replace.Replace(c.command), c.shown)
 			}
+			if len(todo) > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				took[folder] = time.Since(began)
+			}
 		})
+	}
+	if *update {
+		t.Cleanup(func() { writeTimes(t, took) })
 	}
 }
 
-// sessionTime bounds the commands of one README.
-const sessionTime = 2 * time.Minute
+// writeTimes writes into the table of the examples how long they took.
+func writeTimes(t *testing.T, took map[string]time.Duration) {
+	text := readText(t, "README.md")
+	for folder, d := range took {
+		row := regexp.MustCompile(`(?m)^(\| \[` + folder + `\]\(` + folder + `\) \|[^|\n]*\|)[^|\n]*`)
+		text = row.ReplaceAllString(text, fmt.Sprintf("${1} %.0f s ", math.Ceil(d.Seconds())))
+	}
+	if err := os.WriteFile("README.md", []byte(text), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every example is in the table, with what it shows and how long it takes.
+func TestTable(t *testing.T) {
+	readmes, err := filepath.Glob("*/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := readText(t, "README.md")
+	for _, readme := range readmes {
+		folder := filepath.Dir(readme)
+		row := regexp.MustCompile(`(?m)^\| \[` + folder + `\]\(` + folder + `\) \| \S.* \| (\d+ s|-) \|`)
+		if !row.MatchString(table) {
+			t.Errorf("the table of README.md has no row of %s with a time; `make example-times` measures it", folder)
+		}
+	}
+}
+
+// sessionTime bounds the commands of one README, which may install packages.
+const sessionTime = 5 * time.Minute
 
 // shell is a bash that reads its commands from a pipe, so that the commands
 // themselves read nothing.
@@ -147,8 +218,16 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 		pairs = append(pairs, written, testport.Address(t))
 	}
 	replace := strings.NewReplacer(pairs...)
-	work := t.TempDir()
+	work := filepath.Join(t.TempDir(), "examples", folder)
 	if err := copyFiles(folder, work, replace); err != nil {
+		t.Fatal(err)
+	}
+	// A README may name other files of the repository.
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(root, "native"), filepath.Join(work, "..", "..", "native")); err != nil {
 		t.Fatal(err)
 	}
 	from, commands, err := os.Pipe()
@@ -171,13 +250,17 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = []string{
-		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
-		"HOME=" + home, "TMPDIR=" + bin, "LANG=C.UTF-8", "NO_COLOR=1",
-		"TOOLGATE_STATE=" + filepath.Join(home, "state"), "TOOLGATE_KEYRING=file",
-		"TOOLGATE_LISTEN_HTTP=" + replace.Replace(addresses["GATEWAY"]),
-		"TOOLGATE_LISTEN_METRICS=" + replace.Replace(addresses["METRICS"]),
+	if network { // a proxy, a registry, a certificate
+		cmd.Env = os.Environ()
 	}
+	cmd.Env = append(
+		cmd.Env,
+		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"HOME="+home, "TMPDIR="+bin, "LANG=C.UTF-8", "NO_COLOR=1",
+		"TOOLGATE_STATE="+filepath.Join(home, "state"), "TOOLGATE_KEYRING=file",
+		"TOOLGATE_LISTEN_HTTP="+replace.Replace(addresses["GATEWAY"]),
+		"TOOLGATE_LISTEN_METRICS="+replace.Replace(addresses["METRICS"]),
+	)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

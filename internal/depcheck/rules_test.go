@@ -422,6 +422,14 @@ var rules = map[string]rule{
 	"internal/sandbox/shim": {
 		why: "is entered before the rest of a program is initialised, so it waits for nothing",
 	},
+	"internal/terminal": {
+		others: []string{"golang.org/x/sys/unix"},
+		why:    "what a person sees depends on what a command writes alone; x/sys opens the pseudo-terminal",
+	},
+	"internal/picture": {
+		ours: []string{"internal/terminal"},
+		why:  "draws the picture of the README; it runs toolgate as a person would",
+	},
 	"internal/testport": {why: "finds ports for programs that tests start"},
 	"internal/testwait": {why: "waits in tests for what is handed in"},
 	"internal/built":    {why: "builds programs of any package, and imports none"},

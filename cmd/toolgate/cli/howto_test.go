@@ -3,17 +3,14 @@
 package cli
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
-	"github.com/toolgate/toolgate/internal/fakeserver"
 )
 
 // shBlocks are the commands in the sh blocks of a page, in order.
@@ -100,39 +97,5 @@ func TestClientPages(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The commands of the tutorial run as they stand, one after the other. One that
-// serves goes on beside those that follow.
-func TestTutorial(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "tutorial.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := installed(t)
-	h.env["TOOLGATE_LISTEN_HTTP"] = "127.0.0.1:0"
-	h.keep(t, ".cursor/mcp.json", fmt.Sprintf(`{"mcpServers":{"notes":{"command":%q,"args":[%q],"env":{"NOTES_TOKEN":"abcdefghijklmnop"}}}}`, os.Args[0], fakeserver.Command), 0o600)
-	for _, command := range shBlocks(string(page)) {
-		if command == "toolgate up" {
-			dir := h.dir
-			h.dir = h.path("work")
-			p := h.start(t, "up")
-			h.dir = dir
-			p.says(t, p.out, `(?m)^ready `)
-			defer func() {
-				if code := p.stop(t, syscall.SIGTERM); code != exitOK {
-					t.Errorf("the gateway ends with %d", code)
-				}
-			}()
-			continue
-		}
-		if o := h.shell(t, command); o.code != exitOK {
-			t.Errorf("%s: %+v", command, o)
-		}
-	}
-	if text := h.text(t, h.file); strings.Contains(text, "abcdefghijklmnop") {
-		t.Errorf("the token is in the file: %s", text)
 	}
 }

@@ -1,0 +1,5 @@
+//go:build !e2e
+
+package examples_test
+
+const network = false
