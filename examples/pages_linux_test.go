@@ -128,7 +128,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "CLOCK"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? ?(ns|µs|ms|s|min|m|h)\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+\.\d+\.\d+(-[a-z]+)?\b`), "VERSION"},
-	{regexp.MustCompile(`\b[0-9a-f]{9,}…?`), "HEX"},
+	{regexp.MustCompile(`\b[0-9a-f]{6,}…|\b[0-9a-f]{12,}`), "HEX"},
 	{regexp.MustCompile(`\bcap_[a-z0-9]+…?`), "ID"},
 	{regexp.MustCompile(`\bpid \d+\b`), "PID"},
 	{regexp.MustCompile(`\b\d+\.\d\b`), "NUMBER"},
