@@ -13,7 +13,7 @@ help: ## list the targets
 .PHONY: build
 build: ## compile everything, and toolgate into out/bin
 	$(GO) build ./...
-	@if [ -d cmd/toolgate ]; then mkdir -p $(BIN) && $(GO) build -trimpath -o $(BIN)/ ./cmd/toolgate; fi
+	@if [ -d cmd/toolgate ]; then mkdir -p $(BIN) && $(GO) build -o $(BIN)/ ./cmd/toolgate; fi
 
 EXAMPLES := $(CURDIR)/out/examples
 
@@ -86,8 +86,8 @@ house: ## the figures of the structure, and what they are held to
 	@$(GO) test ./internal/depcheck -run TestHouse -count 1 -v
 
 .PHONY: test-release
-test-release: ## the tests of what makes a release
-	$(GO) -C internal/release test ./...
+test-release: ## make a release for this machine, and start what is in it
+	$(GO) -C internal/release test -tags rehearsal ./...
 
 .PHONY: release-rehearsal
 release-rehearsal: ## everything that a release needs, into out/release, signed with a throw-away key

@@ -21,8 +21,8 @@ import (
 
 const (
 	imageFile = "toolgate_oci.tar"
-	imageName = "ghcr.io/toolgate/toolgate"
-	imageUser = 65532 // the nonroot of distroless
+	imageName = "localhost/toolgate" // where it is loaded; a registry gives it another name
+	imageUser = 65532                // the nonroot of distroless
 )
 
 // writeImage writes an image index with one image for each program, as the archive of an
@@ -126,6 +126,9 @@ func baseLayer(at time.Time) (v1.Layer, error) {
 		return nil, err
 	}
 	return layer(at, []file{
+		{name: "dev/"}, // these three are what a runtime mounts on
+		{name: "proc/", mode: 0o555},
+		{name: "sys/", mode: 0o555},
 		{name: "etc/"},
 		{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:%d:%d:nonroot:/home/nonroot:/sbin/nologin\n", imageUser, imageUser)},
 		{name: "etc/group", data: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", imageUser)},

@@ -23,13 +23,13 @@ var formats = []string{"deb", "rpm"}
 
 // writePackage writes a package of a format. dir holds its files while it is made.
 func writePackage(w io.Writer, format string, s source, p program, x extras, dir string) error {
-	info := &nfpm.Info{
+	info := nfpm.WithDefaults(&nfpm.Info{ // 1.0.0-rc.1 becomes 1.0.0~rc.1, which is older than 1.0.0
 		Name: "toolgate", Arch: p.platform.arch, Platform: p.platform.os,
 		Version: s.version, Section: "net", Priority: "optional",
 		Maintainer: "The toolgate authors <" + identity + ">", Vendor: "toolgate", Homepage: website, License: license,
 		Description: about + "\nIt reads a client's own configuration file, runs every server in it, and\noffers all of them behind one URL or one process.",
 		MTime:       s.time, DisableGlobbing: true,
-	}
+	})
 	info.Overridables.RPM.BuildHost = "localhost"
 	info.Overridables.RPM.Summary = about
 	info.Overridables.Umask = 0o022

@@ -31,8 +31,9 @@ type manager interface {
 	reload(ctx context.Context) error
 	// next is the command that starts a unit. replaced tells whether it may be running.
 	next(path string, replaced bool) string
-	// hint is a sentence about how the gateway runs.
-	hint() string
+	// log says where the log of the gateway is, and stays how it outlives a login.
+	log() string
+	stays() string
 	// stop ends the gateway, and forgets that it starts at login.
 	stop(ctx context.Context, path string) error
 	// state says in a line how the gateway is, and whether it runs.
@@ -110,8 +111,8 @@ func install(ctx context.Context, out io.Writer, m manager, g gateway, unit stri
 	if err := m.reload(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "to start it, now and when you log in:\n  %s\n%s\n", m.next(path, replaced), m.hint())
-	return nil
+	_, err = fmt.Fprintf(out, "to start it, now and when you log in:\n  %s\nits log: %s\n%s", m.next(path, replaced), m.log(), m.stays())
+	return err
 }
 
 func newUninstall() *cobra.Command {
@@ -165,7 +166,7 @@ func newStatus() *cobra.Command {
 			case err != nil:
 				return err
 			case !runs:
-				return failure.Newf(failure.Unreachable, "the service does not run: %s; to start it: %s", line, m.next(path, true))
+				return failure.Newf(failure.Unreachable, "the service does not run: %s; its log: %s; to start it: %s", line, m.log(), m.next(path, true))
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
 			return err

@@ -46,9 +46,9 @@ func (launchd) unit(g gateway) (string, error) {
 	entry("KeepAlive", "<dict>\n\t\t<key>SuccessfulExit</key>\n\t\t<false/>\n\t</dict>") // started again when it fails
 	entry("ThrottleInterval", "<integer>10</integer>")                                   // and at most every ten seconds
 	entry("ExitTimeOut", fmt.Sprintf("<integer>%d</integer>", stopSeconds))
-	log := element(logFile(g.home))
-	entry("StandardOutPath", log)
-	entry("StandardErrorPath", log)
+	to := element(logFile(g.home))
+	entry("StandardOutPath", to)
+	entry("StandardErrorPath", to)
 	b.WriteString("</dict>\n</plist>\n")
 	return b.String(), nil
 }
@@ -73,7 +73,9 @@ func (launchd) next(path string, replaced bool) string {
 	return start
 }
 
-func (launchd) hint() string { return "its log: ~/Library/Logs/toolgate.log" }
+func (launchd) log() string { return "~/Library/Logs/toolgate.log" }
+
+func (launchd) stays() string { return "" }
 
 func (launchd) stop(ctx context.Context, _ string) error {
 	out, err := launchctl(ctx, "bootout", domain()+"/"+label)

@@ -77,8 +77,10 @@ func (systemd) next(_ string, replaced bool) string {
 	return "systemctl --user enable --now " + unitName
 }
 
-func (systemd) hint() string {
-	return "its log: journalctl --user -u " + unitName + "\nto keep it running while you are not logged in: loginctl enable-linger"
+func (systemd) log() string { return "journalctl --user -u " + unitName }
+
+func (systemd) stays() string {
+	return "to keep it running while you are not logged in: loginctl enable-linger\n"
 }
 
 func (systemd) stop(ctx context.Context, path string) error {

@@ -1,5 +1,5 @@
 #!/bin/sh
 set -e
 if [ -d /run/systemd/system ]; then
-	systemctl daemon-reload
+	systemctl daemon-reload || true
 fi
