@@ -16,27 +16,47 @@ type Argument struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Describe returns the arguments of an input schema: those that are required first, and
-// each group in the order of the schema.
+const (
+	// maxDescribed is how deep the members of objects are described as arguments.
+	maxDescribed = 3
+	// maxArguments bounds how many arguments are described.
+	maxArguments = 500
+)
+
+// Describe returns the arguments of a schema: those that are required first, and each group
+// in the order of the schema. The members of an object follow it, with its name and a dot
+// before theirs.
 func Describe(schema []byte) []Argument {
-	properties, required := mcp.Lookup(schema, "properties"), mcp.Lookup(schema, "required")
-	var must []string
-	for e := range mcp.Elements(required) {
-		if name, err := mcp.Unquote(e.Of(required)); err == nil {
-			must = append(must, name)
-		}
-	}
+	all := describe(schema, schema, "", maxDescribed)
+	return all[:min(len(all), maxArguments)]
+}
+
+func describe(root, schema []byte, prefix string, depth int) []Argument {
+	must := required(root, schema)
 	var first, rest []Argument
-	for _, name := range names(properties) {
-		property := mcp.Lookup(properties, name)
-		a := Argument{Name: name, Type: typeText(schema, property), Required: slices.Contains(must, name), Default: string(mcp.Lookup(property, "default"))}
-		a.Description, _ = mcp.LookupString(property, "description")
-		if a.Required {
-			first = append(first, a)
-		} else {
-			rest = append(rest, a)
+	known := map[string]bool{}
+	each(root, schema, maxSchemaDepth, func(part []byte) bool {
+		properties := mcp.Lookup(part, "properties")
+		for _, name := range names(properties) {
+			if known[name] || len(first)+len(rest) > maxArguments {
+				continue
+			}
+			known[name] = true
+			property := mcp.Lookup(properties, name)
+			a := Argument{Name: prefix + name, Type: typeText(root, property), Required: slices.Contains(must, name), Default: string(mcp.Lookup(property, "default"))}
+			a.Description, _ = mcp.LookupString(property, "description")
+			group := []Argument{a}
+			if depth > 1 && typesOf(root, property).is("object") {
+				group = append(group, describe(root, property, a.Name+".", depth-1)...)
+			}
+			if a.Required {
+				first = append(first, group...)
+			} else {
+				rest = append(rest, group...)
+			}
 		}
-	}
+		return true
+	})
 	return append(first, rest...)
 }
 
@@ -58,18 +78,30 @@ func typeText(root, schema []byte) string {
 
 // Example is how to call a tool by hand, with a value for each argument that is required.
 func Example(tool string, schema []byte) string {
-	words := []string{"toolgate call", tool}
-	properties := mcp.Lookup(schema, "properties")
-	for _, a := range Describe(schema) {
+	return strings.Join(append([]string{"toolgate call", tool}, examples(schema, schema, "", maxDescribed)...), " ")
+}
+
+// examples are values for the members that a part of a schema requires, and for those of
+// the objects among them.
+func examples(root, schema []byte, prefix string, depth int) []string {
+	var words []string
+	for _, a := range describe(root, schema, prefix, 1) {
 		if !a.Required {
 			continue
 		}
-		property := mcp.Lookup(properties, a.Name)
-		values := mcp.Lookup(property, "enum")
+		property := member(root, schema, strings.TrimPrefix(a.Name, prefix))
+		t := typesOf(root, property)
+		if depth > 1 && t.is("object") {
+			if inner := examples(root, property, a.Name+".", depth-1); len(inner) > 0 {
+				words = append(words, inner...)
+				continue
+			}
+		}
 		word := a.Name + "=..."
-		if t := typesOf(schema, property); len(t.names) > 0 && !slices.Contains(t.names, "string") && !slices.Contains(t.names, "array") {
+		if len(t.names) > 0 && !slices.Contains(t.names, "string") && !slices.Contains(t.names, "array") {
 			word = t.example(a.Name)
 		}
+		values := mcp.Lookup(property, "enum")
 		for e := range mcp.Elements(values) {
 			if text, err := mcp.Unquote(e.Of(values)); err == nil && !strings.ContainsAny(text, " '\"$`\\") {
 				word = a.Name + "=" + text
@@ -78,5 +110,5 @@ func Example(tool string, schema []byte) string {
 		}
 		words = append(words, word)
 	}
-	return strings.Join(words, " ")
+	return words
 }

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -27,15 +25,29 @@ func newCall(o *options) *cobra.Command {
 		Use:   "call TOOL [NAME=VALUE ...]",
 		Short: "Call a tool through the gateway",
 		Long: `Call a tool through the gateway. The call passes every check that a client's call
-passes. A value that is valid JSON is sent as such, everything else as text.`,
-		Example: "  toolgate call demo__add a=2 b=40\n  toolgate call files__read_file --json '{\"path\":\"README.md\"}'",
-		Args:    cobra.MinimumNArgs(1),
+passes.
+
+A value becomes what the tool's schema says: text, a number, true or false, or JSON.
+Repeat a name to fill a list. A name with dots fills an object: filter.owner=me is the
+member owner of filter. NAME=@FILE takes the value from a file, as text where the
+schema wants text and as JSON elsewhere; @- is stdin, and @@ begins a text with @.
+toolgate tools show TOOL lists the arguments.`,
+		Example: `  toolgate call demo__add a=2 b=40
+  toolgate call issues__search filter.owner=me filter.tags=bug filter.tags=urgent
+  toolgate call mail__send to=ann@example.com body=@letter.txt
+  toolgate call files__read_file --json '{"path":"README.md"}'`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := callParams(args[0], nil, args[1:], object); err != nil {
+			pairs, err := arguments.Pairs(args[1:], cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if _, err := callParams(args[0], nil, pairs, object); err != nil {
 				return err // before anything is started for it
 			}
 			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
-				params, err := callParams(args[0], listed(ctx, client, args[0]), args[1:], object)
+				tool := listed(ctx, client, args[0])
+				params, err := callParams(args[0], tool, pairs, object)
 				if err != nil {
 					return err
 				}
@@ -43,7 +55,7 @@ passes. A value that is valid JSON is sent as such, everything else as text.`,
 				if err != nil {
 					return explainUnknown(ctx, args[0], refusedError(err), client, status)
 				}
-				return o.showResult(args[0], result)
+				return doubted(o.showResult(args[0], result), tool, pairs)
 			})
 		},
 	}
@@ -83,9 +95,21 @@ func explainUnknown(ctx context.Context, tool string, err error, client *lineCli
 	return failure.Newf(failure.Tool, "%w%s; `toolgate tools` lists the tools", err, hint)
 }
 
+// doubted adds to the error of a call which argument may be misspelt.
+func doubted(err error, tool []byte, pairs []arguments.Pair) error {
+	known, ok := errors.AsType[*failure.Error](err)
+	if !ok {
+		return err
+	}
+	if doubt := arguments.Doubt(mcp.Lookup(tool, "inputSchema"), pairs); doubt != "" {
+		return failure.Newf(known.Kind, "%w; %s", err, doubt)
+	}
+	return err
+}
+
 // callParams builds the params of tools/call. tool is the tool as it is listed; nil if it
 // is not.
-func callParams(name string, tool []byte, pairs []string, object string) ([]byte, error) {
+func callParams(name string, tool []byte, pairs []arguments.Pair, object string) ([]byte, error) {
 	var given []byte
 	if object != "" {
 		given = []byte(object)
@@ -194,55 +218,4 @@ var refusalExits = map[failure.Kind][]string{
 		string(mcp.FailUnavailable), string(mcp.FailTimeout), string(mcp.FailDisabled), string(mcp.FailBusy), "upstream_gone",
 		"audit_unavailable", "registry_unavailable", "store_unavailable", "gateway_busy", "shutting_down",
 	},
-}
-
-func newToolsShow(o *options) *cobra.Command {
-	c := &cobra.Command{
-		Use:     "show NAME",
-		Short:   "Show a tool: what it does, its arguments, and how to call it",
-		Example: "  toolgate tools show demo__add",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
-				tool := listed(ctx, client, args[0])
-				if tool == nil {
-					unknown := &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + args[0]}
-					return explainUnknown(ctx, args[0], failure.New(failure.Tool, unknown), client, status)
-				}
-				return printTool(o, args[0], tool)
-			})
-		},
-		ValidArgsFunction: o.completeTools,
-	}
-	o.outputFlag(c)
-	return c
-}
-
-// printTool prints a tool as it is listed.
-func printTool(o *options, name string, tool []byte) error {
-	schema := mcp.Lookup(tool, "inputSchema")
-	all := arguments.Describe(schema)
-	t := table{header: []string{"ARGUMENT", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}, data: json.RawMessage(tool), names: []string{name}}
-	for _, a := range all {
-		required := "-"
-		if a.Required {
-			required = "yes"
-		}
-		t.rows = append(t.rows, []string{a.Name, cmp.Or(a.Type, "any"), required, cmp.Or(a.Default, "-"), firstLine(a.Description, 120)})
-	}
-	people := o.output == "table" || o.output == "wide"
-	if people {
-		text, _ := mcp.LookupString(tool, "description")
-		say("%s\n\n%s\n\n", name, strings.TrimSpace(text))
-		if hints := mcp.Lookup(tool, "annotations"); mcp.IsObject(hints) {
-			say("its server says  %s\n", hints)
-		}
-		say("example          %s\n", arguments.Example(name, schema))
-		say("who may call it  toolgate why %s\n\n", name)
-		if len(all) == 0 {
-			say("It takes no arguments.\n")
-			return nil
-		}
-	}
-	return o.print(os.Stdout, t)
 }

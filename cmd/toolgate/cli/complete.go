@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -45,19 +46,12 @@ func (o *options) completeTools(cmd *cobra.Command, args []string, begun string)
 
 // completeArguments returns the arguments of a tool that are not given yet.
 func completeArguments(tool []byte, given []string, begun string) []cobra.Completion {
-	properties := mcp.Lookup(tool, "inputSchema", "properties")
-	if !mcp.IsObject(properties) {
-		return nil
-	}
 	var out []cobra.Completion
-	for m := range mcp.Members(properties) {
-		name, err := mcp.Unquote([]byte(`"` + string(m.KeyText.Of(properties)) + `"`))
-		if err != nil || !strings.HasPrefix(name+"=", begun) ||
-			slices.ContainsFunc(given, func(pair string) bool { return strings.HasPrefix(pair, name+"=") }) {
+	for _, a := range arguments.Describe(mcp.Lookup(tool, "inputSchema")) {
+		if !strings.HasPrefix(a.Name+"=", begun) || slices.ContainsFunc(given, func(pair string) bool { return strings.HasPrefix(pair, a.Name+"=") }) {
 			continue
 		}
-		text, _ := mcp.LookupString(m.Value.Of(properties), "description")
-		out = append(out, describe(name+"=", text))
+		out = append(out, describe(a.Name+"=", a.Description))
 	}
 	return out
 }

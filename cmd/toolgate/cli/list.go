@@ -181,22 +181,36 @@ func newTools(o *options) *cobra.Command {
 // function that returns its status.
 func (o *options) withClient(ctx context.Context, use func(context.Context, *lineClient, statusFunc) error) error {
 	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
-		stream, err := o.stream(ctx, control, own)
+		client, end, err := openClient(ctx, o, control, own)
 		if err != nil {
 			return err
 		}
-		defer stream.Close()
-		client := newLineClient(stream)
-		if !o.quiet {
-			client.progress = func(message string) { note("%s", message) }
-		}
-		return use(ctx, client, func(ctx context.Context) (admin.Status, error) {
-			if own != nil {
-				return own.Control().Status(), nil
-			}
-			return control.Status(ctx)
-		})
+		defer end()
+		return use(ctx, client, statusOf(control, own))
 	})
+}
+
+// openClient returns an MCP client of a gateway, and what ends it.
+func openClient(ctx context.Context, o *options, control *admin.Client, own *daemon.Daemon) (*lineClient, func(), error) {
+	stream, err := o.stream(ctx, control, own)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := newLineClient(stream)
+	if !o.quiet {
+		client.progress = func(message string) { note("%s", message) }
+	}
+	return client, func() { stream.Close() }, nil
+}
+
+// statusOf returns a function that tells the state of a gateway.
+func statusOf(control *admin.Client, own *daemon.Daemon) statusFunc {
+	return func(ctx context.Context) (admin.Status, error) {
+		if own != nil {
+			return own.Control().Status(), nil
+		}
+		return control.Status(ctx)
+	}
 }
 
 // statusFunc returns the state of a gateway.

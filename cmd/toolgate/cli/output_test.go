@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -120,7 +121,11 @@ func TestCallParams(t *testing.T) {
 		{`a"b`, []string{"x= 1 ", "y=\"", "z=nul\x01"}, "", `{"name":"a\"b","arguments":{"z":"nul\u0001","y":"\"","x":1}}`},
 		{"t", []string{`a"=1`}, `{ "b" : 2 }`, `{"name":"t","arguments":{"a\"":1, "b" : 2 }}`},
 	} {
-		got, err := callParams(tt.tool, nil, tt.pairs, tt.object)
+		pairs, err := arguments.Pairs(tt.pairs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := callParams(tt.tool, nil, pairs, tt.object)
 		if err != nil || mcp.Validate(got, mcp.Limits{}) != nil {
 			t.Errorf("%v: %s, %v", tt.pairs, got, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -40,17 +41,24 @@ call needs an approval first.`,
 				return whoCan(o, cmd, args, &who)
 			}
 			q.Name = args[0]
-			if len(args) > 1 || object != "" {
-				params, err := callParams(args[0], nil, args[1:], object)
-				if err != nil {
-					return err
-				}
-				q.Args = mcp.Lookup(params, "arguments")
+			pairs, err := arguments.Pairs(args[1:], cmd.InOrStdin())
+			if err != nil {
+				return err
 			}
 			q.As, q.Assumed = who.caller(cmd)
-			return o.withExplainer(cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
+			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+				if q.Args, err = questionArguments(ctx, o, control, own, q.Name, pairs, object); err != nil {
+					return err
+				}
+				var e admin.Explainer = control
+				if own != nil {
+					e = own.Control()
+				}
 				why, err := e.Why(ctx, q)
-				if err != nil {
+				switch {
+				case err != nil && control != nil:
+					return controlError(err)
+				case err != nil:
 					return err
 				}
 				if why.Assumed {
@@ -69,6 +77,25 @@ call needs an approval first.`,
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
 	o.outputFlag(c)
 	return c
+}
+
+// questionArguments returns the arguments of a call that is asked about, as the call would
+// send them; nil if none are given. A tool that the command's own caller does not see is
+// taken for one whose schema is not known.
+func questionArguments(ctx context.Context, o *options, control *admin.Client, own *daemon.Daemon, name string, pairs []arguments.Pair, object string) ([]byte, error) {
+	if len(pairs) == 0 && object == "" {
+		return nil, nil
+	}
+	var tool []byte
+	if client, end, err := openClient(ctx, o, control, own); err == nil {
+		tool = listed(ctx, client, name)
+		end()
+	}
+	params, err := callParams(name, tool, pairs, object)
+	if err != nil {
+		return nil, err
+	}
+	return mcp.Lookup(params, "arguments"), nil
 }
 
 // newWhoCan is how `toolgate why --everyone` can be typed, too.
