@@ -110,7 +110,7 @@ func (c *call) findApproval(a *consent) (gate.Approval, error) {
 			return gate.Approval{}, err
 		}
 		id, _ := mcp.Unquote(c.retry.state.inner)
-		if grant, said := a.parseAnswer(mcp.Lookup(c.retry.responses, approvalInput)); said {
+		if grant, said := a.parseAnswer(mcp.Lookup(c.retry.responses, ApprovalInput)); said {
 			return a.from.Answer(c.ctx, &a.question, id, grant)
 		}
 	}
@@ -149,13 +149,13 @@ func (a *consent) parseAnswer(answer []byte) (grant, said bool) {
 	return false, false
 }
 
-// approvalInput is the key of the approval question among the input requests.
-const approvalInput = "approval"
+// ApprovalInput is the key of the approval question among the input requests.
+const ApprovalInput = "approval"
 
 // askByInputRequest answers a modern client with an input request that holds the
 // question.
 func (c *call) askByInputRequest(a *consent, found gate.Approval) error {
-	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + approvalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
+	result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + ApprovalInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
 	result = append(append(result, a.questionForm()...), "}},\"requestState\":"...)
 	result = append(append(result, mcp.Quote(found.ID)...), '}')
 	sealed, err := c.g.rounds.seal(c, result, resumeApproval)

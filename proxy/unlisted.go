@@ -166,8 +166,8 @@ func (s *backendEntry) signInRoute() *Route {
 // call.
 type SignIn func(id *gate.Identity, why error) string
 
-// signInInput is the key of the gateway's own question in an input request.
-const signInInput = "sign_in"
+// SignInInput is the key of the gateway's own question in an input request.
+const SignInInput = "sign_in"
 
 // signInOrRefuse answers a call that failed. Where a credential is missing and the
 // caller can sign in, it sends the caller there in the way of its client (2026-07-28
@@ -191,7 +191,7 @@ func (c *call) signInOrRefuse(err error) (response, error) {
 	switch {
 	case !x.declares(mcp.MethodElicit, params) || asked && declinedSignIn(c.retry.responses):
 	case x.Era == mcp.Modern:
-		result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + signInInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
+		result := []byte(`{"resultType":"` + mcp.ResultInputRequired + `","inputRequests":{"` + SignInInput + `":{"method":"` + mcp.MethodElicit + `","params":`)
 		sealed, err := c.g.rounds.seal(c, append(append(result, params...), "}}}"...), resumeSignIn)
 		if err != nil {
 			return response{}, err
@@ -208,6 +208,6 @@ func (c *call) signInOrRefuse(err error) (response, error) {
 
 // declinedSignIn reports whether the user has declined to sign in.
 func declinedSignIn(responses []byte) bool {
-	action, _ := mcp.LookupString(responses, signInInput, "action")
+	action, _ := mcp.LookupString(responses, SignInInput, "action")
 	return action == "decline" || action == "cancel"
 }

@@ -25,6 +25,8 @@ const (
 	asksPerCall = 8
 	// cancelTime bounds the time to send a cancellation.
 	cancelTime = 5 * time.Second
+	// lastCancelTime bounds it when the connection is closed.
+	lastCancelTime = time.Second
 )
 
 // Conn is an open connection to one server after the handshake. It is safe for concurrent
@@ -70,8 +72,9 @@ type Conn struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	spawning sync.Mutex
-	closing  bool // no goroutine is started any more
+	spawning    sync.Mutex
+	closing     bool           // no goroutine is started any more
+	withdrawals sync.WaitGroup // cancellations that are being sent
 	wg       sync.WaitGroup
 
 	levelMu sync.Mutex
@@ -275,7 +278,12 @@ func (c *Conn) withdraw(id mcp.ID, why error) {
 		params = append(params, `,"reason":"timeout"`...)
 	}
 	params = append(params, '}')
-	c.spawn(func() {
+	c.spawning.Lock()
+	defer c.spawning.Unlock()
+	if c.closing {
+		return
+	}
+	c.withdrawals.Go(func() {
 		ctx, cancel := context.WithTimeout(c.life, cancelTime)
 		defer cancel()
 		if err := c.link.Send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil); err != nil {
@@ -356,6 +364,9 @@ func (c *Conn) close(ctx context.Context) {
 	c.spawning.Lock()
 	c.closing = true
 	c.spawning.Unlock()
+	late := time.AfterFunc(lastCancelTime, func() { c.end(transport.ErrClosed) })
+	c.withdrawals.Wait()
+	late.Stop()
 	c.end(transport.ErrClosed)
 	c.link.Close(ctx)
 	c.wg.Wait()

@@ -2,6 +2,7 @@ package arguments
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/failure"
@@ -83,10 +84,8 @@ func within(root, schema []byte, name string, depth int) (path []string, propert
 	}
 	// An object of any members.
 	path = strings.Split(name, ".")
-	for _, word := range path {
-		if word == "" {
-			return nil, nil, false
-		}
+	if slices.Contains(path, "") {
+		return nil, nil, false
 	}
 	return path, nil, len(path) <= depth
 }

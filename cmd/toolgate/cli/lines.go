@@ -18,33 +18,74 @@ import (
 )
 
 // lineClient is a small MCP client of 2026-07-28 on a line stream. Commands use it to
-// talk to a gateway, a running one or their own.
+// talk to a gateway, a running one or their own. It says that a person can be asked, so
+// that it sees what the clients of people see.
 type lineClient struct {
 	stream   io.ReadWriteCloser
 	in       *bufio.Reader
 	next     int64
-	progress func(message string)
+	progress func(params []byte) // is given that of progress notifications; nil for nobody
+	mute     bool                // nobody can be asked
 }
 
 func newLineClient(stream io.ReadWriteCloser) *lineClient {
 	return &lineClient{stream: stream, in: bufio.NewReaderSize(stream, 64<<10)}
 }
 
-// request sends a request and returns its result or the gateway's error.
-func (c *lineClient) request(ctx context.Context, method string, params []byte) ([]byte, error) {
+// cancelTime is how long the gateway has to take the message that a request is cancelled.
+const cancelTime = 2 * time.Second
+
+// line returns the next request with its id.
+func (c *lineClient) line(method string, params []byte) ([]byte, mcp.ID) {
 	c.next++
 	id := mcp.NumberID(c.next)
-	meta := fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":{},"progressToken":%s`, mcp.MetaVersion, mcp.LatestModern,
-		mcp.MetaClientInfo, proxy.Implementation(version.Version), mcp.MetaCapabilities, id)
-	line := append(mcp.AppendRequest(nil, id, method, mcp.RewriteMeta(params, meta)), '\n')
-	stop := context.AfterFunc(ctx, func() { c.stream.Close() })
-	defer stop()
+	capabilities := `{"elicitation":{"form":{},"url":{}}}`
+	if c.mute {
+		capabilities = `{}`
+	}
+	meta := fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":%s,"progressToken":%s`, mcp.MetaVersion, mcp.LatestModern,
+		mcp.MetaClientInfo, proxy.Implementation(version.Version), mcp.MetaCapabilities, capabilities, id)
+	return append(mcp.AppendRequest(nil, id, method, mcp.RewriteMeta(params, meta)), '\n'), id
+}
+
+// leave tells the gateway that nobody waits for a request any more, and waits until the
+// gateway has ended the stream, because it then has told the server.
+func (c *lineClient) leave(id mcp.ID) {
+	late := time.AfterFunc(cancelTime, func() { c.stream.Close() })
+	params := fmt.Appendf(nil, `{"requestId":%s,"reason":"interrupted"}`, id)
+	_, err := c.stream.Write(append(mcp.AppendNotification(nil, mcp.NotifyCancelled, params), '\n'))
+	half, ok := c.stream.(interface{ CloseWrite() error })
+	if err != nil || !ok || half.CloseWrite() != nil {
+		late.Stop()
+		c.stream.Close()
+	}
+}
+
+// abandon sends a request and cancels it. It ends a call that waits for answers.
+func (c *lineClient) abandon(method string, params []byte) {
+	late := time.AfterFunc(cancelTime, func() { c.stream.Close() })
+	defer late.Stop()
+	line, id := c.line(method, params)
+	if _, err := c.stream.Write(line); err != nil {
+		return
+	}
+	c.leave(id)
+	_, _ = io.Copy(io.Discard, c.in) // ends with the stream
+}
+
+// request sends a request and returns its result or the gateway's error. If ctx ends
+// first, the request is cancelled, and the client cannot be used any more.
+func (c *lineClient) request(ctx context.Context, method string, params []byte) ([]byte, error) {
+	line, id := c.line(method, params)
 	if _, err := c.stream.Write(line); err != nil {
 		return nil, failure.Newf(failure.Unreachable, "the gateway went away: %w; try again, and see `toolgate ls`", err)
 	}
+	stop := context.AfterFunc(ctx, func() { c.leave(id) })
+	defer stop()
 	for {
 		raw, err := c.in.ReadBytes('\n')
 		if ctx.Err() != nil {
+			_, _ = io.Copy(io.Discard, c.in) // ends with the stream
 			return nil, failure.Newf(failure.Unreachable, "stopped waiting for the answer: %w", context.Cause(ctx))
 		}
 		if err != nil {
@@ -56,11 +97,7 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 		}
 		switch {
 		case msg.Method == mcp.NotifyProgress && c.progress != nil:
-			if text, ok := msg.ParamString("message"); ok {
-				c.progress(text)
-			} else {
-				c.progress(string(msg.Param("progress")))
-			}
+			c.progress(msg.Params())
 		case msg.Kind == mcp.KindResponse && msg.ID == id && msg.Fault() != nil:
 			return nil, mcp.ParseError(msg.Fault())
 		case msg.Kind == mcp.KindResponse && msg.ID == id:

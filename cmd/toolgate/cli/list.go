@@ -196,11 +196,7 @@ func openClient(ctx context.Context, o *options, control *admin.Client, own *dae
 	if err != nil {
 		return nil, nil, err
 	}
-	client := newLineClient(stream)
-	if !o.quiet {
-		client.progress = func(message string) { note("%s", message) }
-	}
-	return client, func() { stream.Close() }, nil
+	return newLineClient(stream), func() { stream.Close() }, nil
 }
 
 // statusOf returns a function that tells the state of a gateway.
