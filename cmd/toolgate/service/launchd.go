@@ -42,6 +42,7 @@ func (launchd) unit(g gateway) (string, error) {
 		fmt.Fprintf(&env, "\t\t<key>%s</key>\n\t\t%s\n", v[0], element(v[1]))
 	}
 	entry("EnvironmentVariables", "<dict>\n"+env.String()+"\t</dict>")
+	entry("WorkingDirectory", element(g.home)) // as systemd does
 	entry("RunAtLoad", "<true/>")
 	entry("KeepAlive", "<dict>\n\t\t<key>SuccessfulExit</key>\n\t\t<false/>\n\t</dict>") // started again when it fails
 	entry("ThrottleInterval", "<integer>10</integer>")                                   // and at most every ten seconds

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -70,12 +71,11 @@ func newGateway(config string) (gateway, error) {
 	return g, g.check()
 }
 
+// goBuild is a folder of the go command: its cache, or one that it removes.
+var goBuild = regexp.MustCompile(`(^|/)go-build\d*/`)
+
 // temporary tells whether `go run` or `go test` has built a program.
-func temporary(program string) bool {
-	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(part string) bool {
-		return strings.HasPrefix(part, "go-build")
-	})
-}
+func temporary(program string) bool { return goBuild.MatchString(filepath.ToSlash(program)) }
 
 // absolute leaves the absolute folders of a PATH. A service starts in another folder.
 func absolute(path string) string {

@@ -121,7 +121,7 @@ func TestAgentIsRead(t *testing.T) {
 		if want := []string{g.program, "up", "-c", g.config}; !slices.Equal(agent.Array, want) {
 			t.Errorf("%s: starts %q, want %q", name, agent.Array, want)
 		}
-		if want := []string{label, logFile(g.home), logFile(g.home)}; !slices.Equal(agent.Strings, want) {
+		if want := []string{label, g.home, logFile(g.home), logFile(g.home)}; !slices.Equal(agent.Strings, want) {
 			t.Errorf("%s: %q", name, agent.Strings)
 		}
 		for i, v := range g.env {
@@ -152,8 +152,15 @@ func TestTemporaryProgram(t *testing.T) {
 	if _, err := newGateway("/c.yaml"); err == nil || !strings.Contains(err.Error(), "is temporary, as with `go run`") {
 		t.Error(err)
 	}
-	if temporary("/home/me/go-builder/toolgate") != true || temporary("/home/me/go/bin/toolgate") {
-		t.Error("what is temporary is told by the folder of the go command")
+	for path, want := range map[string]bool{
+		"/tmp/go-build1234/b001/exe/toolgate":     true,
+		"/home/me/.cache/go-build/ab/cd/toolgate": true,
+		"/home/me/go-builder/toolgate":            false,
+		"/home/me/go/bin/toolgate":                false,
+	} {
+		if temporary(path) != want {
+			t.Errorf("%s is temporary: %t, want %t", path, !want, want)
+		}
 	}
 }
 
