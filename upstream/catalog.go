@@ -183,6 +183,10 @@ func (c *catalog) completed() {
 	c.listing = &next
 }
 
+// NotConnected is the message in the log of a server that failed. Where the states of
+// servers are shown to the same person, it says the same again.
+const NotConnected = "not connected"
+
 // unreachable records a failed attempt to open the own connection of the gateway.
 func (c *catalog) unreachable(err error) {
 	c.mu.Lock()
@@ -203,7 +207,7 @@ func (c *catalog) unreachable(err error) {
 	c.setStatus(state, reason)
 	c.mu.Unlock()
 	if entered && !errors.Is(err, context.Canceled) { // which ends it on purpose
-		c.log.Warn("not connected", "state", state.String(), "err", reason)
+		c.log.Warn(NotConnected, "state", state.String(), "err", reason)
 	}
 	if changed {
 		c.sink.Changed(c.spec.Key)

@@ -113,7 +113,7 @@ func newAuditSearch(o *options) *cobra.Command {
 				return err
 			}
 			if len(found) < all && (o.output == "table" || o.output == "wide") {
-				fmt.Fprintf(os.Stderr, "the last %d of %d entries; --limit 0 shows all\n", len(found), all)
+				note("the last %d of %d entries; --limit 0 shows all", len(found), all)
 			}
 			return nil
 		},
@@ -132,13 +132,22 @@ func auditTable(found []audit.Record) table {
 		r := &found[i]
 		by := r.Decider()
 		t.rows = append(t.rows, []string{
-			r.Time.Local().Format(time.DateTime), r.Principal.Subject, orDash(r.Client.Name), orDash(r.Name), r.Decision(), string(r.Outcome),
+			clock(r.Time), r.Principal.Subject, orDash(r.Client.Name), orDash(r.Name), r.Decision(), string(r.Outcome),
 			orDash(by.Phase), orDash(shortened(by.Rule)), milliseconds(r.DurationUS), orDash(r.CallID), orDash(r.Server),
 			orDash(r.Principal.Tenant), orDash(r.Principal.Persona), orDash(r.Code), orDash(r.TraceID),
 		})
 		t.names = append(t.names, r.CallID)
 	}
 	return t
+}
+
+// clock writes a time of today as that, and any other with its date.
+func clock(at time.Time) string {
+	layout := time.DateTime
+	if at = at.Local(); at.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		layout = time.TimeOnly
+	}
+	return at.Format(layout)
 }
 
 func orDash(text string) string {
@@ -302,7 +311,7 @@ func followAudit(ctx context.Context, read, show func() error) error {
 // are shown all the same.
 func told(err error) error {
 	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
-		fmt.Fprintln(os.Stderr, "toolgate:", unreadable)
+		warn("%v", unreadable)
 		return nil
 	}
 	return err

@@ -258,7 +258,7 @@ func TestValidate(t *testing.T) {
 	if o.code != exitConfig || !regexp.MustCompile(want).MatchString(o.stdout) {
 		t.Errorf("%+v", o)
 	}
-	if !strings.Contains(o.stderr, "skipped: me (line 1): it starts toolgate itself") {
+	if !strings.Contains(o.stderr, "warning: me (line 1) is skipped: it starts toolgate itself\n") {
 		t.Errorf("stderr: %s", o.stderr)
 	}
 	all := o.stdout + h.run(t, "validate", h.file, "-o", "json").stdout + h.ok(t, "config", "show", h.file, "-o", "yaml")

@@ -69,7 +69,7 @@ func noteUnused(path string) {
 		return
 	}
 	if abs, err := filepath.Abs(config.FileName); err == nil {
-		note("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, accept it with `toolgate trust %s`", abs, abs)
+		warn("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, accept it with `toolgate trust %s`", abs, abs)
 	}
 }
 

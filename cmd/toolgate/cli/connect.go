@@ -217,7 +217,7 @@ func (o *options) connect(ctx context.Context, client *clients.Client, want conn
 		if want.only {
 			return failure.Newf(failure.Usage, "%s is the file that toolgate reads: without its servers there would be nothing to serve; run `toolgate import --write` first, and then `toolgate connect %s toolgate.yaml --only`", path, client.Name)
 		}
-		note("warning: %s is the file that toolgate reads, so %s has its servers twice: its own, and those of toolgate; run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
+		warn("%s is the file that toolgate reads, so %s has its servers twice: its own, and those of toolgate; run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
 	}
 	if want.show {
 		say("%s:\n\n%s", path, shownEntry(client, path, entry))

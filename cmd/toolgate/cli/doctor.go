@@ -109,7 +109,9 @@ func (o *options) printChecks(checks []doctor.Check) error {
 	}
 	if o.output == "table" || o.output == "wide" {
 		for _, f := range found {
-			say("\n%s %s: %s\n  fix: %s\n", f.Code, f.Subject, f.What, f.Fix)
+			say("\n")
+			paragraph(os.Stdout, fmt.Sprintf("%s %s: %s", f.Code, f.Subject, f.What))
+			paragraph(os.Stdout, "  fix: "+f.Fix)
 		}
 		say("\n%d ok, %s, %s\n", len(checks)-failing(checks), screen.Count(warnings, "warning"), screen.Count(wrong, "error"))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/failure"
@@ -44,7 +43,7 @@ func report(err error) int {
 	if err == nil || !ours && errors.Is(err, context.Canceled) {
 		return exitOK
 	}
-	fsay(os.Stderr, "toolgate: %v\n", failure.Plain(err))
+	tell("toolgate", "%v", failure.Plain(err))
 	return code
 }
 
@@ -77,7 +76,7 @@ func exitCodesText() string {
 // writeExitCodes writes the page about exit codes.
 func writeExitCodes(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Exit codes\n\nEvery command ends with one of these codes; scripts may rely on them. One sentence on\nstandard error says what is wrong.\n\n| code | name | meaning |\n|---|---|---|\n")
+	b.WriteString("# Exit codes\n\nEvery command ends with one of these codes; scripts may rely on them. On standard error,\nlines that begin with `toolgate: ` say why a command has failed, those with `warning: ` what to look\ninto, and those with `note: ` what else is worth knowing; a longer message goes on in indented lines.\n\n| code | name | meaning |\n|---|---|---|\n")
 	for _, c := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.name, c.means)
 	}

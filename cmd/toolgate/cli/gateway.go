@@ -58,7 +58,7 @@ func (o *options) target(ctx context.Context) (string, error) {
 	path, running, err := target.Find(ctx, found, named(o))
 	if err == nil && running != nil && path != found && !o.told && talks(o) {
 		o.told = true
-		note("gateway of %s, pid %d", target.Shown(path), running.PID)
+		note("using the gateway of %s, pid %d", target.Shown(path), running.PID)
 	}
 	return path, err
 }

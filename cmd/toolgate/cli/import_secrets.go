@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -295,9 +294,9 @@ func wantsKeyring(c *cobra.Command, p *importPlan, path string) (bool, error) {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return false, nil
 	}
-	fsay(c.ErrOrStderr(), "%s (%s): keep in the key ring instead of %s? [Y/n] ",
-		screen.Count(len(p.added), "credential"), strings.Join(p.added, ", "), variablesFile(path))
-	line, err := bufio.NewReader(in).ReadString('\n')
+	ask(fmt.Sprintf("%s (%s): keep in the key ring instead of %s? [Y/n]",
+		screen.Count(len(p.added), "credential"), strings.Join(p.added, ", "), variablesFile(path)))
+	line, err := screen.ReadLine(in, false)
 	if err != nil {
 		return false, failure.Newf(failure.Usage, "nobody answered, so nothing was written; --secrets or --secrets=false answers beforehand")
 	}

@@ -296,7 +296,7 @@ func TestKilledWhileServersStart(t *testing.T) {
 	const rounds = 10
 	for range rounds {
 		p := h.start(t, "up", h.file)
-		p.says(t, p.err, `.`) // it has begun
+		p.says(t, p.out, `.`) // it has begun
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(mathrand.IntN(250))*time.Millisecond)
 		<-ctx.Done()
 		cancel()

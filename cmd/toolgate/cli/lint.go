@@ -42,7 +42,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 				err := o.lint(ctx, client, chosen, len(names) > 0)
 				if now, failed := status(ctx); failed == nil && talks(o) {
 					if starting := startingOf(now.Servers); len(starting) > 0 {
-						note("still starting, and not checked: %s", strings.Join(starting, ", "))
+						warn("still starting, and not checked: %s", strings.Join(starting, ", "))
 					}
 				}
 				return err

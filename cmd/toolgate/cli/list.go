@@ -26,7 +26,11 @@ func newList(o *options) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the servers with their state",
-		Args:    fileArgument(o),
+		Long: `List the servers with their state. TOOLS and TOKENS count what a server offers;
+toolgate tools lists what clients see of it. The states are:
+
+` + statesText(),
+		Args: fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.awaitRunning(cmd.Context(), wait); err != nil {
 				return err
@@ -123,7 +127,46 @@ func (o *options) printStatus(s admin.Status) error {
 		say("%s\n", row[0])
 	}
 	printOperation(&s)
+	if talks(o) && slices.ContainsFunc(s.Servers, needsLegend) {
+		note("`toolgate ls --help` says what the states mean")
+	}
 	return nil
+}
+
+// states are those in the lists of servers, as texts for people.
+var states = []struct{ state, means string }{
+	{mcp.Ready.String(), "it answers, and its tools can be called"},
+	{mcp.Starting.String(), "it has not answered yet"},
+	{mcp.Failed.String(), "REASON says why; it is tried again, unless its entry is wrong"},
+	{mcp.NeedsLogin.String(), "sign in with toolgate login SERVER"},
+	{mcp.Reconnecting.String(), "its connection was lost, and a new one is being opened"},
+	{mcp.Stale.String(), "it cannot be reached; the tools that it had are listed"},
+	{mcp.Degraded.String(), "it answers, but REASON says what cannot be used"},
+	{mcp.Disabled.String(), "the configuration switches it off"},
+	{"pending", "it is new in the file; toolgate reload starts it"},
+	{lastKnown, "its tools are those of an earlier start, until it answers"},
+	{"(breaker ...)", "it kept failing, so calls are refused for a while"},
+}
+
+// lastKnown marks a server whose tools are those of an earlier start.
+const lastKnown = "(last known)"
+
+// statesText says what the states mean, in lines.
+func statesText() string {
+	lines := make([]string, len(states))
+	for i, s := range states {
+		lines[i] = fmt.Sprintf("  %-14s %s", s.state, s.means)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// needsLegend tells whether a server is in a state that not everybody understands.
+func needsLegend(s admin.Server) bool {
+	switch s.State {
+	case mcp.Ready.String(), mcp.Starting.String(), mcp.Failed.String(), mcp.Disabled.String():
+		return s.Stale || s.Breaker != ""
+	}
+	return true
 }
 
 func serverTable(servers []admin.Server) table {
@@ -133,8 +176,8 @@ func serverTable(servers []admin.Server) table {
 	}
 	for _, s := range servers {
 		state := s.State
-		if s.Stale && s.State != "stale" {
-			state += " (last known)"
+		if s.Stale && s.State != mcp.Stale.String() && s.State != mcp.NeedsLogin.String() {
+			state += " " + lastKnown
 		}
 		if s.Breaker != "" {
 			state += " (breaker " + s.Breaker + ")"
@@ -315,7 +358,7 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 	if o.output == "table" || o.output == "wide" {
 		say("%s, about %s tokens\n", screen.Count(len(rows), "tool"), short(total))
 		for _, w := range slices.Concat(status.absent(ctx), warnings) {
-			note("warning: %s", w)
+			warn("%s", w)
 		}
 	}
 	return nil
@@ -334,9 +377,4 @@ func firstLine(text string, most int) string {
 		return string(runes[:most-1]) + "…"
 	}
 	return string(runes)
-}
-
-// note writes one line for a person to stderr.
-func note(format string, args ...any) {
-	fsay(os.Stderr, format+"\n", args...)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
@@ -117,9 +118,10 @@ func enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, 
 	var key []byte
 	var err error
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(os.Stderr, "API key for %s: ", server)
-		key, err = term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(os.Stderr)
+		ask("API key for " + server)
+		var text string
+		text, err = screen.ReadLine(f, true)
+		key = []byte(text)
 	} else {
 		key, err = bufio.NewReader(io.LimitReader(in, 64<<10)).ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
@@ -141,7 +143,7 @@ func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as 
 		openBrowser(ctx, begun.URL)
 	}
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintln(os.Stderr, "waiting for the browser; if it is on another machine, paste the address that it is redirected to:")
+		note("waiting for the browser; if it is on another machine, paste the address that it is redirected to")
 	}
 	pasted := make(chan string, 1)
 	go func() { // ends with the input, or with the process

@@ -132,6 +132,39 @@ func fsay(w io.Writer, format string, args ...any) {
 	_, _ = io.WriteString(w, escaped(fmt.Sprintf(format, args...))) // there is nobody to report an error to
 }
 
+// Everything that a command tells a person besides its output goes to stderr in one form:
+// lines that begin with "toolgate: " say why the command has failed, those with "warning: "
+// what a person should look into, and those with "note: " what else is worth knowing. A
+// message of several lines goes on in lines that begin with two spaces.
+
+// warn tells what a person should look into.
+func warn(format string, args ...any) { tell("warning", format, args...) }
+
+// note tells what is worth knowing.
+func note(format string, args ...any) { tell("note", format, args...) }
+
+func tell(kind, format string, args ...any) {
+	text := strings.TrimRight(escaped(fmt.Sprintf(format, args...)), "\n")
+	paragraph(os.Stderr, kind+": "+strings.ReplaceAll(text, "\n", "\n  "))
+}
+
+// paragraph writes lines that are broken between words where they lead to a terminal.
+func paragraph(to *os.File, text string) {
+	on := screen.Of(to)
+	for line := range strings.SplitSeq(escaped(text), "\n") {
+		_, _ = io.WriteString(to, on.Wrap(line)) // there is nobody to report an error to
+	}
+}
+
+// ask writes a question, whose answer is typed in the same line. A question that names the
+// answers ends with them.
+func ask(question string) {
+	if !strings.HasSuffix(question, "]") {
+		question += ":"
+	}
+	fsay(os.Stderr, "%s ", question)
+}
+
 // escaped escapes every character of a text that a terminal interprets or that changes how
 // other characters are displayed. Newlines and tabs stay.
 func escaped(text string) string {

@@ -69,7 +69,7 @@ func TestTokens(t *testing.T) {
 	if bare < 5 || longer-bare != 100 || unseen != bare {
 		t.Errorf("bare %d, with a text of 100 tokens %d, with what no model sees %d", bare, longer, unseen)
 	}
-	if build.ListingTokens(nil) != 0 {
+	if build.ListingTokens(nil, "a", "a") != 0 {
 		t.Error("nothing costs something")
 	}
 }

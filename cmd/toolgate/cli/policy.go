@@ -169,7 +169,7 @@ intact.`,
 				return err
 			}
 			if o.output == "table" || o.output == "wide" {
-				fmt.Fprintf(os.Stderr, "%d decisions change, %d do not, %d are unknown, %d did not reach the policy\n",
+				note("%d decisions change, %d do not, %d are unknown, %d did not reach the policy",
 					len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
 			}
 			return nil

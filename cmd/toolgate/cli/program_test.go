@@ -254,7 +254,7 @@ func (p *process) wait(t *testing.T) int {
 func (h *home) up(t *testing.T, args ...string) (*process, string) {
 	t.Helper()
 	p := h.start(t, append([]string{"up", h.file}, args...)...)
-	p.says(t, p.out, `(?m)^ready `)
+	p.says(t, p.out, `(?m)^ready +(in|\d+ of) `)
 	return p, p.says(t, p.out, `(https?://\S+)/mcp `)[1]
 }
 

@@ -20,8 +20,9 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// progress shows the table of servers while they start. On a terminal it redraws the
-// table in place, elsewhere it prints a line for each change. It writes to stderr.
+// progress shows the servers. On a terminal it redraws a table in its place while they
+// start, and says in sentences what happens to them afterwards. Elsewhere it prints a line
+// for each change.
 type progress struct {
 	in     *daemon.Daemon
 	out    io.Writer
@@ -32,6 +33,7 @@ type progress struct {
 	mu    sync.Mutex
 	shown bool              // nothing is written before this
 	last  map[string]string // the last line printed for each server
+	told  announced         // since the table is settled
 	whole [][]string        // the rows, when not all of them are drawn
 	done  bool              // the table is not redrawn any more
 }
@@ -46,9 +48,9 @@ func liveOutput(o *options) *screen.Live {
 }
 
 func newProgress(o *options, in *daemon.Daemon) *progress {
-	p := &progress{in: in, out: os.Stderr, live: o.live, screen: screen.Of(os.Stderr), quiet: o.quiet, last: make(map[string]string)}
+	p := &progress{in: in, out: os.Stdout, live: o.live, screen: &screen.Screen{}, quiet: o.quiet, last: make(map[string]string)}
 	if p.live != nil {
-		p.out = p.live
+		p.out, p.screen = p.live, screen.Of(os.Stderr)
 	}
 	return p
 }
@@ -69,8 +71,14 @@ func (p *progress) changed() {
 		return
 	}
 	servers := p.in.Control().Servers()
-	if p.live != nil && !p.done {
+	switch {
+	case p.live != nil && !p.done:
 		p.draw(servers)
+		return
+	case p.live != nil:
+		for _, line := range p.told.changes(servers, time.Now()) {
+			p.sentence(line)
+		}
 		return
 	}
 	for name := range p.last {
@@ -114,10 +122,7 @@ func (p *progress) draw(servers []admin.Server) {
 	if left > 0 {
 		p.whole = t.rows
 	}
-	for i := range servers {
-		s := &servers[i]
-		p.last[s.Name] = fmt.Sprint(s.State, s.Stale, s.Tools, s.Reason)
-	}
+	p.told.note(servers)
 }
 
 // settle stops the redrawing, so that other lines may follow the table.
@@ -141,8 +146,12 @@ func (p *progress) settle() {
 // number of those left out, and the cursor.
 const tableRest = 3
 
-// introduceTime is how long the table is redrawn at most.
-const introduceTime = 60 * time.Second
+const (
+	// introduceTime is how long the table is redrawn at most.
+	introduceTime = 60 * time.Second
+	// redrawPause is how often it is redrawn while nothing else changes than times.
+	redrawPause = 500 * time.Millisecond
+)
 
 // introduce waits until all servers have answered or failed, and says how many are ready.
 // For the demo it then makes a real call through the gateway's own URL.
@@ -153,11 +162,15 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	defer p.settle()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !p.in.Settled() {
+	for drawn := time.Now(); !p.in.Settled(); {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if p.live != nil && time.Since(drawn) > redrawPause { // the times go on
+			drawn = time.Now()
+			p.changed()
 		}
 	}
 	p.in.Settle(ctx)
@@ -169,7 +182,7 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	p.summarize(p.in.Control().Servers(), time.Since(began))
 	if p.in.Current().Path == "" && !p.in.Authenticated() && url != "" {
 		if line, err := demo.SelfTest(ctx, url); err != nil {
-			note("%v", err)
+			warn("%v", err)
 		} else {
 			say("%s\n", line)
 		}
@@ -179,8 +192,31 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	}
 }
 
+// watch announces what happens to servers until ctx ends, also what was held back because
+// they kept changing.
+func (p *progress) watch(ctx context.Context) {
+	if p.live == nil {
+		return
+	}
+	tick := time.NewTicker(announcedTime / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.changed()
+		}
+	}
+}
+
+// sentence writes one for a person.
+func (p *progress) sentence(text string) {
+	_, _ = io.WriteString(p.out, p.screen.Wrap(escaped(text))) // there is nobody to report an error to
+}
+
 // summarize says how many servers are ready, and of the others why they are not, which the
-// table has no room for.
+// table has no room for. It says once how to learn more.
 func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 	ready, wanted, next := 0, 0, ""
 	for i := range servers {
@@ -196,14 +232,14 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 		default:
 			switch {
 			case s.State == mcp.Failed.String():
-				next = "toolgate logs " + s.Name
+				next = "toolgate doctor"
 			case next == "" && s.State == mcp.NeedsLogin.String():
 				next = "toolgate login " + s.Name
 			case next == "":
 				next = "toolgate ls"
 			}
-			if p.live != nil && s.Reason != "" {
-				say("%s: %s\n", s.Name, s.Reason)
+			if p.live != nil {
+				p.sentence(happened(s, ""))
 			}
 		}
 		wanted++
@@ -220,5 +256,96 @@ func nextStep(path string) string {
 	if path == "" {
 		return "Next: toolgate import"
 	}
-	return "Next: toolgate tools, or toolgate connect CLIENT"
+	return "Next: toolgate tools, or toolgate connect CLIENT\nCalls, as they happen: toolgate audit tail -f"
+}
+
+// announced is what a person was told of each server, so that each change is said once. A
+// server that keeps changing is announced maxAnnounced times per announcedTime at most; what it is
+// then is announced later. The zero value knows nothing. It is not safe for concurrent use.
+type announced struct{ servers map[string]*announcedState }
+
+// announcedState is what was said of a server.
+type announcedState struct {
+	state string // the last one that was said
+	said  []time.Time
+	seen  bool // it is still in the configuration
+}
+
+const (
+	maxAnnounced  = 4
+	announcedTime = time.Minute
+)
+
+// note records the servers as said.
+func (a *announced) note(servers []admin.Server) {
+	a.servers = make(map[string]*announcedState, len(servers))
+	for i := range servers {
+		a.servers[servers[i].Name] = &announcedState{state: servers[i].State}
+	}
+}
+
+// changes returns a sentence for each change since the last call.
+func (a *announced) changes(servers []admin.Server, now time.Time) []string {
+	if a.servers == nil {
+		a.servers = make(map[string]*announcedState)
+	}
+	var lines []string
+	for i := range servers {
+		s := &servers[i]
+		was := a.servers[s.Name]
+		if was == nil {
+			was = &announcedState{}
+			a.servers[s.Name] = was
+		}
+		was.seen = true
+		if s.State == was.state || s.State == mcp.Starting.String() || down(s.State) && down(was.state) {
+			continue
+		}
+		for len(was.said) > 0 && now.Sub(was.said[0]) > announcedTime {
+			was.said = was.said[1:]
+		}
+		if len(was.said) >= maxAnnounced {
+			continue
+		}
+		was.said = append(was.said, now)
+		line := happened(s, was.state)
+		if len(was.said) == maxAnnounced {
+			line += fmt.Sprintf("; it keeps changing, see `toolgate logs %s`", s.Name)
+		}
+		lines, was.state = append(lines, line), s.State
+	}
+	for name, was := range a.servers {
+		if !was.seen {
+			lines = append(lines, name+" is removed")
+			delete(a.servers, name)
+		}
+		was.seen = false
+	}
+	return lines
+}
+
+// down tells whether a server in a state has failed, for now or for good.
+func down(state string) bool {
+	switch state {
+	case mcp.Failed.String(), mcp.Reconnecting.String(), mcp.Stale.String(), mcp.Degraded.String():
+		return true
+	}
+	return false
+}
+
+// happened says in a sentence in which state a server is. was is the state before; empty if
+// there was none.
+func happened(s *admin.Server, was string) string {
+	text := s.Name + " is " + s.State
+	switch {
+	case s.State == mcp.Ready.String() && (down(was) || was == mcp.NeedsLogin.String()):
+		return text + " again"
+	case s.State == mcp.Ready.String():
+		return text + ", " + screen.Count(s.Tools, "tool")
+	case s.State == mcp.NeedsLogin.String():
+		return s.Name + " waits for a login: toolgate login " + s.Name
+	case down(s.State):
+		text = s.Name + " failed"
+	}
+	return strings.TrimSuffix(text+": "+s.Reason, ": ")
 }

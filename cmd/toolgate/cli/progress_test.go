@@ -52,7 +52,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 	r.Settle(t)
 	p.changed()
-	if !regexp.MustCompile(`\A(failed|stale) +a +stdio .*broken.*\n\z`).MatchString(out.String()) {
+	if !regexp.MustCompile(`(?s)\Aa failed: .*broken\n\z`).MatchString(out.String()) {
 		t.Errorf("a change after the table: %q", out.String())
 	}
 	out.Reset()

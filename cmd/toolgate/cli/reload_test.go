@@ -117,7 +117,7 @@ func TestReloadOfTheDemo(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	p := h.start(t, "up")
-	p.says(t, p.out, `(?m)^ready `)
+	p.says(t, p.out, `(?m)^ready +(in|\d+ of) `)
 	if got := h.ok(t, "reload"); got != "reloaded\n  nothing to apply\n" {
 		t.Errorf("%q", got)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/proxy/redact"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // options are the flags that all commands share.
@@ -201,7 +202,29 @@ func (o *options) logger(c *config.Config) (*slog.Logger, *logs.Writer) {
 	if settings.Format == "text" || settings.Format != "json" && term.IsTerminal(int(os.Stderr.Fd())) {
 		format = logs.Text
 	}
-	return logs.New(w, format, level), w
+	log := logs.New(w, format, level)
+	if o.live != nil {
+		log = slog.New(withoutStates{log.Handler()})
+	}
+	return log, w
+}
+
+// withoutStates is the log on a terminal on which `up` says itself which servers fail.
+type withoutStates struct{ slog.Handler }
+
+func (h withoutStates) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == upstream.NotConnected {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withoutStates) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withoutStates{h.Handler.WithAttrs(attrs)}
+}
+
+func (h withoutStates) WithGroup(name string) slog.Handler {
+	return withoutStates{h.Handler.WithGroup(name)}
 }
 
 // newMan writes the manual pages, for those who package the program.

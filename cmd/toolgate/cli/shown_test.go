@@ -80,3 +80,30 @@ func TestNothingIsPrintedAsItIs(t *testing.T) {
 		}
 	}
 }
+
+// What commands tell besides their output has one form, which tell writes. Nothing else
+// writes to stderr but the log, the table of `up`, the questions of tools and the end of a
+// line that was typed.
+func TestOneFormOnStderr(t *testing.T) {
+	t.Parallel()
+	writes := regexp.MustCompile(`(?:print\w*|Print\w*|say|WriteString|Write)\((?:os\.Stderr|\w+\.ErrOrStderr\(\))`)
+	var found []string
+	for _, pattern := range []string{"*.go", "../*/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "../cli/") && writes.Match(text) {
+				found = append(found, name)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"call.go", "output.go", "../screen/line.go"}, found); diff != "" {
+		t.Errorf("these files write to stderr without warn, note or ask (-want +got):\n%s", diff)
+	}
+}

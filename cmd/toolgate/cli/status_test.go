@@ -73,7 +73,7 @@ func TestTop(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &l); err != nil || l.Seconds <= 0 || l.Tools[0].Calls != 0 || l.Tools[0].AllTime == 0 {
 		t.Errorf("the second look: %s, %v", lines[1], err)
 	}
-	if got := h.ok(t, "top", h.file, "--count", "1"); strings.Contains(got, "\x1b") || !strings.Contains(got, "PER SECOND") {
+	if got := h.ok(t, "top", h.file, "--count", "1"); strings.Contains(got, "\x1b") || !strings.Contains(got, "RATE") {
 		t.Errorf("piped: %q", got)
 	}
 	if o := h.run(t, "top", h.file, "--every", "1ms"); o.code != exitUsage {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/screen/screentest"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -19,11 +21,24 @@ type typist struct {
 	person *os.File // the side of the person
 	ended  chan int // gets the exit code
 
-	mu   sync.Mutex
-	seen strings.Builder
+	process *os.Process
+
+	mu     sync.Mutex
+	seen   strings.Builder      // all bytes
+	screen *screentest.Terminal // what a person sees of them
 }
 
+// onTerminal runs a command on a terminal of 80 columns.
 func (h *home) onTerminal(t *testing.T, args ...string) *typist {
+	t.Helper()
+	return h.onTerminalOf(t, 80, args...)
+}
+
+// terminalHeight is the number of lines of the terminals.
+const terminalHeight = 24
+
+// openTerminal returns both sides of a pseudo-terminal.
+func openTerminal(t *testing.T, width int) (person, terminal *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -36,11 +51,22 @@ func (h *home) onTerminal(t *testing.T, args ...string) *typist {
 	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatal(err)
 	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	size := &unix.Winsize{Row: terminalHeight, Col: uint16(width)}
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, size); err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &typist{person: person, ended: make(chan int, 1)}
+	return person, terminal
+}
+
+// onTerminalOf runs a command on a terminal of this many columns.
+func (h *home) onTerminalOf(t *testing.T, width int, args ...string) *typist {
+	t.Helper()
+	person, terminal := openTerminal(t, width)
+	p := &typist{person: person, ended: make(chan int, 1), screen: screentest.New(width, terminalHeight)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	cmd := h.command(ctx, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
@@ -49,6 +75,7 @@ func (h *home) onTerminal(t *testing.T, args ...string) *typist {
 		t.Fatal(err)
 	}
 	terminal.Close()
+	p.process = cmd.Process
 	var reading sync.WaitGroup
 	reading.Go(func() { // ends with the command, when nobody has the terminal open any more
 		buffer := make([]byte, 4096)
@@ -56,6 +83,7 @@ func (h *home) onTerminal(t *testing.T, args ...string) *typist {
 			n, err := person.Read(buffer)
 			p.mu.Lock()
 			p.seen.Write(buffer[:n])
+			_, _ = p.screen.Write(buffer[:n])
 			p.mu.Unlock()
 			if err != nil {
 				break
@@ -78,13 +106,45 @@ func (p *typist) shows() string {
 	return p.seen.String()
 }
 
+// sees is what is on the screen, and above it.
+func (p *typist) sees() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.screen.String()
+}
+
+// waits until the screen shows something.
+func (p *typist) waits(t *testing.T, pattern string) {
+	t.Helper()
+	is := regexp.MustCompile(pattern)
+	if !testwait.Within(patience, func() bool { return is.MatchString(p.sees()) }) {
+		t.Fatalf("the screen never shows %s:\n%s", pattern, p.sees())
+	}
+}
+
+// types presses keys.
+func (p *typist) types(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := io.WriteString(p.person, keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// echoes tells whether the terminal shows what is typed, as a shell leaves it.
+func (p *typist) echoes(t *testing.T) bool {
+	t.Helper()
+	state, err := unix.IoctlGetTermios(int(p.person.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Lflag&unix.ECHO != 0 && state.Lflag&unix.ICANON != 0 && state.Oflag&unix.OPOST != 0
+}
+
 // answer waits for a question and types an answer.
 func (p *typist) answer(t *testing.T, question, text string) {
 	t.Helper()
 	testwait.Until(t, patience, "it asks "+question, func() bool { return strings.Contains(p.shows(), question) })
-	if _, err := io.WriteString(p.person, text); err != nil {
-		t.Fatal(err)
-	}
+	p.types(t, text)
 }
 
 // A secret is asked for without showing it, and Ctrl-C leaves the terminal as it was.
@@ -106,9 +166,8 @@ func TestSecretOnATerminal(t *testing.T) {
 	if code := <-p.ended; code == exitOK || strings.Contains(p.shows(), value) || !strings.Contains(p.shows(), "nothing was changed") {
 		t.Errorf("interrupted: exit code %d: %q", code, p.shows())
 	}
-	state, err := unix.IoctlGetTermios(int(p.person.Fd()), unix.TCGETS)
-	if err != nil || state.Lflag&unix.ECHO == 0 {
-		t.Errorf("the terminal does not show what is typed, %v", err)
+	if !p.echoes(t) {
+		t.Error("the terminal does not show what is typed")
 	}
 }
 
@@ -153,5 +212,46 @@ func TestImportOnATerminal(t *testing.T) {
 				t.Errorf("the key ring has %q", got)
 			}
 		})
+	}
+}
+
+// On a terminal a toolgate.yaml that may be somebody else's runs if its user says so.
+// Every other answer leaves it, and the next start asks again.
+func TestTrustOnATerminal(t *testing.T) {
+	t.Parallel()
+	const question = "toolgate.yaml in this folder is not accepted as it is now. Run it? [y/N] "
+	h := newHome(t)
+	h.writeText(t, "mcpServers: { a: { command: sh, args: ['-c', 'touch ran; exit 1'] } }\n")
+	for _, tt := range []struct {
+		name, answer, says string
+	}{
+		{"no", "n\n", "toolgate: toolgate.yaml is not run; `toolgate trust` accepts it"},
+		{"nothing", "\n", "toolgate: toolgate.yaml is not run; `toolgate trust` accepts it"},
+		{"something else", "yet another\n", "toolgate: toolgate.yaml is not run; `toolgate trust` accepts it"},
+		{"Ctrl-D", "\x04", "toolgate: toolgate.yaml is not run: nobody answered"},
+		{"Ctrl-C", "\x03", "toolgate: toolgate.yaml is not run: interrupted"},
+	} {
+		p := h.onTerminal(t, "up")
+		p.waits(t, regexp.QuoteMeta("note: toolgate.yaml would run:\n  a            starts   sh -c touch ran; exit 1\n"+strings.TrimSpace(question)))
+		p.types(t, tt.answer)
+		if code := <-p.ended; code != exitConfig || !strings.Contains(p.sees(), tt.says) || !p.echoes(t) {
+			t.Errorf("%s: exit code %d\n%s", tt.name, code, p.sees())
+		}
+		if _, err := os.Stat(h.path("ran")); err == nil {
+			t.Fatalf("%s: the server was started", tt.name)
+		}
+	}
+	p := h.onTerminal(t, "up")
+	p.answer(t, question, "y\n")
+	p.waits(t, `ready    0 of 1 server`)
+	if _, err := os.Stat(h.path("ran")); err != nil {
+		t.Error("the server was not started")
+	}
+	p.types(t, "\x03")
+	if code := <-p.ended; code != exitOK {
+		t.Errorf("exit code %d\n%s", code, p.sees())
+	}
+	if o := h.run(t, "ls"); o.code != exitOK {
+		t.Errorf("what was accepted once is not run again: %+v", o)
 	}
 }

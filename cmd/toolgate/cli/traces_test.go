@@ -61,7 +61,7 @@ func TestTracesOfTheProgram(t *testing.T) {
 		"telemetry": map[string]any{"otlp": otlp.URL, "sample": 0, "headers": map[string]any{"X-Key": "${COLLECTOR_KEY}"}},
 	})
 	p, url := h.up(t)
-	p.says(t, p.err, `ready +a `)
+	p.says(t, p.out, `ready +a `)
 	client, err := sdk.NewClient(&sdk.Implementation{Name: "tester", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -147,15 +147,13 @@ func mayRun(o *options, c *config.Config, state *statedir.Dir) error {
 	if ok {
 		return state.Accept(c.Sum)
 	}
-	for _, line := range runs(c) {
-		note("%s", line)
-	}
+	note("%s would run:\n%s", c.Path, strings.Join(runs(c), "\n"))
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return failure.Newf(failure.Config, "%s in this folder may be somebody else's and is not accepted as it is now; read it, then run `toolgate trust`, or name it with -c %s", c.Path, c.Path)
 	}
 	answer, err := promptInput("", fmt.Sprintf("%s in this folder is not accepted as it is now. Run it? [y/N]", c.Path), false)
 	if err != nil {
-		return failure.New(failure.Config, err)
+		return failure.Newf(failure.Config, "%s is not run: %w", c.Path, err)
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return failure.Newf(failure.Config, "%s is not run; `toolgate trust` accepts it", c.Path)

@@ -89,13 +89,13 @@ func (o *options) up(ctx context.Context) error {
 		return err
 	}
 	for _, w := range c.Warnings {
-		note("warning: %s", w)
+		warn("%s", w)
 	}
 	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
-		note("warning: %s", noServers(c))
+		warn("%s", noServers(c))
 	}
 	for _, s := range c.Skipped {
-		note("skipped: %s (line %d): %s", s.Key, s.Line, s.Reason)
+		warn("%s (line %d) is skipped: %s", s.Key, s.Line, s.Reason)
 	}
 	generated, fresh, err := guardKey(c, state)
 	if err != nil {
@@ -106,7 +106,7 @@ func (o *options) up(ctx context.Context) error {
 		return err
 	}
 	if problem := certs.Problem(time.Now()); problem != "" {
-		note("warning: %s", problem)
+		warn("%s", problem)
 	}
 	listener, err := listen.Open(ctx, c)
 	if taken, ok := errors.AsType[*listen.InUseError](err); ok {
@@ -143,7 +143,7 @@ func (o *options) up(ctx context.Context) error {
 		url := ""
 		if listener != nil {
 			url = build.ServerURL(c, listener.Addr())
-			say("MCP      %s/mcp      (older clients: %s/sse)\n", reachable(url), reachable(url))
+			paragraph(os.Stdout, fmt.Sprintf("MCP      %s/mcp  (older clients: %s/sse)", reachable(url), reachable(url)))
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
 		listening := make(chan struct{})
@@ -155,6 +155,7 @@ func (o *options) up(ctx context.Context) error {
 			select {
 			case <-listening: // what says "ready" can be asked
 				shown.introduce(ctx, url, began)
+				shown.watch(ctx)
 			case <-ctx.Done():
 			}
 			return nil

@@ -42,12 +42,12 @@ func TestDemo(t *testing.T) {
 	p.says(t, p.out, `(?m)^self-test  demo__add\(a=2, b=40\) = 42  in \S+$`)
 	for _, want := range []string{
 		`(?m)^toolgate \S+  no configuration found: serving the built-in demo$`,
-		`(?m)^MCP      http://127\.0\.0\.1:\d+/mcp      \(older clients: http://127\.0\.0\.1:\d+/sse\)$`,
+		`(?m)^MCP      http://127\.0\.0\.1:\d+/mcp  \(older clients: http://127\.0\.0\.1:\d+/sse\)$`,
 		`(?m)^ready    in `,
 	} {
 		p.says(t, p.out, want)
 	}
-	p.says(t, p.err, `(?m)^ready        demo           stdio     4 tools  .* tokens  `)
+	p.says(t, p.out, `(?m)^ready        demo           stdio     4 tools  .* tokens  `)
 	if got := h.ok(t, "call", "demo__add", "a=9007199254740993", "b=1"); got != "9007199254740994\n" {
 		t.Errorf("add: %q", got)
 	}
@@ -212,7 +212,7 @@ func TestWithoutListener(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake("one")}, nil)
 	p := h.start(t, "up", h.file, "--set", "listen.http=")
-	p.says(t, p.out, `(?m)^ready `)
+	p.says(t, p.out, `(?m)^ready +(in|\d+ of) `)
 	if strings.Contains(p.out.String(), "http://") {
 		t.Errorf("an address that nobody listens on: %s", p.out)
 	}
@@ -301,20 +301,20 @@ func TestHangingServerDelaysNothing(t *testing.T) {
 			t.Errorf("%s: %d %q %v", path, resp.StatusCode, body, err)
 		}
 	}
-	p.says(t, p.err, `(?m)^ready        live `)
+	p.says(t, p.out, `(?m)^ready        live `)
 	testwait.Until(t, patience, "the tools of the other server are listed", func() bool { return bytes.Contains(toolsOf(t, url), []byte("live__pid")) })
 	if s := h.servers(t); s["dead"].State != "starting" || s["live"].State != "ready" {
 		t.Errorf("servers: %+v", s)
 	}
-	if strings.Contains(p.err.String(), "dead") {
-		t.Errorf("progress about nothing: %s", p.err)
+	if all := p.out.String() + p.err.String(); strings.Contains(all, "dead") {
+		t.Errorf("progress about nothing: %s", all)
 	}
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// One line per change, on stderr, without colour.
+// One line per change, on stdout, without colour.
 func TestProgressLines(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -324,18 +324,18 @@ func TestProgressLines(t *testing.T) {
 	}
 	h.write(t, servers{"bad": fake("broken=" + broken), "good": fake("one"), "off": {"command": "x", "disabled": true}}, nil)
 	p, _ := h.up(t)
-	p.says(t, p.err, `(?m)^failed       bad            stdio     0 tools       0 tokens  .*the server is broken`)
-	p.says(t, p.err, `(?m)^ready        good           stdio     6 tools  `)
-	p.says(t, p.err, `(?m)^disabled     off            stdio     0 tools  .*switched off`)
+	p.says(t, p.out, `(?m)^failed       bad            stdio     0 tools       0 tokens  .*the server is broken`)
+	p.says(t, p.out, `(?m)^ready        good           stdio     6 tools  `)
+	p.says(t, p.out, `(?m)^disabled     off            stdio     0 tools  .*switched off`)
 	for _, name := range []string{"good", "off"} {
-		if n := len(regexp.MustCompile(`(?m)^\w+ +`+name+` `).FindAllString(p.err.String(), -1)); n != 1 {
-			t.Errorf("%d lines about %s:\n%s", n, name, p.err)
+		if n := len(regexp.MustCompile(`(?m)^\w+ +`+name+` `).FindAllString(p.out.String(), -1)); n != 1 {
+			t.Errorf("%d lines about %s:\n%s", n, name, p.out)
 		}
 	}
 	if err := os.Remove(broken); err != nil {
 		t.Fatal(err)
 	}
-	p.says(t, p.err, `(?m)^ready        bad            stdio     6 tools  `)
+	p.says(t, p.out, `(?m)^ready        bad            stdio     6 tools  `)
 	if all := p.out.String() + p.err.String(); strings.Contains(all, "\x1b") {
 		t.Errorf("control codes: %q", all)
 	}

@@ -5,6 +5,7 @@ package cli
 import (
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -109,6 +110,25 @@ func TestSimilar(t *testing.T) {
 	} {
 		if spelling.Similar(tt.a, tt.b) != tt.want {
 			t.Errorf("%q, %q: %v", tt.a, tt.b, !tt.want)
+		}
+	}
+}
+
+// Each line that a command tells has the one form, or goes on with the one before.
+func TestOneFormOfWhatCommandsTell(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.writeText(t, `{"mcpServers":{"me":{"command":"toolgate","args":["stdio"]},"a":{"command":"x","agrs":[]}}}`)
+	form := regexp.MustCompile(`^(toolgate: |warning: |note: |  )\S`)
+	for _, args := range [][]string{{"validate", h.file}, {"ls", h.file}, {"tools", h.file}, {"ls"}, {"key", "new"}, {"why", "a__b", "-c", h.file}, {"nonsense"}} {
+		o := h.run(t, args...)
+		if o.stderr == "" {
+			t.Errorf("%v says nothing: %+v", args, o)
+		}
+		for line := range strings.Lines(o.stderr) {
+			if !form.MatchString(line) && !strings.HasPrefix(line, `{"time":`) {
+				t.Errorf("%v says %q", args, line)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +71,7 @@ error.`,
 			}
 			if g.Policy != nil {
 				for _, w := range g.Policy.Warnings() {
-					note("warning: %s", w)
+					warn("%s", w)
 				}
 			}
 			if err := o.print(os.Stdout, validationTable(c)); err != nil {
@@ -135,16 +134,16 @@ func validationTable(c *config.Config) table {
 	skipped := []string{}
 	for _, s := range c.Skipped {
 		skipped = append(skipped, fmt.Sprintf("%s (line %d): %s", s.Key, s.Line, s.Reason))
-		note("skipped: %s", skipped[len(skipped)-1])
+		warn("%s (line %d) is skipped: %s", s.Key, s.Line, s.Reason)
 	}
 	for _, w := range c.Warnings {
-		note("warning: %s", w)
+		warn("%s", w)
 	}
 	for _, u := range daemon.UnconfinedOf(c, sandbox.Available) {
-		note("warning: %s", u)
+		warn("%s", u)
 	}
 	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
-		note("warning: %s", noServers(c))
+		warn("%s", noServers(c))
 	}
 	t.data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
 	return t
@@ -230,7 +229,7 @@ func newKey() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			text, sum := auth.Generate()
 			say("key     %s\nsha256  %s\n", text, sum)
-			note("Give the key to the client and write the sha256 under toolgate.auth.keys; the key itself is not stored.")
+			note("give the key to the client and write the sha256 under toolgate.auth.keys; the key itself is not stored")
 			return nil
 		},
 	})
@@ -270,14 +269,8 @@ func promptInput(id, description string, password bool) (string, error) {
 	if description == "" {
 		description = id
 	}
-	fmt.Fprintf(os.Stderr, "%s: ", description)
-	if password {
-		text, err := term.ReadPassword(int(os.Stdin.Fd()))
-		fmt.Fprintln(os.Stderr)
-		return string(text), err
-	}
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	return strings.TrimRight(line, "\r\n"), err
+	ask(description)
+	return screen.ReadLine(os.Stdin, password)
 }
 
 // checkNames compares the names in a configuration with what its gateway is known to
@@ -285,7 +278,7 @@ func promptInput(id, description string, password bool) (string, error) {
 func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) error {
 	inv, err := references.Known(ctx, c)
 	if err != nil {
-		note("warning: names are checked against the file alone, because what the gateway offers is unknown: %v", err)
+		warn("names are checked against the file alone, because what the gateway offers is unknown: %v", err)
 		inv = references.NewInventory(c)
 	}
 	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
@@ -306,7 +299,7 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 	}
 	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
-		note("warning: the names in the seed are not checked: %v", err)
+		warn("the names in the seed are not checked: %v", err)
 		return nil
 	}
 	seen := make(map[string]bool)

@@ -65,7 +65,7 @@ call needs an approval first.`,
 					noteAssumed(why.Caller)
 				}
 				if talks(o) {
-					say("%s\n", inOneSentence(&why))
+					paragraph(os.Stdout, inOneSentence(&why))
 				}
 				return o.print(os.Stdout, whyTable(&why))
 			})

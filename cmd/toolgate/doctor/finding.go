@@ -1,6 +1,9 @@
 package doctor
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Finding is one thing that is wrong.
 type Finding struct {
@@ -12,14 +15,15 @@ type Finding struct {
 }
 
 // Found returns a finding with a code of the table. If fix is empty, it uses the fix of
-// the code. A code that is not in the table is a bug of the program; the finding is an
+// the code, with the name of the server. A code that is not in the table is a bug of the program; the finding is an
 // error all the same.
 func Found(code, subject, what, fix string) Finding {
 	c, ok := Find(code)
 	if !ok {
 		c = Code{ID: code, Level: Error}
 	}
-	return Finding{Code: code, Level: c.Level, Subject: subject, What: cmp.Or(what, c.Title), Fix: cmp.Or(fix, c.Fix)}
+	general := strings.ReplaceAll(c.Fix, "toolgate login NAME", "toolgate login "+subject)
+	return Finding{Code: code, Level: c.Level, Subject: subject, What: cmp.Or(what, c.Title), Fix: cmp.Or(fix, general)}
 }
 
 // Check is one thing that was examined, with what is wrong with it.

@@ -10,6 +10,8 @@ import (
 
 // Columns writes rows below a header, in aligned columns. Cells are made printable,
 // because names and reasons come from others. Rows may have fewer cells than the header.
+// Where the screen is too narrow, columns that say nothing are left out, and long cells are
+// cut.
 func (s *Screen) Columns(w io.Writer, header []string, rows [][]string) error {
 	all := make([][]string, 0, len(rows)+1)
 	for _, row := range append([][]string{header}, rows...) {
@@ -20,6 +22,8 @@ func (s *Screen) Columns(w io.Writer, header []string, rows [][]string) error {
 		}
 		all = append(all, cells)
 	}
+	all = s.without(all)
+	header = all[0]
 	widths := s.fit(all, len(header))
 	var out strings.Builder
 	for i, row := range all {
@@ -49,17 +53,8 @@ const (
 // fit returns the widths of the columns, so that a line fits the screen. The widest column
 // is cut first. The first one is left whole while others can be cut: it has the name.
 func (s *Screen) fit(rows [][]string, columns int) []int {
-	widths := make([]int, columns)
-	total := 0
-	for j := range columns {
-		for _, row := range rows {
-			if j < len(row) {
-				widths[j] = max(widths[j], runewidth.StringWidth(row[j]))
-			}
-		}
-		total += widths[j] + gap
-	}
-	for over := total - gap - s.Width; s.Width > 0 && over > 0; {
+	widths := natural(rows)
+	for over := total(rows) - s.Width; s.Width > 0 && over > 0; {
 		widest := -1
 		for j := 1; j < columns; j++ {
 			if widths[j] > narrowest && (widest < 0 || widths[j] > widths[widest]) {
@@ -77,6 +72,49 @@ func (s *Screen) fit(rows [][]string, columns int) []int {
 		over -= step
 	}
 	return widths
+}
+
+// without leaves out the columns in which no row says anything, if the screen is too narrow
+// for all of them. The first one stays.
+func (s *Screen) without(rows [][]string) [][]string {
+	if s.Width == 0 || len(rows) < 2 || total(rows) <= s.Width {
+		return rows
+	}
+	says := make([]bool, len(rows[0]))
+	for _, row := range rows[1:] {
+		for j, cell := range row {
+			says[j] = says[j] || j == 0 || cell != "" && cell != "-"
+		}
+	}
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		for j, cell := range row {
+			if says[j] {
+				out[i] = append(out[i], cell)
+			}
+		}
+	}
+	return out
+}
+
+// natural returns the widths of columns that are not cut.
+func natural(rows [][]string) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for j, cell := range row {
+			widths[j] = max(widths[j], runewidth.StringWidth(cell))
+		}
+	}
+	return widths
+}
+
+// total returns the width of the widest line.
+func total(rows [][]string) int {
+	sum := -gap
+	for _, width := range natural(rows) {
+		sum += width + gap
+	}
+	return sum
 }
 
 // second returns the width of the widest column besides one.

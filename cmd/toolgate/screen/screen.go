@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 )
 
@@ -79,4 +80,32 @@ func Count(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Wrap returns a line as lines that fit the screen, broken between words. All but the first
+// one are indented by two more spaces. A word that does not fit a line has one of its own,
+// so that an address can be copied.
+func (s *Screen) Wrap(text string) string {
+	if s.Width == 0 || runewidth.StringWidth(text) <= s.Width {
+		return text + "\n"
+	}
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	var out strings.Builder
+	out.WriteString(indent)
+	used := len(indent)
+	for i, word := range strings.Fields(text) {
+		width := runewidth.StringWidth(word)
+		switch {
+		case i == 0:
+		case used+1+width > s.Width:
+			out.WriteString("\n  " + indent)
+			used = len(indent) + 2
+		default:
+			out.WriteByte(' ')
+			used++
+		}
+		out.WriteString(word)
+		used += width
+	}
+	return out.String() + "\n"
 }

@@ -4,73 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mattn/go-runewidth"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
+	"github.com/toolgate/toolgate/cmd/toolgate/screen/screentest"
 )
-
-// terminal understands as much of a terminal as [screen.Live] uses: lines, wrapping, CR,
-// CUU and ED.
-type terminal struct {
-	width    int
-	lines    [][]rune
-	row, col int
-}
-
-func (v *terminal) Write(p []byte) (int, error) {
-	text := string(p)
-	for len(text) > 0 {
-		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
-			end := strings.IndexAny(rest, "AJm")
-			n, _ := strconv.Atoi(rest[:end])
-			switch rest[end] {
-			case 'A':
-				v.row = max(0, v.row-n)
-			case 'J':
-				v.at()
-				v.lines = v.lines[:v.row+1]
-				v.lines[v.row] = v.lines[v.row][:min(v.col, len(v.lines[v.row]))]
-			}
-			text = rest[end+1:]
-			continue
-		}
-		r := []rune(text)[0]
-		text = text[len(string(r)):]
-		switch r {
-		case '\n':
-			v.row, v.col = v.row+1, 0
-			v.at()
-		case '\r':
-			v.col = 0
-		default:
-			if v.col+runewidth.RuneWidth(r) > v.width {
-				v.row, v.col = v.row+1, 0
-			}
-			v.at()
-			v.lines[v.row] = append(v.lines[v.row][:min(v.col, len(v.lines[v.row]))], r)
-			v.col += runewidth.RuneWidth(r)
-		}
-	}
-	return len(p), nil
-}
-
-func (v *terminal) at() {
-	for len(v.lines) <= v.row {
-		v.lines = append(v.lines, nil)
-	}
-}
-
-func (v *terminal) String() string {
-	var b strings.Builder
-	for _, line := range v.lines {
-		b.WriteString(strings.TrimRight(string(line), " ") + "\n")
-	}
-	return strings.TrimRight(b.String(), "\n") + "\n"
-}
 
 var (
 	header = []string{"SERVER", "KIND", "STATE", "TOOLS", "REASON"}
@@ -160,7 +101,7 @@ func TestColours(t *testing.T) {
 // the log once, in order, and below them what was drawn last.
 func TestLive(t *testing.T) {
 	for _, width := range []int{80, 120, 200} {
-		v := &terminal{width: width}
+		v := screentest.New(width, 50)
 		live := screen.NewLive(v)
 		var log strings.Builder
 		for i := range 300 {
@@ -185,6 +126,26 @@ func TestLive(t *testing.T) {
 		_, _ = live.Write([]byte("after it\n"))
 		if want := log.String() + "the end\nafter it\n"; v.String() != want {
 			t.Errorf("%d columns: the screen shows\n%s\nwant\n%s", width, v, want)
+		}
+	}
+}
+
+// A sentence is broken between words, and a word that is longer than the screen stays whole.
+func TestWrap(t *testing.T) {
+	s := &screen.Screen{Width: 20}
+	for text, want := range map[string]string{
+		"short":                              "short\n",
+		"exactly twenty wide.":               "exactly twenty wide.\n",
+		"a sentence of several  words":       "a sentence of\n  several words\n",
+		"  an indented sentence":             "  an indented\n    sentence\n",
+		"see https://example.org/a/b/c/ now": "see\n  https://example.org/a/b/c/\n  now\n",
+		"日本語の名前 日本語の名前":                      "日本語の名前\n  日本語の名前\n",
+	} {
+		if got := s.Wrap(text); got != want {
+			t.Errorf("%q is wrapped as %q, not %q", text, got, want)
+		}
+		if got := new(screen.Screen).Wrap(text); got != text+"\n" {
+			t.Errorf("in a pipe: %q", got)
 		}
 	}
 }

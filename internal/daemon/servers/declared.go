@@ -116,7 +116,7 @@ func (g *generation) declaredRows() []admin.Server {
 		l, status := n.Listing()
 		out = append(out, admin.Server{
 			Name: name, Namespace: name, Kind: "declared", State: status.State.String(), Seconds: time.Since(status.Since).Seconds(), Reason: status.Reason,
-			Tokens: build.ListingTokens(l), Tools: len(l.Items[mcp.Tool]), Sandbox: declaredLayers(n.Backend),
+			Tokens: build.ListingTokens(l, name, name), Tools: len(l.Items[mcp.Tool]), Sandbox: declaredLayers(n.Backend),
 		})
 	}
 	return out

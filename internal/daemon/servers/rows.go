@@ -18,9 +18,9 @@ func (t *Table) Rows() []admin.Server {
 		l, status := s.Listing()
 		row := admin.Server{
 			Name: s.Name(), Kind: s.Kind(), State: status.State.String(), Reason: status.Reason,
-			Seconds: time.Since(status.Since).Seconds(), Tokens: build.ListingTokens(l),
+			Seconds: time.Since(status.Since).Seconds(), Namespace: now.plan.namespace(s.Name()), Sandbox: layersOf(s),
 		}
-		row.Namespace, row.Sandbox = now.plan.namespace(s.Name()), layersOf(s)
+		row.Tokens = build.ListingTokens(l, row.Namespace, row.Name)
 		if l != nil {
 			row.Stale, row.Era, row.Version = l.Stale, l.Era.String(), string(l.Version)
 			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
