@@ -160,6 +160,8 @@ type Server struct {
 	Retry   guard.Retry
 	// Tools shapes single tools, by their original names.
 	Tools map[string]Tool
+	// Added tells that an agent has added the server while the gateway runs.
+	Added bool
 	// RenamedFrom is the key that the server had before; empty for none.
 	RenamedFrom string
 	// Results say what is done with what it answers, as far as that is said for it.
@@ -212,6 +214,8 @@ type ClientRequests struct {
 type Tool struct {
 	// New name of the tool. Default: its own.
 	Rename string `config:"rename" format:"toolname"`
+	// New title of the tool, its name for people. Default: its own.
+	Title string `config:"title"`
 	// New description of the tool. Default: its own.
 	Description string `config:"description"`
 	// Settings for single arguments, by name. Default: all arguments as the server lists them.

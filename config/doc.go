@@ -28,4 +28,5 @@
 // Values that may be credentials have type [secret.Text] and print as "[redacted]".
 package config
 
-//go:generate go test -count=1 -run=TestSchema|TestLimitsPage|TestSettingsPages -update .
+//go:generate go test -count=1 -run=TestSchema -update .
+//go:generate go test -count=1 -run=TestLimitsPage|TestSettingsPages -update .

@@ -87,19 +87,25 @@ func newSettingsTables(t *testing.T, texts map[string]string) *settingsTables {
 			s.tables = append(s.tables, block[1])
 		}
 	}
-	s.blocks("", s.root)
+	s.blocks("", s.root, nil)
+	outermost := s.first
+	s.first = map[string]string{}
+	s.blocks("", s.root, outermost) // what is in an object that has no table is in none
 	return s
 }
 
-func (s *settingsTables) blocks(path string, n *schemaNode) {
+func (s *settingsTables) blocks(path string, n *schemaNode, outermost map[string]string) {
 	o, suffix := n.object()
+	if first, ok := outermost[o.key()]; ok && path != "" && len(o.Properties) >= 2 && first != path {
+		return
+	}
 	if len(o.Properties) < 2 {
 		suffix = ""
 	} else if first, ok := s.first[o.key()]; path != "" && (!ok || s.before(path, first)) {
 		s.first[o.key()] = path
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Properties)) {
-		s.blocks(strings.TrimPrefix(path+suffix+"."+name, "."), o.Properties[name])
+		s.blocks(strings.TrimPrefix(path+suffix+"."+name, "."), o.Properties[name], outermost)
 	}
 }
 

@@ -10,6 +10,8 @@ type Offer struct {
 	// Native tells that the server is a part of the gateway: its definitions change only
 	// with the gateway.
 	Native bool
+	// Added tells that an agent has added the server while the gateway runs.
+	Added bool
 	// Confirmed tells that the server itself has listed it since it was started, so that
 	// what is missing is gone. A last known list is not confirmed.
 	Confirmed bool

@@ -283,6 +283,8 @@ type Mount struct {
 	Backend Backend
 	// Native means that the backend is part of the gateway itself.
 	Native bool
+	// Added means that an agent has added the backend while the gateway runs.
+	Added bool
 	// SkipFirstListWait means that first lists waited in vain for the backend before
 	// and do not wait again.
 	SkipFirstListWait bool

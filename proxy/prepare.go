@@ -198,6 +198,7 @@ func relayable(capabilities []byte, q Questions, tasks bool) []byte {
 type ToolShape struct {
 	Hidden      bool
 	Rename      string // replaces its name
+	Title       string // replaces its title
 	Description string // replaces its description
 	Annotations []byte // raw JSON object, merged into its annotations; nil keeps them
 	Arguments   map[string]ArgumentShape
@@ -220,6 +221,9 @@ func (s *ToolShape) render(raw []byte, name string) []byte {
 	out := mcp.SetMember(raw, "name", mcp.Quote(name))
 	if s == nil {
 		return out
+	}
+	if s.Title != "" {
+		out = mcp.SetMember(out, "title", mcp.Quote(s.Title))
 	}
 	if s.Description != "" {
 		out = mcp.SetMember(out, "description", mcp.Quote(s.Description))

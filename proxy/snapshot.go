@@ -122,7 +122,7 @@ func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *bac
 // offered returns what the server lists, for the registry.
 func (s *backendEntry) offered() *gate.Offer {
 	o := &gate.Offer{
-		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native,
+		Server: s.backend.Name(), Namespace: s.mount.Namespace, Native: s.mount.Native, Added: s.mount.Added,
 		Confirmed: s.listing != nil && !s.listing.Stale,
 	}
 	if s.listing != nil {

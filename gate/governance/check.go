@@ -36,6 +36,9 @@ func Check(rules *Rules, schemas map[string][]byte) []Problem {
 	names := slices.Sorted(maps.Keys(schemas))
 	var problems []Problem
 	for _, own := range rules.rules {
+		if own.InCategory != "" {
+			continue // who is in it is known to the catalog alone
+		}
 		var tools []string
 		for _, name := range names {
 			if own.name.Match(name) {

@@ -52,10 +52,12 @@ type Verdict struct {
 // Call is a call to judge.
 type Call struct {
 	// Name is the exposed name of the tool, prompt or resource.
-	Name  string
-	Kind  mcp.Kind
-	Class Class // see [Rules.Class]
-	Mode  Mode
+	Name string
+	Kind mcp.Kind
+	// Category of the tool; empty for none.
+	Category string
+	Class    Class // see [Rules.Class]
+	Mode     Mode
 	// Queued calls do not start at once: tasks, and calls that wait for a slot.
 	Queued bool
 	// Arguments are the arguments that will be delivered; nil where there are none.
@@ -74,7 +76,7 @@ func (r *Rules) Judge(call Call) Verdict {
 			Change: &gate.Change{Text: "configure governance, if only as an empty section", Where: "governance", Value: "{}"},
 		}
 	}
-	rules := r.of(call.Name)
+	rules := r.of(call.Name, call.Category)
 	for _, own := range rules {
 		call.Class.Risk = call.Class.Risk.atLeast(own.Risk)
 		call.Class.HighCost = call.Class.HighCost || own.HighCost
@@ -219,11 +221,32 @@ func argumentDeny(rule gate.Rule, pointer, reason string) Verdict {
 	}
 }
 
+// InMode returns what the mode of a call makes of it, whatever its arguments are. Rules
+// for arguments may still deny a call that passes, or demand an approval of it.
+func (r *Rules) InMode(call Call) Outcome {
+	if r == nil || !r.made {
+		return Deny
+	}
+	outcome := Pass
+	for _, own := range r.of(call.Name, call.Category) {
+		call.Class.Risk = call.Class.Risk.atLeast(own.Risk)
+		call.Class.HighCost = call.Class.HighCost || own.HighCost
+		if during(own.ForbiddenInModes, call.Mode) >= 0 {
+			return Deny
+		}
+		if during(own.RequiresApprovalInModes, call.Mode) >= 0 {
+			outcome = Ask
+		}
+	}
+	return min(outcome, call.Mode.judge(call.Class, call.Kind, call.Queued).Outcome)
+}
+
 // Running is a delivered call.
 type Running struct {
-	Name  string
-	Kind  mcp.Kind
-	Class Class // as judged
+	Name     string
+	Kind     mcp.Kind
+	Category string
+	Class    Class // as judged
 }
 
 // Cancels tells whether a change to a mode ends a running call. Lockdown ends the
@@ -236,7 +259,7 @@ func (r *Rules) Cancels(running Running, to Mode) bool {
 	if to != Lockdown {
 		return false
 	}
-	for _, own := range r.of(running.Name) {
+	for _, own := range r.of(running.Name, running.Category) {
 		running.Class.Risk = running.Class.Risk.atLeast(own.Risk)
 		if slices.Contains(own.ForbiddenInModes, to) {
 			return true

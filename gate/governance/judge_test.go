@@ -299,7 +299,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	if v := rules(t).Judge(governance.Call{}); v.Outcome != governance.Deny {
 		t.Error("the zero call passes")
 	}
-	if c := (*governance.Rules)(nil).Class(gate.Names{Exposed: "x"}, governance.Operator{ReadOnly: new(true)}, governance.Hints{}); c != (governance.Class{}) {
+	if c := (*governance.Rules)(nil).Class(gate.Names{Exposed: "x"}, "", governance.Operator{ReadOnly: new(true)}, governance.Hints{}); c != (governance.Class{}) {
 		t.Errorf("without rules %+v", c)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -169,13 +170,13 @@ func TestHintsCanOnlyRaiseAClass(t *testing.T) {
 		for _, destructive := range options {
 			for _, risk := range []governance.Risk{"", governance.Low, governance.High} {
 				said := governance.Operator{ReadOnly: readOnly, Destructive: destructive, Risk: risk}
-				plain := r.Class(gate.Names{Exposed: "x"}, said, governance.Hints{})
+				plain := r.Class(gate.Names{Exposed: "x"}, "", said, governance.Hints{})
 				if readOnly == nil && destructive == nil && (!plain.Destructive || plain.OperatorClassed) {
 					t.Errorf("unknown is %+v", plain)
 				}
 				for _, h := range options {
 					for _, d := range options {
-						hinted := r.Class(gate.Names{Exposed: "x"}, said, governance.Hints{ReadOnly: h, Destructive: d})
+						hinted := r.Class(gate.Names{Exposed: "x"}, "", said, governance.Hints{ReadOnly: h, Destructive: d})
 						for _, mode := range governance.Modes() {
 							c := governance.Call{Name: "x", Kind: mcp.Tool, Class: plain, Mode: mode}
 							before := r.Judge(c).Outcome
@@ -191,6 +192,53 @@ func TestHintsCanOnlyRaiseAClass(t *testing.T) {
 	}
 }
 
+// A rule for a category covers its tools whatever their names, and only restricts.
+func TestRulesForCategories(t *testing.T) {
+	r := rules(t,
+		governance.Rule{Match: "a", Tool: governance.Tool{Class: "read_only", Risk: governance.Low}},
+		governance.Rule{InCategory: "money", Tool: governance.Tool{Risk: governance.High, ForbiddenInModes: []governance.Mode{governance.Recovery}, MaxBytes: 9}},
+		governance.Rule{InCategory: "safe", Tool: governance.Tool{Class: "read_only", Risk: governance.Low}},
+		governance.Rule{InCategory: "unsafe", Tool: governance.Tool{Class: "destructive"}},
+	)
+	for _, tt := range []struct {
+		name, category string
+		want           governance.Class
+	}{
+		{"a", "", governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low}},
+		{"a", "money", governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.High}},
+		{"a", "unsafe", governance.Class{Destructive: true, OperatorClassed: true, Risk: governance.Low}},
+		{"b", "safe", governance.Class{Destructive: true, Risk: governance.Low}},
+		{"money", "", governance.Class{Destructive: true}},
+	} {
+		if got := r.Class(gate.Names{Exposed: tt.name}, tt.category, governance.Operator{}, governance.Hints{}); got != tt.want {
+			t.Errorf("%s in %q: %+v, want %+v", tt.name, tt.category, got, tt.want)
+		}
+	}
+	for mode, want := range map[governance.Mode]governance.Outcome{governance.Normal: governance.Pass, governance.Alert: governance.Ask, governance.Recovery: governance.Deny} {
+		call := governance.Call{Name: "b", Kind: mcp.Tool, Category: "money", Mode: mode, Arguments: schema.ReadArguments([]byte(`{"a":1}`))}
+		if v := r.Judge(call); v.Outcome != want {
+			t.Errorf("in mode %s: %s, want %s", mode, v.Outcome, want)
+		}
+		if got := r.InMode(call); got != want {
+			t.Errorf("in mode %s, whatever the arguments: %s, want %s", mode, got, want)
+		}
+	}
+	large := governance.Call{Name: "b", Kind: mcp.Tool, Category: "money", Mode: governance.Normal, Arguments: schema.ReadArguments([]byte(`{"a":"long enough"}`))}
+	v := r.Judge(large)
+	if v.Outcome != governance.Deny || v.Change == nil || v.Change.Where != "governance.categories.money.max_bytes" || v.Rule.Text != "category money: max_bytes: 9" {
+		t.Errorf("large arguments: %+v, %+v", v, v.Change)
+	}
+	if large.Category = "other"; r.Judge(large).Outcome != governance.Pass {
+		t.Error("a rule for a category is about another one")
+	}
+	if _, err := governance.New([]governance.Rule{{Match: "a", InCategory: "b"}}, governance.Options{}); err == nil {
+		t.Error("a rule is about a name and a category")
+	}
+	if (*governance.Rules)(nil).InMode(large) != governance.Deny || (&governance.Rules{}).InMode(large) != governance.Deny {
+		t.Error("no rules let pass")
+	}
+}
+
 func TestClassOfRules(t *testing.T) {
 	r := rules(t,
 		governance.Rule{Match: "a*", Tool: governance.Tool{Class: "read_only", Risk: governance.Low, Category: "reading"}},
@@ -203,7 +251,7 @@ func TestClassOfRules(t *testing.T) {
 		"ac": {Destructive: true, OperatorClassed: true, Risk: governance.Low},
 		"b":  {Destructive: true},
 	} {
-		if got := r.Class(gate.Names{Exposed: name}, governance.Operator{}, governance.Hints{}); got != want {
+		if got := r.Class(gate.Names{Exposed: name}, "", governance.Operator{}, governance.Hints{}); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
@@ -211,7 +259,7 @@ func TestClassOfRules(t *testing.T) {
 	if h.ReadOnly == nil || *h.ReadOnly || h.Destructive != nil {
 		t.Errorf("hints %+v", h)
 	}
-	if got := r.Class(gate.Names{Exposed: "b"}, governance.Operator{ReadOnly: new(true)}, h); got.ReadOnly || !got.Destructive {
+	if got := r.Class(gate.Names{Exposed: "b"}, "", governance.Operator{ReadOnly: new(true)}, h); got.ReadOnly || !got.Destructive {
 		t.Errorf("with a hint that it writes: %+v", got)
 	}
 	if r.Category("ab") != "reading" || r.Category("zz") != "" {

@@ -23,6 +23,8 @@ type Rule struct {
 	// Match is the exposed name of a tool, or a glob: * matches any text and ? any
 	// character.
 	Match string
+	// InCategory is a category of tools. Exactly one of it and Match is set.
+	InCategory string
 	// At is the place of the rule; its Text is not used.
 	At gate.Rule
 	// ByName finds paths only by the names of arguments where a tool's schema cannot be
@@ -124,8 +126,8 @@ func (r *Rules) compile(own Rule) (*rule, []error) {
 			errs = append(errs, err)
 		}
 	}
-	if own.Match == "" {
-		add(errors.New("a rule needs the name of a tool, or a glob"))
+	if (own.Match == "") == (own.InCategory == "") {
+		add(errors.New("a rule needs the name of a tool, a glob, or a category"))
 	}
 	if own.Risk != "" && own.Risk.rank() == 0 {
 		add(fmt.Errorf("%q is not a risk; it is low, medium or high", own.Risk))
@@ -213,44 +215,69 @@ func (r Rule) clone() Rule {
 
 // where returns the configuration key of a rule's key.
 func (r *rule) where(key string) string {
-	if key == "" {
-		return "governance.tools." + r.Match
+	at := "governance.tools." + r.Match
+	if r.InCategory != "" {
+		at = "governance.categories." + r.InCategory
 	}
-	return "governance.tools." + r.Match + "." + key
+	if key == "" {
+		return at
+	}
+	return at + "." + key
+}
+
+// about names what the rule is about.
+func (r *rule) about() string {
+	if r.InCategory != "" {
+		return "category " + r.InCategory
+	}
+	return r.Match
+}
+
+// covers tells whether the rule is about a tool with this exposed name and category.
+func (r *rule) covers(name, category string) bool {
+	if r.InCategory != "" {
+		return r.InCategory == category
+	}
+	return r.name.Match(name)
 }
 
 // place returns the rule's place with the part that decided.
 func (r *rule) place(text string) gate.Rule {
-	return gate.Rule{File: r.At.File, Line: r.At.Line, Text: r.Match + ": " + text}
+	return gate.Rule{File: r.At.File, Line: r.At.Line, Text: r.about() + ": " + text}
 }
 
-// of returns the rules that match an exposed name.
-func (r *Rules) of(name string) []*rule {
+// of returns the rules that match an exposed name or a category.
+func (r *Rules) of(name, category string) []*rule {
 	var matching []*rule
 	for _, own := range r.rules {
-		if own.name.Match(name) {
+		if own.covers(name, category) {
 			matching = append(matching, own)
 		}
 	}
 	return matching
 }
 
-// Class returns the effective class of a tool from the rules and its hints. said holds
+// Class returns the effective class of a tool from the rules and its hints. A rule for
+// its category only makes the class stricter, because others than the operator may say
+// in which category a tool is. said holds
 // the operator's statements elsewhere in the configuration. They take precedence over
 // the rules' class, but the highest risk always counts. A rule that makes the class
 // stricter counts for any of the tool's names; a rule that makes it milder only where
 // [gate.Names.Granted].
-func (r *Rules) Class(names gate.Names, said Operator, h Hints) Class {
+func (r *Rules) Class(names gate.Names, category string, said Operator, h Hints) Class {
 	if r == nil {
 		return Class{}
 	}
 	for _, own := range r.rules {
-		if !names.Restricted(own.name) {
+		restricted, granted := names.Restricted(own.name), names.Granted(own.name)
+		if own.InCategory != "" {
+			restricted, granted = own.InCategory == category, false
+		}
+		if !restricted {
 			continue
 		}
 		said.Risk = said.Risk.atLeast(own.Risk)
 		said.HighCost = said.HighCost || own.HighCost
-		granted := names.Granted(own.name)
 		if own.readOnly != nil && (granted || !*own.readOnly) {
 			said.ReadOnly = stricter(said.ReadOnly, own.readOnly, false)
 		}
@@ -278,7 +305,7 @@ func (r *Rules) Category(name string) string {
 	if r == nil {
 		return ""
 	}
-	for _, own := range r.of(name) {
+	for _, own := range r.of(name, "") {
 		if own.Category != "" {
 			return own.Category
 		}

@@ -15,6 +15,9 @@ import (
 type Settings struct {
 	// Rules by exposed name or glob. Default: none.
 	Tools map[string]Tool `config:"tools"`
+	// Rules by category, for all tools of it, whoever says that they are in it. They only restrict: a class here can only
+	// make that of a tool stricter. Default: none.
+	Categories map[string]Tool `config:"categories"`
 }
 
 // Tool is a rule about the calls of some tools. All rules that match a tool have to
@@ -56,11 +59,17 @@ type Tool struct {
 // Check implements [decode.Checker]: it refuses rules that leave their own arguments
 // unread.
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
-	rules := n.Get("tools").ByKey()
-	for _, match := range slices.Sorted(maps.Keys(s.Tools)) {
-		if own := s.Tools[match]; own.PathsIn != nil && len(own.PathsIn) == 0 {
-			p.At(rules[match].Value.Get("paths_in"), tree.Join(path, "tools."+match+".paths_in"),
-				"leave it out, so that paths are found by their names, or take allowed_paths and forbidden_paths away", "an empty list leaves all paths unread")
+	for key, rules := range map[string]map[string]Tool{"tools": s.Tools, "categories": s.Categories} {
+		written := n.Get(key).ByKey()
+		for _, match := range slices.Sorted(maps.Keys(rules)) {
+			own, at := rules[match], tree.Join(path, key+"."+match)
+			if own.PathsIn != nil && len(own.PathsIn) == 0 {
+				p.At(written[match].Value.Get("paths_in"), at+".paths_in",
+					"leave it out, so that paths are found by their names, or take allowed_paths and forbidden_paths away", "an empty list leaves all paths unread")
+			}
+			if key == "categories" && own.Category != "" {
+				p.At(written[match].Value.Get("category"), at+".category", "remove it", "these rules are for the category %s already", match)
+			}
 		}
 	}
 }
@@ -70,10 +79,15 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 // below a path of the section is written.
 func (s *Settings) Rules(folder string, at func(path string) gate.Rule) []Rule {
 	var rules []Rule
-	for _, match := range slices.Sorted(maps.Keys(s.Tools)) {
-		r := Rule{Match: match, At: at("tools." + match), Tool: s.Tools[match]}
+	add := func(r Rule) {
 		r.AllowedPaths, r.ForbiddenPaths = inFolder(folder, r.AllowedPaths, false), inFolder(folder, r.ForbiddenPaths, true)
 		rules = append(rules, r)
+	}
+	for _, match := range slices.Sorted(maps.Keys(s.Tools)) {
+		add(Rule{Match: match, At: at("tools." + match), Tool: s.Tools[match]})
+	}
+	for _, category := range slices.Sorted(maps.Keys(s.Categories)) {
+		add(Rule{InCategory: category, At: at("categories." + category), Tool: s.Categories[category]})
 	}
 	return rules
 }

@@ -29,6 +29,17 @@ func (r *Registry) Operator(capabilityID string) governance.Operator {
 	return governance.Operator{}
 }
 
+// Category returns the category of a capability, empty for none, also while the catalog
+// cannot be read.
+func (r *Registry) Category(capabilityID string) string {
+	if v, err := r.current(); err == nil && capabilityID != "" {
+		if one := v.rows[capabilityID]; one != nil {
+			return one.category
+		}
+	}
+	return ""
+}
+
 // classOf returns the class of a record, given the definition that its server lists
 // now. Either may be nil.
 func classOf(r *store.RegistryRecord, definition []byte) governance.Class {

@@ -21,6 +21,8 @@ type Entry struct {
 	DisplayName string
 	Description string // of the accepted definition
 	Category    string
+	Provider    string // see [store.RegistryRecord]
+	Source      string // SourceDiscovery and so on
 	State       string // as in [store.RegistryRecord]; an orphan also where its server is not configured
 	Enabled     bool
 	Decided     bool // a person or the seed said whether it is enabled
@@ -37,7 +39,19 @@ type Entry struct {
 
 // Filter selects entries; an empty field selects all.
 type Filter struct {
-	Server, Kind, State string
+	Server, Kind, State, Category, Provider, Source string
+}
+
+// selects tells whether the filter selects an entry.
+func (f *Filter) selects(e *Entry) bool {
+	for _, one := range [][2]string{
+		{f.Server, e.Server}, {f.Kind, e.Kind}, {f.State, e.State}, {f.Category, e.Category}, {f.Provider, e.Provider}, {f.Source, e.Source},
+	} {
+		if one[0] != "" && one[0] != one[1] {
+			return false
+		}
+	}
+	return true
 }
 
 // ErrUnknown tells that no entry has the given name.
@@ -64,7 +78,7 @@ func (r *Registry) Entries(f Filter) ([]Entry, error) {
 			continue
 		}
 		e := one.entry(configured[one.key.Server])
-		if (f.Server == "" || f.Server == e.Server) && (f.Kind == "" || f.Kind == e.Kind) && (f.State == "" || f.State == e.State) {
+		if f.selects(&e) {
 			out = append(out, e)
 		}
 	}
@@ -76,8 +90,8 @@ func (one *row) entry(configured bool) Entry {
 	record := one.record
 	e := Entry{
 		ID: record.ID, Name: one.name(), Kind: record.Kind, Server: record.Server, Original: record.Original,
-		DisplayName: record.DisplayName, Category: record.Category, State: record.State, Enabled: one.enabled,
-		Decided: record.Source != SourceDiscovery, Offered: one.exposed != "", Said: record.Class, Class: one.class,
+		DisplayName: record.DisplayName, Category: one.category, Provider: record.Provider, Source: record.Source, State: record.State, Enabled: one.enabled,
+		Decided: !undecided(record), Offered: one.exposed != "", Said: record.Class, Class: one.class,
 		Flagged: record.Flagged, Change: record.Change, Record: *record,
 	}
 	switch one.standing {
@@ -294,9 +308,7 @@ func (r *Registry) Listing() []Listed {
 			continue
 		}
 		l := Listed{Name: one.exposed, Kind: one.key.Kind, Enabled: one.enabled && one.standing == served, Class: one.class}
-		if one.record != nil {
-			l.Category = one.record.Category
-		}
+		l.Category = one.category
 		for tenant, f := range one.flags {
 			set(&l.Flags, tenant, f.Enabled && one.standing == served)
 		}

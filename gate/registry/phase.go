@@ -120,7 +120,7 @@ func (one *row) rules(why ground, id *gate.Identity) []gate.Rule {
 		}
 	case why == isOrphaned:
 		text = fmt.Sprintf("tool_catalog: %s orphaned", one.record.ID)
-	case one.record.Source == SourceDiscovery:
+	case undecided(one.record):
 		text = fmt.Sprintf("tool_catalog: %s enabled=%t by registry.default", one.record.ID, one.enabled)
 	default:
 		text = fmt.Sprintf("tool_catalog: %s enabled=%t", one.record.ID, one.enabled) + by(one.record.Actor, one.record.Reason)

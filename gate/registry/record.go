@@ -16,6 +16,7 @@ import (
 // Sources of a record: who decided whether it is enabled.
 const (
 	SourceDiscovery = "discovery" // nobody: a server listed it
+	SourceDynamic   = "dynamic"   // nobody: a server listed it that an agent has added
 	SourceSeed      = "seed"      // the seed file
 	SourceOperator  = "operator"  // a person
 )
@@ -46,7 +47,12 @@ type item struct {
 	native     bool     // belongs to the gateway itself and needs no acceptance
 	external   bool     // native, but answered by another service
 	standIn    bool     // stands in for the server's own list, see [gate.Offered]
+	added      bool     // of a server that an agent has added
+
+	said *Description // see [Rules.describe]; nil until it is asked for
 }
+
+func (i *item) names() gate.Names { return gate.Names{Exposed: i.exposed, Plain: i.plain} }
 
 // Hash identifies a definition: it is the SHA-256 of its canonical form, in hex.
 func Hash(definition []byte) string {
@@ -90,7 +96,7 @@ func inspect(of *gate.Offer, names *names) *offer {
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
 			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Plain, definition: from.Definition, hash: Hash(from.Definition),
-			native: of.Native, external: from.External, standIn: from.StandIn,
+			native: of.Native, external: from.External, standIn: from.StandIn, added: of.Added,
 		}
 		if !of.Native && !one.standIn {
 			one.suspicion = suspicious(of, from, names)
@@ -132,7 +138,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	gone := r.gone(changed)
 	missed := len(r.looks.looking) > 0
 	if len(pending) == 0 && len(gone) == 0 {
-		r.missed = missed
+		r.missed, r.described = missed, true
 		return nil
 	}
 	if err := r.identify(ctx, pending); err != nil {
@@ -182,7 +188,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	if r.o.OnRename != nil && len(renames) > 0 {
 		r.o.OnRename(renames)
 	}
-	r.missed = missed
+	r.missed, r.described = missed, true
 	return nil
 }
 
@@ -207,6 +213,8 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 				out = append(out, one)
 			case changed[server] && (record.Name != one.exposed || record.State == store.StateOrphaned ||
 				record.State == store.StateHeld && one.hash == record.AcceptedHash):
+				out = append(out, one)
+			case (changed[server] || !r.described) && !r.s.describe(one).in(record):
 				out = append(out, one)
 			}
 		}
@@ -260,6 +268,7 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 	}
 	next = before
 	next.Name = i.exposed
+	r.s.describe(i).write(&next)
 	switch {
 	case i.hash == before.AcceptedHash:
 		next.State, next.HeldDefinition, next.HeldHash = store.StateActive, nil, ""
@@ -272,7 +281,7 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 		next.State, next.Flagged = store.StateHeld, i.suspicion
 		next.HeldDefinition, next.HeldHash = i.definition, i.hash
 	}
-	same := next.Name == before.Name && next.State == before.State && next.HeldHash == before.HeldHash && next.AcceptedHash == before.AcceptedHash
+	same := r.s.describe(i).in(&before) && next.Name == before.Name && next.State == before.State && next.HeldHash == before.HeldHash && next.AcceptedHash == before.AcceptedHash
 	return next, !same
 }
 
@@ -283,8 +292,12 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 		Enabled: r.s.DefaultEnabled, Provider: store.ProviderMCP, Source: SourceDiscovery, Flagged: i.suspicion,
 		Change: store.Change{Actor: Actor, Reason: "first seen"},
 	}
+	if i.added {
+		next.Source = SourceDynamic
+	}
 	entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
 	entry.describe(&next)
+	r.s.describe(i).write(&next)
 	vouched := entry != nil && entry.Definition == "" || entry.pins(i.hash)
 	// A server's instructions count as part of its first list, so they are never new
 	// later.

@@ -52,6 +52,9 @@ type Rules struct {
 	// Seed holds the initial rules of capabilities, applied when each is first seen;
 	// nil for none.
 	Seed *Seed
+	// Describe returns what else is said of a capability; nil says nothing. It must not
+	// block, and be safe for concurrent use.
+	Describe func(k store.CapabilityKey, names gate.Names) Description
 }
 
 // Options are what a [Registry] is made of. Store is required.
@@ -100,10 +103,12 @@ type Registry struct {
 	seq     uint64
 	deaf    bool // the store did not answer last time
 	missed  bool // an offered item could not be recorded
-	warned  map[string]bool
-	adopted map[key]bool // what known servers added or changed, and is served unseen
-	looks   outdated
-	planted bool // the dynamic servers of the seed were added
+	// described tells that the records have what the rules in force say of them.
+	described bool
+	warned    map[string]bool
+	adopted   map[key]bool // what known servers added or changed, and is served unseen
+	looks     outdated
+	planted   bool // the dynamic servers of the seed were added
 }
 
 // tables are the catalog in the store at one moment. They are immutable.
@@ -146,6 +151,12 @@ func (r *Registry) Configure(s Rules) {
 	r.own = s
 	r.settle()
 	r.warned, r.planted = map[string]bool{}, false
+	r.missed, r.described = true, false
+	for _, o := range r.offers {
+		for i := range o.items {
+			o.items[i].said = nil
+		}
+	}
 	r.publish()
 	r.changed()
 }
@@ -293,7 +304,7 @@ func (r *Registry) load(ctx context.Context) error {
 // annotations of the definition stay: the class is derived from them.
 func slim(r *store.RegistryRecord) {
 	r.Definition = annotations(r.Definition)
-	r.Schema, r.Config, r.HeldDefinition = nil, nil, nil
+	r.Schema, r.HeldDefinition = nil, nil
 	r.Description = ""
 }
 

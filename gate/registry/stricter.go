@@ -98,9 +98,6 @@ func (r *Registry) settle() bool {
 		agreed := r.own.strictness().with(r.others)
 		next.OnNew, next.OnChange = agreed.OnNew, agreed.OnChange
 	}
-	if next == r.s {
-		return false
-	}
 	changed := next.strictness() != r.s.strictness()
 	r.s = next
 	if changed && next.strictness() != r.own.strictness() {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path"
@@ -42,6 +43,7 @@ type row struct {
 	personas  map[string]store.RestrictionRecord // denied
 	class     governance.Class
 	suspicion []string
+	category  string
 	standIn   bool // the gateway's own, see [gate.Offered]
 }
 
@@ -66,7 +68,7 @@ func newView(s Rules, t *tables, offers map[string]*offer, seq uint64) *view {
 	}
 	v.phase = &Phase{pinned: v}
 	for id, record := range t.records {
-		one := &row{record: record, key: recordKey(record), standing: kept(record), enabled: enabled(s, record)}
+		one := &row{record: record, key: recordKey(record), standing: kept(record), enabled: enabled(s, record), category: record.Category}
 		one.class = classOf(record, nil)
 		v.rows[id], v.byKey[one.key] = one, one
 	}
@@ -120,7 +122,7 @@ func kept(r *store.RegistryRecord) standing {
 // enabled tells whether a record is enabled for everyone. About a record that was only
 // discovered, nobody has decided.
 func enabled(s Rules, r *store.RegistryRecord) bool {
-	if r.Source == SourceDiscovery {
+	if undecided(r) {
 		return s.DefaultEnabled
 	}
 	return r.Enabled
@@ -137,6 +139,7 @@ func (v *view) offer(s Rules, i *item) {
 			v.rows[i.id] = one
 		}
 	}
+	one.category = cmp.Or(s.describe(i).Category, one.category)
 	one.exposed, one.hash, one.suspicion = i.exposed, i.hash, i.suspicion
 	if i.standIn {
 		one.standIn, one.standing, one.enabled = true, served, true

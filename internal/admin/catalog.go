@@ -24,6 +24,8 @@ type CatalogEntry struct {
 	Original       string          `json:"original_name"`
 	DisplayName    string          `json:"display_name,omitempty"`
 	Category       string          `json:"category,omitempty"`
+	Provider       string          `json:"provider"` // mcp, native or external
+	Source         string          `json:"source"`   // discovery, dynamic, seed or operator
 	State          string          `json:"state"`
 	Enabled        bool            `json:"enabled"`
 	Decided        bool            `json:"decided"` // somebody decided whether it is enabled
@@ -34,6 +36,8 @@ type CatalogEntry struct {
 	Flagged        []string        `json:"flagged,omitempty"`
 	Tenants        map[string]bool `json:"tenants,omitempty"`
 	DeniedPersonas []string        `json:"deny_personas,omitempty"`
+	Config         json.RawMessage `json:"config,omitempty"`  // the operator's settings for it
+	InMode         string          `json:"in_mode,omitempty"` // pass or ask, by the mode of the query
 	Actor          string          `json:"actor"`
 	Reason         string          `json:"reason,omitempty"`
 	FirstSeen      time.Time       `json:"first_seen"`
@@ -49,7 +53,11 @@ type CatalogEntry struct {
 
 // CatalogQuery selects entries; an empty field selects all.
 type CatalogQuery struct {
-	Server, Kind, State string
+	Server, Kind, State, Category, Provider, Source string
+	Class, Risk                                     string // effective
+	// Mode selects what a call may pass in this mode; what needs an approval then is
+	// selected, too.
+	Mode string
 }
 
 // The changes of the catalog.
@@ -107,7 +115,10 @@ type Cataloger interface {
 func handleCataloger(mux *http.ServeMux, c Cataloger) {
 	mux.HandleFunc("GET /v1/catalog", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		all, err := c.Catalog(r.Context(), CatalogQuery{Server: q.Get("server"), Kind: q.Get("kind"), State: q.Get("state")})
+		all, err := c.Catalog(r.Context(), CatalogQuery{
+			Server: q.Get("server"), Kind: q.Get("kind"), State: q.Get("state"), Category: q.Get("category"), Provider: q.Get("provider"),
+			Source: q.Get("source"), Class: q.Get("class"), Risk: q.Get("risk"), Mode: q.Get("mode"),
+		})
 		writeFound(w, all, err)
 	})
 	mux.HandleFunc("GET /v1/catalog/entry", func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +166,10 @@ func readJSON(r *http.Request, into any) error {
 // Catalog lists the catalog, sorted by name.
 func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error) {
 	var out []CatalogEntry
-	query := url.Values{"server": {q.Server}, "kind": {q.Kind}, "state": {q.State}}
+	query := url.Values{
+		"server": {q.Server}, "kind": {q.Kind}, "state": {q.State}, "category": {q.Category}, "provider": {q.Provider},
+		"source": {q.Source}, "class": {q.Class}, "risk": {q.Risk}, "mode": {q.Mode},
+	}
 	err := c.do(ctx, http.MethodGet, "/v1/catalog?"+query.Encode(), &out)
 	return out, err
 }

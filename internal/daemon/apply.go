@@ -184,7 +184,9 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.added.Use(a.gates.Chain)
 	r.d.orphaned.use(&c.Toolgate.SpiceDB)
 	r.renameServers(c)
-	r.d.registry.Configure(a.gates.Catalog)
+	catalog := a.gates.Catalog
+	catalog.Describe = describing(c, a.gates.Examiner.Rules, r.d.servers)
+	r.d.registry.Configure(catalog)
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: r.d.approvals.service, Registry: r.d.registry, Dependencies: r.d.needs, Swap: r.d.identities.SwapTo(a.known),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -13,15 +14,42 @@ import (
 // Catalog implements [admin.Cataloger].
 func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.CatalogEntry, error) {
 	ctl.d.gateway.Settle(ctx)
-	entries, err := ctl.d.registry.Entries(registry.Filter{Server: q.Server, Kind: q.Kind, State: q.State})
+	var mode governance.Mode
+	if q.Mode != "" {
+		var err error
+		if mode, err = governance.ParseMode(q.Mode); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := ctl.d.registry.Entries(registry.Filter{
+		Server: q.Server, Kind: q.Kind, State: q.State, Category: q.Category, Provider: q.Provider, Source: q.Source,
+	})
 	if err != nil {
 		return nil, err
 	}
 	out := []admin.CatalogEntry{}
 	for i := range entries {
-		out = append(out, catalogEntry(&entries[i]))
+		e := ctl.catalogEntry(&entries[i])
+		if q.Class != "" && q.Class != e.Class || q.Risk != "" && q.Risk != e.Risk {
+			continue
+		}
+		if mode != "" {
+			outcome := ctl.d.operation.Examiner.Load().InMode(requestOf(&entries[i]), entries[i].Record.Definition, mode)
+			if outcome == governance.Deny {
+				continue
+			}
+			e.InMode = outcome.String()
+		}
+		out = append(out, e)
 	}
 	return out, nil
+}
+
+// requestOf is a call of an entry by nobody, to ask what rules make of it.
+func requestOf(e *registry.Entry) *gate.Request {
+	return &gate.Request{
+		Action: gate.Call, Kind: kindOf(e.Kind), Server: e.Server, Original: e.Original, Exposed: e.Name, CapabilityID: e.ID,
+	}
 }
 
 // CatalogEntry implements [admin.Cataloger].
@@ -31,7 +59,7 @@ func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.
 	if err != nil {
 		return admin.CatalogEntry{}, err
 	}
-	out := catalogEntry(&e)
+	out := ctl.catalogEntry(&e)
 	out.Description, out.Definition, out.Held = e.Description, e.Record.Definition, e.Record.HeldDefinition
 	if e.Record.HeldHash != "" {
 		out.Diff = registry.Diff(e.Record.Definition, e.Record.HeldDefinition)
@@ -50,12 +78,12 @@ func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (a
 	}
 	ctl.d.log.Info("the catalog was changed", "op", c.Op, "name", e.Name, "capability_id", e.ID, "actor", c.Actor, "reason", c.Reason)
 	if c.Op == admin.CatalogForget {
-		return catalogEntry(&e), nil
+		return ctl.catalogEntry(&e), nil
 	}
 	if e, err = ctl.d.registry.Entry(ctx, e.ID, ""); err != nil {
 		return admin.CatalogEntry{}, err
 	}
-	return catalogEntry(&e), nil
+	return ctl.catalogEntry(&e), nil
 }
 
 func (ctl *Control) change(ctx context.Context, e *registry.Entry, c *admin.CatalogChange) error {
@@ -117,14 +145,19 @@ func (ctl *Control) seedCatalog(ctx context.Context, s admin.CatalogSeed) (admin
 	return out, nil
 }
 
-// catalogEntry is an entry as the admin API shows it.
-func catalogEntry(e *registry.Entry) admin.CatalogEntry {
+// catalogEntry is an entry as the admin API shows it. Its class is what the rules in
+// force make of it.
+func (ctl *Control) catalogEntry(e *registry.Entry) admin.CatalogEntry {
+	class := ctl.d.operation.Examiner.Load().Class(requestOf(e), e.Record.Definition)
 	out := admin.CatalogEntry{
 		ID: e.ID, Name: e.Name, Kind: e.Kind, Server: e.Server, Original: e.Original, DisplayName: e.DisplayName,
-		Category: e.Category, State: e.State, Enabled: e.Enabled, Decided: e.Decided, Class: classWord(e.Class),
-		Said: saidWord(e.Said), Risk: string(e.Class.Risk), HighCost: e.Class.HighCost, Flagged: e.Flagged,
+		Category: e.Category, Provider: e.Provider, Source: e.Source, Config: e.Record.Config, State: e.State, Enabled: e.Enabled, Decided: e.Decided, Class: classWord(class),
+		Said: saidWord(e.Said), Risk: string(class.Risk), HighCost: class.HighCost, Flagged: e.Flagged,
 		Actor: e.Change.Actor, Reason: e.Change.Reason, FirstSeen: e.Record.FirstSeen, ChangedAt: e.Record.ChangedAt,
 		Hash: e.Record.AcceptedHash, HeldHash: e.Record.HeldHash,
+	}
+	if out.Said == "" && class.OperatorClassed {
+		out.Said = out.Class
 	}
 	for _, f := range e.Flags {
 		if out.Tenants == nil {

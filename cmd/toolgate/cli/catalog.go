@@ -48,17 +48,38 @@ A NAME is the name that clients know, a capability id, or SERVER/ORIGINAL.`,
 
 func (c *catalogOptions) ls() *cobra.Command {
 	q := admin.CatalogQuery{}
+	var checks []func() error
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the catalog",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, check := range checks {
+				if err := check(); err != nil {
+					return err
+				}
+			}
 			q.Kind = c.kind
 			return c.list(cmd.Context(), q)
 		},
 	}
 	cmd.Flags().StringVar(&q.Server, "server", "", "only what this `server` offers")
 	cmd.Flags().StringVar(&q.State, "state", "", "only entries that are active, held, orphaned or refused")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{store.StateActive, store.StateHeld, store.StateOrphaned, "refused"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&q.Category, "category", "", "only tools of this `category`")
+	cmd.Flags().StringVar(&q.Provider, "provider", "", "only what is of this `provider`: mcp, native or external")
+	cmd.Flags().StringVar(&q.Source, "source", "", "only entries of this `source`: discovery, dynamic, seed or operator")
+	cmd.Flags().StringVar(&q.Class, "class", "", "only what is of this `class`: read-only, write or destructive")
+	cmd.Flags().StringVar(&q.Risk, "risk", "", "only what is of this `risk`: low, medium or high")
+	cmd.Flags().StringVar(&q.Mode, "mode", "", "only what this operating `mode` would let pass")
+	for flag, words := range map[string][]string{
+		"state":    {store.StateActive, store.StateHeld, store.StateOrphaned, "refused"},
+		"provider": {store.ProviderMCP, store.ProviderNative, store.ProviderExternal},
+		"source":   {registry.SourceDiscovery, registry.SourceDynamic, registry.SourceSeed, registry.SourceOperator},
+		"class":    {registry.ClassReadOnly, registry.ClassWrite, registry.ClassDestructive},
+		"risk":     {"low", "medium", "high"},
+	} {
+		checks = append(checks, func() error { return oneOf(cmd, flag, words) })
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
 	c.outputFlag(cmd)
 	return cmd
 }
@@ -73,6 +94,15 @@ func (c *catalogOptions) list(ctx context.Context, q admin.CatalogQuery) error {
 	})
 }
 
+// oneOf refuses a flag whose value is none of the words.
+func oneOf(cmd *cobra.Command, flag string, words []string) error {
+	value := cmd.Flag(flag).Value.String()
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return failure.Newf(failure.Usage, "--%s %q: write %s or %s", flag, value, strings.Join(words[:len(words)-1], ", "), words[len(words)-1])
+}
+
 // classText is the class of an entry. What nobody has classed counts as destructive.
 func classText(e *admin.CatalogEntry) string {
 	if e.Said == "" && e.Class == registry.ClassDestructive {
@@ -84,8 +114,12 @@ func classText(e *admin.CatalogEntry) string {
 // catalogTable shows entries of the catalog.
 func catalogTable(all []admin.CatalogEntry) table {
 	t := table{
-		header: []string{"NAME", "KIND", "STATE", "ENABLED", "CLASS", "TENANTS", "KEPT FROM", "FLAGGED", "SERVER", "CATEGORY", "CHANGED BY", "ID"},
-		wide:   4, data: all, empty: "the catalog has no such entry",
+		header: []string{"NAME", "KIND", "STATE", "ENABLED", "CLASS", "TENANTS", "KEPT FROM", "FLAGGED", "SERVER", "CATEGORY", "PROVIDER", "SOURCE", "RISK", "CHANGED BY", "ID"},
+		wide:   7, data: all, empty: "the catalog has no such entry",
+	}
+	inMode := len(all) > 0 && all[0].InMode != ""
+	if inMode {
+		t.header = slices.Insert(t.header, 4, "IN THE MODE")
 	}
 	for i := range all {
 		e := &all[i]
@@ -101,10 +135,14 @@ func catalogTable(all []admin.CatalogEntry) table {
 		if !e.Decided {
 			enabled += " (default)"
 		}
-		t.rows = append(t.rows, []string{
+		row := []string{
 			safe(e.Name), e.Kind, e.State, enabled, classText(e), strings.Join(tenants, " "), strings.Join(e.DeniedPersonas, " "),
-			flagged, e.Server, e.Category, e.Actor, e.ID,
-		})
+			flagged, e.Server, e.Category, e.Provider, e.Source, e.Risk, e.Actor, e.ID,
+		}
+		if inMode {
+			row = slices.Insert(row, 4, map[string]string{"pass": "passes", "ask": "needs an approval"}[e.InMode])
+		}
+		t.rows = append(t.rows, row)
 		t.names = append(t.names, e.Name)
 	}
 	return t
@@ -158,6 +196,8 @@ func entryTable(e *admin.CatalogEntry) table {
 	add("original", safe(e.Original))
 	add("title", safe(e.DisplayName))
 	add("category", e.Category)
+	add("provider", e.Provider)
+	add("source", e.Source)
 	add("state", e.State)
 	add("enabled", map[bool]string{true: onOff(e.Enabled), false: onOff(e.Enabled) + " (default)"}[e.Decided])
 	add("class", classText(e))
@@ -176,6 +216,7 @@ func entryTable(e *admin.CatalogEntry) table {
 	add("first seen", e.FirstSeen.Format(time.RFC3339))
 	add("accepted", e.Hash)
 	add("held", e.HeldHash)
+	add("config", string(e.Config))
 	definition := e.Definition
 	if definition == nil {
 		definition = e.Held

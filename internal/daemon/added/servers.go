@@ -159,6 +159,7 @@ func (s *Servers) Beside(c *config.Config) (servers []config.Server, owners map[
 			s.o.Log.Warn("a server that was added is not served: the configuration does not offer it any more", "server", r.Server, "offer", r.Entry)
 			continue
 		}
+		server.Added = true
 		servers = append(servers, server)
 		if !r.Promoted {
 			owners[server.Key] = r.Owner.Principal

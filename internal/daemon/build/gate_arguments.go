@@ -23,7 +23,9 @@ type Examiner struct {
 	ruled   bool                                          // there are rules; without them, only a mode other than NORMAL matters
 	Said    func(server, tool string) governance.Operator // statements in the file
 	catalog func(capabilityID string) governance.Operator // statements in the catalog
-	mode    func() governance.Mode
+	// category of a capability in the catalog, empty for none
+	category func(capabilityID string) string
+	mode     func() governance.Mode
 }
 
 // addExaminer adds the check of arguments against schemas and rules. A gateway without
@@ -40,8 +42,9 @@ func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 		e.Said = either(e.Said, around.Native)
 	}
 	e.catalog = func(string) governance.Operator { return governance.Operator{} }
+	e.category = func(string) string { return "" }
 	if around.Registry != nil {
-		e.catalog = around.Registry.Operator
+		e.catalog, e.category = around.Registry.Operator, around.Registry.Category
 	}
 	checker := around.Schemas
 	if checker == nil {
@@ -79,7 +82,7 @@ func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	}
 	for _, name := range c.Names().All() { // the strictest name counts
 		under := e.Rules.Judge(governance.Call{
-			Name: name, Kind: c.Kind, Class: class, Mode: mode,
+			Name: name, Kind: c.Kind, Category: e.category(c.CapabilityID), Class: class, Mode: mode,
 			Queued: c.Queued, Arguments: args, Schema: prepared,
 		})
 		if under.Outcome < v.Outcome {
@@ -120,7 +123,17 @@ func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 	if r.Kind == mcp.Tool {
 		said = said.With(e.Said(r.Server, r.Original))
 	}
-	return e.Rules.Class(r.Names(), said, governance.ReadHints(listed))
+	return e.Rules.Class(r.Names(), e.category(r.CapabilityID), said, governance.ReadHints(listed))
+}
+
+// InMode returns what a mode makes of calls of a capability, whatever their arguments
+// are.
+func (e *Examiner) InMode(r *gate.Request, listed []byte, mode governance.Mode) governance.Outcome {
+	outcome := governance.Pass
+	for _, name := range r.Names().All() { // the strictest name counts
+		outcome = min(outcome, e.Rules.InMode(governance.Call{Name: name, Kind: r.Kind, Category: e.category(r.CapabilityID), Class: e.Class(r, listed), Mode: mode}))
+	}
+	return outcome
 }
 
 // Cancelled returns the refusal of a running call that a change of mode ends, nil for
@@ -128,7 +141,7 @@ func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 func (e *Examiner) Cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
 	class := e.Class(&call.Request, call.Listed)
 	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
-		return e.Rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Class: class}, to)
+		return e.Rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Category: e.category(call.CapabilityID), Class: class}, to)
 	}) {
 		return nil
 	}

@@ -89,6 +89,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount {
 	m := proxy.Mount{
 		Backend:     b,
+		Added:       s.Added,
 		Namespace:   s.Namespace,
 		Include:     s.Include,
 		Exclude:     s.Exclude,
@@ -108,7 +109,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 	}
 	for name, t := range s.Tools {
 		shape := proxy.ToolShape{
-			Hidden: t.Hidden, Rename: t.Rename, Description: t.Description, Annotations: t.Annotations,
+			Hidden: t.Hidden, Rename: t.Rename, Title: t.Title, Description: t.Description, Annotations: t.Annotations,
 			Timeout: t.Timeout, Idle: t.Idle, Hard: t.Hard, Cost: t.Cost,
 		}
 		for arg, a := range t.Args {

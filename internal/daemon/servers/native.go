@@ -110,6 +110,17 @@ func (t *Table) NativeOperator(server, tool string) governance.Operator {
 	return said
 }
 
+// NativeCategory is the category of which a native tool says that it is in, empty for
+// other tools.
+func (t *Table) NativeCategory(server, tool string) string {
+	running := t.nativeOf(server)
+	if running == nil {
+		return ""
+	}
+	facts, _ := running.native.Facts(tool)
+	return facts.Category
+}
+
 // NativeRates are the rates that native tools have of themselves, but for those of
 // which the configuration says something.
 func (t *Table) NativeRates(c *config.Config) []rate.Rule {
