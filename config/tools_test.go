@@ -3,8 +3,11 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/gate/governance"
 )
 
 func toolsOf(t *testing.T, dir, section string) (*Config, error) {
@@ -194,5 +197,33 @@ func TestToolURLs(t *testing.T) {
 		if kept, pending := Merge(other, c); len(pending) == 0 || len(kept.Toolgate.ToolURLs) != 0 {
 			t.Errorf("a reload that nobody asked for takes addresses: %v", pending)
 		}
+	}
+}
+
+// The words of other governance files mean settings of ours.
+func TestGovernanceSynonyms(t *testing.T) {
+	t.Parallel()
+	c, err := Parse("toolgate.yaml", []byte(`
+toolgate:
+  governance:
+    tools:
+      write_file:
+        category: "system_write"
+        risk_level: high
+        allowed_modes: ["NORMAL"]
+        requires_approval_in_modes: ["ALERT", "DEGRADED", "RECOVERY"]
+        forbidden_in_modes: ["LOCKDOWN"]
+        requires_approval: true
+        max_file_size_mb: 10
+`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Toolgate.Governance.Tools["write_file"]
+	if got.Risk != governance.High || !slices.Equal(got.AllowedInModes, []governance.Mode{governance.Normal}) || got.MaxBytes != 10_000_000 || !got.RequiresApproval {
+		t.Errorf("%+v", got)
+	}
+	if at := c.Origin("governance.tools.write_file.max_bytes"); at.Line != 11 {
+		t.Errorf("the size is from %s", at)
 	}
 }

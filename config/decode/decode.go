@@ -50,6 +50,14 @@ type Shorthand interface {
 	Long(n *tree.Node) (long *tree.Node, hint string, err error)
 }
 
+// Synonyms is implemented by pointers to structs that know keys of other documents for
+// their own settings.
+type Synonyms interface {
+	// Synonym returns the setting that an unknown key means and its value in the form of
+	// that setting, or what to write instead. It returns nothing for other keys.
+	Synonym(key string, value *tree.Node) (setting string, as *tree.Node, hint string)
+}
+
 // Checker is implemented by pointers to sections that know what several of their
 // values together can have wrong. Whoever decodes a section calls it.
 type Checker interface {
@@ -174,7 +182,7 @@ func (d *Decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
 		setting, ok := byKey[f.Key]
 		switch {
 		case !ok:
-			d.AtField(f, tree.Join(path, f.Key), d.DidYouMean(f.Key, known), "unknown key")
+			d.synonym(n, f, v, path, pattern, byKey, known)
 		case f.Value.IsNull():
 		case !d.available(tree.Join(pattern, f.Key)):
 			d.AtField(f, tree.Join(path, f.Key), "remove it", NotAvailable)
@@ -187,6 +195,26 @@ func (d *Decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
 		if f.Tag.Get("required") == "true" && n.Get(key).IsNull() {
 			d.At(n, tree.Join(path, key), "add "+key+": ...", "is required and missing")
 		}
+	}
+}
+
+// synonym reads a key that is none of the settings of an object.
+func (d *Decoder) synonym(n *tree.Node, f tree.Field, v reflect.Value, path, pattern string, byKey map[string]reflect.StructField, known []string) {
+	at := tree.Join(path, f.Key)
+	var key, hint string
+	var as *tree.Node
+	if s, ok := reflect.TypeAssert[Synonyms](v.Addr()); ok && !f.Value.IsNull() {
+		key, as, hint = s.Synonym(f.Key, f.Value)
+	}
+	switch setting, ok := byKey[key]; {
+	case hint != "":
+		d.AtField(f, at, hint, "unknown key")
+	case !ok:
+		d.AtField(f, at, d.DidYouMean(f.Key, known), "unknown key")
+	case !n.Get(key).IsNull():
+		d.AtField(f, at, "remove one of the two", "%s says the same, and is there, too", key)
+	default:
+		d.decode(as, v.FieldByIndex(setting.Index), setting.Tag, tree.Join(path, key), tree.Join(pattern, key))
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // Settings are what an operator says of who answers questions about calls, and how
 // long. Where By is empty, nobody's answer counts.
 type Settings struct {
+	// Which calls of tools need an approval in any case: none, those that are destructive, of high risk or not classed, or
+	// all. Default: never.
+	Require string `config:"require" enum:"never|unsafe_only|always"`
 	// How long a call waits for a decision before the client is told to try again later. Default: 30s.
 	Wait time.Duration `config:"wait" default:"30s" min:"1s" max:"10m"`
 	// How long a question stays open; after the decision, also how long the approval or denial is valid. Default: 10m.

@@ -85,6 +85,9 @@ func (r *Rules) Judge(call Call) Verdict {
 	if verdict.Outcome == Deny {
 		return verdict
 	}
+	if demand, ok := r.require.asks(call.Class, call.Kind); ok && verdict.Outcome == Pass {
+		verdict = demand
+	}
 	args, err := call.Arguments.Object()
 	if err != nil {
 		return argumentDeny(gate.Rule{}, "", fmt.Sprintf("the arguments cannot be read: %v", err))
@@ -103,11 +106,9 @@ func (r *Rules) Judge(call Call) Verdict {
 
 // judge checks a call against one rule.
 func (r *Rules) judge(own *rule, call Call, args any) Verdict {
-	if i := during(own.ForbiddenInModes, call.Mode); i >= 0 {
-		return own.deny(
-			fmt.Sprintf("forbidden_in_modes: %s", own.ForbiddenInModes[i]), fmt.Sprintf("%s is not called in mode %s", call.Name, call.Mode),
-			change("take the mode off the list", own.entry("forbidden_in_modes", i), ""),
-		)
+	inMode := own.inMode(call.Name, call.Mode)
+	if inMode.Outcome == Deny {
+		return inMode
 	}
 	if n := units.Size(call.Arguments.Size()); own.MaxBytes > 0 && n > own.MaxBytes {
 		return own.deny(
@@ -124,14 +125,42 @@ func (r *Rules) judge(own *rule, call Call, args any) Verdict {
 	if v := own.judgePatterns(args); v.Outcome != Pass {
 		return v
 	}
-	if i := during(own.RequiresApprovalInModes, call.Mode); i >= 0 {
+	return inMode
+}
+
+// inMode is what the rule says of a mode, whatever the arguments are.
+func (r *rule) inMode(name string, mode Mode) Verdict {
+	if i := during(r.ForbiddenInModes, mode); i >= 0 {
+		return r.deny(
+			fmt.Sprintf("forbidden_in_modes: %s", r.ForbiddenInModes[i]), fmt.Sprintf("%s is not called in mode %s", name, mode),
+			change("take the mode off the list", r.entry("forbidden_in_modes", i), ""),
+		)
+	}
+	if i := during(r.RequiresApprovalInModes, mode); i >= 0 {
 		return Verdict{
 			Outcome: Ask,
-			Reason:  fmt.Sprintf("%s needs an approval in mode %s", call.Name, call.Mode),
-			Rule:    own.place(fmt.Sprintf("requires_approval_in_modes: %s", own.RequiresApprovalInModes[i])),
+			Reason:  fmt.Sprintf("%s needs an approval in mode %s", name, mode),
+			Rule:    r.place(fmt.Sprintf("requires_approval_in_modes: %s", r.RequiresApprovalInModes[i])),
 		}
 	}
+	if r.AllowedInModes != nil && during(r.AllowedInModes, mode) < 0 {
+		return r.deny(
+			fmt.Sprintf("allowed_in_modes: %s", modeWords(r.AllowedInModes)), fmt.Sprintf("%s is not called in mode %s", name, mode),
+			change("add the mode to the list", r.where("allowed_in_modes[+]"), string(mode)),
+		)
+	}
+	if r.RequiresApproval {
+		return Verdict{Outcome: Ask, Reason: name + " needs an approval", Rule: r.place("requires_approval: true")}
+	}
 	return Verdict{Outcome: Pass}
+}
+
+func modeWords(modes []Mode) string {
+	words := make([]string, len(modes))
+	for i, m := range modes {
+		words[i] = string(m)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
 }
 
 // during returns the index of the entry in a rule's list of modes that applies in a
@@ -231,12 +260,10 @@ func (r *Rules) InMode(call Call) Outcome {
 	for _, own := range r.of(call.Name, call.Category) {
 		call.Class.Risk = call.Class.Risk.atLeast(own.Risk)
 		call.Class.HighCost = call.Class.HighCost || own.HighCost
-		if during(own.ForbiddenInModes, call.Mode) >= 0 {
-			return Deny
-		}
-		if during(own.RequiresApprovalInModes, call.Mode) >= 0 {
-			outcome = Ask
-		}
+		outcome = min(outcome, own.inMode(call.Name, call.Mode).Outcome)
+	}
+	if _, ok := r.require.asks(call.Class, call.Kind); ok {
+		outcome = min(outcome, Ask)
 	}
 	return min(outcome, call.Mode.judge(call.Class, call.Kind, call.Queued).Outcome)
 }
@@ -261,7 +288,7 @@ func (r *Rules) Cancels(running Running, to Mode) bool {
 	}
 	for _, own := range r.of(running.Name, running.Category) {
 		running.Class.Risk = running.Class.Risk.atLeast(own.Risk)
-		if slices.Contains(own.ForbiddenInModes, to) {
+		if own.inMode(running.Name, to).Outcome == Deny {
 			return true
 		}
 	}

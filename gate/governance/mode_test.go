@@ -192,6 +192,65 @@ func TestHintsCanOnlyRaiseAClass(t *testing.T) {
 	}
 }
 
+// A list of allowed modes denies in all others, but where a person may approve; a rule
+// may demand an approval in every mode.
+func TestAllowedModes(t *testing.T) {
+	r := rules(t,
+		governance.Rule{Match: "write", Tool: governance.Tool{
+			AllowedInModes: []governance.Mode{governance.Normal}, RequiresApprovalInModes: []governance.Mode{governance.Alert}, ForbiddenInModes: []governance.Mode{governance.Lockdown},
+		}},
+		governance.Rule{Match: "never", Tool: governance.Tool{AllowedInModes: []governance.Mode{}}},
+		governance.Rule{Match: "ask", Tool: governance.Tool{RequiresApproval: true, Class: "read_only", Risk: governance.Low}},
+	)
+	const deny, ask, pass = governance.Deny, governance.Ask, governance.Pass
+	for name, want := range map[string][]governance.Outcome{ // NORMAL, ALERT, DEGRADED, LOCKDOWN, RECOVERY
+		"write": {pass, ask, pass, deny, deny},
+		"never": {deny, deny, deny, deny, deny},
+		"ask":   {ask, ask, ask, ask, ask},
+	} {
+		for i, mode := range governance.Modes() {
+			call := governance.Call{Name: name, Kind: mcp.Tool, Mode: mode, Class: r.Class(gate.Names{Exposed: name}, "", governance.Operator{}, governance.Hints{})}
+			v := r.Judge(call)
+			if v.Outcome != want[i] || r.InMode(call) != want[i] {
+				t.Errorf("%s in %s: %s and %s, want %s", name, mode, v.Outcome, r.InMode(call), want[i])
+			}
+			if name == "write" && mode == governance.Recovery && (v.Change == nil || v.Change.Where != "governance.tools.write.allowed_in_modes[+]" || v.Change.Value != "RECOVERY") {
+				t.Errorf("what would lift it: %+v", v.Change)
+			}
+		}
+	}
+}
+
+// Approvals can be demanded of all calls, or of unsafe ones, whatever the rules say.
+func TestRequiredApprovals(t *testing.T) {
+	safe := governance.Class{ReadOnly: true, OperatorClassed: true, Risk: governance.Low}
+	for require, want := range map[governance.Require][3]governance.Outcome{ // safe, of high risk, unknown
+		"":                       {governance.Pass, governance.Pass, governance.Pass},
+		governance.RequireNever:  {governance.Pass, governance.Pass, governance.Pass},
+		governance.RequireUnsafe: {governance.Pass, governance.Ask, governance.Ask},
+		governance.RequireAlways: {governance.Ask, governance.Ask, governance.Ask},
+	} {
+		r, err := governance.New(nil, governance.Options{Require: require})
+		if err != nil {
+			t.Fatal(err)
+		}
+		risky := safe
+		risky.Risk = governance.High
+		for i, class := range []governance.Class{safe, risky, {Destructive: true}} {
+			call := governance.Call{Name: "x", Kind: mcp.Tool, Mode: governance.Normal, Class: class}
+			if got := r.Judge(call).Outcome; got != want[i] || r.InMode(call) != want[i] {
+				t.Errorf("%q of %+v: %s and %s, want %s", require, class, got, r.InMode(call), want[i])
+			}
+			if call.Kind = mcp.Resource; r.Judge(call).Outcome != governance.Pass {
+				t.Errorf("%q demands an approval of a resource", require)
+			}
+		}
+		if r.NeedClass() != (require == governance.RequireUnsafe) {
+			t.Errorf("%q: needs the class: %t", require, r.NeedClass())
+		}
+	}
+}
+
 // A rule for a category covers its tools whatever their names, and only restricts.
 func TestRulesForCategories(t *testing.T) {
 	r := rules(t,

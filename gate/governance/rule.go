@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/schema"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // Rule is an operator's rule about the calls of some tools, with its place in the
@@ -65,6 +66,33 @@ type Options struct {
 	Home string
 	// Schemas compiles the tools' schemas; nil creates a new one.
 	Schemas *schema.Checker
+	// Require says which calls need an approval whatever the rules say.
+	Require Require
+}
+
+// Require says which calls of tools need an approval in every mode. The zero Require
+// demands none.
+type Require string
+
+// The values.
+const (
+	RequireNever  Require = "never"
+	RequireUnsafe Require = "unsafe_only" // what is destructive, of high risk, or not classed
+	RequireAlways Require = "always"
+)
+
+// asks returns the demand on a call, if there is one.
+func (q Require) asks(c Class, kind mcp.Kind) (Verdict, bool) {
+	c = c.of(kind)
+	unsafe := c.Destructive || c.Risk == High
+	if kind != mcp.Tool || q == "" || q == RequireNever || q == RequireUnsafe && !unsafe {
+		return Verdict{}, false
+	}
+	reason := "every call of a tool needs an approval"
+	if q == RequireUnsafe {
+		reason = "what is destructive or of high risk needs an approval"
+	}
+	return Verdict{Outcome: Ask, Reason: reason, Rule: gate.Rule{Text: "approvals.require: " + string(q)}}, true
 }
 
 // Rules are checked rules. They are immutable and safe for concurrent use. The zero
@@ -74,7 +102,11 @@ type Rules struct {
 	rules   []*rule
 	home    string
 	schemas *schema.Checker
+	require Require
 }
+
+// NeedClass tells whether the class of a call matters in every mode.
+func (r *Rules) NeedClass() bool { return r != nil && r.require == RequireUnsafe }
 
 // rule is a compiled Rule.
 type rule struct {
@@ -98,7 +130,7 @@ type patternRule struct {
 // New checks and compiles rules. The error joins all problems of all rules; the rules
 // are nil then.
 func New(rules []Rule, o Options) (*Rules, error) {
-	r := &Rules{made: true, home: cleanHome(o.Home), schemas: o.Schemas}
+	r := &Rules{made: true, home: cleanHome(o.Home), schemas: o.Schemas, require: o.Require}
 	if r.schemas == nil {
 		r.schemas = schema.New(schema.Options{Entries: 512})
 	}
@@ -140,7 +172,7 @@ func (r *Rules) compile(own Rule) (*rule, []error) {
 	if own.MaxBytes < 0 {
 		add(fmt.Errorf("max_bytes is %d and must not be negative", own.MaxBytes))
 	}
-	for _, m := range slices.Concat(own.RequiresApprovalInModes, own.ForbiddenInModes) {
+	for _, m := range slices.Concat(own.RequiresApprovalInModes, own.ForbiddenInModes, own.AllowedInModes) {
 		if !m.Known() {
 			_, err := ParseMode(string(m))
 			add(err)
@@ -209,6 +241,7 @@ func (r Rule) clone() Rule {
 	r.PathsIn = slices.Clone(r.PathsIn)
 	r.AllowedPaths, r.ForbiddenPaths = slices.Clone(r.AllowedPaths), slices.Clone(r.ForbiddenPaths)
 	r.RequiresApprovalInModes, r.ForbiddenInModes = slices.Clone(r.RequiresApprovalInModes), slices.Clone(r.ForbiddenInModes)
+	r.AllowedInModes = slices.Clone(r.AllowedInModes)
 	r.Commands, r.Patterns = slices.Clone(r.Commands), slices.Clone(r.Patterns)
 	return r
 }

@@ -50,10 +50,38 @@ type Tool struct {
 	Commands []Commands `config:"commands"`
 	// Rules for the text of arguments. Default: none.
 	Patterns []Pattern `config:"patterns"`
+	// Whether a person must approve every call. Default: false.
+	RequiresApproval bool `config:"requires_approval"`
 	// Modes in which a person must approve the call. Default: none.
 	RequiresApprovalInModes []Mode `config:"requires_approval_in_modes" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
 	// Modes in which the tool cannot be called. Default: none.
 	ForbiddenInModes []Mode `config:"forbidden_in_modes" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
+	// Modes in which the tool can be called, besides those in which a person must approve the call. Default: all.
+	AllowedInModes []Mode `config:"allowed_in_modes" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
+}
+
+// Synonym implements [decode.Synonyms] for the words of other governance files.
+func (t *Tool) Synonym(key string, value *tree.Node) (setting string, as *tree.Node, hint string) {
+	const elsewhere = " under servers.NAME.tools.TOOL, or in the declaration of the tool"
+	switch key {
+	case "risk_level":
+		return "risk", value, ""
+	case "allowed_modes":
+		return "allowed_in_modes", value, ""
+	case "max_file_size_mb":
+		size := *value
+		if size.Kind == tree.KindNumber {
+			size.Kind, size.Value = tree.KindString, value.Value+"MB"
+		}
+		return "max_bytes", &size, ""
+	case "timeout_seconds":
+		return "", nil, "write timeout: " + value.Value + "s" + elsewhere
+	case "rate_limit_per_hour":
+		return "", nil, "write it" + elsewhere
+	case "requires_sandbox":
+		return "", nil, "write sandbox: required in the declaration of the tool, or under native and plugins"
+	}
+	return "", nil, ""
 }
 
 // Check implements [decode.Checker]: it refuses rules that leave their own arguments

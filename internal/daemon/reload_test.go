@@ -56,7 +56,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"spicedb.object_id", "spicedb.prompt", "spicedb.resource", "spicedb.resource_permission", "spicedb.resource_id", "spicedb.subject",
 		"spicedb.subject_id", "spicedb.server", "spicedb.server_id", "spicedb.server_relation", "spicedb.grant", "spicedb.resource_grant",
 		"spicedb.ban", "spicedb.strict", "spicedb.strict_for", "spicedb.timeouts.call", "spicedb.timeouts.list", "spicedb.cache", "spicedb.zone",
-		"spicedb.builtin", "governance.own_files", "governance.tools", "governance.categories",
+		"spicedb.builtin", "governance.own_files", "governance.tools", "governance.categories", "approvals.require",
 		"governance.degraded.auto", "governance.degraded.memory", "governance.degraded.memory_limit", "governance.degraded.disk",
 		"governance.degraded.disk_percent", "governance.degraded.after", "governance.degraded.back",
 		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",

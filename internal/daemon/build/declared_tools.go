@@ -192,9 +192,7 @@ func declaredRules(c *config.Config) []governance.Rule {
 				HighCost: t.Queue, // mode DEGRADED denies them
 			},
 		}
-		if t.Approval {
-			r.RequiresApprovalInModes = governance.Modes()
-		}
+		r.RequiresApproval = t.Approval
 		rules = append(rules, r)
 	}
 	return rules

@@ -37,7 +37,8 @@ func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 	if len(around.Own) > 0 && c.Toolgate.Governance.OwnFiles != "allow" {
 		rules = append([]governance.Rule{OwnFilesRule(around.Own)}, rules...)
 	}
-	e := &Examiner{ruled: len(rules) > 0, Said: operatorClasses(c), mode: around.Mode}
+	require := governance.Require(c.Toolgate.Approvals.Require)
+	e := &Examiner{ruled: len(rules) > 0 || require != "" && require != governance.RequireNever, Said: operatorClasses(c), mode: around.Mode}
 	if around.Native != nil {
 		e.Said = either(e.Said, around.Native)
 	}
@@ -55,7 +56,7 @@ func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 		e.mode = func() governance.Mode { return governance.Normal }
 	}
 	var err error
-	e.Rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker})
+	e.Rules, err = governance.New(rules, governance.Options{Home: homeDir(), Schemas: checker, Require: require})
 	g.Examiner = e
 	return err
 }
@@ -77,7 +78,7 @@ func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 		return nil, nil
 	}
 	v, class := governance.Verdict{Outcome: governance.Pass}, governance.Class{}
-	if mode != governance.Normal { // NORMAL does not depend on the class
+	if mode != governance.Normal || e.Rules.NeedClass() { // else it does not depend on the class
 		class = e.Class(c.Request, c.Listed)
 	}
 	for _, name := range c.Names().All() { // the strictest name counts
