@@ -223,7 +223,7 @@ toolgate:
 	if got.Risk != governance.High || !slices.Equal(got.AllowedInModes, []governance.Mode{governance.Normal}) || got.MaxBytes != 10_000_000 || !got.RequiresApproval {
 		t.Errorf("%+v", got)
 	}
-	if at := c.Origin("governance.tools.write_file.max_bytes"); at.Line != 11 {
+	if at := c.Origin("governance.tools.write_file.max_bytes"); at.Line != 12 {
 		t.Errorf("the size is from %s", at)
 	}
 }
