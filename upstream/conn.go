@@ -75,7 +75,7 @@ type Conn struct {
 	spawning    sync.Mutex
 	closing     bool           // no goroutine is started any more
 	withdrawals sync.WaitGroup // cancellations that are being sent
-	wg       sync.WaitGroup
+	wg          sync.WaitGroup
 
 	levelMu sync.Mutex
 	level   int // the most verbose log level asked for; 0 is none

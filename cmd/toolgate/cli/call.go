@@ -211,7 +211,7 @@ func (c *toolCall) run(whole context.Context) ([]byte, error) {
 			err = c.dismissed(asked)
 		}
 		if params = continued(c.params, answers, mcp.Lookup(result, "requestState")); err != nil {
-			c.client.abandon(mcp.MethodToolsCall, params)
+			c.client.abandon(ctx, mcp.MethodToolsCall, params)
 			return nil, c.explain(ctx, err)
 		}
 		dismissed = nil

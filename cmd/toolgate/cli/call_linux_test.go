@@ -49,7 +49,9 @@ func newAsker(t *testing.T, modern bool) *asker {
 	} {
 		asks(s, name, params, modern)
 	}
-	asks(s, "sample", &sdk.CreateMessageParams{MaxTokens: 1, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}}}, modern)
+	asks(s, "sample", &sdk.CreateMessageParams{ //nolint:staticcheck // servers of today still do
+		MaxTokens: 1, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}},
+	}, modern)
 	s.AddTool(&sdk.Tool{Name: "slow", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i := range 3 {
 			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Total: 10, Message: "reading \x1b[31mpages"})
@@ -58,6 +60,16 @@ func newAsker(t *testing.T, modern bool) *asker {
 		<-ctx.Done()
 		a.cancelled <- struct{}{}
 		return nil, ctx.Err()
+	})
+	s.AddTool(&sdk.Tool{Name: "insist", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		question := &sdk.ElicitParams{Mode: "form", Message: "Well?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"word":{"type":"string"}}}`)}
+		for range 2 {
+			if _, err := r.Session.Elicit(ctx, question); err != nil {
+				return nil, err
+			}
+		}
+		a.cancelled <- struct{}{}
+		return &sdk.CallToolResult{}, nil
 	})
 	server := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: modern}))
 	t.Cleanup(server.Close)
@@ -85,8 +97,8 @@ func asks(s *sdk.Server, name string, question sdk.InputRequest, modern bool) {
 				return nil, err
 			}
 			return said(answer)
-		case *sdk.CreateMessageParams:
-			answer, err := r.Session.CreateMessage(ctx, q)
+		case *sdk.CreateMessageParams: //nolint:staticcheck // servers of today still do
+			answer, err := r.Session.CreateMessage(ctx, q) //nolint:staticcheck // servers of today still do
 			if err != nil {
 				return nil, err
 			}
@@ -219,5 +231,50 @@ func TestSlowCallOnATerminal(t *testing.T) {
 				t.Error("the server was not told")
 			}
 		})
+	}
+}
+
+// The first Ctrl-C cancels the question and the second one the call, whose server gets an
+// answer all the same.
+func TestInterruptedTwice(t *testing.T) {
+	t.Parallel()
+	a, h := newAsker(t, false), newHome(t)
+	h.write(t, servers{"a": {"type": "http", "url": a.url}}, nil)
+	h.up(t)
+	p := h.onTerminal(t, "call", "a__insist", "-c", h.file)
+	p.says(t, "> ", "\x03", "  cancelled\r\n", "", "a__insist asks:", "", "> ", "\x03")
+	if code := <-p.ended; code != exitUnreachable || !strings.Contains(p.shows(), "a__insist was cancelled: its server is told to stop") {
+		t.Errorf("exit code %d: %s", code, p.shows())
+	}
+	select {
+	case <-a.cancelled:
+	case <-t.Context().Done():
+		t.Error("the server waits for an answer")
+	}
+}
+
+// Whoever may approve of their own call is asked on the terminal. Elsewhere the call says
+// who else is waited for.
+func TestOwnApprovalOnATerminal(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, map[string]any{
+		"governance": map[string]any{"tools": map[string]any{"a__pid": map[string]any{"requires_approval_in_modes": []string{"NORMAL"}}}},
+		"approvals":  map[string]any{"wait": "1s"},
+	})
+	h.up(t)
+	h.ok(t, "ls", h.file, "--wait", "20s")
+	if o := h.run(t, "call", "a__pid", "-c", h.file); o.code != exitDenied {
+		t.Errorf("without a terminal: %+v", o)
+	}
+	p := h.onTerminal(t, "call", "a__pid", "-c", h.file)
+	p.says(t, "  | May a__pid be called at the server a?", "", "Accept? yes, no (declines) or cancel> ", "c\n", "Accept? yes, no (declines) or cancel> ", "c\n")
+	if code := <-p.ended; code != exitDenied || !strings.Contains(p.shows(), "it waits for an approval") {
+		t.Errorf("cancelled: exit code %d: %s", code, p.shows())
+	}
+	p = h.onTerminal(t, "call", "a__pid", "-c", h.file)
+	p.says(t, "Accept? yes, no (declines) or cancel> ", "yes\n")
+	if code := <-p.ended; code != exitOK {
+		t.Errorf("approved: exit code %d: %s", code, p.shows())
 	}
 }

@@ -61,16 +61,12 @@ func (c *lineClient) leave(id mcp.ID) {
 	}
 }
 
-// abandon sends a request and cancels it. It ends a call that waits for answers.
-func (c *lineClient) abandon(method string, params []byte) {
-	late := time.AfterFunc(cancelTime, func() { c.stream.Close() })
-	defer late.Stop()
-	line, id := c.line(method, params)
-	if _, err := c.stream.Write(line); err != nil {
-		return
-	}
-	c.leave(id)
-	_, _ = io.Copy(io.Discard, c.in) // ends with the stream
+// abandon sends the last answers of a call that is given up, and waits a moment for its
+// end. Then the call is cancelled: before, the gateway would not look at its answers.
+func (c *lineClient) abandon(ctx context.Context, method string, params []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	_, _ = c.request(ctx, method, params) // nobody waits for the result any more
 }
 
 // request sends a request and returns its result or the gateway's error. If ctx ends

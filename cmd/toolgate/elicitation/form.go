@@ -291,6 +291,7 @@ func (f *field) check(value string) error {
 			return fmt.Errorf("type %s; these are %d", amount(f.min, f.max, "character"), n)
 		}
 		return f.checkFormat(value)
+	case choices, boolean, number, integer: // of these, only numbers get here
 	}
 	n := float(value)
 	switch {
@@ -372,6 +373,7 @@ func (f *field) wants() string {
 		return "one value"
 	case boolean:
 		return "yes or no"
+	case number, integer:
 	}
 	what := map[kind]string{number: "a number", integer: "a whole number"}[f.kind]
 	switch {
