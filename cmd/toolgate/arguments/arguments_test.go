@@ -1,8 +1,10 @@
 package arguments_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +42,7 @@ func parse(schema string, object []byte, pairs string) ([]byte, error) {
 	if pairs != "" {
 		all = strings.Split(pairs, "|")
 	}
-	typed, err := arguments.Pairs(all, strings.NewReader("from stdin"))
+	typed, err := arguments.Pairs(context.Background(), all, strings.NewReader("from stdin"))
 	if err != nil {
 		return nil, err
 	}
@@ -293,11 +295,22 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// Input that does not end is given up with its command.
+func TestPairsInterrupted(t *testing.T) {
+	in, typing := io.Pipe()
+	defer typing.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := arguments.Pairs(ctx, []string{"text=@-"}, in); err == nil || !strings.Contains(err.Error(), "was interrupted before its end was read") {
+		t.Error(err)
+	}
+}
+
 func TestDoubt(t *testing.T) {
 	for pairs, want := range map[string]string{
 		"txt=1": "txt is no argument of the tool; did you mean text?", "text=1": "", "unlike=1": "", "": "",
 	} {
-		typed, err := arguments.Pairs(strings.Fields(pairs), nil)
+		typed, err := arguments.Pairs(t.Context(), strings.Fields(pairs), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +24,8 @@ type Pair struct {
 const MaxFile = 8 << 20
 
 // Pairs splits NAME=VALUE. A value that begins with @ names a file that holds it, and @-
-// stands for stdin; @@ is a plain @.
-func Pairs(typed []string, stdin io.Reader) ([]Pair, error) {
+// stands for stdin; @@ is a plain @. It stops reading when ctx ends.
+func Pairs(ctx context.Context, typed []string, stdin io.Reader) ([]Pair, error) {
 	pairs := make([]Pair, 0, len(typed))
 	fromStdin := ""
 	for _, text := range typed {
@@ -44,7 +45,7 @@ func Pairs(typed []string, stdin io.Reader) ([]Pair, error) {
 			return nil, failure.Newf(failure.Usage, "%s=@- and %s=@- both read stdin, which can be read once; put one of them into a file", fromStdin, name)
 		default:
 			var err error
-			if pair.Value, err = contents(name, file, stdin); err != nil {
+			if pair.Value, err = contents(ctx, name, file, stdin); err != nil {
 				return nil, err
 			}
 			pair.from = file
@@ -57,8 +58,27 @@ func Pairs(typed []string, stdin io.Reader) ([]Pair, error) {
 	return pairs, nil
 }
 
-// contents reads the value of an argument from a file.
-func contents(name, file string, stdin io.Reader) (string, error) {
+// contents reads the value of an argument from a file, until ctx ends: a pipe or a terminal
+// may never end.
+func contents(ctx context.Context, name, file string, stdin io.Reader) (string, error) {
+	type read struct {
+		text string
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() { // ends with the file, or with the process
+		text, err := readFile(name, file, stdin)
+		done <- read{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", failure.Newf(failure.Usage, "%s=@%s was interrupted before its end was read; nothing was called", name, file)
+	}
+}
+
+func readFile(name, file string, stdin io.Reader) (string, error) {
 	in, what := stdin, "stdin"
 	if file != "-" {
 		f, err := open(file)

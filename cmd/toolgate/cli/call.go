@@ -50,7 +50,7 @@ against what the tool accepts. Ctrl-C cancels the question, and otherwise the ca
   toolgate call files__read_file --json '{"path":"README.md"}'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pairs, err := arguments.Pairs(args[1:], cmd.InOrStdin())
+			pairs, err := arguments.Pairs(cmd.Context(), args[1:], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}

@@ -50,7 +50,7 @@ func newAsker(t *testing.T, modern bool) *asker {
 		asks(s, name, params, modern)
 	}
 	asks(s, "sample", &sdk.CreateMessageParams{ //nolint:staticcheck // servers of today still do
-		MaxTokens: 1, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}},
+		MaxTokens: 1, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}}, //nolint:staticcheck // the same
 	}, modern)
 	s.AddTool(&sdk.Tool{Name: "slow", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i := range 3 {

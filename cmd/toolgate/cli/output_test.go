@@ -121,7 +121,7 @@ func TestCallParams(t *testing.T) {
 		{`a"b`, []string{"x= 1 ", "y=\"", "z=nul\x01"}, "", `{"name":"a\"b","arguments":{"z":"nul\u0001","y":"\"","x":1}}`},
 		{"t", []string{`a"=1`}, `{ "b" : 2 }`, `{"name":"t","arguments":{"a\"":1, "b" : 2 }}`},
 	} {
-		pairs, err := arguments.Pairs(tt.pairs, nil)
+		pairs, err := arguments.Pairs(t.Context(), tt.pairs, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

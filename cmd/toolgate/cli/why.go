@@ -41,7 +41,7 @@ call needs an approval first.`,
 				return whoCan(o, cmd, args, &who)
 			}
 			q.Name = args[0]
-			pairs, err := arguments.Pairs(args[1:], cmd.InOrStdin())
+			pairs, err := arguments.Pairs(cmd.Context(), args[1:], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
