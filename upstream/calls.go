@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
@@ -311,9 +313,22 @@ func (s *Server) refreshNow(ctx context.Context, conn *Conn) {
 	s.catalog.replace(listing, cut)
 }
 
+// because continues a sentence with the reason for a failure, where clients may read it.
+func (s *Server) because(reason string) string {
+	if s.opts.Shown == nil || s.spec.Local == "" || reason == "" {
+		return "; its operator sees why with `toolgate ls`."
+	}
+	text := ": " + strings.TrimSuffix(s.opts.Shown(reason), ".") + "."
+	if s.spec.Command != "" {
+		text += " `toolgate logs " + s.spec.Key + "` shows more."
+	}
+	return text
+}
+
 // failure classifies the error of a call. The client sees a fixed sentence. Details of the
 // server, such as the last line of its stderr, its path or its address, are for the
-// operator, in `ls` and in the log.
+// operator, in `ls` and in the log. Without authentication the client is the operator's
+// own, and is told why a server does not run.
 func (s *Server) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, errCallTimeout) {
 		return context.Cause(ctx)
@@ -327,6 +342,7 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	var status *transport.StatusError
 	var nonsense *transport.ProtocolError
 	var busy *transport.BusyError
+	var ended *child.ExitError
 	name := s.spec.Key
 	if errors.As(err, &status) {
 		f.Status, f.Origin = status.Status, mcp.OriginHop
@@ -368,8 +384,15 @@ func (s *Server) failure(ctx context.Context, err error) error {
 		f.Reason = "The server " + name + " is busy and wants to be called later; try again in " + max(busy.After, time.Second).Round(time.Second).String() + "."
 	case errors.As(err, &status), errors.As(err, &nonsense):
 		f.Kind, f.Reason = mcp.FailProtocol, "The server "+name+" gave an answer that is not valid."
+	case errors.As(err, &ended):
+		f.Kind, f.Reason = mcp.FailUnavailable, "The process of the server "+name+" has ended"+s.because(describe(ended))+" It is started again; try again in a moment."
 	case state == mcp.Ready || state == mcp.Degraded:
 		f.Kind, f.Reason = mcp.FailUnavailable, "The connection to the server "+name+" was lost or refused; try again in a moment."
+	case state == mcp.Starting:
+		f.Kind, f.Reason = mcp.FailUnavailable, "The server "+name+" is still starting; try again in a moment."
+	case state == mcp.Failed || state == mcp.Stale:
+		_, status := s.catalog.current()
+		f.Kind, f.Reason = mcp.FailUnavailable, "The server "+name+" has failed"+s.because(status.Reason)+" It is tried again from time to time."
 	default:
 		f.Kind, f.Reason = mcp.FailUnavailable, "The server "+name+" is not available at the moment ("+state.String()+"); try again later."
 	}

@@ -5,15 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
+// errNotReady is the cause if a server takes too long to start.
+var errNotReady = errors.New("not ready within the start timeout")
+
 // open dials the server and performs the handshake, within the start timeout.
 func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.spec.Timeouts.Start,
-		fmt.Errorf("not ready within the start timeout of %v", s.spec.Timeouts.Start))
+		fmt.Errorf("%w of %v", errNotReady, s.spec.Timeouts.Start))
 	defer cancel()
 	var first error
 	names := s.spec.transports()
@@ -91,6 +97,9 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 			if lines, first := process.Stray(); lines > 0 {
 				err = &strayError{err, lines, first}
 			}
+			if len(s.spec.Withheld) > 0 && lacksNetwork(err) {
+				err = &withheldError{err, s.spec.Withheld}
+			}
 			s.pool.keepTail(process.Tail(), err)
 		}
 		return nil, err
@@ -119,6 +128,32 @@ func (e *strayError) Error() string {
 
 // Unwrap returns the failure itself.
 func (e *strayError) Unwrap() error { return e.error }
+
+// withheldError is the failure of a process that may lack variables of the gateway.
+type withheldError struct {
+	error
+	names []string
+}
+
+// Error implements error.
+func (e *withheldError) Error() string {
+	return fmt.Sprintf("%v; toolgate has %s and does not hand that on to this server: see its env_inherit", e.error, strings.Join(e.names, ", "))
+}
+
+// Unwrap returns the failure itself.
+func (e *withheldError) Unwrap() error { return e.error }
+
+// networkWords match what programs say that reach no network, or trust no certificate.
+var networkWords = regexp.MustCompile(`(?i)certificate|x509|ssl|tls|proxy|getaddrinfo|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|timed? ?out|dns|name resolution|name or service not known|resolve|connect|network|error sending request|no matching distribution`)
+
+// lacksNetwork tells whether a process may have failed because it has not reached the
+// network: by what it said, or because it was not ready in time.
+func lacksNetwork(err error) bool {
+	if exit, ok := errors.AsType[*child.ExitError](err); ok {
+		return networkWords.MatchString(exit.LastLine)
+	}
+	return errors.Is(err, errNotReady)
+}
 
 // declares returns the capabilities to declare on a connection: all questions that are
 // allowed if one principal owns it, none if several share it, and the extensions that

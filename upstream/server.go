@@ -21,8 +21,8 @@ type Sink interface {
 	Happened(mcp.Event)
 }
 
-// Options are what a [Server] needs besides its spec. All fields except Known and SignIn
-// are required.
+// Options are what a [Server] needs besides its spec. All fields except Known, SignIn
+// and Shown are required.
 type Options struct {
 	Sink       Sink
 	Credential transport.Credential
@@ -32,6 +32,9 @@ type Options struct {
 	// SignIn lists one tool while somebody has to sign in and nothing else is known of the
 	// server. Its call sends a person to the sign-in page.
 	SignIn bool
+	// Shown hides the secrets in a text that clients may read. Without it clients are not
+	// told why a server fails.
+	Shown func(string) string
 	// Known is the last good listing. It is shown until the server confirms or replaces
 	// it; nil if there is none.
 	Known *mcp.Listing

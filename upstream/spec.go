@@ -49,6 +49,9 @@ type Spec struct {
 	Args    []string
 	Dir     string
 	Env     []string // complete; nothing is inherited
+	// Withheld are the variables of [Inherited] that the gateway has and the process does
+	// not get.
+	Withheld []string
 
 	URL     string
 	Headers map[string]string // sent with every request; values are secrets

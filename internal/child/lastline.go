@@ -14,7 +14,7 @@ var telling = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)^(?:npm (?:error|ERR!) )?\s*(?:cause: )?(.*(?:self.signed certificate|certificate verify failed|unable to get (?:local )?issuer certificate|invalid peer certificate|x509: ).*)$`),
 	// npm and npx
 	regexp.MustCompile(`^npm (?:error|ERR!) (?:\d+ +)?(\d{3} .+)$`),
-	regexp.MustCompile(`^npm (?:error|ERR!) (?:\w+Error: )?(request to .+ failed, reason: .+)$`),
+	regexp.MustCompile(`^npm (?:error|ERR!) (?:network )?(?:\w+Error: )?(request to .+ failed, reason: .+)$`),
 	regexp.MustCompile(`^npm (?:error|ERR!) (could not determine executable to run|notarget .+)$`),
 	// uv and uvx
 	regexp.MustCompile(`^\s*(?:cause:|╰─▶|├─▶|Caused by:) +(.+)$`),

@@ -203,7 +203,7 @@ func (d *Daemon) newSignIn() *signin.Service {
 // newServers returns the table of servers, none of which runs yet.
 func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
-		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn,
+		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
 		Changed:        d.serverChanged,
 		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.Current()), d.servers.NativeRates(d.Current())) },

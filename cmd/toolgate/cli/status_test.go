@@ -163,3 +163,19 @@ func TestPreviousLogs(t *testing.T) {
 		t.Errorf("both: %+v", o)
 	}
 }
+
+// Who calls a tool of a server that has failed since it listed it is told why.
+func TestCallOfAFailedServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	broken := h.path("broken")
+	h.write(t, servers{"a": fake("broken=" + broken)}, nil)
+	h.up(t)
+	h.keep(t, "broken", "", 0o600)
+	h.run(t, "servers", "restart", "a", "--file", h.file)
+	testwait.Until(t, patience, "the server has failed", func() bool { return h.servers(t)["a"].State == "failed" || h.servers(t)["a"].State == "stale" })
+	o := h.run(t, "call", "a__echo", "--file", h.file)
+	if said := o.stdout + o.stderr; o.code != exitTool && o.code != exitUnreachable || !strings.Contains(said, "exited with code 1") || !strings.Contains(said, "the server is broken") {
+		t.Errorf("%+v", o)
+	}
+}

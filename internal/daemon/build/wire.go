@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/secret"
@@ -32,6 +34,19 @@ func inherited(s *config.Server) []string {
 	return append(upstream.Inherited(), s.EnvInherit...)
 }
 
+// withheld returns the variables of the gateway's environment that servers get by default
+// and this one does not, except those that its entry sets.
+func withheld(s *config.Server, lookup func(string) (string, bool)) []string {
+	if !s.EnvOnly {
+		return nil
+	}
+	return slices.DeleteFunc(upstream.Inherited(), func(name string) bool {
+		_, has := lookup(name)
+		_, set := s.Env[name]
+		return !has || set || slices.Contains(s.EnvInherit, name) || strings.HasPrefix(name, "LC_") || name == "TZ"
+	})
+}
+
 // UpstreamSpec converts a configured server to the spec for package upstream.
 func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
 	limits := c.Toolgate.Limits
@@ -42,6 +57,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Args:       s.Args,
 		Dir:        s.Cwd,
 		Env:        upstream.Environment(secret.Reveal(s.Env), inherited(s), os.LookupEnv),
+		Withheld:   withheld(s, os.LookupEnv),
 		URL:        s.URL,
 		Headers:    secret.Reveal(s.Headers),
 		Credential: credentialName(s),

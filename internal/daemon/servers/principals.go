@@ -79,7 +79,7 @@ func (a alone) Listings() map[string]*mcp.Listing {
 // credential of its own.
 func (t *Table) reach(ctx context.Context, spec upstream.Spec, told upstream.Sink, shown transport.Credential, source *credential.Source) reached {
 	o := upstream.Options{
-		Sink: told, Credential: shown, Logger: t.o.Log, SignIn: source != nil && t.o.SignIn.OffersLink(source),
+		Sink: told, Credential: shown, Logger: t.o.Log, Shown: t.o.Shown, SignIn: source != nil && t.o.SignIn.OffersLink(source),
 		Identity: proxy.Implementation(version.Version),
 	}
 	if source == nil || source.Settings().Shared {

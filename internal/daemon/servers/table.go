@@ -37,6 +37,8 @@ type Options struct {
 	Unanswered catalogs.Unanswered
 	Tasks      queue.Limits
 
+	// Shown hides the secrets in a text that clients may read.
+	Shown func(string) string
 	// Changed is told that a server is in another state, or lists something else.
 	Changed func(server string)
 	// NativeChanged is told the same of native tools, before Changed.
