@@ -70,7 +70,7 @@ test-unit: ## the tests of the packages, with the race detector
 
 .PHONY: test-e2e
 test-e2e: ## toolgate between real clients and servers (installs them once)
-	$(GO) test -tags e2e -timeout 20m ./internal/e2e/...
+	$(GO) test -tags e2e -timeout 20m -p 1 -v ./internal/e2e/...
 	$(GO) test -tags e2e -timeout 5m ./examples -run TestReadmes
 
 .PHONY: test-spicedb

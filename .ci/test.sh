@@ -26,7 +26,7 @@ part tools 1200 'GOBIN="$bin" go -C internal/tools install tool || { echo "the p
 part fmt 300 'need golangci-lint && "$bin/golangci-lint" fmt --diff'
 part lint 1200 'need golangci-lint && "$bin/golangci-lint" run --timeout 15m ./...'
 part unit 1500 'go test -race -timeout 20m -v ./...'
-part e2e 1800 'go test -tags e2e -timeout 25m -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
+part e2e 1800 'go test -tags e2e -timeout 25m -p 1 -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
 for os in linux darwin windows; do
 	for arch in amd64 arm64; do
 		# As releases are built, so that the part after these has nothing to compile.
@@ -46,19 +46,29 @@ export -f need
 export bin logs cannot
 
 # running is the process group of the part at work, watcher the one that ends
-# it when its time is over, narrator the one that prints what it does.
-running='' watcher='' narrator=''
+# it when its time is over, narrator the one that prints what it does, pulse the
+# one that says that it is still at work.
+running='' watcher='' narrator='' pulse=''
 finish() {
 	local pid
-	for pid in $narrator $watcher $running; do
+	for pid in $pulse $narrator $watcher $running; do
 		kill -TERM -- "-$pid" 2>/dev/null || true
 	done
 	[ -z "$running" ] || { sleep 1 && kill -KILL -- "-$running" 2>/dev/null; } || true
-	running='' watcher=''
+	running='' watcher='' pulse=''
 }
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
+
+# beat LOG: says every 20 s how long a part has been at work, and at what.
+beat() {
+	local began=$SECONDS at
+	while sleep 20; do
+		at=$(tail -n 500 "$1" 2>/dev/null | sed -n -E 's/^=== (RUN|CONT) +//p' | tail -n 1) || true
+		printf '    %d s so far%s\n' $((SECONDS - began)) "${at:+, at $at}"
+	done
+}
 
 # run COMMAND LIMIT LOG: runs a part in a process group of its own, so that
 # everything it started ends with it.
@@ -69,15 +79,20 @@ run() {
 	running=$!
 	(sleep "$2" && echo "ended after $2 s" >>"$3" && kill -TERM -- "-$running") </dev/null >/dev/null 2>&1 &
 	watcher=$!
-	# A line for each package as it ends, and for each test that failed.
-	tail -n +1 -F "$3" 2>/dev/null </dev/null > >(grep --line-buffered -E '^(ok|FAIL)[[:space:]]+[^[:space:]]|^ *--- FAIL') &
+	# A line for each package as it ends, for each test that failed, and for each step of
+	# the preparation of the end-to-end tests.
+	tail -n +1 -F "$3" 2>/dev/null </dev/null > >(grep --line-buffered -E '^(ok|FAIL)[[:space:]]+[^[:space:]]|^ *--- FAIL|^e2e: ') &
 	narrator=$!
+	beat "$3" </dev/null 2>/dev/null &
+	pulse=$!
 	set +m
 	wait "$running" || code=$?
 	sleep 0.2 # the last lines of the log
 	kill -TERM -- "-$narrator" 2>/dev/null || true
 	wait "$narrator" 2>/dev/null || true
-	narrator=''
+	kill -TERM -- "-$pulse" 2>/dev/null || true
+	wait "$pulse" 2>/dev/null || true
+	narrator='' pulse=''
 	kill -TERM -- "-$watcher" 2>/dev/null || true
 	wait "$watcher" 2>/dev/null || true
 	watcher=''

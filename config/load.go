@@ -166,7 +166,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 		Home: opts.home(), Workspace: opts.workspace(dir), Raw: opts.Raw,
 	}
 	d := decode.New(p, dir)
-	d.Expand, d.Available = vars.Expand, Available
+	d.Expand, d.Instead = vars.Expand, instead
 	decode.Defaults(&c.Toolgate)
 	d.Decode(section, &c.Toolgate, "")
 	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))

@@ -33,10 +33,10 @@ func TestDefault(t *testing.T) {
 		ListsPerMinute: 6000, InitializesPerMinute: 6000, NotificationsPerMinute: 60000, CancelsPerMinute: 6000,
 		CompletionsPerMinute: 1200, UnknownPerMinute: 6000, AuthFailuresPerMinute: 6000, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
 		Redact: 8 << 20, RedactTime: 5 * time.Second, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
-		InFlight: 256, Batch: 100, Listens: 100, Watches: 1000, ClientQueue: 1024, ClientQueueBytes: 4 << 20, Page: 1000, PageBytes: 4 << 20,
-		Instructions: 16 << 10, NotificationsPerSecond: 1000, NotificationsPerCall: 256, QuestionsPerCall: 64,
-		Rounds: 10000, RoundsPerPrincipal: 1000, RoundTime: 15 * time.Minute, Replay: 64 << 20, ReplayTime: time.Minute,
-		Tasks: 10000, TasksPerPrincipal: 1000, TasksPerListen: 64,
+		InFlight: 256, Listens: 100, Watches: 1000, ClientQueue: 1024, Page: 1000,
+		Instructions: 16 << 10, QuestionsPerCall: 64,
+		Rounds: 10000, RoundTime: 15 * time.Minute, Replay: 64 << 20,
+		Tasks: 10000,
 	}
 	if diff := cmp.Diff(want, tg.Limits); diff != "" {
 		t.Error(diff)
@@ -100,7 +100,7 @@ toolgate:
 func TestOverrideErrors(t *testing.T) {
 	opts := Options{
 		Environ: []string{"TOOLGATE_LIMITS_DEPTH=many", "TOOLGATE_GATE_OPEN=1", "TOOLGATE_SERVERS_A_B_PROCESSES=1"},
-		Flags:   map[string]string{"listen.htpp": "x", "limits.tools": "0", "listen.trusted_proxies": "x"},
+		Flags:   map[string]string{"listen.htpp": "x", "limits.tools": "0", "limits.replay_time": "x"},
 	}
 	_, err := Parse("x.yaml", []byte("mcpServers: { a.b: { command: x }, a-b: { command: x } }\ntoolgate: {}"), opts)
 	if err == nil {
@@ -112,7 +112,7 @@ func TestOverrideErrors(t *testing.T) {
 		`env TOOLGATE_SERVERS_A_B_PROCESSES: could mean`,
 		`flag listen.htpp: there is no such setting; write listen.http instead`,
 		`flag limits.tools: 0 is too small`,
-		`flag listen.trusted_proxies: not available in this version`,
+		`flag limits.replay_time: there is no such setting; remove it: a broken stream is kept for a minute`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q:\n%v", want, err)

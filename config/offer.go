@@ -2,12 +2,9 @@ package config
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 )
@@ -77,32 +74,4 @@ func (s Server) Enabled(key, namespace string, arguments map[string]string) (Ser
 		s.Env[name] = secret.Text(fill(value.Reveal()))
 	}
 	return s, true
-}
-
-// unavailable are settings that this version does not use, with all below them. In a
-// path "*" stands for a name chosen in the file. Writing one is an error, because
-// ignoring what someone wrote to protect something would be worse than refusing it.
-var unavailable = map[string]bool{"listen.trusted_proxies": true}
-
-// sections are the keys under toolgate.
-var sections = sync.OnceValue(func() map[string]bool {
-	keys := map[string]bool{}
-	for _, f := range decode.Fields(reflect.TypeFor[Toolgate]()) {
-		keys[f.Tag.Get("config")] = true
-	}
-	return keys
-})
-
-// Available reports whether this version uses the setting of a path such as
-// "auth.jwt", with "*" where a path has a name chosen in the file. Paths of
-// unknown sections are not available.
-func Available(path string) bool {
-	section, _, _ := strings.Cut(path, ".")
-	if !sections()[section] {
-		return false
-	}
-	for path != "" && !unavailable[path] {
-		path = path[:max(strings.LastIndexByte(path, '.'), 0)]
-	}
-	return path == ""
 }

@@ -97,7 +97,11 @@ func overlay(p *tree.Problems, section *tree.Node, serverKeys, environ []string,
 		origin := &tree.Origin{Kind: tree.OriginFlag, Name: path}
 		l, ok := byPath[path]
 		if !ok {
-			p.At(&tree.Node{Origin: origin}, "", p.DidYouMean(strings.TrimPrefix(path, "toolgate."), paths), "there is no such setting")
+			hint := instead(path)
+			if hint == "" {
+				hint = p.DidYouMean(strings.TrimPrefix(path, "toolgate."), paths)
+			}
+			p.At(&tree.Node{Origin: origin}, "", hint, "there is no such setting")
 			continue
 		}
 		section = with(section, l.segments, &tree.Node{Kind: tree.KindString, Value: flags[path], Origin: origin})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,9 +102,6 @@ func (m schemaMaker) object(t reflect.Type, pattern string) obj {
 			m.t.Errorf("the doc comment of %s.%s does not say what its default is", t.Name(), f.Name)
 		}
 		path := tree.Join(pattern, key)
-		if !Available(path) {
-			continue
-		}
 		p := m.value(f.Type, f.Tag, path)
 		p["description"] = doc
 		props[key] = p
@@ -352,26 +350,41 @@ func settings(typ reflect.Type, path string, visit func(f reflect.StructField, p
 	}
 }
 
-// TestAvailable keeps the list of settings that are not used from naming such that do
-// not exist; every other setting is available.
-func TestAvailable(t *testing.T) {
-	known := map[string]bool{}
-	settings(reflect.TypeFor[Toolgate](), "", func(_ reflect.StructField, path string) { known[path] = true })
-	for path := range unavailable {
-		if !known[path] {
-			t.Errorf("unavailable names %s, which is not a setting", path)
+// TestRemoved keeps the list of removed settings from naming one that exists.
+func TestRemoved(t *testing.T) {
+	settings(reflect.TypeFor[Toolgate](), "", func(_ reflect.StructField, path string) {
+		if removed[path] != "" {
+			t.Errorf("%s is in the list of removed settings, and exists", path)
 		}
-		if Available(path) || Available(path+".x") {
-			t.Errorf("%s is available", path)
-		}
-	}
-	for path := range known {
-		if !unavailable[path] && !Available(path) {
-			t.Errorf("%s is not available", path)
+	})
+	for path, hint := range removed {
+		_, err := Parse("x.yaml", []byte("toolgate: { "+strings.Replace(path, ".", ": { ", 1)+": 1 } }"), Options{})
+		if want := path + ": is not a setting; " + hint; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if Available("nonsense") || Available("") {
-		t.Error("unknown settings must not be available")
+}
+
+// The figures that the settings are held to. A new one has to take the place of another.
+const (
+	maxSettings = 440 // on the pages by topic
+	maxLimits   = 45  // on the page of limits
+)
+
+// TestSettingsAreFew counts what a person has to read, as the pages have it: a block of
+// settings that several paths share counts once.
+func TestSettingsAreFew(t *testing.T) {
+	rows := regexp.MustCompile("(?m)^\\| `")
+	count := 0
+	for _, text := range readSettingsPages(t) {
+		for _, block := range settingsBlock.FindAllString(text, -1) {
+			count += len(rows.FindAllString(block, -1))
+		}
+	}
+	limits := reflect.TypeFor[Limits]().NumField()
+	t.Logf("%d settings, %d limits", count, limits)
+	if count == 0 || count > maxSettings || limits > maxLimits {
+		t.Errorf("the pages have %d settings and %d limits; at most %d and %d are allowed", count, limits, maxSettings, maxLimits)
 	}
 }
 

@@ -79,42 +79,24 @@ type Limits struct {
 	Catalog units.Size `config:"catalog" default:"64MiB" min:"1KiB" max:"4GiB"`
 	// Concurrent requests of one session or connection. Default: 256.
 	InFlight int `config:"in_flight" default:"256" min:"1" max:"100000"`
-	// Messages in one batch (2025-03-26 only). Default: 100.
-	Batch int `config:"batch" default:"100" min:"1" max:"10000"`
 	// Open subscriptions/listen requests of one caller. Default: 100.
 	Listens int `config:"listens" default:"100" min:"1" max:"100000"`
 	// Resources that one session or subscription may follow. Default: 1000.
 	Watches int `config:"watches" default:"1000" min:"1" max:"100000"`
 	// Messages that may wait for a slow client. Default: 1024.
 	ClientQueue int `config:"client_queue" default:"1024" min:"1" max:"1000000"`
-	// Bytes of messages that may wait for a slow client, beyond the first message. Default: 4MiB.
-	ClientQueueBytes units.Size `config:"client_queue_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
 	// Items on one page of a list. Default: 1000.
 	Page int `config:"page" default:"1000" min:"1" max:"1000000"`
-	// Bytes of items on one page of a list, beyond the first item. Default: 4MiB.
-	PageBytes units.Size `config:"page_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`
 	// How much of the instructions of one server is passed on. Default: 16KiB.
 	Instructions units.Size `config:"instructions" default:"16KiB" min:"1KiB" max:"1MiB"`
-	// Progress and log messages per second that are passed on for one call. Default: 1000.
-	NotificationsPerSecond int `config:"notifications_per_second" default:"1000" min:"1" max:"1000000"`
-	// Notifications of one call that may wait to be passed on. Default: 256.
-	NotificationsPerCall int `config:"notifications_per_call" default:"256" min:"1" max:"100000"`
 	// Questions that a server may ask during one call. Default: 64.
 	QuestionsPerCall int `config:"questions_per_call" default:"64" min:"1" max:"10000"`
 	// Calls that may wait for a client's answer to a question. Default: 10000.
 	Rounds int `config:"rounds" default:"10000" min:"1" max:"10000000"`
-	// Calls of one caller that may wait for such an answer; at least twice parked_per_principal. Default: 1000.
-	RoundsPerPrincipal int `config:"rounds_per_principal" default:"1000" min:"1" max:"1000000"`
 	// How long a client may take to answer a question. Default: 15m.
 	RoundTime time.Duration `config:"round_time" default:"15m" min:"1s" max:"7d"`
 	// Total bytes of broken streams that are kept for clients that reconnect. Default: 64MiB.
 	Replay units.Size `config:"replay" default:"64MiB" min:"1KiB" max:"16GiB"`
-	// How long a broken stream is kept. Default: 1m.
-	ReplayTime time.Duration `config:"replay_time" default:"1m" min:"1s" max:"1h"`
 	// Tasks of legacy servers that are remembered for lists and notifications. Default: 10000.
 	Tasks int `config:"tasks" default:"10000" min:"1" max:"10000000"`
-	// Remembered tasks of one caller. Default: 1000.
-	TasksPerPrincipal int `config:"tasks_per_principal" default:"1000" min:"1" max:"1000000"`
-	// Tasks that one subscription may follow. Default: 64.
-	TasksPerListen int `config:"tasks_per_listen" default:"64" min:"1" max:"10000"`
 }

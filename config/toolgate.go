@@ -18,9 +18,7 @@ import (
 )
 
 // Toolgate is everything under the "toolgate" key of a file. Each field says
-// what its absence means; keys it does not have are errors. Sections that this
-// version does not use are refused wherever they are written (see
-// [Available]), so their fields are always zero.
+// what its absence means; keys it does not have are errors.
 type Toolgate struct {
 	// Where toolgate listens for clients, operators and metrics. Default: 127.0.0.1:7777 for clients, 127.0.0.1:7779 for
 	// metrics.
@@ -118,7 +116,9 @@ type Listen struct {
 	// gateway's own origin is always accepted, and origins on this machine are accepted if callers authenticate.
 	// Default: none.
 	Origins []string `config:"origins" format:"origin"`
-	// Address ranges of reverse proxies whose Forwarded headers are trusted. Default: none.
+	// Address ranges of reverse proxies. The client of their requests is the last address of X-Forwarded-For that is not
+	// a proxy: its failed authentications are counted, not those of the proxy, which may have all connections.
+	// Default: none.
 	TrustedProxies []string `config:"trusted_proxies" format:"cidr"`
 }
 

@@ -32,7 +32,7 @@ func (hf *httpFront) identify(r *http.Request) (id *gate.Identity, until time.Ti
 // ends when the caller's credential does. The caller of admit must call leave
 // afterwards.
 func (hf *httpFront) admit(w http.ResponseWriter, r *http.Request) (in *http.Request, id *gate.Identity, leave func()) {
-	from := limit.Network(r.RemoteAddr)
+	from := hf.g.opts.Proxies.Client(r)
 	if refused := hf.g.failures.Refused(r, from); refused != nil {
 		writeBusy(w, "", refused)
 		return nil, nil, nil
@@ -144,7 +144,7 @@ func (s *Snapshot) scoped(id *gate.Identity, r *Route) error {
 // An address with too many failures gets a 429 before h runs.
 func (g *Gateway) CountFailures(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from := limit.Network(r.RemoteAddr)
+		from := g.opts.Proxies.Client(r)
 		if refused := g.failures.Refused(r, from); refused != nil {
 			writeBusy(w, "", refused)
 			return

@@ -87,6 +87,33 @@ func TestAuthOutageIsNoFailure(t *testing.T) {
 	}
 }
 
+// Behind a trusted proxy, failures count for the client that the proxy names, and not for the
+// proxy. What clients without such a proxy say of themselves does not count.
+func TestFailuresBehindAProxy(t *testing.T) {
+	proxies, err := limit.ParseProxies([]string{"10.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, nil, bounded(limit.Rates{AuthFailures: 3}), func(o *Options, _ *Config) { o.Proxies = proxies })
+	from := func(remote, client string) int {
+		req := modernRequest(modernBody("1", mcp.MethodToolsList, "", ""), "Authorization", "nobody's", "X-Forwarded-For", client)
+		req.RemoteAddr = remote
+		return r.do(req).code()
+	}
+	for range 4 {
+		from("10.0.0.1:1", "invented, 198.51.100.7")
+	}
+	if status := from("10.0.0.2:1", "198.51.100.7"); status != http.StatusTooManyRequests {
+		t.Errorf("the same client behind another proxy: status %d", status)
+	}
+	if status := from("10.0.0.1:1", "198.51.100.8"); status != http.StatusUnauthorized {
+		t.Errorf("another client: status %d", status)
+	}
+	if status := from("192.0.2.1:1", "198.51.100.7"); status != http.StatusUnauthorized {
+		t.Errorf("a client that is no proxy: status %d", status)
+	}
+}
+
 // Refusals of other handlers count as failed authentications. An address with too many
 // is answered before the handler runs.
 func TestFailuresOfOtherDoorsCount(t *testing.T) {

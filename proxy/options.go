@@ -156,6 +156,8 @@ type Options struct {
 	// listener that authenticates.
 	Hosts, Origins        []string
 	AnyHost, LocalOrigins bool
+	// Proxies are the reverse proxies that say whose requests they pass on.
+	Proxies limit.Proxies
 
 	Limits Limits
 }

@@ -435,7 +435,7 @@ func TestTooManyNotifications(t *testing.T) {
 		if n := strings.Count(got, `"notifications/progress"`); n != 11 || !strings.Contains(got, `"progress":100`) || strings.Contains(got, `"progress":10}`) {
 			t.Errorf("%d passed: %s", n, got)
 		}
-		if n := strings.Count(r.log.String(), "limits.notifications_per_second"); n != 1 {
+		if n := strings.Count(r.log.String(), "too many notifications"); n != 1 {
 			t.Errorf("it is logged %d times", n)
 		}
 	})

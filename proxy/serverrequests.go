@@ -111,7 +111,7 @@ func (d *serverRequests) allowNotification(now time.Time) bool {
 	most := d.g.opts.Limits.NotificationsPerSecond
 	if d.notifyCount++; d.notifyCount == most+1 {
 		d.g.log.Warn("a server sends too many notifications; the rest of this second is dropped",
-			"server", d.to.backend.Name(), "limit", "limits.notifications_per_second", "value", most)
+			"server", d.to.backend.Name(), "limit", most)
 	}
 	return d.notifyCount <= most
 }

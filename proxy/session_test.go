@@ -374,7 +374,7 @@ func TestBatches(t *testing.T) {
 		{"initialize inside", `[` + initBody + `]`, 200, `[{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"Invalid Request: initialize in a batch"}}]`},
 		{"empty", `[]`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: an empty batch"}}`},
 		{"no JSON", `[{]`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error: expected a key at byte 2"}}`},
-		{"too many", `[` + strings.Repeat(ping+",", 5) + ping + `]`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a batch of more than 5 messages (limits.batch)"}}`},
+		{"too many", `[` + strings.Repeat(ping+",", 5) + ping + `]`, 400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a batch of more than 5 messages"}}`},
 		{"a batch within", `[[` + ping + `]]`, 200, `[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: a batch is not accepted here"}}]`},
 	}
 	for _, tt := range tests {

@@ -27,9 +27,9 @@ type Decoder struct {
 	Dir string
 	// Expand replaces the variables in secrets and paths; nil leaves them.
 	Expand func(text string) (string, error)
-	// Available tells whether this version uses the setting of a path, with "*"
-	// for names chosen in the file; nil is all of them.
-	Available func(path string) bool
+	// Instead says what to write in place of a setting that was removed, by its path with
+	// "*" for names chosen in the file; "" for any other. Nil knows none.
+	Instead func(path string) string
 	// Origins takes where each value came from, by its path.
 	Origins map[string]tree.Origin
 }
@@ -39,7 +39,7 @@ func New(p *tree.Problems, dir string) *Decoder {
 	return &Decoder{Problems: p, Dir: dir, Origins: map[string]tree.Origin{}}
 }
 
-// NotAvailable is the problem of a setting that this version does not use.
+// NotAvailable is the problem of a setting of a client that toolgate does not use.
 const NotAvailable = "not available in this version"
 
 // Shorthand is implemented by pointers to structs that may be written as
@@ -174,9 +174,7 @@ func (d *Decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
 	for _, f := range settings {
 		key := f.Tag.Get("config")
 		byKey[key] = f
-		if d.available(tree.Join(pattern, key)) {
-			known = append(known, key)
-		}
+		known = append(known, key)
 	}
 	for _, f := range n.Fields {
 		setting, ok := byKey[f.Key]
@@ -184,8 +182,6 @@ func (d *Decoder) object(n *tree.Node, v reflect.Value, path, pattern string) {
 		case !ok:
 			d.synonym(n, f, v, path, pattern, byKey, known)
 		case f.Value.IsNull():
-		case !d.available(tree.Join(pattern, f.Key)):
-			d.AtField(f, tree.Join(path, f.Key), "remove it", NotAvailable)
 		default:
 			d.decode(f.Value, v.FieldByIndex(setting.Index), setting.Tag, tree.Join(path, f.Key), tree.Join(pattern, f.Key))
 		}
@@ -206,7 +202,13 @@ func (d *Decoder) synonym(n *tree.Node, f tree.Field, v reflect.Value, path, pat
 	if s, ok := reflect.TypeAssert[Synonyms](v.Addr()); ok && !f.Value.IsNull() {
 		key, as, hint = s.Synonym(f.Key, f.Value)
 	}
+	instead := ""
+	if d.Instead != nil {
+		instead = d.Instead(tree.Join(pattern, f.Key))
+	}
 	switch setting, ok := byKey[key]; {
+	case instead != "":
+		d.AtField(f, at, instead, "is not a setting")
 	case hint != "":
 		d.AtField(f, at, hint, "unknown key")
 	case !ok:
@@ -217,8 +219,6 @@ func (d *Decoder) synonym(n *tree.Node, f tree.Field, v reflect.Value, path, pat
 		d.decode(as, v.FieldByIndex(setting.Index), setting.Tag, tree.Join(path, key), tree.Join(pattern, key))
 	}
 }
-
-func (d *Decoder) available(path string) bool { return d.Available == nil || d.Available(path) }
 
 func (d *Decoder) mapping(n *tree.Node, v reflect.Value, tag reflect.StructTag, path, pattern string) {
 	if n.Kind != tree.KindMap {

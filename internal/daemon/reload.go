@@ -83,10 +83,10 @@ var startSettings = []string{
 	"limits.body", "limits.bodies", "limits.connections", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",
 	"limits.kept_results", "limits.kept_results_per_principal", "limits.kept_results_time",
-	"limits.in_flight", "limits.batch", "limits.listens", "limits.watches", "limits.client_queue", "limits.client_queue_bytes",
-	"limits.page", "limits.page_bytes", "limits.instructions", "limits.notifications_per_second", "limits.questions_per_call",
-	"limits.rounds", "limits.rounds_per_principal", "limits.round_time", "limits.replay", "limits.replay_time",
-	"limits.tasks", "limits.tasks_per_principal", "limits.tasks_per_listen",
+	"limits.in_flight", "limits.listens", "limits.watches", "limits.client_queue",
+	"limits.page", "limits.instructions", "limits.questions_per_call",
+	"limits.rounds", "limits.round_time", "limits.replay",
+	"limits.tasks",
 }
 
 // startOnly tells whether a setting is read only at the start.

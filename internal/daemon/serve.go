@@ -62,7 +62,9 @@ func (d *Daemon) Handler() http.Handler {
 func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen.Certificates) error {
 	c := d.Current()
 	d.signIn.Reached(build.ServerURL(c, l.Addr()))
-	return listen.NewFront(l, certs, listen.Connections(&c.Toolgate.Limits), d.log).Serve(ctx, d.Handler(), d.DrainTime)
+	front := listen.NewFront(l, certs, listen.Connections(&c.Toolgate.Limits), d.log)
+	front.Trust(build.Proxies(c))
+	return front.Serve(ctx, d.Handler(), d.DrainTime)
 }
 
 // ServeStream serves a client on a stream of lines, as the owner of an API key or token,

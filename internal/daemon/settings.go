@@ -72,7 +72,7 @@ func changedSettings(a, b *config.Toolgate) []string {
 			case at == "servers":
 			case left.Kind() == reflect.Struct:
 				compare(left, right, at)
-			case config.Available(at) && !reflect.DeepEqual(left.Interface(), right.Interface()):
+			case !reflect.DeepEqual(left.Interface(), right.Interface()):
 				out = append(out, at)
 			}
 		}

@@ -10,10 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -127,6 +130,7 @@ func once(dst string, inputs []string, want string, install func() error) error 
 	if _, err := os.Stat(want); err == nil && bytes.Equal(have, mark) {
 		return nil
 	}
+	defer preparing.begin("install " + filepath.Base(dst))()
 	if err := os.RemoveAll(dst); err != nil {
 		return fmt.Errorf("removing an older installation: %w", err)
 	}
@@ -142,8 +146,60 @@ func once(dst string, inputs []string, want string, install func() error) error 
 	return os.WriteFile(stamp, mark, 0o644)
 }
 
+// quiet is how long the preparation says nothing at most.
+const quiet = 20 * time.Second
+
+// working are the steps of the preparation that have begun and not ended.
+type working struct {
+	mu    sync.Mutex
+	began map[string]time.Time
+}
+
+var preparing = working{began: map[string]time.Time{}}
+
+// begin says that a step begins. It returns what says that it has ended.
+func (w *working) begin(step string) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.began[step] = time.Now()
+	fmt.Fprintf(os.Stderr, "e2e: %s\n", step)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		fmt.Fprintf(os.Stderr, "e2e: %s: took %s\n", step, time.Since(w.began[step]).Round(100*time.Millisecond))
+		delete(w.began, step)
+	}
+}
+
+// telling says at short intervals what is still being done, until the returned function is
+// called.
+func telling(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(quiet):
+			}
+			preparing.mu.Lock()
+			for _, step := range slices.Sorted(maps.Keys(preparing.began)) {
+				fmt.Fprintf(os.Stderr, "e2e: %s: %s so far\n", step, time.Since(preparing.began[step]).Round(time.Second))
+			}
+			preparing.mu.Unlock()
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
 // build compiles one command of this module or of a dependency.
 func build(ctx context.Context, name, pkg string, flags ...string) installed {
+	defer preparing.begin("build " + name)()
 	path := filepath.Join(lab.bin, name)
 	args := append([]string{"build", "-o", path}, flags...)
 	if err := command(ctx, lab.root, "go", append(args, pkg)...); err != nil {

@@ -102,6 +102,7 @@ func run(m *testing.M) int {
 // different things: the network for packages, the processors for builds.
 func prepare(ctx context.Context) {
 	start := time.Now()
+	told := telling(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { lab.node = installNode(ctx) })
 	wg.Go(func() { lab.python = installPython(ctx) })
@@ -119,6 +120,7 @@ func prepare(ctx context.Context) {
 		}
 	})
 	wg.Wait()
+	told()
 	fmt.Printf("e2e: prepared in %s, cache %s\n", time.Since(start).Round(100*time.Millisecond), lab.cache)
 }
 

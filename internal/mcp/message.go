@@ -266,7 +266,7 @@ func SplitBatch(raw []byte, limits Limits, most int) (messages [][]byte, ok bool
 	}
 	for e := range Elements(raw) {
 		if len(messages) == most {
-			return nil, true, Errorf(CodeInvalidRequest, "Invalid Request: a batch of more than %d messages (limits.batch)", most)
+			return nil, true, Errorf(CodeInvalidRequest, "Invalid Request: a batch of more than %d messages", most)
 		}
 		messages = append(messages, e.Of(raw))
 	}

@@ -19,6 +19,7 @@ import (
 type Conns struct {
 	most, each int
 	log        *slog.Logger
+	proxies    Proxies // which may have all connections
 
 	mu     sync.Mutex
 	count  int
@@ -51,6 +52,10 @@ func NewConns(most int, log *slog.Logger) *Conns {
 	return &Conns{most: most, each: most / 2, log: log, of: make(map[string]*address), idle: list.New()}
 }
 
+// Trust lets reverse proxies have all connections, because they have many clients. It is
+// called before Listener.
+func (c *Conns) Trust(p Proxies) { c.proxies = p }
+
 // Listener returns a listener with bounded connections. TLS is layered on top, so that
 // handshakes are bounded too.
 func (c *Conns) Listener(l net.Listener) net.Listener { return &listener{Listener: l, conns: c} }
@@ -81,7 +86,7 @@ func (c *Conns) admit(nc net.Conn) *conn {
 	a := c.of[in.from]
 	var out *conn
 	switch {
-	case a != nil && a.count >= c.each:
+	case a != nil && a.count >= c.each && !c.proxies.Has(nc.RemoteAddr().String()):
 		out = oldest(a.idle)
 	case c.count >= c.most:
 		out = oldest(c.idle)

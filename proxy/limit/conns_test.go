@@ -106,6 +106,26 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
+// A trusted proxy may have all connections.
+func TestConnectionsOfAProxy(t *testing.T) {
+	f := newFront(t, 6)
+	proxies, err := limit.ParseProxies([]string{"10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Trust(proxies)
+	for range 6 {
+		f.comes("10.0.0.1")
+	}
+	if f.Open() != 6 {
+		t.Errorf("%d open", f.Open())
+	}
+	f.comes("192.0.2.1")
+	if f.Open() != 6 {
+		t.Errorf("with another client: %d open", f.Open())
+	}
+}
+
 // A busy connection stays. If all are busy the new one is closed, and the log says so
 // once.
 func TestConnectionsInUseStay(t *testing.T) {

@@ -96,7 +96,7 @@ var (
 	}
 	TooManyRounds = &Error{
 		Kind: "too_many_open_calls", Code: CodeRate, Phase: "rounds",
-		Text: "Too many calls wait for an answer of their user (limits.rounds_per_principal, limits.parked_per_principal); answer or leave some of them first.",
+		Text: "Too many calls wait for an answer of their user (limits.rounds, limits.parked_per_principal); answer or leave some of them first.",
 	}
 )
 

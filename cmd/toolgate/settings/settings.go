@@ -72,13 +72,11 @@ func collect(v reflect.Value, path string, out *[]Setting) {
 			collect(f, at, out)
 			continue
 		}
-		if config.Available(at) {
-			value := render(f.Interface())
-			if at == "store" || at == "redis" {
-				value = hidden.URL(value) // with a password
-			}
-			*out = append(*out, Setting{Path: at, Value: value})
+		value := render(f.Interface())
+		if at == "store" || at == "redis" {
+			value = hidden.URL(value) // with a password
 		}
+		*out = append(*out, Setting{Path: at, Value: value})
 	}
 }
 

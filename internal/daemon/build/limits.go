@@ -21,17 +21,15 @@ func Messages(l *config.Limits) *limit.Bytes {
 	return limit.NewBytes(most, int64(l.Body))
 }
 
-// gatewayLimits sets the limits for clients, except those of sessions.
+// gatewayLimits sets the limits for clients, except those of sessions. Those that are not
+// settings have the gateway's defaults.
 func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 	to.Body, to.Depth = int(l.Body), l.Depth
-	to.InFlight, to.Batch, to.Listens, to.Watches = l.InFlight, l.Batch, l.Listens, l.Watches
-	to.Queue, to.QueueBytes = l.ClientQueue, int(l.ClientQueueBytes)
-	to.Page, to.PageBytes, to.Instructions = l.Page, int(l.PageBytes), int(l.Instructions)
-	to.NotificationsPerSecond, to.Questions = l.NotificationsPerSecond, l.QuestionsPerCall
-	to.Rounds, to.RoundsPerPrincipal, to.RoundTime = l.Rounds, max(l.RoundsPerPrincipal, 2*l.ParkedPerPrincipal), l.RoundTime
+	to.InFlight, to.Listens, to.Watches = l.InFlight, l.Listens, l.Watches
+	to.Queue, to.Page, to.Instructions = l.ClientQueue, l.Page, int(l.Instructions)
+	to.Questions, to.Rounds, to.RoundTime = l.QuestionsPerCall, l.Rounds, l.RoundTime
 	to.SuspendedPerPrincipal, to.SuspendedPerServer = l.ParkedPerPrincipal, l.ParkedPerServer
-	to.Replay, to.ReplayTime = int(l.Replay), l.ReplayTime
-	to.Tasks, to.TasksPerPrincipal, to.ListenTasks = l.Tasks, l.TasksPerPrincipal, l.TasksPerListen
+	to.Replay, to.Tasks = int(l.Replay), l.Tasks
 	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime
 }
 

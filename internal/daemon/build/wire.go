@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
@@ -73,7 +74,6 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Limits: upstream.Limits{
 			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
 			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
-			Events: limits.NotificationsPerCall,
 		},
 	}
 	if s.Refused != nil {
@@ -161,6 +161,7 @@ func GatewayOptions(c *config.Config) proxy.Options {
 		PublicURL: c.Toolgate.Listen.PublicURL,
 		Hosts:     c.Toolgate.Listen.Hosts,
 		Origins:   c.Toolgate.Listen.Origins,
+		Proxies:   Proxies(c),
 		Limits: proxy.Limits{
 			Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
 		},
@@ -170,6 +171,15 @@ func GatewayOptions(c *config.Config) proxy.Options {
 		o.Hosts = append([]string{u.Host}, o.Hosts...)
 	}
 	return o
+}
+
+// Proxies are the reverse proxies that a configuration trusts. The decoder has checked them.
+func Proxies(c *config.Config) limit.Proxies {
+	all, err := limit.ParseProxies(c.Toolgate.Listen.TrustedProxies)
+	if err != nil {
+		return nil
+	}
+	return all
 }
 
 // ServerURL returns the URL at which clients reach a listener.

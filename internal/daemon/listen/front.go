@@ -67,6 +67,9 @@ func NewFront(l net.Listener, certs *Certificates, connections int, log *slog.Lo
 	return f
 }
 
+// Trust lets reverse proxies have all connections. It is called before Serve.
+func (f *Front) Trust(p limit.Proxies) { f.conns.Trust(p) }
+
 // Connections is how many connections clients may have: as many as the file says,
 // and no more than half of the files that this process may open, so that servers,
 // the store and the log have the others.
