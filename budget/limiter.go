@@ -314,12 +314,12 @@ func (r *Receipt) refusal(by *Refusal) *Refusal {
 
 // hint says what can be done about a refusal.
 func (r *rule) hint(by *Refusal) string {
-	what := fmt.Sprintf("it allows %d %s %s", r.Limit, r.Unit.noun(), r.Window.phrase())
+	what := fmt.Sprintf("it allows %d %s %s", r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
 	switch {
 	case r.plan != "" && r.Per == PerTenant:
-		what = fmt.Sprintf("the plan %s of this tenant allows %d %s %s", r.plan, r.Limit, r.Unit.noun(), r.Window.phrase())
+		what = fmt.Sprintf("the plan %s of this tenant allows %d %s %s", r.plan, r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
 	case r.plan != "":
-		what = fmt.Sprintf("the plan %s of this credential allows %d %s %s", r.plan, r.Limit, r.Unit.noun(), r.Window.phrase())
+		what = fmt.Sprintf("the plan %s of this credential allows %d %s %s", r.plan, r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
 	}
 	switch {
 	case r.Limit == 0:

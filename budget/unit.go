@@ -2,6 +2,7 @@ package budget
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -30,12 +31,16 @@ func (u Unit) scale() int64 {
 // Whole converts an amount of a store to the unit, rounded up.
 func (u Unit) Whole(amount int64) int64 { return (amount + u.scale() - 1) / u.scale() }
 
-// noun names the unit in a sentence.
-func (u Unit) noun() string {
+// noun names the unit of an amount in a sentence.
+func (u Unit) noun(n int64) string {
+	noun := string(u)
 	if u == Cost {
-		return "cost units"
+		noun = "cost units"
 	}
-	return string(u)
+	if n == 1 {
+		noun = strings.TrimSuffix(noun, "s")
+	}
+	return noun
 }
 
 // reserved reports whether the usage is known only afterwards, so that the charge is a

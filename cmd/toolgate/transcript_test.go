@@ -81,6 +81,40 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// TestExitCodes looks for every exit code of docs/exit-codes.md in the transcripts, and for
+// others that it does not have.
+func TestExitCodes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/exit-codes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllSubmatch(page, -1) {
+		codes[string(row[1])] = string(row[1]) == "0"
+	}
+	scripts, err := filepath.Glob("testdata/transcripts/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, script := range scripts {
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, seen := range regexp.MustCompile(`(?m)^\[exit status (\d+)\]$`).FindAllSubmatch(text, -1) {
+			if _, known := codes[string(seen[1])]; !known {
+				t.Errorf("%s: the exit code %s is in no row of docs/exit-codes.md", script, seen[1])
+			}
+			codes[string(seen[1])] = true
+		}
+	}
+	for code, seen := range codes {
+		if !seen {
+			t.Errorf("no transcript ends with the exit code %s", code)
+		}
+	}
+}
+
 // programs returns a folder with toolgate and the tools, for PATH.
 func programs(t *testing.T) string {
 	t.Helper()
@@ -264,11 +298,14 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|us|ms|s)\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (ms|s)\b`), "TIME"},
+	{regexp.MustCompile(`within a second|after TIME`), "after TIME"},
 	{regexp.MustCompile(`\bpid \d+\b`), "pid PID"},
 	{regexp.MustCompile(`\b(process|kill) \d+\b`), "$1 PID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(Z|[+-]\d\d:\d\d)`), "CLOCK"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "CLOCK"},
 	{regexp.MustCompile(`CLOCK  +user \S+`), "CLOCK  user NAME"},
+	{regexp.MustCompile(`in \d+ seconds`), "in N seconds"},
+	{regexp.MustCompile(`tgk_[-\w]{43}`), "tgk_KEY"},
 	{regexp.MustCompile(`cap_[0-9a-z]{26}`), "cap_ID"},
 	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "ID"},
 	{regexp.MustCompile(`toolgate \d+\.\d+\.\d+\S*`), "toolgate VERSION"},

@@ -173,7 +173,7 @@ func (d *Service) known(ctx context.Context, id string) (store.ApprovalRecord, e
 	}
 	r, found, err := d.record(ctx, id)
 	if err == nil && !found {
-		err = fmt.Errorf("%.64q: %w", id, ErrUnknown)
+		err = fmt.Errorf("%w: %.64q; `toolgate approvals ls` lists those that wait", ErrUnknown, id)
 	}
 	return r, err
 }

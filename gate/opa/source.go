@@ -62,7 +62,7 @@ func newSource(files []sourceFile, dirs []string) *source {
 func readPath(root string) (*source, error) {
 	info, err := os.Stat(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read policy: there is no folder or bundle %s", root)
+		return nil, fmt.Errorf("read policy: there is no folder or bundle %s; name a folder with .rego files, or a bundle", root)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)

@@ -133,7 +133,7 @@ func (r *Registry) Entry(ctx context.Context, name, kind string) (Entry, error) 
 	}
 	switch {
 	case len(found) == 0:
-		return Entry{}, fmt.Errorf("%w %s", ErrUnknown, name)
+		return Entry{}, fmt.Errorf("%w %s; `toolgate catalog ls` lists the names", ErrUnknown, name)
 	case len(found) > 1:
 		var ids []string
 		for _, e := range found {
@@ -147,7 +147,7 @@ func (r *Registry) Entry(ctx context.Context, name, kind string) (Entry, error) 
 		return Entry{}, err
 	}
 	if !ok {
-		return Entry{}, fmt.Errorf("%w %s", ErrUnknown, name)
+		return Entry{}, fmt.Errorf("%w %s; `toolgate catalog ls` lists the names", ErrUnknown, name)
 	}
 	e.Record, e.Description = record, record.Description
 	return e, nil

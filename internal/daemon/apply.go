@@ -94,7 +94,7 @@ func (r *reloads) restart(server string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, runs := r.d.servers.Status(server); !runs {
-		return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
+		return fmt.Errorf("there is no server %q; `toolgate ls` lists them", server)
 	}
 	before := r.d.identities.InForce()
 	a, err := r.application(r.d.Current(), before)

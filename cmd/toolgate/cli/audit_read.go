@@ -126,6 +126,7 @@ func newAuditSearch(o *options) *cobra.Command {
 func auditTable(found []audit.Record) table {
 	t := table{
 		header: []string{"TIME", "WHO", "CLIENT", "NAME", "DECISION", "OUTCOME", "PHASE", "RULE", "MS", "ID", "SERVER", "TENANT", "PERSONA", "CODE", "TRACE"},
+		empty:  "no calls were found; one of less than a second ago may not be there yet",
 		wide:   5, data: found,
 	}
 	for i := range found {

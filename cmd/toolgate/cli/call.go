@@ -403,13 +403,26 @@ func (o *options) showResult(tool string, result []byte) error {
 		return nil
 	}
 	if refused != nil {
-		err := refusedExit(refused, errors.New("the gateway refused the call"))
-		if code, _ := exitCode(err); code == exitDenied {
-			err = fmt.Errorf("%w; `toolgate why %s` says which rule, and what would lift it", err, tool)
-		}
-		return err
+		return explainRefused(tool, refused)
 	}
 	return failure.Newf(failure.Tool, "the tool reports an error")
+}
+
+var errRefused = errors.New("the gateway refused the call")
+
+// explainRefused says where to look after a call without a result.
+func explainRefused(tool string, facts []byte) error {
+	err := refusedExit(facts, errRefused)
+	kind, _ := mcp.LookupString(facts, "kind")
+	switch code, _ := exitCode(err); {
+	case code == exitDenied:
+		return fmt.Errorf("%w; `toolgate why %s` says which rule, and what would lift it", err, tool)
+	case code == exitUnreachable:
+		return failure.Newf(failure.Unreachable, "there is no answer to the call; `toolgate ls` shows how its server is, and `toolgate logs --previous SERVER` what it wrote before it ended")
+	case kind == "invalid_arguments":
+		return fmt.Errorf("%w; `toolgate tools show %s` shows its arguments", err, tool)
+	}
+	return err
 }
 
 // refusedError gives an error of the gateway its exit code.

@@ -48,7 +48,7 @@ large they are.`,
 }
 
 func usageTable(all []admin.ToolUsage, by []string) table {
-	t := table{data: map[string]any{"usage": append([]admin.ToolUsage{}, all...)}, wide: 2}
+	t := table{data: map[string]any{"usage": append([]admin.ToolUsage{}, all...)}, wide: 2, empty: "no tool was called in that time"}
 	for _, name := range by {
 		t.header = append(t.header, strings.ToUpper(name))
 	}

@@ -94,6 +94,9 @@ func (o *options) logs(ctx context.Context, control *admin.Client, server string
 			}
 		}
 		shown = logs.Ended
+		if !follow && shown == 0 && talks(o) {
+			note("%s has written nothing to its standard error", server)
+		}
 		if !follow {
 			return nil
 		}

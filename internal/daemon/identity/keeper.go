@@ -143,7 +143,7 @@ func (k *Keeper) Grant(ctx context.Context, key string) (auth.Grant, error) {
 		return auth.Grant{Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local})}, nil
 	}
 	if key == "" {
-		return auth.Grant{}, failure.Newf(failure.Auth, "this gateway asks for an API key; set the variable TOOLGATE_API_KEY to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers")
+		return auth.Grant{}, failure.Newf(failure.Auth, "this gateway asks for an API key; set the variable TOOLGATE_API_KEY to the key that `toolgate up` showed at its first start, to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers")
 	}
 	ctx, cancel := context.WithTimeout(ctx, grantTime)
 	defer cancel()
@@ -155,7 +155,7 @@ func (k *Keeper) Grant(ctx context.Context, key string) (auth.Grant, error) {
 	case errors.Is(err, auth.ErrUnavailable):
 		return auth.Grant{}, failure.Newf(failure.Unreachable, "the token in TOOLGATE_API_KEY cannot be verified at the moment: %w", err)
 	case err != nil:
-		return auth.Grant{}, failure.Newf(failure.Auth, "this gateway does not know the API key in TOOLGATE_API_KEY; set it to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers that is still valid")
+		return auth.Grant{}, failure.Newf(failure.Auth, "this gateway does not know the API key in TOOLGATE_API_KEY; set it to the key that `toolgate up` showed at its first start, to one of those under toolgate.auth.keys (`toolgate key new` makes one), or to a token of one of its issuers that is still valid")
 	}
 	return g, nil
 }

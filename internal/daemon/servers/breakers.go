@@ -32,7 +32,7 @@ func (t *Table) Breakers() []admin.Breaker {
 func (t *Table) ResetBreaker(server, tool string) error {
 	guard := t.guards()[server]
 	if guard == nil {
-		return fmt.Errorf("there is no server %q; see `toolgate ls`", server)
+		return fmt.Errorf("there is no server %q; `toolgate ls` lists them", server)
 	}
 	if !guard.Reset(tool) {
 		return fmt.Errorf("the tool %q of the server %s has no circuit breaker of its own; leave it out to reset all of the server", tool, server)

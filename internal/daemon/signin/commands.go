@@ -28,7 +28,7 @@ func (c Commands) whose(server string, who admin.Who) (*credential.Source, strin
 	all := c.s.o.Servers()
 	i := slices.IndexFunc(all, func(running Server) bool { return running.Name == server })
 	if i < 0 {
-		return nil, "", fmt.Errorf("there is no server %q; see `toolgate ls`", server)
+		return nil, "", fmt.Errorf("there is no server %q; `toolgate ls` lists them", server)
 	}
 	s := all[i].Source
 	if s == nil {
