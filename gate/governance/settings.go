@@ -170,5 +170,5 @@ func anchored(glob string) bool {
 
 // Literal writes a path as a glob that matches only it.
 func Literal(path string) string {
-	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(path)
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]", "$", "[$]", "%", "[%]", "~", "[~]").Replace(path)
 }
