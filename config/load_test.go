@@ -33,9 +33,9 @@ func TestDefault(t *testing.T) {
 		ListsPerMinute: 6000, InitializesPerMinute: 6000, NotificationsPerMinute: 60000, CancelsPerMinute: 6000,
 		CompletionsPerMinute: 1200, UnknownPerMinute: 6000, AuthFailuresPerMinute: 6000, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
 		Redact: 8 << 20, RedactTime: 5 * time.Second, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
-		InFlight: 256, Listens: 100, Watches: 1000, ClientQueue: 1024, Page: 1000,
-		Instructions: 16 << 10, QuestionsPerCall: 64,
-		Rounds: 10000, RoundTime: 15 * time.Minute, Replay: 64 << 20,
+		InFlight: 256, Page: 1000,
+		Instructions: 16 << 10,
+		Rounds:       10000, RoundTime: 15 * time.Minute, Replay: 64 << 20,
 		Tasks: 10000,
 	}
 	if diff := cmp.Diff(want, tg.Limits); diff != "" {

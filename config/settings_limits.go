@@ -79,18 +79,10 @@ type Limits struct {
 	Catalog units.Size `config:"catalog" default:"64MiB" min:"1KiB" max:"4GiB"`
 	// Concurrent requests of one session or connection. Default: 256.
 	InFlight int `config:"in_flight" default:"256" min:"1" max:"100000"`
-	// Open subscriptions/listen requests of one caller. Default: 100.
-	Listens int `config:"listens" default:"100" min:"1" max:"100000"`
-	// Resources that one session or subscription may follow. Default: 1000.
-	Watches int `config:"watches" default:"1000" min:"1" max:"100000"`
-	// Messages that may wait for a slow client. Default: 1024.
-	ClientQueue int `config:"client_queue" default:"1024" min:"1" max:"1000000"`
 	// Items on one page of a list. Default: 1000.
 	Page int `config:"page" default:"1000" min:"1" max:"1000000"`
 	// How much of the instructions of one server is passed on. Default: 16KiB.
 	Instructions units.Size `config:"instructions" default:"16KiB" min:"1KiB" max:"1MiB"`
-	// Questions that a server may ask during one call. Default: 64.
-	QuestionsPerCall int `config:"questions_per_call" default:"64" min:"1" max:"10000"`
 	// Calls that may wait for a client's answer to a question. Default: 10000.
 	Rounds int `config:"rounds" default:"10000" min:"1" max:"10000000"`
 	// How long a client may take to answer a question. Default: 15m.

@@ -46,6 +46,9 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 		return g.refuse(x, err)
 	}
 	p.hide(ctx, snap, x, kind)
+	if first && kind == mcp.Tool {
+		g.opts.Metrics.listed(x.Identity.Persona, len(p.routes))
+	}
 	if first && p.whole {
 		return response{result: catalog.page(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
 			return g.renderPage(catalog, x, kind, p, "")

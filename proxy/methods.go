@@ -68,9 +68,6 @@ func (g *Gateway) serveRequest(ctx context.Context, x *Exchange) (answer respons
 	began := time.Now()
 	answer = m.serve(g, ctx, x)
 	g.opts.Metrics.served(x.Message.Method, x.Transport, began, answer.fault != nil)
-	if x.Message.Method == mcp.MethodToolsList && answer.fault == nil && x.Message.Param("cursor") == nil {
-		g.opts.Metrics.listed(x.Identity.Persona)
-	}
 	return answer
 }
 

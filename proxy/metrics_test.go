@@ -33,7 +33,7 @@ func (c *counted) metrics() *Metrics {
 			}
 			c.add("%s over %s, failed: %v", method, transport, failed)
 		},
-		Listed:       func(persona string) { c.add("listed for %q", persona) },
+		Listed:       func(persona string, tools int) { c.add("listed %d for %q", tools, persona) },
 		SessionEnded: func(transport string, _ time.Duration) { c.add("end of a session over %s", transport) },
 	}
 }

@@ -263,7 +263,7 @@ func TestListenCaps(t *testing.T) {
 		first, leave := open("alice")
 		open("alice")
 		w, _ := open("alice")
-		if !w.ended() || w.code() != 200 || !strings.Contains(w.text(), `"error":{"code":1005,"message":"Too many subscriptions are open (limits.listens); end one of them first.","data":{"kind":"too_many_subscriptions","code":1005,"phase":"subscriptions"}}`) {
+		if !w.ended() || w.code() != 200 || !strings.Contains(w.text(), `"error":{"code":1005,"message":"Too many subscriptions are open; end one of them first.","data":{"kind":"too_many_subscriptions","code":1005,"phase":"subscriptions"}}`) {
 			t.Errorf("the third: %d %s", w.code(), w.text())
 		}
 		if w, _ := open("bob"); w.ended() {

@@ -88,8 +88,8 @@ type Metrics struct {
 	// transport is the binding.
 	Served func(method, transport string, took time.Duration, failed bool)
 	// Listed is called for the first page of each list of tools, with the persona of
-	// the caller.
-	Listed func(persona string)
+	// the caller and the number of tools on it.
+	Listed func(persona string, tools int)
 	// Sessions is called with the number of open legacy sessions.
 	Sessions func(int)
 	// SessionEnded is called when a client's session has ended.
@@ -114,9 +114,9 @@ func (m *Metrics) served(method, transport string, began time.Time, failed bool)
 	}
 }
 
-func (m *Metrics) listed(persona string) {
+func (m *Metrics) listed(persona string, tools int) {
 	if m != nil && m.Listed != nil {
-		m.Listed(persona)
+		m.Listed(persona, tools)
 	}
 }
 

@@ -104,6 +104,7 @@ type Daemon struct {
 // when Run is not called.
 func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, generatedKey string) (_ *Daemon, err error) {
 	d := &Daemon{opts: o, state: state, metrics: telemetry.New(version.Version), started: time.Now(), generated: generatedKey}
+	d.metrics.TellUsersApart(c.Toolgate.Telemetry.Users)
 	d.settings, d.reloads = settings{boot: c.Toolgate, file: c}, reloads{d: d}
 	d.log, d.logs = o.Log(c)
 	d.hideSecrets(c, c.Servers)

@@ -83,8 +83,7 @@ var startSettings = []string{
 	"limits.body", "limits.bodies", "limits.connections", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",
 	"limits.kept_results", "limits.kept_results_per_principal", "limits.kept_results_time",
-	"limits.in_flight", "limits.listens", "limits.watches", "limits.client_queue",
-	"limits.page", "limits.instructions", "limits.questions_per_call",
+	"limits.in_flight", "limits.page", "limits.instructions",
 	"limits.rounds", "limits.round_time", "limits.replay",
 	"limits.tasks",
 }

@@ -11,7 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -76,7 +76,7 @@ func startInterceptor(t *testing.T, hosts map[string]*url.URL) *interceptor {
 	p.authority(t)
 	out := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: machineRoots(t), MinVersion: tls.VersionTLS12}}
 	forward := &httputil.ReverseProxy{
-		Transport: out, ErrorLog: log.New(io.Discard, "", 0),
+		Transport: out, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
 			if r.In.TLS != nil {

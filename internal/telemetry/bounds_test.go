@@ -16,8 +16,10 @@ var errBroken = errors.New("broken")
 var most = map[string]int{
 	"tool_execution_total":                  6 * 2001,
 	"tool_execution_duration":               2001,
-	"tool_permission_denied":                2001 * 129,
+	"toolgate_refusals_total":               2001 * 129,
+	"tool_permission_denied":                10_000 + 2001*7,
 	"tool_discovery_count":                  501,
+	"toolgate_tool_lists_total":             501,
 	"mcp_server_operation_duration_seconds": 129 * 129,
 	"mcp_client_operation_duration_seconds": 501 * 129 * 2,
 	"toolgate_decisions_total":              129 * 129,
@@ -31,6 +33,7 @@ var most = map[string]int{
 // than the bounds say, and no name is lost: it is counted with the others.
 func TestLabelsAreBounded(t *testing.T) {
 	m := telemetry.New("v1")
+	m.TellUsersApart(1000)
 	random := rand.New(rand.NewPCG(1, 2))
 	const calls = 100_000
 	for i := range calls {
@@ -38,7 +41,8 @@ func TestLabelsAreBounded(t *testing.T) {
 		m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "s" + name, Tool: name, Outcome: "ok", Upstream: 1})
 		m.Call(&telemetry.Call{Method: name, Transport: name, Outcome: "error", Code: "-" + name})
 		m.Decided(name, name)
-		m.Discovered(name)
+		m.Discovered(name, i)
+		m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: name, Outcome: "denied", Code: "governance", User: name})
 		m.State(name, "ready", i%2 == 0)
 		m.Budget(&telemetry.Charge{Budget: "one", Outcome: "granted", Limited: true, Owner: name, Left: 0.5, Until: time.Now().Add(time.Hour)})
 	}
@@ -70,12 +74,12 @@ func TestCallAllocatesNothing(t *testing.T) {
 	m := telemetry.New("v1")
 	c := telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "ok", Took: time.Millisecond, Upstream: time.Millisecond}
 	charge := telemetry.Charge{Budget: "b", Outcome: "granted", Limited: true, Owner: "o", Left: 0.5, Until: time.Now().Add(time.Hour)}
-	m.Discovered("bot")
+	m.Discovered("bot", 3)
 	for name, f := range map[string]func(){
 		"a call":      func() { m.Call(&c) },
 		"a list":      func() { m.Served("tools/list", "http", time.Millisecond, false) },
 		"a decision":  func() { m.Decided("registry", "allow") },
-		"a discovery": func() { m.Discovered("bot") },
+		"a discovery": func() { m.Discovered("bot", 3) },
 		"a charge":    func() { m.Budget(&charge) },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {

@@ -41,10 +41,31 @@ func contains(t *testing.T, text string, lines ...string) {
 	}
 }
 
+// Only denials of the gate count as denied, and callers are told apart as far as the
+// operator wants.
+func TestDenialsOfCallers(t *testing.T) {
+	m := telemetry.New("v1")
+	m.TellUsersApart(1)
+	for _, c := range []struct{ user, code string }{{"ann", "denied"}, {"bob", "denied"}, {"ann", "governance"}, {"ann", "denied"}, {"ann", "rate_limited"}, {"ann", "invalid_arguments"}} {
+		m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: c.code, User: c.user})
+	}
+	text := scrape(t, m)
+	contains(t, text,
+		`tool_permission_denied{kind="denied",tool_name="a__b",user_id="ann"} 2`,
+		`tool_permission_denied{kind="denied",tool_name="a__b",user_id="_other"} 1`,
+		`tool_permission_denied{kind="governance",tool_name="a__b",user_id="ann"} 1`,
+		`toolgate_refusals_total{kind="rate_limited",tool_name="a__b"} 1`,
+	)
+	if strings.Count(text, "tool_permission_denied{") != 3 {
+		t.Errorf("other refusals count as denied:\n%s", text)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	m := telemetry.New("v1")
 	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "ok", Took: 30 * time.Millisecond, Upstream: 15 * time.Millisecond})
 	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Took: time.Millisecond})
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "denied", User: "ann", Took: time.Millisecond})
 	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "error", Code: "upstream_error", Took: time.Millisecond})
 	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "tool_error", Took: time.Millisecond, Upstream: time.Millisecond})
 	m.Call(&telemetry.Call{Method: "resources/read", Transport: "stdio", Outcome: "error", Code: "-31999", Took: time.Millisecond})
@@ -53,9 +74,9 @@ func TestMetrics(t *testing.T) {
 	m.Decided("registry", "allow")
 	m.Decided("registry", "allow")
 	m.Decided("budget", "deny")
-	m.Discovered("bot")
-	m.Discovered("bot")
-	m.Discovered("")
+	m.Discovered("bot", 4)
+	m.Discovered("bot", 3)
+	m.Discovered("", 9)
 	m.Mode("NORMAL")
 	m.Mode("DEGRADED")
 	m.Sessions(3)
@@ -68,9 +89,12 @@ func TestMetrics(t *testing.T) {
 	text := scrape(t, m)
 	contains(t, text,
 		`tool_execution_total{status="ok",tool_name="a__b"} 1`,
-		`tool_permission_denied{kind="budget",tool_name="a__b"} 1`,
-		`tool_discovery_count{agent_id="bot"} 2`,
-		`tool_discovery_count{agent_id=""} 1`,
+		`toolgate_refusals_total{kind="budget",tool_name="a__b"} 1`,
+		`toolgate_refusals_total{kind="denied",tool_name="a__b"} 1`,
+		`tool_permission_denied{kind="denied",tool_name="a__b",user_id=""} 1`,
+		`tool_discovery_count{agent_id="bot"} 3`,
+		`tool_discovery_count{agent_id=""} 9`,
+		`toolgate_tool_lists_total{agent_id="bot"} 2`,
 		`toolgate_sessions 3`,
 		`toolgate_mode{mode="DEGRADED"} 1`,
 		`mcp_server_operation_duration_seconds_bucket{error_type="",mcp_method_name="tools/call",network_transport="tcp",outcome="ok",le="0.05"} 1`,
@@ -132,8 +156,8 @@ func TestDescribed(t *testing.T) {
 
 // everything has every metric shown once.
 func everything(m *telemetry.Metrics) {
-	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "budget", Took: 1, Upstream: 1})
-	m.Discovered("bot")
+	m.Call(&telemetry.Call{Method: "tools/call", Transport: "http", Server: "a", Tool: "a__b", Outcome: "denied", Code: "governance", Took: 1, Upstream: 1})
+	m.Discovered("bot", 1)
 	m.Decided("registry", "allow")
 	m.Mode("NORMAL")
 	m.SessionEnded("http", 1)

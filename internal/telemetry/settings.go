@@ -11,4 +11,7 @@ type Settings struct {
 	Headers map[string]secret.Text `config:"headers"`
 	// Fraction of calls that are traced if the caller does not decide. Default: 0.01.
 	Sample float64 `config:"sample" default:"0.01" min:"0" max:"1"`
+	// How many callers have a value of their own in the label user_id of the metric tool_permission_denied; the others
+	// are "_other". Default: 0, and the label is empty.
+	Users int `config:"users" min:"0" max:"1000"`
 }

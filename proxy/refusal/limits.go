@@ -88,11 +88,11 @@ func TooManySessions(most int, whose, setting string, wait time.Duration) *Error
 var (
 	TooManySubscriptions = &Error{
 		Kind: "too_many_subscriptions", Code: CodeRate, Phase: "subscriptions",
-		Text: "Too many subscriptions are open (limits.listens); end one of them first.",
+		Text: "Too many subscriptions are open; end one of them first.",
 	}
 	TooManyResources = &Error{
 		Kind: "too_many_subscriptions", Code: CodeRate, Phase: "subscriptions",
-		Text: "Too many resources are subscribed to (limits.watches); end one of the subscriptions first.",
+		Text: "Too many resources are subscribed to; end one of the subscriptions first.",
 	}
 	TooManyRounds = &Error{
 		Kind: "too_many_open_calls", Code: CodeRate, Phase: "rounds",

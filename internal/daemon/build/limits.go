@@ -25,9 +25,8 @@ func Messages(l *config.Limits) *limit.Bytes {
 // settings have the gateway's defaults.
 func gatewayLimits(to *proxy.Limits, l *config.Limits) {
 	to.Body, to.Depth = int(l.Body), l.Depth
-	to.InFlight, to.Listens, to.Watches = l.InFlight, l.Listens, l.Watches
-	to.Queue, to.Page, to.Instructions = l.ClientQueue, l.Page, int(l.Instructions)
-	to.Questions, to.Rounds, to.RoundTime = l.QuestionsPerCall, l.Rounds, l.RoundTime
+	to.InFlight, to.Page, to.Instructions = l.InFlight, l.Page, int(l.Instructions)
+	to.Rounds, to.RoundTime = l.Rounds, l.RoundTime
 	to.SuspendedPerPrincipal, to.SuspendedPerServer = l.ParkedPerPrincipal, l.ParkedPerServer
 	to.Replay, to.Tasks = int(l.Replay), l.Tasks
 	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime

@@ -40,7 +40,7 @@ func (r *Records) count(e *audit.Entry) {
 	}
 	r.feeds.tell(e)
 	r.metrics.Call(&telemetry.Call{
-		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code,
+		Method: e.Method, Transport: e.Transport, Server: e.Server, Tool: tool, Outcome: string(e.Outcome), Code: e.Code, User: e.Principal.Subject,
 		Took: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
 	})
 }
