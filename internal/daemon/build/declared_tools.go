@@ -94,6 +94,10 @@ func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*dec
 	if err != nil {
 		return nil, err
 	}
+	var library []string
+	if launched(t.Args[0]) {
+		program, library = RealPython(program)
+	}
 	p := sandbox.Policy{
 		Mode: t.Sandbox.ForCallers(), Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
 		CPU: t.Limits.CPU, Memory: int64(t.Limits.Memory), FileSize: int64(t.Limits.FileSize), Files: t.Limits.Files, Processes: t.Limits.Processes,
@@ -101,6 +105,7 @@ func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*dec
 	if t.Network == "full" {
 		p.Network = sandbox.FullNetwork
 	}
+	p.Read = append(p.Read, library...)
 	if t.Cwd != "" {
 		p.Read = append(p.Read, t.Cwd)
 	}
@@ -117,6 +122,12 @@ func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*dec
 	return &declared.Command{
 		Args: append([]string{program}, t.Args[1:]...), Dashes: t.Dashes, Stdin: t.Stdin, Env: secret.Reveal(t.Env), Dir: t.Cwd, Policy: p,
 	}, nil
+}
+
+// launched tells whether a program is a Python of the PATH, where a version manager puts a
+// launcher script that fails with the environment of a tool.
+func launched(name string) bool {
+	return strings.HasPrefix(name, "python") && !strings.ContainsAny(name, `/\`)
 }
 
 // programPath returns the path of a program: with a slash relative to the file, else
