@@ -206,7 +206,7 @@ func TestBreakers(t *testing.T) {
 	text := fetch(t, client, "http://"+metrics+"/metrics")
 	for _, want := range []string{
 		`toolgate_breaker_state{server="fails",state="open",tool=""} 1`, `toolgate_breaker_opened_total{server="fails",tool=""} 1`,
-		`tool_permission_denied{kind="breaker_open",tool_name="fails__echo"} `,
+		`toolgate_refusals_total{kind="breaker_open",tool_name="fails__echo"} `,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metrics lack %s", want)
