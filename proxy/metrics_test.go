@@ -53,7 +53,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	r.do(httpRequest("DELETE", "/mcp", "", "Mcp-Session-Id", id))
 	want := []string{
 		`initialize over http, failed: false`,
-		`tools/list over http, failed: false`, `listed for ""`,
+		`listed 1 for ""`, `tools/list over http, failed: false`,
 		`tools/list over http, failed: true`,
 		`ping over http, failed: false`,
 		`tools/call one__echo ok ""`,
