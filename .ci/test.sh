@@ -27,7 +27,7 @@ part fmt 300 'need golangci-lint && "$bin/golangci-lint" fmt --diff'
 part lint 1200 'need golangci-lint && "$bin/golangci-lint" run --timeout 15m ./...'
 # SQLite is translated from C and locks as C does: the race detector finds nothing
 # there, and makes it several times slower.
-part unit 1500 'go test -race -gcflags=modernc.org/...=-race=false -timeout 20m -v ./...'
+part unit 2100 'go test -race -gcflags=modernc.org/...=-race=false -timeout 20m -v ./...'
 part e2e 1800 'go test -tags e2e -timeout 25m -p 1 -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
 for os in linux darwin windows; do
 	for arch in amd64 arm64; do
