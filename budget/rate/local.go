@@ -95,13 +95,14 @@ func (l *Local) Return(tokens ...Token) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range tokens {
+		key := maphash.String(l.seed, tokens[i].Key)
 		if tokens[i].Rate.Kind == Sliding {
-			if w := l.sliding[tokens[i].Bucket]; w != nil && w.of[maphash.String(l.seed, tokens[i].Key)] != nil {
-				w.of[maphash.String(l.seed, tokens[i].Key)].remove()
+			if w := l.sliding[tokens[i].Bucket]; w != nil && w.of[key] != nil {
+				w.of[key].remove()
 			}
 			continue
 		}
-		b, key := l.of(tokens[i].Bucket), maphash.String(l.seed, tokens[i].Key)
+		b := l.of(tokens[i].Bucket)
 		if owed, ok := b.owed[key]; ok {
 			b.owed[key] = owed - tokens[i].Rate.Interval()
 		}

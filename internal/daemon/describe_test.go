@@ -39,6 +39,7 @@ func TestCatalogDescriptions(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
+	testwait.Until(t, patience, "the catalog is complete", func() bool { return len(names(admin.CatalogQuery{Server: "util"})) > 0 })
 	for _, tt := range []struct {
 		q    admin.CatalogQuery
 		want string
@@ -51,7 +52,6 @@ func TestCatalogDescriptions(t *testing.T) {
 		{admin.CatalogQuery{Kind: "tool", Mode: "lockdown", Server: "a"}, "a__picture a__pid"},
 		{admin.CatalogQuery{Class: "read-only", Risk: "low", Server: "a"}, "a__picture a__pid"},
 	} {
-		testwait.Until(t, patience, "the catalog is complete", func() bool { return len(names(admin.CatalogQuery{Server: "util"})) > 0 })
 		if got := names(tt.q); got != tt.want {
 			t.Errorf("%+v selects %q, want %q", tt.q, got, tt.want)
 		}

@@ -81,11 +81,11 @@ func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 	if mode != governance.Normal || e.Rules.NeedClass() { // else it does not depend on the class
 		class = e.Class(c.Request, c.Listed)
 	}
-	for _, name := range c.Names().All() { // the strictest name counts
-		under := e.Rules.Judge(governance.Call{
-			Name: name, Kind: c.Kind, Category: e.category(c.CapabilityID), Class: class, Mode: mode,
-			Queued: c.Queued, Arguments: args, Schema: prepared,
-		})
+	call := governance.Call{
+		Kind: c.Kind, Category: e.category(c.CapabilityID), Class: class, Mode: mode, Queued: c.Queued, Arguments: args, Schema: prepared,
+	}
+	for _, call.Name = range c.Names().All() { // the strictest name counts
+		under := e.Rules.Judge(call)
 		if under.Outcome < v.Outcome {
 			v = under
 		}
@@ -131,8 +131,9 @@ func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 // are.
 func (e *Examiner) InMode(r *gate.Request, listed []byte, mode governance.Mode) governance.Outcome {
 	outcome := governance.Pass
-	for _, name := range r.Names().All() { // the strictest name counts
-		outcome = min(outcome, e.Rules.InMode(governance.Call{Name: name, Kind: r.Kind, Category: e.category(r.CapabilityID), Class: e.Class(r, listed), Mode: mode}))
+	call := governance.Call{Kind: r.Kind, Category: e.category(r.CapabilityID), Class: e.Class(r, listed), Mode: mode}
+	for _, call.Name = range r.Names().All() { // the strictest name counts
+		outcome = min(outcome, e.Rules.InMode(call))
 	}
 	return outcome
 }
