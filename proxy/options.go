@@ -336,6 +336,11 @@ type Mount struct {
 	// to wait for; nil means never.
 	Await  Await
 	Listed func(id *gate.Identity, kind mcp.Kind, original string) bool
+	// Unfit returns what is wrong with the arguments of a call of a tool of the backend,
+	// in a sentence for the caller; empty if they fit. It is asked after the schema and
+	// the rules, and before anybody is asked for an approval. arguments are the final
+	// ones, nil where there are none. nil means that all fit.
+	Unfit func(ctx context.Context, tool string, arguments []byte) string
 	// ListsServed is called when a caller is shown lists with items of the backend, so
 	// that the backend can check whether they are still true. It must not block. It may
 	// be nil.

@@ -71,14 +71,28 @@ func (g *Gateway) checkCallArguments(ctx context.Context, x *Exchange, r *Route,
 		return nil, err
 	}
 	if snap.arguments == nil {
-		return nil, nil
+		return nil, r.checkFit(ctx, request.Method, backendArguments(request))
 	}
 	question := r.question(gate.Call, x.Identity, x.Scope)
 	question.Args = backendArguments(request)
-	return snap.arguments.CheckArguments(ctx, PendingCall{
+	demands, err := snap.arguments.CheckArguments(ctx, PendingCall{
 		Request: &question, Schema: r.input, Listed: r.item, Tool: request.Method == mcp.MethodToolsCall,
 		Queued: x.Message.Param("task") != nil, Native: r.to.mount.Native,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return demands, r.checkFit(ctx, request.Method, question.Args)
+}
+
+// checkFit refuses a call of a tool whose arguments its backend could do nothing with.
+func (r *Route) checkFit(ctx context.Context, method string, args []byte) error {
+	if unfit := r.to.mount.Unfit; unfit != nil && method == mcp.MethodToolsCall {
+		if text := unfit(ctx, r.Original, args); text != "" {
+			return refusal.BadArguments(text)
+		}
+	}
+	return nil
 }
 
 // backendArguments returns the arguments that a server is sent, nil where there are

@@ -225,7 +225,7 @@ func (d *dryRun) breaker(context.Context) (said string, there bool, err error) {
 func (d *dryRun) examine(ctx context.Context) (said string, there bool, err error) {
 	checker := d.snap.arguments
 	if checker == nil {
-		return "", false, nil
+		return "", false, d.fit(ctx)
 	}
 	question := d.r.question(gate.Call, d.id, d.scope)
 	question.Args = d.args
@@ -235,11 +235,22 @@ func (d *dryRun) examine(ctx context.Context) (said string, there bool, err erro
 	if err != nil {
 		return "", true, err
 	}
+	if err := d.fit(ctx); err != nil {
+		return "", true, err
+	}
 	d.demands = append(d.demands, demands...)
 	if d.given == nil && d.r.Kind == mcp.Tool {
 		said = "whatever the arguments are; their rules count when they are given"
 	}
 	return said, true, nil
+}
+
+// fit asks the backend of a tool about the arguments, where there are any.
+func (d *dryRun) fit(ctx context.Context) error {
+	if d.given == nil || d.r.Kind != mcp.Tool {
+		return nil
+	}
+	return d.r.checkFit(ctx, mcp.MethodToolsCall, d.args)
 }
 
 func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) {

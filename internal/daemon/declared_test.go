@@ -3,6 +3,7 @@
 package daemon_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -96,6 +98,48 @@ func TestDeclaredTools(t *testing.T) {
 	}
 	if got := text(t, c, "own__say", `{"word":"still"}`); got != "still\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Nobody is asked about a call that the tool's own template refuses.
+func TestUnfitArgumentsAskNobody(t *testing.T) {
+	t.Parallel()
+	reached := make(chan string, 10)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached <- r.URL.Path }))
+	t.Cleanup(service.Close)
+	folder := map[string]any{"type": "object", "properties": map[string]any{"path": map[string]any{"type": "string"}}, "required": []string{"path"}}
+	more := declaring(
+		map[string]any{"name": "drop", "type": "http", "method": "DELETE", "url": service.URL + "/files/{path}", "input_schema": folder, "approval": true},
+		map[string]any{"name": "show", "type": "command", "sandbox": "auto", "args": []any{"echo", "/srv/{path}"}, "input_schema": folder, "approval": true},
+	)
+	more["approvals"] = map[string]any{"wait": "1s"}
+	h := newHome(t)
+	h.write(t, servers{}, more)
+	r := h.newRunning(t)
+	c := r.client(t)
+	for _, tool := range []string{"tools__drop", "tools__show"} {
+		for _, path := range []string{"../x", "..", "", "a/b", `a\\b`} {
+			args := `{"path":"` + path + `"}`
+			if got := tried(t.Context(), c, tool, args); got != "invalid_arguments" {
+				t.Errorf("%s of %s: %s", tool, path, got)
+			}
+			why, err := r.Why(t.Context(), admin.WhyQuestion{Name: tool, Args: json.RawMessage(args)})
+			if said := fmt.Sprintf("%+v", why.Call); err != nil || !strings.Contains(said, "part of a path") {
+				t.Errorf("why of %s of %s: %s, %v", tool, path, said, err)
+			}
+		}
+		if asked, err := r.Store.Approvals().List(t.Context(), "", 10); err != nil || len(asked) != 0 {
+			t.Fatalf("%s: %d questions, %v", tool, len(asked), err)
+		}
+	}
+	if got := tried(t.Context(), c, "tools__drop", `{"path":"x"}`); got != "approval_pending" {
+		t.Error(got)
+	}
+	if asked, err := r.Store.Approvals().List(t.Context(), "", 10); err != nil || len(asked) != 1 {
+		t.Errorf("%d questions, %v", len(asked), err)
+	}
+	if len(reached) != 0 {
+		t.Errorf("the service was asked for %s", <-reached)
 	}
 }
 

@@ -84,6 +84,35 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 // Probe always succeeds: only calls contact what the tools reach.
 func (b *Backend) Probe(context.Context) error { return nil }
 
+// Check returns what is wrong with the arguments of a call, in a sentence for the caller:
+// what [Backend.Call] would answer without reaching or running anything. It is empty if
+// the values fit the template. The arguments are a JSON object or nil.
+func (b *Backend) Check(ctx context.Context, tool string, args []byte) string {
+	c := b.tools[tool]
+	if c == nil {
+		return "" // the call says so
+	}
+	if args == nil {
+		args = noArguments
+	}
+	text, _ := c.unfit(c.run.check(ctx, c.values(args), args))
+	return text
+}
+
+// noArguments are the arguments of a call that has none.
+var noArguments = []byte("{}")
+
+// unfit returns the sentence of an error that is about the values of a call.
+func (c *compiled) unfit(err error) (text string, ok bool) {
+	if p, ok := errors.AsType[problem](err); ok {
+		return c.hide(string(p)), true
+	}
+	if refusal, ok := errors.AsType[*egress.Refusal](err); ok {
+		return c.hide(sentence(refusal.Error())), true
+	}
+	return "", false
+}
+
 // errLate is the cause of a call that exceeded its deadline.
 var errLate = errors.New("the call took too long")
 
@@ -99,7 +128,7 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	}
 	args := mcp.Lookup(call.Params, "arguments")
 	if args == nil {
-		args = []byte("{}")
+		args = noArguments
 	}
 	limit := cmp.Or(call.Timeout, c.Timeout)
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, errLate)
@@ -113,11 +142,8 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 
 // failed turns an error of a tool into an answer or a failure.
 func (b *Backend) failed(ctx, bounded context.Context, c *compiled, limit time.Duration, err error) (mcp.Answer, error) {
-	if p, ok := errors.AsType[problem](err); ok {
-		return told(c.hide(string(p))), nil
-	}
-	if refusal, ok := errors.AsType[*egress.Refusal](err); ok {
-		return told(c.hide(sentence(refusal.Error()))), nil
+	if text, ok := c.unfit(err); ok {
+		return told(text), nil
 	}
 	if ctx.Err() != nil {
 		return mcp.Answer{}, context.Cause(ctx)

@@ -79,8 +79,22 @@ func (r *command) needed() []string { return r.args.names() }
 
 func (r *command) close() {}
 
+func (r *command) check(_ context.Context, v values, args []byte) error {
+	_, _, err := r.fill(v, args)
+	return err
+}
+
+// fill returns the arguments of a call, and what its program reads.
+func (r *command) fill(v values, args []byte) (argv []string, stdin []byte, err error) {
+	if argv, err = r.args.fill(v); err != nil || r.stdin == nil {
+		return argv, nil, err
+	}
+	stdin, err = stdinOf(r.stdin, v, args)
+	return argv, stdin, err
+}
+
 func (r *command) run(ctx context.Context, v values, args []byte) (outcome, error) {
-	argv, err := r.args.fill(v)
+	argv, stdin, err := r.fill(v, args)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -93,11 +107,7 @@ func (r *command) run(ctx context.Context, v values, args []byte) (outcome, erro
 	stdout, stderr := &child.Output{Max: most}, &child.Output{Max: most}
 	p.Cmd.Stdout, p.Cmd.Stderr = stdout, stderr
 	if r.stdin != nil {
-		text, err := stdinOf(r.stdin, v, args)
-		if err != nil {
-			return outcome{}, err
-		}
-		p.Cmd.Stdin = bytes.NewReader(text)
+		p.Cmd.Stdin = bytes.NewReader(stdin)
 	}
 	if err := p.Start(); err != nil {
 		return outcome{}, fmt.Errorf("start the program: %w", err)

@@ -66,7 +66,11 @@ func TestArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := program(t, "args", tc.argv...)
 			c.Dashes = tc.dashes
-			text, _, failed := answerOfCall(t, backend(t, Tool{Input: schema("x=", "y="), Command: c}), tc.args)
+			b := backend(t, Tool{Input: schema("x=", "y="), Command: c})
+			text, _, failed := answerOfCall(t, b, tc.args)
+			if said := b.Check(t.Context(), "it", []byte(tc.args)); (said != "") != failed || failed && said != text {
+				t.Errorf("checked: %q, called: %q", said, text)
+			}
 			if failed != (tc.fail != "") || !strings.Contains(text, tc.fail) {
 				t.Fatalf("%s, %v; want %s", text, failed, tc.fail)
 			}

@@ -21,6 +21,8 @@ import (
 type runner interface {
 	// run returns an outcome. The error is a [problem] for the caller or the reason why there is no outcome.
 	run(ctx context.Context, v values, args []byte) (outcome, error)
+	// check returns the problem with the values for which run would do nothing.
+	check(ctx context.Context, v values, args []byte) error
 	close()
 }
 
@@ -171,6 +173,11 @@ func (r *request) run(ctx context.Context, v values, args []byte) (outcome, erro
 		return outcome{}, err
 	}
 	return r.outcome(got)
+}
+
+func (r *request) check(ctx context.Context, v values, args []byte) error {
+	_, err := r.make(ctx, v, args)
+	return err
 }
 
 // make creates the request of a call.

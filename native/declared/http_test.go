@@ -23,6 +23,25 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
+// TestACheckReachesNothing, whatever it finds, and a tool that is not there is left to the call.
+func TestACheckReachesNothing(t *testing.T) {
+	url := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the service was reached") })
+	b := backend(t, Tool{Input: schema("a"), HTTP: &HTTP{URL: url + "/{a}", Headers: map[string]string{"Authorization": "Bearer canary-of-a-token"}}})
+	for args, want := range map[string]string{
+		`{"a":"x"}`: "", `{}`: "A is part of a path and must be there", `{"a":"../canary-of-a-token"}`: "may not hold slashes",
+	} {
+		if got := b.Check(t.Context(), "it", []byte(args)); !strings.Contains(got, want) || (got == "") != (want == "") || strings.Contains(got, "canary") {
+			t.Errorf("%s: %q", args, got)
+		}
+	}
+	if got := b.Check(t.Context(), "it", nil); !strings.Contains(got, "must be there") {
+		t.Errorf("no arguments: %q", got)
+	}
+	if got := b.Check(t.Context(), "other", []byte(`{}`)); got != "" {
+		t.Errorf("another tool: %q", got)
+	}
+}
+
 // TestRequests shows what a service gets.
 func TestRequests(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +71,11 @@ func TestRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.http.URL = url + tc.http.URL
-			text, _, failed := answerOfCall(t, backend(t, Tool{Input: tc.in, HTTP: &tc.http}), tc.args)
+			b := backend(t, Tool{Input: tc.in, HTTP: &tc.http})
+			text, _, failed := answerOfCall(t, b, tc.args)
+			if said := b.Check(t.Context(), "it", []byte(tc.args)); (said != "") != tc.fail || tc.fail && said != tc.want {
+				t.Errorf("checked: %q", said)
+			}
 			if text != tc.want || failed != tc.fail {
 				t.Errorf("%q, %v; want %q", text, failed, tc.want)
 			}

@@ -41,8 +41,8 @@ func Scope(err error) *Error {
 	}
 }
 
-// BadArguments is the refusal of arguments that do not match the tool's schema. The
-// text tells all problems, so that the call can be repaired at once.
+// BadArguments is the refusal of arguments that do not match the tool's schema, or the
+// template of a declared tool. The text tells all problems, so that the call can be repaired at once.
 func BadArguments(text string) *Error {
 	return &Error{Kind: "invalid_arguments", Code: CodeArguments, Phase: "arguments", Text: text}
 }

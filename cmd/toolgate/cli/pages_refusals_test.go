@@ -33,7 +33,7 @@ var refusalTexts = map[string]string{
 	"governance":             "The operator's rules, or the operating mode, do not allow the call. See `toolgate why NAME`, with the arguments, and `toolgate mode`.",
 	"insufficient_scope":     "The token lacks a scope. Get one with the scopes that the answer names.",
 	"internal":               "The gateway could not handle the call. Its log says why.",
-	"invalid_arguments":      "The arguments do not match the schema of the tool. The text says what is wrong with each.",
+	"invalid_arguments":      "The arguments do not match the schema of the tool, or the template of a declared tool. The text says what is wrong with each.",
 	"invalid_output":         "The server's answer does not match its own schema, and the configuration refuses such answers.",
 	"needs_login":            "The server wants a credential that the gateway does not have, or refuses the one it has. If it wants more rights for this call only, other calls continue. See `toolgate doctor`, TG2202.",
 	"plan_unknown":           "The caller's plan is not in the file.",

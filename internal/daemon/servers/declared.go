@@ -89,7 +89,7 @@ func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Moun
 			run = append(run, t.guardDeclared(ctx, n))
 		}
 		mount := p.declaredOn[i].On(n.served)
-		mount.Native, mount.External = true, n.external
+		mount.Native, mount.External, mount.Unfit = true, n.external, n.Check
 		mounts = append(mounts, mount)
 	}
 	return mounts, run
