@@ -232,8 +232,13 @@ func (p *Phase) chunk(ctx context.Context, g *generation, questions []question, 
 	doing := fmt.Sprintf("ask SpiceDB about %d objects for %s", len(items), questions[0].subject)
 	asked := p.now()
 	var res *v1.CheckBulkPermissionsResponse
+	absent := false // the type is; a group has one
 	err := p.client.ask(ctx, doing, p.options.ListTimeout, func(ctx context.Context, api *authzed.Client) (err error) {
 		res, err = api.CheckBulkPermissions(ctx, req)
+		if p.names.untyped(questions[0].object.kind, err) {
+			absent = true
+			return nil
+		}
 		return err
 	})
 	if outdated(err, req.GetConsistency()) {
@@ -243,6 +248,13 @@ func (p *Phase) chunk(ctx context.Context, g *generation, questions []question, 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if absent {
+		all := make([]outcome, len(items))
+		for i := range all {
+			all[i].answer = answer{asked: asked, reason: noType(questions[0].object.kind)}
+		}
+		return all, nil
 	}
 	if len(res.GetPairs()) != len(items) {
 		err := status.Errorf(codes.Internal, "%d answers to %d questions", len(res.GetPairs()), len(items))
@@ -265,7 +277,11 @@ func (p *Phase) outcome(q question, pair *v1.CheckBulkPermissionsPair) outcome {
 		return fail(status.Error(codes.Internal, "the answer is to another question"))
 	}
 	if e := pair.GetError(); e != nil {
-		return fail(status.ErrorProto(e))
+		err := status.ErrorProto(e)
+		if p.names.untyped(q.object.kind, err) {
+			return outcome{answer: answer{reason: noType(q.object.kind)}}
+		}
+		return fail(err)
 	}
 	item := pair.GetItem()
 	allow, reason := verdict(q, item.GetPermissionship(), item.GetPartialCaveatInfo())

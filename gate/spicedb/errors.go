@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/authzed/authzed-go/proto/authzed/api/v1"
 	"github.com/sony/gobreaker/v2"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -115,3 +116,23 @@ func outdated(err error, c *v1.Consistency) bool {
 func late(ctx context.Context, err error) bool {
 	return errors.Is(context.Cause(ctx), errOverdue) || errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
+
+// untyped tells whether the server answers that its schema does not define a type that
+// it may do without. A schema without prompts or resources relates nobody to any, so
+// that is a denial. Every schema has the type of tools.
+func (n *names) untyped(kind string, err error) bool {
+	if kind == n.Object || kind != n.Prompt && kind != n.Resource {
+		return false
+	}
+	for _, detail := range status.Convert(err).Details() {
+		info, ok := detail.(*errdetails.ErrorInfo)
+		if ok && info.GetReason() == v1.ErrorReason_ERROR_REASON_UNKNOWN_DEFINITION.String() &&
+			info.GetMetadata()["definition_name"] == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// noType is the reason of a denial for want of a type.
+func noType(kind string) string { return "the schema defines no type " + kind }

@@ -2,6 +2,7 @@ package spicedb
 
 import (
 	"context"
+	"fmt"
 
 	v1 "github.com/authzed/authzed-go/proto/authzed/api/v1"
 	authzed "github.com/authzed/authzed-go/v1"
@@ -38,6 +39,11 @@ func (p *Phase) Explain(ctx context.Context, r *gate.Request) (gate.Explanation,
 	case d.Effect == gate.Allow:
 	case err != nil:
 		e.Change = &gate.Change{Text: err.Error(), Where: ChangeServer, Value: p.client.endpoint}
+	case d.Reason == noType(q.object.kind):
+		e.Change = &gate.Change{
+			Text:  fmt.Sprintf("add to the schema a definition %s with a permission %s", q.object.kind, q.permission),
+			Where: ChangeServer, Value: p.client.endpoint,
+		}
 	case p.banned(ctx, q):
 		e.Change = p.names.unban(q)
 	default:

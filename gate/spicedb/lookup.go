@@ -36,6 +36,7 @@ type lookup struct {
 	conditional map[string][]string // ids to the missing context
 	revision    string
 	asked       time.Duration
+	untyped     bool // the schema does not define the type
 }
 
 // ids numbers object ids, so that a set of them is some bits.
@@ -131,6 +132,9 @@ func (l *lookup) answer(q question) answer {
 		return a
 	}
 	a.reason = refused(q)
+	if l.untyped {
+		a.reason = noType(q.object.kind)
+	}
 	return a
 }
 
@@ -175,6 +179,10 @@ func (l *lookup) run(ctx context.Context, p *Phase, req *v1.LookupResourcesReque
 		for {
 			found, err := stream.Recv()
 			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if p.names.untyped(req.GetResourceObjectType(), err) {
+				l.untyped = true
 				return nil
 			}
 			if err != nil {

@@ -183,12 +183,12 @@ var rules = map[string]rule{
 	},
 	"gate/spicedb": {
 		ours:   []string{"config/secret", "config/tree", "gate", "internal/backoff", "internal/mcp"},
-		others: []string{"github.com/authzed/authzed-go", "github.com/sony/gobreaker/v2", "google.golang.org/grpc", "google.golang.org/protobuf"},
+		others: []string{"github.com/authzed/authzed-go", "github.com/sony/gobreaker/v2", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the driver stays in the one phase that asks it, and so does the breaker for what it asks",
 	},
 	"gate/spicedb/spicedbtest": {
 		ours:   []string{"gate", "gate/spicedb", "internal/mcp", "internal/testwait"},
-		others: []string{"github.com/authzed/authzed-go", "google.golang.org/grpc", "google.golang.org/protobuf"},
+		others: []string{"github.com/authzed/authzed-go", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the suite that every backend passes, and a server for it",
 	},
 	"gate/opa": {

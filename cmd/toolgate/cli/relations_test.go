@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,4 +107,40 @@ func TestHostileNameLeavesTheRestListed(t *testing.T) {
 		list, err := names(t, c)
 		return err == nil && len(list) >= 1000
 	})
+}
+
+// A schema that relates users to tools alone does for a server that has prompts and
+// resources too: clients that list everything when they connect get empty lists.
+func TestSchemaOfToolsAlone(t *testing.T) {
+	t.Parallel()
+	s := spicedbtest.NewServer()
+	s.SetType("prompt", nil)
+	s.SetType("resource", nil)
+	s.SetType("tool", []string{"owner", "executor", "execute"})
+	s.Write(t, "tool:d__add#executor@user:local")
+	h := newHome(t)
+	h.write(t, servers{"d": {"command": program, "args": []string{"demo-server"}}}, asking(s.Start(t)))
+	r := daemontest.Run(t, h.Home)
+	c := r.Client(t, "")
+	testwait.Until(t, patience, "the tool is listed", func() bool {
+		list, err := names(t, c)
+		return err == nil && slices.Equal(list, []string{"d__add"})
+	})
+	for _, kind := range []mcp.Kind{mcp.Prompt, mcp.Resource, mcp.Template} {
+		if items, err := c.All(t.Context(), kind); err != nil || len(items) > 0 {
+			t.Errorf("%s: %s, %v", kind.ListMethod(), items, err)
+		}
+	}
+	for method, params := range map[string]string{
+		mcp.MethodPromptsGet: `{"name":"d__greet","arguments":{"name":"x"}}`,
+		mcp.MethodRead:       `{"uri":"d+demo://about"}`,
+	} {
+		_, err := c.Request(t.Context(), method, []byte(params))
+		if fault, ok := errors.AsType[*mcp.Error](err); !ok || fault.Code != mcp.CodeInvalidParams && fault.Code != mcp.CodeResourceNotFound {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if got := h.ok(t, "spicedb", "check", h.file); !strings.Contains(got, "nothing of that type is allowed") {
+		t.Errorf("check: %s", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -321,8 +322,8 @@ func TestMisconfigured(t *testing.T) {
 	}
 }
 
-// One question that cannot be answered does not take a list with it.
-func TestUnknownTypeInAList(t *testing.T) {
+// A type that the schema does not define denies what is of it and nothing else.
+func TestUndefinedType(t *testing.T) {
 	r := serve(t)
 	p := r.phase(t, spicedb.Options{Mapping: spicedb.Mapping{Prompt: "recipe"}})
 	r.write(t, "tool:search#executor@user:alice")
@@ -332,7 +333,57 @@ func TestUnknownTypeInAList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all[0].Effect != gate.Allow || all[1].Err == nil || all[1].Effect != gate.Deny || all[2].Effect != gate.Deny || all[2].Err != nil {
+	if all[0].Effect != gate.Allow || all[1].Err != nil || all[1].Effect != gate.Deny || all[2].Effect != gate.Deny || all[2].Err != nil {
 		t.Errorf("decisions %+v", all)
+	}
+}
+
+// A schema of users and tools alone, in which an owner and an executor may execute, does
+// for tools. Prompts, resources and templates are denied, one by one, in short lists and
+// in those that are looked up, and the server is as it should be.
+func TestSchemaOfToolsAlone(t *testing.T) {
+	r := serve(t)
+	_, err := r.api.WriteSchema(r.context(t), &v1.WriteSchemaRequest{Schema: `
+		definition user {}
+		definition tool {
+			relation owner: user
+			relation executor: user
+			permission execute = owner + executor
+		}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.phase(t, spicedb.Options{})
+	watching(t, p)
+	r.write(t, "tool:search#executor@user:alice", "tool:mine#owner@user:alice")
+	for name, want := range map[string]gate.Effect{"search": gate.Allow, "mine": gate.Allow, "other": gate.Deny} {
+		call := spicedbtest.Tool(name, "alice")
+		if d, err := p.Check(t.Context(), &call); err != nil || d.Effect != want {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+	for _, kind := range []mcp.Kind{mcp.Prompt, mcp.Resource, mcp.Template} {
+		all := make([]gate.Request, 250)
+		for i := range all {
+			all[i] = spicedbtest.Tool(kind.String()+strconv.Itoa(i), "alice")
+			all[i].Kind, all[i].Server = kind, "gh"
+		}
+		if d, err := p.Check(t.Context(), &all[0]); err != nil || d.Effect != gate.Deny {
+			t.Errorf("%v: %+v, %v", kind, d, err)
+		}
+		for _, n := range []int{3, len(all)} {
+			decisions, err := p.CheckAll(t.Context(), all[:n])
+			if err != nil {
+				t.Errorf("a list of %d of kind %v: %v", n, kind, err)
+			}
+			for _, d := range decisions {
+				if d.Effect != gate.Deny || d.Err != nil {
+					t.Fatalf("a list of %d of kind %v: %+v", n, kind, d)
+				}
+			}
+		}
+	}
+	if st := p.Status(); !st.OK {
+		t.Errorf("the server is said to be wrong: %+v", st)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "github.com/authzed/authzed-go/proto/authzed/api/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -243,12 +244,25 @@ func (s *Server) knows(kind, permission string) error {
 	defer s.mu.Unlock()
 	names, ok := s.types[kind]
 	if !ok {
-		return status.Errorf(codes.FailedPrecondition, "object definition `%s` not found", kind)
+		return undefined(kind)
 	}
 	if slices.Contains(names, permission) {
 		return nil
 	}
 	return status.Errorf(codes.FailedPrecondition, "relation/permission `%s` not found under definition `%s`", permission, kind)
+}
+
+// undefined is the error about a type that the schema does not define.
+func undefined(kind string) error {
+	s := status.Newf(codes.FailedPrecondition, "object definition `%s` not found", kind)
+	s, err := s.WithDetails(&errdetails.ErrorInfo{
+		Reason: v1.ErrorReason_ERROR_REASON_UNKNOWN_DEFINITION.String(), Domain: "authzed.com",
+		Metadata: map[string]string{"definition_name": kind},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Err()
 }
 
 // admit counts a call and lets the faults have it.
