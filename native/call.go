@@ -163,7 +163,7 @@ func (p *Plugin) answer(tool string, r *proto.Result) (mcp.Answer, error) {
 			Reason: "The answer of the tool is larger than the limit of " + strconv.Itoa(p.spec.Result) + " bytes (limits.result).",
 		}
 	}
-	if len(content) > 0 && !mcp.IsArray(content) || len(structured) > 0 && !mcp.IsObject(structured) || mcp.Validate(out, mcp.Limits{}) != nil {
+	if len(content) > 0 && !mcp.IsArray(content) || mcp.Validate(out, mcp.Limits{}) != nil {
 		p.log.Error("tool gave an answer that is not valid", "tool", tool)
 		return mcp.Answer{}, &mcp.Failure{
 			Kind: mcp.FailProtocol, Origin: mcp.OriginServer, Server: p.spec.Key, Delivered: true, Reason: "The tool of " + p.spec.Key + " gave an answer that is not valid.",

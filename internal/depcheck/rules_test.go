@@ -128,6 +128,22 @@ var rules = map[string]rule{
 		why:    "plugins of other people are built with it: it brings as little along as can be",
 	},
 
+	"native/sdk/internal/inprocesstest": {
+		ours:   []string{"native/sdk", "native/sdk/sdktest"},
+		others: []string{"google.golang.org/grpc"},
+		why:    "what every adapter of a library is tested with",
+	},
+	"native/sdk/gosdk": {
+		ours:   []string{"native/sdk", "native/sdk/internal/inprocess"},
+		others: []string{"github.com/modelcontextprotocol/go-sdk"},
+		why:    "makes a plugin of a server that is written with this library; alone in its package, so that others do not link the library",
+	},
+	"native/sdk/mcpgo": {
+		ours:   []string{"native/sdk", "native/sdk/internal/inprocess"},
+		others: []string{"github.com/mark3labs/mcp-go"},
+		why:    "makes a plugin of a server that is written with this library; alone in its package, so that others do not link the library",
+	},
+
 	"native/plugins/files": {
 		ours:   []string{"native/toolapi"},
 		others: []string{"golang.org/x/text/unicode/norm"},

@@ -60,7 +60,7 @@ type Result struct {
 	// text block: Text, or Structured where that is empty.
 	Content    json.RawMessage
 	Text       string
-	Structured json.RawMessage // an object that fits the tool's output schema; nil when there is none
+	Structured json.RawMessage // a value that fits the tool's output schema, mostly an object; nil when there is none
 	IsError    bool
 }
 
