@@ -137,7 +137,7 @@ func (p *Phase) change(ctx context.Context, now *policy, in map[string]any, rule
 		return gate.Change{Where: wherePolicy, Text: first.text}
 	}
 	text := first.text
-	if file := now.origin[first.where]; file != "" {
+	if file := now.origin[first.where]; file != "" && first.edit.says(now.compiled.data[first.where]) {
 		text += " in " + file
 	}
 	if more := len(needed) - 1; more > 0 {

@@ -29,9 +29,8 @@ const (
 func KeyHash(key string) int { return ast.String(key).Hash() }
 
 // Data is the gateway's part of what policies see as data. A nil member is not
-// given: the policy's own data files may then have that key. A key that both
-// have is an error, and one that neither has is empty. Names are those that
-// clients know.
+// given. A key that the policy's own data files have, too, is merged: the stricter
+// statement wins. One that neither has is empty. Names are those that clients know.
 //
 // A Data is not changed once it was given to a [Phase].
 type Data struct {

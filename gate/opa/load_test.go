@@ -131,8 +131,8 @@ func bomb(t *testing.T, name string) []byte {
 	return append(out, part(make([]byte, 1024))...) // the end of a tar
 }
 
-// A policy's own data are beside the gateway's; a key of both is an error that
-// names the file, and the former data stay.
+// A policy's own data are beside the gateway's. Where those have another shape, the
+// former stay.
 func TestDataOfBoth(t *testing.T) {
 	t.Parallel()
 	changes := 0
@@ -173,16 +173,6 @@ func TestDataOfBoth(t *testing.T) {
 		}
 	}
 	wantDeny(t, decide(t, p, view("a")), "policy_denied")
-
-	both := folder(t, files{"policy.rego": "package toolgate\n\ndecision := true\n", "data.json": `{"global_tool_deny": ["x"]}`})
-	_, err := opa.New(t.Context(), opa.Options{Settings: opa.Settings{Path: both}, Data: opa.Data{GlobalToolDeny: []string{}}})
-	if err == nil || !strings.Contains(err.Error(), "data.json: data.global_tool_deny is given by the gateway, too") {
-		t.Errorf("error %v", err)
-	}
-	own := newPhase(t, opa.Options{Settings: opa.Settings{Path: both}, Data: opa.Data{ToolCatalog: map[string]opa.Tool{}}})
-	if err := own.SetData(opa.Data{GlobalToolDeny: []string{"y"}}); err == nil {
-		t.Error("the gateway's key took the place of the policy's")
-	}
 }
 
 // The same bytes have the same revision wherever they are.

@@ -67,7 +67,7 @@ func (p *Phase) sourceName() string {
 
 // SetData puts the gateway's part of data in place of the former and returns
 // when decisions see it. With an error the former stays: a member has a wrong
-// shape, or the policy's own data has the same key. A remote server has its
+// shape, or a rule of the policy has the name of one. A remote server has its
 // own data, and SetData does nothing.
 func (p *Phase) SetData(d Data) error {
 	if p.remote != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -44,17 +43,13 @@ const asked = ast.Var("decision")
 // prepare makes a policy of a compiled one and the gateway's data, and asks it
 // a first question.
 func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, gateway gatewayData) (*policy, error) {
-	var faults []error
-	for _, key := range slices.Sorted(maps.Keys(gateway.members)) {
-		if file := c.origin[key]; file != "" {
-			faults = append(faults, fmt.Errorf("%s: data.%s is given by the gateway, too; take it out of the file, or do not have the gateway give it", file, key))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("policy data: %w", err)
-	}
 	p := &policy{compiled: c, data: maps.Clone(c.data)}
-	maps.Copy(p.data, gateway.members)
+	for key, v := range gateway.members {
+		if own, there := p.data[key]; there {
+			v = both(own, v)
+		}
+		p.data[key] = v
+	}
 	p.fill()
 	if list := ast.CheckPathConflicts(c.compiler, p.has); len(list) > 0 {
 		return nil, fmt.Errorf("policy data: %w", joinCompile(list))

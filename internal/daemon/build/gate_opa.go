@@ -32,9 +32,9 @@ func (g *Gates) Listed(names []string) {
 	data := PolicyData(names, g.registry.Listing())
 	err := g.Policy.SetData(data)
 	if err != nil && (data.TenantToolFlags != nil || data.PersonaToolDeny != nil || data.Tools != nil) {
-		// The policy's own files contain such a key, and they take precedence. The
-		// registry phase enforces the catalog's flags and restrictions.
-		g.log.Warn("the policy's own data have a key of the catalog's, too; it sees its own", "err", err)
+		// A rule of the policy has the name of such a key. The registry phase enforces
+		// the catalog's flags and restrictions.
+		g.log.Warn("a rule of the policy has the name of a key of the catalog's; the policy sees the rule", "err", err)
 		data.TenantToolFlags, data.PersonaToolDeny, data.Tools = nil, nil, nil
 		err = g.Policy.SetData(data)
 	}
