@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/config/clients"
@@ -21,6 +22,8 @@ type Config struct {
 	Path string
 	// Sum is the SHA-256 of the file's text in hexadecimal, "" where there is none.
 	Sum string
+	// With are the further files whose servers joined those of Path.
+	With []Source
 	// Client is what kind of file it is.
 	Client clients.Client
 	// Servers are the servers of the file sorted by key, the disabled and
@@ -42,6 +45,15 @@ type Config struct {
 	// limits.body, servers.github.url. A value without an entry is a
 	// default.
 	Origins map[string]tree.Origin
+}
+
+// Names are the files of the configuration as they were named, for a person.
+func (c *Config) Names() string {
+	all := []string{c.Path}
+	for _, f := range c.With {
+		all = append(all, f.Path)
+	}
+	return strings.Join(all, ", ")
 }
 
 // Server returns the server of a key.
@@ -173,7 +185,8 @@ type Server struct {
 	// *[Plugin]; nil for every other server.
 	Native any `json:",omitempty"`
 
-	// Line is where the server's entry begins in the file.
+	// File and Line are where the server's entry begins.
+	File string `json:"-"`
 	Line int
 }
 

@@ -14,7 +14,7 @@ import (
 // over it. A server that is disabled is never refused.
 func joined(e *clients.Server, set *ServerSettings) Server {
 	s := Server{
-		Key: e.Key, Line: e.Line, Namespace: Namespace(e.Key), Transport: e.Transport,
+		Key: e.Key, File: e.Source, Line: e.Line, Namespace: Namespace(e.Key), Transport: e.Transport,
 		Command: e.Command, Args: e.Args, Env: e.Env, EnvInherit: e.EnvInherit, Cwd: e.Cwd,
 		URL: e.URL, Headers: e.Headers, Auth: e.Auth, Secrets: e.Secrets, Written: e.Written,
 		Disabled: e.Disabled, Include: e.Include, Exclude: e.Exclude,

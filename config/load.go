@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
-	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 )
 
@@ -46,6 +43,9 @@ type Options struct {
 	// Self are further names, paths and addresses that mean toolgate
 	// itself, such as os.Executable().
 	Self []string
+	// With are further files whose servers join those of the file. Only the file itself
+	// may have settings.
+	With []Further
 	// Raw leaves variables of the environment as they are, spelt ${NAME}
 	// whatever the file's client spells them like, and inputs as the variable of
 	// their [clients.VariableName]: for whoever writes the servers into another file, and
@@ -82,25 +82,17 @@ func (o Options) workspace(dir string) string {
 // Load reads and checks a file. The error, if any, joins every fault found,
 // each an *[tree.Error]; there is no Config then. See [Parse].
 func Load(path string, opts Options) (*Config, error) {
-	data, err := format.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
-		e := &tree.Error{File: path, Problem: "the file cannot be read: " + err.Error(), Err: err}
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			e.Problem, e.Hint = "there is no such file", "name an existing one, or leave it out to start without"
-		case errors.Is(err, fs.ErrPermission):
-			e.Problem, e.Hint = "the file may not be read", "check its permissions"
-		case errors.Is(err, format.ErrNotRegular):
-			e.Problem, e.Hint = "it is a folder, device or pipe, not a file", "name the file itself"
-		}
-		return nil, e
+		return nil, err
 	}
 	return Parse(path, data, opts)
 }
 
 // Parse checks the contents of a file of the given name. The name decides the
 // format and the client where the contents do not, and relative paths are
-// relative to its folder. It opens no file but env files and files of tools that the contents name.
+// relative to its folder. It opens no file but those of opts.With, and env files
+// and files of tools that the contents name.
 //
 // A server that cannot be started as written is in the Config, refused. The
 // error is for faults of the file as a whole.
@@ -110,12 +102,8 @@ func Parse(name string, data []byte, opts Options) (*Config, error) {
 		return nil, &tree.Error{File: name, Problem: "its folder cannot be found: " + err.Error(), Err: err}
 	}
 	p := &tree.Problems{File: name}
-	root := format.Read(p, name, data)
+	root := readMap(p, data)
 	if root == nil {
-		return nil, p.Err()
-	}
-	if root.Kind != tree.KindMap {
-		p.At(root, "", "begin with mcpServers: or toolgate:", "the document is %s, not a map", root.Kind)
 		return nil, p.Err()
 	}
 	c := build(p, name, abs, root, opts)
@@ -144,34 +132,51 @@ func Default(opts Options) (*Config, error) {
 }
 
 func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *Config {
-	dir := ""
 	c := &Config{Path: name, Origins: map[string]tree.Origin{}}
 	if abs != "" {
-		dir = filepath.Dir(abs)
 		c.Files = []string{abs}
 	}
-	file := clients.Find(name, root)
-	c.Client = file.Client
-	checkTop(p, root, file.Empty())
-	entries := file.Entries(p)
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		keys[i] = e.Key
+	first := newSource(p, name, abs, root, opts)
+	c.Client = first.file.Client
+	all := append([]*source{first}, furtherSources(first, c, opts)...)
+	var entries []clients.Entry
+	for _, s := range all {
+		entries = append(entries, s.entries...)
 	}
+	section := c.readSettings(first, entries, opts)
+	c.readServers(all, newSelf(opts.Self, c.Toolgate.Listen))
+	for _, s := range nativeServers(&c.Toolgate.Native, section.Get("native")) {
+		set, ok := c.Toolgate.Servers[s.Key]
+		if !ok {
+			decode.Defaults(&set)
+		}
+		c.Servers = append(c.Servers, withSettings(s, &set))
+	}
+	checkNamespaces(p, c.Servers, section.Get("servers"))
+	checkOffers(p, c.Servers, section.Get("servers"))
+	checkTools(p, section, &c.Toolgate, c.Servers)
+	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
+	sortByPlace(c.Skipped, all, func(s clients.Skipped) (string, int) { return s.File, s.Line })
+	sortByPlace(c.Warnings, all, func(w tree.Warning) (string, int) { return w.File, w.Line })
+	return c
+}
 
-	section, warnings := overlay(p, root.Get("toolgate"), slices.Concat(keys, nativeKeys(root.Get("toolgate"))), opts.Environ, opts.Flags)
-	c.Warnings = warnings
-	vars := &clients.Variables{
-		Client: file.Client, Lookup: opts.LookupEnv, Secret: opts.LookupSecret, Ask: opts.Input, Inputs: file.Inputs(),
-		Home: opts.home(), Workspace: opts.workspace(dir), Raw: opts.Raw,
+// readSettings reads the toolgate section of the first file, with what variables and
+// flags lay over it, and returns it. entries are the servers of all files.
+func (c *Config) readSettings(first *source, entries []clients.Entry, opts Options) *tree.Node {
+	p, vars := first.p, first.reader.Vars
+	named := make([]string, 0, len(entries))
+	for _, e := range entries {
+		named = append(named, e.Key)
 	}
-	d := decode.New(p, dir)
+	section, warnings := overlay(p, first.root.Get("toolgate"), slices.Concat(named, nativeKeys(first.root.Get("toolgate"))), opts.Environ, opts.Flags)
+	c.Warnings = warnings
+	d := decode.New(p, first.reader.Dir)
 	d.Expand, d.Instead = vars.Expand, instead
 	decode.Defaults(&c.Toolgate)
 	d.Decode(section, &c.Toolgate, "")
 	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))
 	checkNative(p, section, &c.Toolgate, natives, entries)
-	named := slices.Clone(keys)
 	for i := range natives {
 		named = append(named, natives[i].Key)
 	}
@@ -183,50 +188,8 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 			c.Files = append(c.Files, k.File)
 		}
 	}
-
-	r := &clients.Reader{File: file, Dir: dir, Vars: vars}
-	us := newSelf(opts.Self, c.Toolgate.Listen)
-	for _, e := range entries {
-		if kind := e.BuiltIn(); kind != "" {
-			c.Skipped = append(c.Skipped, clients.Skipped{Key: e.Key, Line: e.Line, Reason: "it is a " + kind + " extension, part of its own client and no server"})
-			continue
-		}
-		set, ok := c.Toolgate.Servers[e.Key]
-		if !ok {
-			decode.Defaults(&set)
-		}
-		read := r.Read(e)
-		c.Warnings, c.Files = append(c.Warnings, read.Warnings...), append(c.Files, read.Files...)
-		for field, o := range read.Origins {
-			c.Origins["servers."+e.Key+"."+field] = o
-		}
-		s := joined(&read, &set)
-		if reason := us.reason(s); reason != "" {
-			c.Skipped = append(c.Skipped, clients.Skipped{Key: s.Key, Line: s.Line, Reason: reason})
-			continue
-		}
-		if s.Refused != nil {
-			// Half of a command line must not run, even by mistake.
-			s.Command, s.Args, s.Env, s.EnvInherit, s.Cwd, s.URL, s.Headers, s.Secrets = "", nil, nil, nil, "", "", nil, nil
-		}
-		c.Servers = append(c.Servers, s)
-	}
-	for _, s := range natives {
-		set, ok := c.Toolgate.Servers[s.Key]
-		if !ok {
-			decode.Defaults(&set)
-		}
-		c.Servers = append(c.Servers, withSettings(s, &set))
-	}
-	c.Skipped = append(c.Skipped, file.OtherProjects()...)
-	checkNamespaces(p, c.Servers, section.Get("servers"))
-	checkOffers(p, c.Servers, section.Get("servers"))
-	checkTools(p, section, &c.Toolgate, c.Servers)
 	maps.Copy(c.Origins, d.Origins)
-	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
-	slices.SortStableFunc(c.Skipped, func(a, b clients.Skipped) int { return cmp.Compare(a.Line, b.Line) })
-	slices.SortStableFunc(c.Warnings, func(a, b tree.Warning) int { return cmp.Compare(a.Line, b.Line) })
-	return c
+	return section
 }
 
 // checkTop catches a misspelt top-level key that would silently leave out

@@ -54,19 +54,23 @@ func checkNamespaces(p *tree.Problems, servers []Server, settings *tree.Node) {
 	first := map[string]Server{}
 	for _, s := range byLine {
 		if s.Namespace == reservedNamespace || s.Key == reservedNamespace {
-			p.At(&tree.Node{Line: s.Line}, "servers."+s.Key, "give the server another name", "the name %s is that of toolgate's own tools", reservedNamespace)
+			own := &tree.Problems{File: cmp.Or(s.File, p.File)}
+			own.At(&tree.Node{Line: s.Line}, "servers."+s.Key, "give the server another name", "the name %s is that of toolgate's own tools", reservedNamespace)
+			p.List = append(p.List, own.List...)
 		}
 		other, taken := first[s.Namespace]
 		if !taken {
 			first[s.Namespace] = s
 			continue
 		}
-		at := &tree.Node{Line: s.Line, Column: 1}
+		at, file := &tree.Node{Line: s.Line, Column: 1}, s.File
 		if n := settings.Get(s.Key).Get("namespace"); n != nil {
-			at = n
+			at, file = n, p.File
 		}
-		p.At(at, "servers."+s.Key+".namespace", "set another one in toolgate.servers."+s.Key+".namespace",
-			"the servers %q (line %d) and %q (line %d) both have the namespace %q", other.Key, other.Line, s.Key, s.Line, s.Namespace)
-		p.Because(ErrNamespace)
+		own := &tree.Problems{File: cmp.Or(file, p.File)}
+		own.At(at, "servers."+s.Key+".namespace", "set another one in toolgate.servers."+s.Key+".namespace",
+			"the servers %q (%s) and %q (%s) both have the namespace %q", other.Key, placeIn(own.File, other.File, other.Line), s.Key, placeIn(own.File, s.File, s.Line), s.Namespace)
+		own.Because(ErrNamespace)
+		p.List = append(p.List, own.List...)
 	}
 }

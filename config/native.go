@@ -95,14 +95,14 @@ var foreign = []string{
 // checkNative reports what the settings of native tools have wrong together.
 func checkNative(p *tree.Problems, section *tree.Node, t *Toolgate, natives []Server, entries []clients.Entry) {
 	native, servers := section.Get("native"), section.Get("servers")
-	written := map[string]int{}
+	written := map[string]string{}
 	for _, e := range entries {
-		written[e.Key] = e.Line
+		written[e.Key] = placeIn(p.File, e.Source, e.Line)
 	}
 	for i := range natives {
 		key := natives[i].Key
-		if line, taken := written[key]; taken {
-			p.At(&tree.Node{Line: natives[i].Line, Column: 1}, "native."+key, "give the server another name", "the server %q (line %d) has the same name", key, line)
+		if place, taken := written[key]; taken {
+			p.At(&tree.Node{Line: natives[i].Line, Column: 1}, "native."+key, "give the server another name", "the server %q (%s) has the same name", key, place)
 		}
 		for _, name := range foreign {
 			if n := servers.Get(key).Get(name); !n.IsNull() {

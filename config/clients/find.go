@@ -16,14 +16,16 @@ type section struct {
 
 // Entry is one server as it stands in the file.
 type Entry struct {
-	Key  string     // the server's name
-	Path string     // of the entry in the file: mcpServers.github
-	Line int        // where the entry begins
-	Node *tree.Node // what is written; nil and anything but a map are refused when it is read
+	Source string     // the file as it was named
+	Key    string     // the server's name
+	Path   string     // of the entry in the file: mcpServers.github
+	Line   int        // where the entry begins
+	Node   *tree.Node // what is written; nil and anything but a map are refused when it is read
 }
 
 // Skipped is an entry of the file that was left out on purpose.
 type Skipped struct {
+	File   string
 	Key    string
 	Line   int
 	Reason string
@@ -159,7 +161,7 @@ func (f *File) Entries(p *tree.Problems) []Entry {
 				p.AtField(field, s.path, "give the server a name", "a server has an empty name")
 				continue
 			}
-			add(Entry{field.Key, s.path + "." + field.Key, field.Line, field.Value}, field.Column)
+			add(Entry{f.name, field.Key, s.path + "." + field.Key, field.Line, field.Value}, field.Column)
 		}
 		for i, item := range s.servers.Items {
 			path := fmt.Sprintf("%s[%d]", s.path, i)
@@ -168,7 +170,7 @@ func (f *File) Entries(p *tree.Problems) []Entry {
 				p.At(item, path, "add name: ...", "a server in a list needs a name")
 				continue
 			}
-			add(Entry{name.Value, path, item.Line, item}, item.Column)
+			add(Entry{f.name, name.Value, path, item.Line, item}, item.Column)
 		}
 	}
 	return entries
@@ -189,7 +191,7 @@ func (f *File) OtherProjects() []Skipped {
 		}
 		for _, s := range servers.Fields {
 			out = append(out, Skipped{
-				Key: s.Key, Line: s.Line,
+				File: f.name, Key: s.Key, Line: s.Line,
 				Reason: fmt.Sprintf("it belongs to the project %s alone; copy it to the top-level mcpServers to use it here", p.Key),
 			})
 		}

@@ -101,6 +101,8 @@ type PolicyFailure struct {
 type Reloaded struct {
 	// File is the configuration, empty for the demo.
 	File string `json:"file"`
+	// With are the further files, whose servers join those of File.
+	With []string `json:"with,omitempty"`
 	// Applied names what changed.
 	Applied []string `json:"applied"`
 	// Pending names what an automatic reload left; it is empty after a reload by a

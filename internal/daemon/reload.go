@@ -54,14 +54,14 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	r.d.settings.setWaiting(pending, later)
 	r.d.state.Remember(next)
 	if manual { // a person has asked for this text
-		if err := r.d.state.Accept(read.Sum); err != nil {
+		if err := r.d.state.AcceptFiles(read); err != nil {
 			r.d.log.Warn("the next start asks whether the configuration is accepted", "err", err)
 		}
 	}
 	for _, p := range pending {
 		r.d.log.Warn("waits for `toolgate reload`", "change", p.String())
 	}
-	r.d.log.Info("configuration reloaded", "file", read.Path)
+	r.d.log.Info("configuration reloaded", "file", read.Names())
 	for _, path := range later {
 		r.d.log.Warn("takes effect at the next start", "setting", path)
 	}
@@ -69,8 +69,12 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	if manual {
 		warnings = r.d.orphaned.report()
 	}
+	var with []string
+	for _, f := range read.With {
+		with = append(with, f.Path)
+	}
 	return admin.Reloaded{
-		File: read.Path, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
+		File: read.Path, With: with, Applied: append(applied(old, next), accepted...), Pending: pendingTexts(pending), AtNextStart: append([]string{}, later...),
 		Warnings: warnings,
 	}, nil
 }

@@ -95,9 +95,12 @@ func (d *Daemon) ServeControl(ctx context.Context, url string, listening func())
 		return fmt.Errorf("open the control socket: %w", err)
 	}
 	defer os.Remove(d.state.Socket)
-	withdraw, err := d.state.Announce(&statedir.Running{
-		PID: os.Getpid(), Config: resolved(d.Current().Path), URL: url, Version: version.Version, Started: d.started,
-	})
+	c := d.Current()
+	note := &statedir.Running{PID: os.Getpid(), Config: resolved(c.Path), URL: url, Version: version.Version, Started: d.started}
+	for _, f := range c.With {
+		note.With = append(note.With, resolved(f.Path))
+	}
+	withdraw, err := d.state.Announce(note)
 	if err != nil {
 		d.log.Warn("commands that name no file do not find this gateway", "err", err)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
@@ -86,24 +87,29 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	kept, changing := secrets.Reading()
+	kept, read := secrets.Reading()
 	opts := config.Options{LookupEnv: lookup, LookupSecret: kept, Environ: os.Environ(), Flags: flags, Input: ask}
 	if self, err := os.Executable(); err == nil {
 		opts.Self = append(opts.Self, self)
 	}
 	var c *config.Config
+	var changing []string // which are watched
 	if path == "" {
 		c, err = config.Default(opts)
 		if err == nil {
 			err = demo.Add(c)
 		}
 	} else {
-		c, err = config.Load(path, opts)
+		var more []string
+		if opts.With, more, err = further(o.with); err == nil {
+			c, err = config.Load(path, opts)
+		}
+		changing = append(changing, more...)
 	}
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
-	c.Files = append(c.Files, changing()...)
+	c.Files = slices.Concat(c.Files, read(), changing)
 	if beside != "" {
 		c.Files = append(c.Files, beside)
 	}
@@ -111,6 +117,22 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 		return nil, failure.New(failure.Config, err)
 	}
 	return c, nil
+}
+
+// further returns how to read files whose servers join those of another one, and the
+// absolute paths of the files with their variables.
+func further(paths []string) (with []config.Further, beside []string, err error) {
+	for _, path := range paths {
+		lookup, own, err := variables(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if own != "" {
+			beside = append(beside, own)
+		}
+		with = append(with, config.Further{Path: path, LookupEnv: lookup})
+	}
+	return with, beside, nil
 }
 
 // takeoverConfig returns the configuration for a process that takes over from a gateway that

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -136,6 +137,9 @@ func (o *options) toConnect(ctx context.Context, client *clients.Client, want *c
 	}
 	if path != "" {
 		_, err := o.readConfigWith(path, nil)
+		if err == nil && len(o.with) > 0 && !want.remote {
+			warn("%s starts toolgate with %s alone when no gateway is running; to have the servers of the other files then, too, write them into it with `toolgate import --write`", client.Title, path)
+		}
 		return path, err
 	}
 	control, err := target.Client("")
@@ -213,7 +217,7 @@ func (o *options) connect(ctx context.Context, client *clients.Client, want conn
 	if err != nil {
 		return err
 	}
-	if sameFile(from, path) {
+	if slices.ContainsFunc(append([]string{from}, o.with...), func(read string) bool { return sameFile(read, path) }) {
 		if want.only {
 			return failure.Newf(failure.Usage, "%s is the file that toolgate reads: without its servers there would be nothing to serve; run `toolgate import --write` first, and then `toolgate connect %s toolgate.yaml --only`", path, client.Name)
 		}

@@ -171,6 +171,11 @@ func (e *examination) run(ctx context.Context) {
 		e.add("configuration", "", doctor.Found(doctor.CodeFile, "configuration", err.Error(), ""))
 		return
 	}
+	if dir, err := statedir.Find(path); err == nil {
+		if own, ok := dir.Running(ctx); ok {
+			e.o.with = own.With
+		}
+	}
 	e.otherFiles(path)
 	e.clients()
 	c, err := e.o.readConfigWith(path, nil)

@@ -24,6 +24,9 @@ const searchOrder = `toolgate reads one file. It takes the first of these:
   4. toolgate/toolgate.yaml in your configuration folder (~/.config on Linux)
   5. none: the built-in demo
 
+toolgate up takes more than one file. The servers of all become one gateway. Only the
+first file may have settings, and commands name the gateway by it.
+
 A command that asks a gateway, such as ls, call or why, looks for running gateways
 before steps 3 to 5. If the gateway of the file in step 3 or 4 runs, it asks that
 one. If one other gateway runs, it asks that one and says so. If several others run,
@@ -33,11 +36,19 @@ who-can and lint start the servers of the file for themselves and stop them agai
 // fileArgument accepts one argument, which names the configuration like --config.
 func fileArgument(o *options) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := cobra.MaximumNArgs(1)(cmd, args); err != nil {
-			return err
+		if len(args) > 1 {
+			return errors.New("takes one file (`toolgate up` takes several, and other commands name their gateway by the first)")
 		}
-		if len(args) == 1 {
-			o.config = args[0]
+		return filesArgument(o)(cmd, args)
+	}
+}
+
+// filesArgument accepts any number of arguments, which name one configuration: the first
+// like --config, the others the files whose servers join it.
+func filesArgument(o *options) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			o.config, o.with = args[0], args[1:]
 		}
 		return nil
 	}
@@ -56,11 +67,15 @@ func (o *options) target(ctx context.Context) (string, error) {
 		return "", err
 	}
 	path, running, err := target.Find(ctx, found, named(o))
-	if err == nil && running != nil && path != found && !o.told && talks(o) {
-		o.told = true
-		note("using the gateway of %s, pid %d", target.Shown(path), running.PID)
+	if err != nil || running == nil {
+		return path, err
 	}
-	return path, err
+	o.with = running.With
+	if path != found && !o.told && talks(o) {
+		o.told = true
+		note("using the gateway of %s, pid %d", target.Files(running), running.PID)
+	}
+	return path, nil
 }
 
 // loadTarget reads the configuration of the gateway that a command talks to.

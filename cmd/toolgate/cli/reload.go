@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ func (o *options) printReloaded(r *admin.Reloaded) error {
 	case r.File == "":
 		t.header = []string{"reloaded"}
 	default:
-		t.header = []string{"reloaded " + r.File}
+		t.header = []string{"reloaded " + strings.Join(append([]string{r.File}, r.With...), ", ")}
 	}
 	for _, what := range r.Applied {
 		t.rows = append(t.rows, []string{"  " + what})

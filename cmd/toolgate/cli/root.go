@@ -34,6 +34,7 @@ import (
 // options are the flags that all commands share.
 type options struct {
 	config  string
+	with    []string // further files whose servers join those of config
 	listen  string
 	output  string
 	verbose bool

@@ -145,7 +145,7 @@ func mayRun(o *options, c *config.Config, state *statedir.Dir) error {
 		return err
 	}
 	if ok {
-		return state.Accept(c.Sum)
+		return state.AcceptFiles(c)
 	}
 	note("%s would run:\n%s", c.Path, strings.Join(runs(c), "\n"))
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
@@ -158,7 +158,7 @@ func mayRun(o *options, c *config.Config, state *statedir.Dir) error {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return failure.Newf(failure.Config, "%s is not run; `toolgate trust` accepts it", c.Path)
 	}
-	return state.Accept(c.Sum)
+	return state.AcceptFiles(c)
 }
 
 // inConfigFolder tells whether a file is the one in the user's configuration folder.

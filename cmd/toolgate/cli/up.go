@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -32,14 +33,18 @@ import (
 
 func newUp(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "up [FILE]",
+		Use:     "up [FILE...]",
 		Aliases: []string{"serve", "run", "start"},
 		Short:   "Serve every server of a file behind one URL",
 		Long: `Serve every server of a file behind one URL. The file is a client's own (of Claude,
 Cursor, VS Code, ...) or a toolgate.yaml. If there is no file anywhere, toolgate
-serves a few built-in demo tools, offline.`,
-		Example: "  toolgate up\n  toolgate up ~/.cursor/mcp.json",
-		Args:    fileArgument(o),
+serves a few built-in demo tools, offline.
+
+Several files are served as one: the servers of all of them. What two files call by the
+same name must be the same server. Only the first file may have settings of toolgate, and
+other commands name the gateway by it.`,
+		Example: "  toolgate up\n  toolgate up ~/.cursor/mcp.json\n  toolgate up toolgate.yaml ~/.claude.json",
+		Args:    filesArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.up(cmd.Context())
 		},
@@ -65,8 +70,8 @@ func newStop() *cobra.Command {
 				say("no gateway is running\n")
 				return nil
 			}
-			for _, r := range all {
-				say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Shown(r.Config), r.PID)
+			for i := range all {
+				say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Files(&all[i]), all[i].PID)
 			}
 			return nil
 		},
@@ -95,7 +100,7 @@ func (o *options) up(ctx context.Context) error {
 		warn("%s", noServers(c))
 	}
 	for _, s := range c.Skipped {
-		warn("%s (line %d) is skipped: %s", s.Key, s.Line, s.Reason)
+		warn("%s", skippedText(c, &s))
 	}
 	generated, fresh, err := guardKey(c, state)
 	if err != nil {
@@ -230,12 +235,21 @@ func source(c *config.Config) string {
 	if len(c.Servers) == 1 {
 		servers = "server"
 	}
-	return fmt.Sprintf("%d %s from %s", len(c.Servers), servers, c.Path)
+	return fmt.Sprintf("%d %s from %s", len(c.Servers), servers, c.Names())
+}
+
+// skippedText says why an entry of a configuration is no server.
+func skippedText(c *config.Config, s *clients.Skipped) string {
+	place := fmt.Sprintf("line %d", s.Line)
+	if len(c.With) > 0 {
+		place = fmt.Sprintf("%s:%d", s.File, s.Line)
+	}
+	return fmt.Sprintf("%s (%s) is skipped: %s", s.Key, place, s.Reason)
 }
 
 // noServers says that a configuration has no servers, and how to add one.
 func noServers(c *config.Config) string {
-	return c.Path + " has no server to run; add one such as mcpServers: { name: { command: ... } }"
+	return c.Names() + " has no server to run; add one such as mcpServers: { name: { command: ... } }"
 }
 
 // guardKeyFile is the file of the state folder that holds the hash of the

@@ -34,15 +34,15 @@ import (
 
 func newValidate(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "validate [FILE]",
+		Use:   "validate [FILE...]",
 		Short: "Check a configuration without starting anything",
 		Long: `Check a configuration without starting anything. validate also checks the names in
 rules, scopes, capsules, policy data and relations. It compares them with what the
 running gateway of this configuration offers, or with what it offered when it last
 ran. Without either, it compares them with the names that the servers can have. A
 server that cannot start as it is written makes the exit code that of a configuration
-error.`,
-		Args: fileArgument(o),
+error. Several files are checked as the one configuration that toolgate up makes of them.`,
+		Args: filesArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.loadConfig()
 			if err != nil {
@@ -134,7 +134,7 @@ func validationTable(c *config.Config) table {
 	skipped := []string{}
 	for _, s := range c.Skipped {
 		skipped = append(skipped, fmt.Sprintf("%s (line %d): %s", s.Key, s.Line, s.Reason))
-		warn("%s (line %d) is skipped: %s", s.Key, s.Line, s.Reason)
+		warn("%s", skippedText(c, &s))
 	}
 	for _, w := range c.Warnings {
 		warn("%s", w)

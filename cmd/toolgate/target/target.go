@@ -19,11 +19,18 @@ import (
 // Find returns the path of the configuration whose gateway a command talks to; empty for
 // the demo. found is the file that the search for configurations returned. If somebody
 // named it, it is the answer. Otherwise a gateway that runs comes first: the one of that
-// file, else the only one. running is that gateway; nil if the file was named or none
-// runs. If several run and none is of that file, the error lists them.
+// file, else the only one. running is the gateway of path; nil if none runs. If several
+// run and none is of that file, the error lists them.
 func Find(ctx context.Context, found string, named bool) (path string, running *statedir.Running, err error) {
 	if named {
-		return found, nil, nil
+		dir, err := statedir.Find(found)
+		if err != nil {
+			return "", nil, failure.New(failure.Config, err)
+		}
+		if own, ok := dir.Running(ctx); ok {
+			running = &own
+		}
+		return found, running, nil
 	}
 	all, err := statedir.FindRunning(ctx)
 	if err != nil || len(all) == 0 {
@@ -76,11 +83,15 @@ func ownOf(all []statedir.Running, path string) (*statedir.Running, error) {
 func several(all []statedir.Running) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d gateways are running; choose one with -c", len(all))
-	for _, r := range all {
+	for i := range all {
+		r := &all[i]
 		where := fmt.Sprintf("pid %d %s", r.PID, r.URL)
 		if r.Config == "" {
 			fmt.Fprintf(&b, "\n  the demo, %s: run the command in a folder without %s", where, config.FileName)
 			continue
+		}
+		if len(r.With) > 0 {
+			where += ", with " + Files(&statedir.Running{Config: r.With[0], With: r.With[1:]})
 		}
 		fmt.Fprintf(&b, "\n  -c %s   %s", Shown(r.Config), where)
 	}
@@ -97,6 +108,18 @@ func Shown(path string) string {
 		return filepath.Join("~", rest)
 	}
 	return path
+}
+
+// Files are the files of a gateway for a person.
+func Files(r *statedir.Running) string {
+	all := []string{Shown(r.Config)}
+	for _, path := range r.With {
+		all = append(all, Shown(path))
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
 // Client returns a client for the gateway of a configuration, which may not run.
@@ -126,13 +149,14 @@ func InUse(ctx context.Context, path, address string) error {
 	pid, program := doctor.Holder(address)
 	all, _ := statedir.FindRunning(ctx) // without them the message says less
 	own, err := statedir.Find(path)
-	for _, r := range all {
+	for i := range all {
+		r := &all[i]
 		switch {
 		case r.URL == "" || r.PID != pid && !strings.HasSuffix(r.URL, "://"+address):
 		case err == nil && r.Dir.Path == own.Path:
 			return failure.Newf(failure.Unreachable, "this gateway is running already: pid %d, %s; see `toolgate status`, or stop that process first", r.PID, r.URL)
 		default:
-			return failure.Newf(failure.Unreachable, "%s is in use by the gateway of %s, pid %d; stop it, or choose another address: --listen 127.0.0.1:0", address, Shown(r.Config), r.PID)
+			return failure.Newf(failure.Unreachable, "%s is in use by the gateway of %s, pid %d; stop it, or choose another address: --listen 127.0.0.1:0", address, Files(r), r.PID)
 		}
 	}
 	holder := "another program"

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/config"
 )
 
 const (
@@ -41,6 +43,21 @@ func (s *Dir) Accept(sum string) error {
 		return fmt.Errorf("record that the configuration is accepted: %w", err)
 	}
 	return nil
+}
+
+// AcceptFiles records that the user accepts a configuration: each of its files as it is
+// now, in the folder of that file. s is the folder of the first one.
+func (s *Dir) AcceptFiles(c *config.Config) error {
+	for _, f := range c.With {
+		own, err := Open(f.Path)
+		if err != nil {
+			return err
+		}
+		if err := own.Accept(f.Sum); err != nil {
+			return err
+		}
+	}
+	return s.Accept(c.Sum)
 }
 
 // Forget removes every text that was accepted.

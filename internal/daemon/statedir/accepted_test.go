@@ -65,3 +65,28 @@ func TestAccepted(t *testing.T) {
 		t.Errorf("an unreadable list: %v, %v", got, err)
 	}
 }
+
+func TestAcceptFiles(t *testing.T) {
+	t.Setenv("TOOLGATE_STATE", t.TempDir())
+	dir := t.TempDir()
+	first, further := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json")
+	state, err := Open(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := config.Sum([]byte("one")), config.Sum([]byte("two"))
+	if err := state.AcceptFiles(&config.Config{Path: first, Sum: one, With: []config.Source{{Path: further, Sum: two}}}); err != nil {
+		t.Fatal(err)
+	}
+	for path, sums := range map[string][2]string{first: {one, two}, further: {two, one}} { // accepted, and not
+		s, err := Find(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, sum := range sums {
+			if ok, err := s.Accepted(sum); err != nil || ok != (i == 0) {
+				t.Errorf("%s: text %d is accepted %v, %v", path, i, ok, err)
+			}
+		}
+	}
+}

@@ -32,9 +32,10 @@ const (
 
 // Running is a gateway that runs, in its own words.
 type Running struct {
-	PID     int       `json:"pid"`           // in the gateway's own PID namespace
-	Config  string    `json:"config"`        // absolute path without links; empty for the built-in demo
-	URL     string    `json:"url,omitempty"` // of its main listener; empty without one
+	PID     int       `json:"pid"`            // in the gateway's own PID namespace
+	Config  string    `json:"config"`         // absolute path without links; empty for the built-in demo
+	With    []string  `json:"with,omitempty"` // absolute paths of the further files
+	URL     string    `json:"url,omitempty"`  // of its main listener; empty without one
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 
@@ -103,6 +104,13 @@ func FindRunning(ctx context.Context) ([]Running, error) {
 	return found, nil
 }
 
+// Running returns the gateway of this folder, if it runs. It waits for it as [FindRunning]
+// does.
+func (s *Dir) Running(ctx context.Context) (Running, bool) {
+	r, ok := readRunning(s.Path)
+	return r, ok && answers(ctx, s.Socket)
+}
+
 // readRunning reads what the gateway of a state folder says. It reads nothing that
 // belongs to another user, and follows no link.
 func readRunning(dir string) (Running, bool) {
@@ -116,12 +124,14 @@ func readRunning(dir string) (Running, bool) {
 		return Running{}, false
 	}
 	r := Running{Dir: &Dir{Path: dir, Socket: SocketPath(dir)}}
-	if json.Unmarshal(text, &r) != nil || r.PID <= 0 || r.Config != "" && !filepath.IsAbs(r.Config) {
+	if json.Unmarshal(text, &r) != nil || r.PID <= 0 || r.Config != "" && !filepath.IsAbs(r.Config) || slices.ContainsFunc(r.With, notAbs) {
 		return Running{}, false
 	}
 	own, err := Find(r.Config)
 	return r, err == nil && own.Path == dir
 }
+
+func notAbs(path string) bool { return !filepath.IsAbs(path) }
 
 // answers tells whether a control socket accepts connections. One whose queue is full, so
 // that the gateway is too busy, counts as well.

@@ -115,6 +115,16 @@ func TestFindRunningAmongRubbish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	further := filepath.Join(root, "further.yaml")
+	d := gateway(t, further)
+	listenOn(t, d)
+	note, err := json.Marshal(Running{PID: 1, Config: further, With: []string{"relative.yaml"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Path, runningFile), note, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if runtime.GOOS != "windows" {
 		d := gateway(t, filepath.Join(root, "link"))
 		listenOn(t, d)
@@ -129,7 +139,7 @@ func TestFindRunningAmongRubbish(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "a file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := gateway(t, good)
+	d = gateway(t, good)
 	listenOn(t, d)
 	announce(t, d, good, time.Now())
 	if got, want := found(t), []string{good}; !slices.Equal(got, want) {
