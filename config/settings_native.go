@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/native/group"
 	"github.com/toolgate/toolgate/native/plugins/code"
 	"github.com/toolgate/toolgate/native/plugins/fs"
+	"github.com/toolgate/toolgate/native/plugins/memory"
 	"github.com/toolgate/toolgate/native/plugins/system"
 	"github.com/toolgate/toolgate/native/plugins/text"
 	"github.com/toolgate/toolgate/native/plugins/web"
@@ -33,6 +34,8 @@ type Native struct {
 	Code *code.Settings `config:"code"`
 	// Tools for text. Default: off.
 	Util *text.Settings `config:"util"`
+	// Tools that keep texts and notes for each caller from one session to the next. Default: off.
+	Memory *memory.Settings `config:"memory"`
 	// Tools from other programs, by name. Default: none.
 	Plugins map[string]Plugin `config:"plugins"`
 }

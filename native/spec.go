@@ -17,6 +17,9 @@ type Spec struct {
 	// Shipped is true if the tools are part of the gateway's own program, under the
 	// key. Path to AutoMTLS are ignored then.
 	Shipped bool
+	// Inside is true if the gateway serves shipped tools in its own process: there is
+	// none to start, and what describes one is ignored. A [Host] does not take them.
+	Inside bool
 
 	// Path is the program, SHA256 the checksum of its bytes in hex.
 	Path, SHA256 string

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/daemon/inside"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
@@ -206,6 +207,7 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
 		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
+		Inside:         inside.New(inside.Parts{Store: d.store, Hidden: &d.hidden}).Plugin,
 		Changed:        d.serverChanged,
 		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.Current()), d.servers.NativeRates(d.Current())) },
 		Relisted:       func() { d.gateway.Decided() },

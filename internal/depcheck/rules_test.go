@@ -170,6 +170,14 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/net/html"},
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},
+	"native/inside": {
+		ours: []string{"internal/mcp", "native", "native/toolapi"},
+		why:  "serves tools without a process; what they are about is handed in with them",
+	},
+	"native/plugins/memory": {
+		ours: []string{"native/group", "native/inside", "native/toolapi"},
+		why:  "finds texts by words; where they are kept and what must not be is handed in, so that the settings bring no database along",
+	},
 	"native/enable": {
 		ours: []string{"internal/mcp"},
 		why:  "tools by which servers are added; what may be added and where it is kept is handed in",
@@ -324,7 +332,8 @@ var rules = map[string]rule{
 	"internal/daemon/servers": {
 		ours: []string{
 			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
-			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/queue",
+			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/inside", "native/queue",
+			"native/toolapi",
 			"proxy", "proxy/guard", "upstream", "upstream/credential", "upstream/transport",
 		},
 		why: "starts what settings ask for and ends it; the gateway in front of it is told by functions",
@@ -340,6 +349,10 @@ var rules = map[string]rule{
 	"internal/daemon/signin": {
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
+	},
+	"internal/daemon/inside": {
+		ours: []string{"internal/daemon/hidden", "internal/store", "native/plugins/memory", "native/toolapi"},
+		why:  "hands the parts of a gateway to the groups that it serves itself",
 	},
 	"internal/daemon/added": {
 		ours: []string{

@@ -39,7 +39,17 @@ type Child struct {
 	Env []string
 	// Refused is why the group does not run on this machine. Nil lets it run.
 	Refused error
+	// Inside means that there is no process, because the gateway serves the group itself.
+	// Nothing else here counts then.
+	Inside bool
 }
+
+// Inside is embedded in the settings of a group that the gateway serves in its own
+// process, because its tools are about what the gateway itself keeps.
+type Inside struct{}
+
+// Child implements [Settings].
+func (*Inside) Child(*Gateway) Child { return Child{Inside: true} }
 
 // Confined is what a group has set that confines its process and needs nothing
 // else. It is embedded in the settings of groups.

@@ -19,12 +19,29 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/inside"
+	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
 )
 
 // nativeSocketPath is how long the path of the folder of plugin sockets may be for
 // a socket to fit into it.
 const nativeSocketPath = statedir.MaxSocketPath - len("/plugin-dir0123456789/plugin0123456789")
+
+// newInside makes the groups of a plan that the gateway serves itself.
+func (t *Table) newInside(specs map[string]native.Spec) (map[string]*inside.Backend, error) {
+	out := make(map[string]*inside.Backend)
+	for key, spec := range specs {
+		if !spec.Inside {
+			continue
+		}
+		var err error
+		if out[key], err = inside.New(spec, t.o.Inside(key), t.o.Log); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
 
 // newHost makes the host of native tools.
 func newHost(t *Table) (*native.Host, error) {
@@ -65,11 +82,32 @@ func (t *Table) nativeChanged(key string) {
 	t.o.Changed(key)
 }
 
-// newNative makes native tools, and what starts them.
-func (t *Table) newNative(ctx context.Context, spec native.Spec, settings guard.Settings) (s *server, start func()) {
+// nativeTools are native tools, whichever process serves them.
+type nativeTools interface {
+	backend
+	Run(ctx context.Context) error
+	Spec() *native.Spec
+	Tools() []string
+	Facts(tool string) (native.Facts, bool)
+	Layers() []string
+	Stderr() (lines []string, ended int)
+	PID() int
+}
+
+// nativeOfSpec makes native tools, which nothing has started yet.
+func (t *Table) nativeOfSpec(p *Plan, spec native.Spec) (of nativeTools, answers proxy.Backend) {
+	if group := p.inside[spec.Key]; group != nil {
+		return group, group
+	}
 	plugin := t.host.Plugin(spec)
+	return plugin, build.Answered(plugin)
+}
+
+// newNative makes native tools, and what starts them.
+func (t *Table) newNative(ctx context.Context, p *Plan, spec native.Spec, settings guard.Settings) (s *server, start func()) {
+	plugin, answers := t.nativeOfSpec(p, spec)
 	ctx, stop := context.WithCancel(ctx)
-	s = &server{backend: plugin, native: plugin, guard: t.newGuard(build.Answered(plugin), settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
+	s = &server{backend: plugin, native: plugin, guard: t.newGuard(answers, settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
 	s.queued = t.tasks.On(s.guard, func(tool string) bool {
 		facts, _ := plugin.Facts(tool)
 		return facts.Queue
@@ -148,9 +186,10 @@ func (t *Table) NativeRates(c *config.Config) []rate.Rule {
 	return rules
 }
 
-// layersOf are the layers of confinement of native tools, for people.
+// layersOf are the layers of confinement of native tools, for people; empty for what has
+// no process.
 func layersOf(s *server) string {
-	if s.native == nil {
+	if s.native == nil || s.native.Spec().Inside {
 		return ""
 	}
 	return layersText(s.native.Layers())

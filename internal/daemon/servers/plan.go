@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/inside"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -22,6 +23,7 @@ type Plan struct {
 	servers       []config.Server
 	mounts        []build.MountOf // of servers
 	native        map[string]native.Spec
+	inside        map[string]*inside.Backend // those of native that the gateway serves itself
 	declared      map[string]*namespace
 	declaredOn    []build.MountOf // of declared, sorted by name
 	authenticated bool
@@ -43,7 +45,10 @@ func (t *Table) Plan(c *config.Config, list []config.Server, off *build.KeptOff,
 		t.Discard(p)
 		return nil, err
 	}
-	if p.native, err = build.NativeSpecs(list, c, off); err != nil {
+	if p.native, err = build.NativeSpecs(list, c, off); err == nil {
+		p.inside, err = t.newInside(p.native)
+	}
+	if err != nil {
 		t.Discard(p)
 		return nil, err
 	}
@@ -134,7 +139,7 @@ func (t *Table) serverOf(ctx context.Context, p *Plan, i int, running *server) (
 	}
 	if of.Native != nil {
 		if spec := p.native[of.Key]; !running.fits(spec.Hash()) {
-			running, start = t.newNative(ctx, spec, settings)
+			running, start = t.newNative(ctx, p, spec, settings)
 		}
 	} else if spec := build.UpstreamSpec(of, p.c, p.authenticated); !running.fits(fingerprint(spec)) {
 		running, start = t.newUpstream(ctx, running, of, &spec)

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/native/toolapi"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
@@ -37,6 +38,8 @@ type Options struct {
 	Unanswered catalogs.Unanswered
 	Tasks      queue.Limits
 
+	// Inside returns the tools of a group that the gateway serves itself, by its key.
+	Inside func(group string) *toolapi.Plugin
 	// Shown hides the secrets in a text that clients may read.
 	Shown func(string) string
 	// Changed is told that a server is in another state, or lists something else.
@@ -176,8 +179,8 @@ func (t *Table) ListAgain(keys []string) {
 // ends it.
 type server struct {
 	backend
-	upstream reached        // nil for native tools
-	native   *native.Plugin // nil for everything else
+	upstream reached     // nil for native tools
+	native   nativeTools // nil for everything else
 
 	guard  *guard.Guard
 	queued *queue.Backend     // in front of the guard; nil for everything but native tools

@@ -57,6 +57,9 @@ func Run(t *testing.T, database Database) {
 		"CredentialsAreRenewedByOne":        credentialRenewal,
 		"CredentialRaceHasOneWinner":        credentialRace,
 		"DeclaredToolsAreKept":              declaredTools,
+		"MemoriesAreTheirOwners":            memories,
+		"MemoriesAreBounded":                memoriesBounded,
+		"MemoriesExpire":                    memoriesExpire,
 		"LoginsAreTakenOnce":                logins,
 		"FormsAreBoundedApart":              forms,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
@@ -151,6 +154,9 @@ func zeroHandles(t *testing.T) {
 	_, _, errs["Logins.Take"] = new(store.Logins).Take(ctx, "id")
 	_, _, errs["Logins.Client"] = new(store.Logins).Client(ctx, "i", "r")
 	errs["Logins.KeepClient"] = new(store.Logins).KeepClient(ctx, "i", "r", nil)
+	_, errs["Memories.Save"] = new(store.Memories).Save(ctx, "p", store.MemoryRecord{})
+	_, errs["Memories.List"] = new(store.Memories).List(ctx, "p", store.MemoryText)
+	_, errs["Memories.Delete"] = new(store.Memories).Delete(ctx, "p", "id")
 	errs["Modes.Set"] = new(store.Modes).Set(ctx, "m", by)
 	_, _, errs["Modes.Current"] = new(store.Modes).Current(ctx)
 	_, errs["Modes.History"] = new(store.Modes).History(ctx, 1)

@@ -1,0 +1,34 @@
+package inside
+
+import (
+	"github.com/toolgate/toolgate/internal/daemon/hidden"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/native/plugins/memory"
+	"github.com/toolgate/toolgate/native/toolapi"
+)
+
+// Parts are those of a running gateway that groups need. All are required.
+type Parts struct {
+	Store  *store.Store
+	Hidden *hidden.Secrets
+}
+
+// groups makes each group, by its key in the configuration. This line and a field of
+// config.Native are the registration of a group.
+var groups = map[string]func(*Parts) *toolapi.Plugin{
+	memory.Name: memories,
+}
+
+// Groups are the groups of a gateway.
+type Groups struct{ parts Parts }
+
+// New returns the groups of a gateway with such parts.
+func New(p Parts) *Groups { return &Groups{p} }
+
+// Plugin returns the tools of a group by its key. A key without a group has none.
+func (g *Groups) Plugin(key string) *toolapi.Plugin {
+	if make := groups[key]; make != nil {
+		return make(&g.parts)
+	}
+	return toolapi.New(key, "")
+}
