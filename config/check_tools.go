@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 const (
@@ -34,6 +35,7 @@ func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []
 		files = append(files, path)
 		own := &tree.Problems{File: path}
 		if root := format.Read(own, path, data); root != nil {
+			root = declared.Specs(own, root)
 			var file ToolFile
 			inner := decode.New(own, filepath.Dir(path))
 			inner.Expand = d.Expand

@@ -27,6 +27,7 @@ func ParseTools(name string, data []byte) ([]declared.Settings, error) {
 	if root == nil {
 		return nil, p.Err()
 	}
+	root = declared.Specs(p, root)
 	var file ToolFile
 	d := decode.New(p, "")
 	d.Expand = clients.RefuseVariables

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // Options are what a file is read with. This package reads nothing of its
@@ -171,6 +172,7 @@ func (c *Config) readSettings(first *source, entries []clients.Entry, opts Optio
 	}
 	section, warnings := overlay(p, first.root.Get("toolgate"), slices.Concat(named, nativeKeys(first.root.Get("toolgate"))), opts.Environ, opts.Flags)
 	c.Warnings = warnings
+	section = declared.Specs(p, section)
 	d := decode.New(p, first.reader.Dir)
 	d.Expand, d.Instead = vars.Expand, instead
 	decode.Defaults(&c.Toolgate)

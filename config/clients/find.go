@@ -86,6 +86,9 @@ func Find(name string, root *tree.Node) *File {
 	} else if n.IsList() {
 		add("mcp_servers", n, nil, ClientVibe)
 	}
+	if n := root.Get("MCP_SERVERS"); n.IsMap() {
+		add("MCP_SERVERS", n, nil, ClientOther)
+	}
 	if n := root.Get("context_servers"); n.IsMap() {
 		add("context_servers", n, nil, ClientZed)
 	}

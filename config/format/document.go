@@ -35,6 +35,7 @@ const (
 	JSON           // JSON, with comments and trailing commas
 	YAML
 	TOML
+	Python // a module that assigns a dict to MCP_SERVERS
 )
 
 // String names the format.
@@ -46,6 +47,8 @@ func (f Format) String() string {
 		return "YAML"
 	case TOML:
 		return "TOML"
+	case Python:
+		return "Python"
 	default:
 		return "unknown"
 	}
@@ -83,6 +86,8 @@ func Read(p *tree.Problems, name string, data []byte) *tree.Node {
 		root, err = parseJSON(data)
 	case TOML:
 		root, err = parseTOML(data)
+	case Python:
+		root, err = parsePython(data)
 	default:
 		root, err = parseYAML(data)
 	}
@@ -138,6 +143,8 @@ func formatOf(name string, data []byte) Format {
 		return YAML
 	case ".toml":
 		return TOML
+	case ".py":
+		return Python
 	}
 	return sniff(data)
 }

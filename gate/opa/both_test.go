@@ -22,59 +22,73 @@ func TestDataOfFilesAndGateway(t *testing.T) {
 	}{
 		"in the catalog of both": {
 			`data.tool_catalog.a.enabled`, `{"tool_catalog": {"a": {"enabled": true}}}`,
-			opa.Data{ToolCatalog: map[string]opa.Tool{"a": {Enabled: true}}}, true,
+			opa.Data{ToolCatalog: map[string]opa.Tool{"a": {Enabled: true}}},
+			true,
 		},
 		"off in the gateway's catalog": {
 			`data.tool_catalog.a.enabled`, `{"tool_catalog": {"a": {"enabled": true}}}`,
-			opa.Data{ToolCatalog: map[string]opa.Tool{"a": {}}}, false,
+			opa.Data{ToolCatalog: map[string]opa.Tool{"a": {}}},
+			false,
 		},
 		"off in the file's catalog": {
 			`data.tool_catalog.a.enabled`, `{"tool_catalog": {"a": {"enabled": false}}}`,
-			opa.Data{ToolCatalog: map[string]opa.Tool{"a": {Enabled: true}}}, false,
+			opa.Data{ToolCatalog: map[string]opa.Tool{"a": {Enabled: true}}},
+			false,
 		},
 		"in the gateway's catalog alone": {
 			`data.tool_catalog.b.enabled`, `{"tool_catalog": {"a": {"enabled": true}}}`,
-			opa.Data{ToolCatalog: map[string]opa.Tool{"b": {Enabled: true}}}, true,
+			opa.Data{ToolCatalog: map[string]opa.Tool{"b": {Enabled: true}}},
+			true,
 		},
 		"in the file's catalog alone": {
 			`data.tool_catalog.a.enabled`, `{"tool_catalog": {"a": {"enabled": true}}}`,
-			opa.Data{ToolCatalog: map[string]opa.Tool{"b": {Enabled: true}}}, true,
+			opa.Data{ToolCatalog: map[string]opa.Tool{"b": {Enabled: true}}},
+			true,
 		},
 		"a member of the file": {
 			`data.tools.a.risk == "low"`, `{"tools": {"a": {"enabled": true, "risk": "low"}}}`,
-			opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true, Attributes: map[string]any{"risk": "high"}}}}, true,
+			opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true, Attributes: map[string]any{"risk": "high"}}}},
+			true,
 		},
 		"a member of the gateway": {
 			`data.tools.a.kind == "tool"`, `{"tools": {"a": {"enabled": true, "risk": "low"}}}`,
-			opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true, Attributes: map[string]any{"kind": "tool"}}}}, true,
+			opa.Data{Tools: map[string]opa.Tool{"a": {Enabled: true, Attributes: map[string]any{"kind": "tool"}}}},
+			true,
 		},
 		"a flag that the gateway has off": {
 			`data.tenant_tool_flags.acme.a.enabled`, `{"tenant_tool_flags": {"acme": {"a": {"enabled": true}}}}`,
-			opa.Data{TenantToolFlags: map[string]map[string]opa.Flag{"acme": {"a": {}}}}, false,
+			opa.Data{TenantToolFlags: map[string]map[string]opa.Flag{"acme": {"a": {}}}},
+			false,
 		},
 		"a flag of another tenant": {
 			`data.tenant_tool_flags.acme.a.enabled`, `{"tenant_tool_flags": {"acme": {"a": {"enabled": true}}}}`,
-			opa.Data{TenantToolFlags: map[string]map[string]opa.Flag{"globex": {"a": {}}}}, true,
+			opa.Data{TenantToolFlags: map[string]map[string]opa.Flag{"globex": {"a": {}}}},
+			true,
 		},
 		"denied to a persona by the file": {
 			`not "a" in data.persona_tool_deny.bot`, `{"persona_tool_deny": {"bot": ["a"]}}`,
-			opa.Data{PersonaToolDeny: map[string][]string{"bot": {"b"}}}, false,
+			opa.Data{PersonaToolDeny: map[string][]string{"bot": {"b"}}},
+			false,
 		},
 		"denied to a persona by the gateway": {
 			`not "b" in data.persona_tool_deny.bot`, `{"persona_tool_deny": {"bot": ["a"]}}`,
-			opa.Data{PersonaToolDeny: map[string][]string{"bot": {"b"}}}, false,
+			opa.Data{PersonaToolDeny: map[string][]string{"bot": {"b"}}},
+			false,
 		},
 		"denied by either": {
 			`count(data.global_tool_deny) == 2`, `{"global_tool_deny": ["a"]}`,
-			opa.Data{GlobalToolDeny: []string{"b"}}, true,
+			opa.Data{GlobalToolDeny: []string{"b"}},
+			true,
 		},
 		"a persona that the gateway keeps from adding": {
 			`data.persona_permissions.bot.can_add_tools`, `{"persona_permissions": {"bot": {"can_add_tools": true}}}`,
-			opa.Data{PersonaPermissions: map[string]opa.Permissions{"bot": {}}}, false,
+			opa.Data{PersonaPermissions: map[string]opa.Permissions{"bot": {}}},
+			false,
 		},
 		"a tool that has the name of a switch": {
 			`data.tool_catalog.enabled.enabled`, `{"tool_catalog": {"enabled": {"enabled": true}}}`,
-			opa.Data{ToolCatalog: map[string]opa.Tool{"enabled": {}}}, false,
+			opa.Data{ToolCatalog: map[string]opa.Tool{"enabled": {}}},
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,9 @@ func TestCentralizedPolicy(t *testing.T) {
 		}
 		catalog["another"] = opa.Tool{}
 	}
-	off := func(tenant, name string) bool { return name == "another" || tenant == "tenant-1" && name == "code_execute" }
+	off := func(tenant, name string) bool {
+		return name == "another" || tenant == "tenant-1" && name == "code_execute"
+	}
 	kept := func(persona, name string) bool {
 		return persona == "persona-restricted" && slices.Contains([]string{"code_execute", "http_fetch"}, name)
 	}

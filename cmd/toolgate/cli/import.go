@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/documents"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
@@ -33,8 +34,13 @@ one server: equal command, arguments, variables, URL and headers. --all imports 
 Credentials in these files become references: the values go into the .env file beside the
 configuration, which only you may read, or with --secrets into the key ring (see toolgate
 secret). On a terminal you are asked which. Nothing is written without --write, which also
-keeps a copy of the old configuration beside it. The clients' own files stay as they are.`,
-		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json",
+keeps a copy of the old configuration beside it. The clients' own files stay as they are.
+
+A FILE may also hold rules of governance (tools: { NAME: ... }) of another tool system, which
+become rules of the configuration, or specifications of tools (tools: [ ... ]), which are read
+as they are. Each line that cannot be kept is named with what to write, and then nothing is
+imported.`,
+		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json\n  toolgate import governance.yaml --namespace fs --write",
 		RunE: func(c *cobra.Command, args []string) error {
 			how.asks = how.write && !c.Flags().Changed("secrets")
 			return o.importServers(c, args, how)
@@ -43,14 +49,19 @@ keeps a copy of the old configuration beside it. The clients' own files stay as 
 	}
 	c.Flags().BoolVar(&how.write, "write", false, "carry out the plan")
 	c.Flags().BoolVar(&how.all, "all", false, "import the same program once for each client")
+	c.Flags().StringVar(&how.namespace, "namespace", "", "`namespace` of the tools that rules of governance are about")
 	c.Flags().BoolVar(&how.secrets, "secrets", false, "put credentials into the key ring instead of the .env file")
 	o.outputFlag(c)
 	return c
 }
 
+// fileItself is the client of a file that is named directly.
+const fileItself = "file"
+
 // importing says how servers are imported.
 type importing struct {
 	write, all bool
+	namespace  string
 	secrets    bool // credentials go into the key ring
 	asks       bool // a person on the terminal is asked where they go
 }
@@ -99,6 +110,12 @@ func (o *options) importServers(c *cobra.Command, args []string, how importing) 
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(files, isDocument) {
+		return how.documents(c.Context(), o, files, path, before)
+	}
+	if how.namespace != "" {
+		return failure.Newf(failure.Usage, "--namespace is for files of rules")
+	}
 	plan, after, err := planImport(o, files, path, before, section, how)
 	if err != nil {
 		return err
@@ -120,6 +137,53 @@ func (o *options) importServers(c *cobra.Command, args []string, how importing) 
 		}
 	}
 	return o.printPlan(plan, files, path, how.write, changes)
+}
+
+// isDocument tells whether a file holds rules or specifications of tools.
+func isDocument(f clients.Found) bool {
+	return f.Client.Name == fileItself && documents.Of(f.Path) != documents.Other
+}
+
+// documents imports files of rules and of specifications of tools.
+func (how importing) documents(ctx context.Context, o *options, files []clients.Found, path string, before []byte) error {
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	prefix := ""
+	if how.namespace != "" {
+		prefix = how.namespace + "__"
+	}
+	items, after, err := documents.Plan(paths, prefix, path, before)
+	if err != nil {
+		return failure.Newf(failure.Config, "nothing is imported: %w", err)
+	}
+	if err := o.checkText(path, after, nil, ""); err != nil {
+		return failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
+	}
+	changes := string(before) != string(after)
+	if how.write && changes {
+		if err := new(importPlan).write(ctx, path, before, after); err != nil {
+			return err
+		}
+	}
+	t := table{header: []string{"NAME", "KIND", "ACTION", "FILE", "TO DO"}, data: map[string]any{"file": path, "items": items, "written": how.write && changes}}
+	for _, item := range items {
+		t.rows = append(t.rows, []string{item.Name, string(item.Kind), item.Action, item.File, item.Do})
+		t.names = append(t.names, item.Name)
+	}
+	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+		return err
+	}
+	switch {
+	case !changes:
+		say("%s stays as it is\n", path)
+	case how.write:
+		say("written to %s\n", path)
+	default:
+		say("Nothing is written to %s yet; run it with --write.\n", path)
+	}
+	return nil
 }
 
 // planImport plans an import, and returns the configuration after it.
@@ -176,7 +240,7 @@ func importFiles(args []string) ([]clients.Found, error) {
 			}
 			return nil, failure.New(failure.Config, err)
 		}
-		out = append(out, clients.Found{Client: &clients.Client{Name: "file", Title: arg}, Path: arg})
+		out = append(out, clients.Found{Client: &clients.Client{Name: fileItself, Title: arg}, Path: arg})
 	}
 	return out, nil
 }

@@ -255,7 +255,7 @@ func (o *options) ownFile() (path string, data []byte, section []string, err err
 // serversSection returns where the servers of a file are: under the key of its client, or
 // under mcpServers.
 func serversSection(root *tree.Node) []string {
-	for _, key := range []string{"mcpServers", "mcp_servers", "context_servers", "amp.mcpServers", "servers"} {
+	for _, key := range []string{"mcpServers", "mcp_servers", "MCP_SERVERS", "context_servers", "amp.mcpServers", "servers"} {
 		if n := root.Get(key); n != nil && n.Kind == tree.KindMap {
 			return []string{key}
 		}
