@@ -76,6 +76,9 @@ func checkServer(p *tree.Problems, n *tree.Node, path string, s ServerSettings, 
 		if tool.Hard != 0 && tool.Timeout > tool.Hard {
 			p.At(at.Get("timeout"), toolPath+".timeout", "write at most hard", "%s is longer than hard, %s", tool.Timeout, tool.Hard)
 		}
+		if tool.Cache != nil && tool.Idempotent != nil && !*tool.Idempotent {
+			p.At(at.Get("cache"), toolPath+".cache", "remove it, or idempotent: false", "a tool that must not be called again has no results to reuse")
+		}
 		tool.Results.CheckLevel(p, at.Get("results"), toolPath+".results", sized)
 		args := at.Get("args").ByKey()
 		for _, arg := range slices.Sorted(maps.Keys(tool.Args)) {

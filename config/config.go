@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/reuse"
 	"github.com/toolgate/toolgate/upstream"
 	"github.com/toolgate/toolgate/upstream/credential"
 )
@@ -252,6 +253,8 @@ type Tool struct {
 	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
 	// Annotations that replace those of the tool, key by key. Default: its own.
 	Annotations json.RawMessage `config:"annotations" format:"object"`
+	// Reuse of the results of this tool, which has to be read-only. Default: each call is sent to the server.
+	Cache *reuse.Settings `config:"cache"`
 	// How results of this tool are processed. Default: as for its server.
 	Results result.Settings `config:"results" json:",omitzero"`
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -18,7 +19,10 @@ const maxRounds = 10
 // executeCall sends a call to its server and answers the client.
 func executeCall(c *call) (response, error) {
 	c.request.Params = c.rec.withTraceContext(c.request.Params)
-	got, err := c.sendToBackend()
+	got, reused, err := c.send()
+	if reused != nil && err == nil {
+		return c.reusedAnswer(*reused, time.Now())
+	}
 	if err := c.settleRound(&got, err); err != nil {
 		return c.signInOrRefuse(err)
 	}
@@ -44,6 +48,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	defer func() {
 		err = d.partial.wrapTimeout(err)
 		c.reserved.delivered = d.delivered.Load() || resumed
+		c.asked = d.asked.Load() > 0 || d.answered.Load() > 0
 		c.reserved.undelivered = d.refused.Load() && !c.reserved.delivered
 	}()
 	request.StillAllowed = d.stillAllowed

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/reuse"
 )
 
 // call is one request on its way through the [order], with everything that is known of
@@ -43,6 +44,8 @@ type call struct {
 	approved approvals     // of the call, also in earlier rounds
 	reserved reservation   // charged for this round
 	sent     time.Time     // when the request was sent to the server
+	key      *reuse.Key    // of the result, where it may be reused; else nil
+	asked    bool          // the server asked something during the call
 
 	running   *RunningCall // nil until the gate has let the call pass
 	suspended *suspended   // of a call to a legacy server for a modern client; else nil

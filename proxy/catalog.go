@@ -404,3 +404,39 @@ func (r *Route) names() gate.Names { return gate.Names{Exposed: r.Exposed, Plain
 func before(a, b *Route) int {
 	return cmp.Or(cmp.Compare(a.Exposed, b.Exposed), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Original, b.Original))
 }
+
+// Capability is an item that the gateway exposes.
+type Capability struct {
+	Kind             mcp.Kind
+	Server, Original string
+	Exposed, Plain   string // see [gate.Names]
+	CapabilityID     string
+	// Schema is the input schema of a tool as its server listed it, nil where there is
+	// none. It must not be modified.
+	Schema []byte
+}
+
+// Capabilities returns everything that the gateway exposes to any client, whoever may
+// view it. It is grouped by kind and sorted by exposed name.
+func (g *Gateway) Capabilities() []Capability {
+	snap := g.snapshot.Load()
+	var all []Capability
+	for _, kind := range mcp.Kinds {
+		seen := make(map[string]bool)
+		begin := len(all)
+		for _, catalog := range snap.everyCatalog() {
+			for _, r := range catalog.lists[kind].entries {
+				if seen[r.Exposed] {
+					continue
+				}
+				seen[r.Exposed] = true
+				all = append(all, Capability{
+					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
+					CapabilityID: r.CapabilityID, Schema: r.input,
+				})
+			}
+		}
+		slices.SortFunc(all[begin:], func(a, b Capability) int { return strings.Compare(a.Exposed, b.Exposed) })
+	}
+	return all
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/reuse"
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
@@ -28,6 +29,7 @@ type Gateway struct {
 	calls      atomic.Uint64
 
 	config   atomic.Pointer[Config]
+	applied  atomic.Uint64 // configurations so far
 	snapshot atomic.Pointer[Snapshot]
 	dirty    chan struct{} // capacity 1
 	decided  chan struct{} // capacity 1
@@ -44,6 +46,7 @@ type Gateway struct {
 	replays       *stream.Store
 	asked         hourlyCounter
 	keptResults   *result.Store
+	reused        *reuse.Results
 
 	first *firstLists
 
@@ -89,6 +92,7 @@ func New(opts Options) (*Gateway, error) {
 	g.tasks.extension = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
 	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
+	g.reused = reuse.New(reuse.Limits{Bytes: 64 << 20, BytesPerPrincipal: 16 << 20, BytesPerResult: 1 << 20})
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
 	var instance [8]byte
@@ -108,7 +112,9 @@ func Implementation(version string) []byte {
 // Apply puts a configuration into force. Requests under way keep the one that they
 // began with.
 func (g *Gateway) Apply(c Config) {
+	c.generation = g.applied.Add(1)
 	g.config.Store(&c)
+	g.reused.Clear()
 	g.principals.Resize(c.CallsPerPrincipal)
 	g.requests.Apply(c.Requests)
 	g.loops.Apply(c.IdenticalCalls)
@@ -149,6 +155,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.tasks.extension.sweep(now)
 			g.loops.Sweep(now)
 			g.keptResults.Sweep(now)
+			g.reused.Sweep(now)
 		}
 	}
 }

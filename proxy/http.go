@@ -452,3 +452,51 @@ func (x *Exchange) modernMeta() *mcp.Error {
 	}
 	return nil
 }
+
+// Dependency is something without which the gateway cannot decide calls.
+type Dependency struct {
+	// Name is one word, visible to everybody.
+	Name string
+	// OK reports whether it is available.
+	OK bool
+}
+
+// dependencies are what the gateway needs to serve. The first one that is missing names
+// the status. Servers are not among them: without one of them the gateway serves the
+// others.
+func (hf *httpFront) dependencies() []Dependency {
+	all := []Dependency{
+		{"stopping", hf.g.life.Err() == nil},
+		{"audit", hf.g.opts.Auditor.Healthy() == nil},
+	}
+	if c := hf.g.config.Load(); c.Dependencies != nil {
+		all = append(all, c.Dependencies()...)
+	}
+	return all
+}
+
+// readyz reports in one word whether the gateway serves. With verbose it adds a line
+// for each dependency. The response is public and holds nothing but these words. readyz
+// never waits for a server.
+func (hf *httpFront) readyz(w http.ResponseWriter, verbose bool) {
+	all := hf.dependencies()
+	status, word := http.StatusOK, "ok"
+	var lines strings.Builder
+	for i, n := range all {
+		if !n.OK && status == http.StatusOK {
+			status, word = http.StatusServiceUnavailable, n.Name
+		}
+		if i == 0 { // shutdown is no dependency; the first line reports it
+			continue
+		}
+		state := "ok"
+		if !n.OK {
+			state = "not ready"
+		}
+		lines.WriteString("\n" + n.Name + " " + state)
+	}
+	if verbose {
+		word += lines.String()
+	}
+	writePlainText(w, status, word)
+}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -153,4 +155,38 @@ func (r *roundTrips) waiting() map[*RunningCall]*suspended {
 		}
 	}
 	return all
+}
+
+// Throttle sets from now on how much load the gateway accepts. Calls under way go on.
+func (g *Gateway) Throttle(t limit.Throttle) {
+	g.publisher.mu.Lock() // so that no server is added meanwhile
+	defer g.publisher.mu.Unlock()
+	g.throttle.Store(&t)
+	for _, s := range g.snapshot.Load().catalog.servers {
+		s.permits.Throttle(t)
+	}
+}
+
+// cutTimeout bounds the wait for cancelled calls to answer their clients.
+const cutTimeout = 2 * time.Second
+
+// Drain stops new calls and waits until those under way have ended. When ctx ends it
+// cancels the rest, with a response that says so, and returns their number. Calls that
+// wait for input from their client are not waited for. Drain may be called once, before
+// the context of [Gateway.Run] ends.
+func (g *Gateway) Drain(ctx context.Context) (cut int) {
+	empty := g.inFlight.close()
+	select {
+	case <-empty:
+		return 0
+	case <-ctx.Done():
+	}
+	cut = g.CancelCalls(func(*RunningCall) *refusal.Error { return refusal.ShutDown })
+	timer := time.NewTimer(cutTimeout)
+	defer timer.Stop()
+	select {
+	case <-empty:
+	case <-timer.C:
+	}
+	return cut
 }

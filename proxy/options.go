@@ -371,6 +371,8 @@ type Config struct {
 	// Class returns the effective class of a tool for budgets, one word. listed is the
 	// definition of its server. nil knows no classes.
 	Class func(r gate.Request, listed []byte) string
+	// Reusable knows whose results may be reused; nil means none.
+	Reusable Reusable
 	// Capsules knows who has the endpoint of which capsule; nil means nobody.
 	Capsules CapsuleHolder
 	// Listed is given all exposed names before a catalog with other names is served. It
@@ -397,6 +399,8 @@ type Config struct {
 	// Approver asks people about calls. With nil, calls that need an approval are
 	// refused.
 	Approver Approver
+
+	generation uint64 // its number, set by [Gateway.Apply]
 }
 
 // RateLimiter limits how often calls may be made. It is safe for concurrent use and

@@ -66,7 +66,7 @@ var (
 		prepare: prepareUnlisted, execute: signInFirst,
 		omitted: mergeOmissions(
 			omit("it has passed this step as a call", "request", "audit", "find"),
-			omit("no server is asked", "breaker", "running", "breaker again", "concurrency", "breaker pass"),
+			omit("no server is asked", "breaker", "running", "breaker again", "concurrency", "breaker pass", "reuse"),
 			omit("the call is made again after the sign-in and passes this step then", "arguments", "approval", "grant", "budget", "begin"),
 			omit("nothing is delivered before the call is made again", "gate again", "gate last"),
 		),
@@ -77,7 +77,7 @@ var (
 			omit("it has passed this step as a call", "request", "audit", "find"),
 			omit("it is refused as soon as the gate has decided",
 				"breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency", "gate again",
-				"breaker pass", "round once", "grant", "budget", "gate last", "begin"),
+				"breaker pass", "round once", "grant", "budget", "gate last", "reuse", "begin"),
 		),
 	}
 )
@@ -86,6 +86,7 @@ var (
 var omittedForTasks = mergeOmissions(
 	omit("a breaker protects a server from new work, and it has the task already", "breaker", "breaker again", "breaker pass"),
 	omit("a task has no rounds: tasks/update answers its questions", "round", "round once"),
+	omit("what is known of a task changes", "reuse"),
 )
 
 // omittedWithApproval are left out by requests about a task that run its tool, or return
@@ -135,7 +136,7 @@ var (
 		name: "a read of a kept result", find: findKept, hidden: unknownKept,
 		checkArguments: checkKept, execute: returnKept,
 		omitted: mergeOmissions(
-			omit("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "begin"),
+			omit("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "reuse", "begin"),
 			omit("it is answered at once", "round", "round once", "gate again", "gate last"),
 			omit("the call that made the result has passed this step", "rates", "budget"),
 			omit("the call that made the result was approved; the arguments step compares that approval with the current demands", "approval", "grant"),
@@ -152,6 +153,7 @@ var omittedForSubscriptions = mergeOmissions(
 	omit("the gate and the mode decide on each update before it is relayed", "gate again", "gate last"),
 	omit("the arguments step refuses resources that need one", "approval", "grant"),
 	omit("a subscription holds no permit", "concurrency"),
+	omit("a subscription has no result", "reuse"),
 )
 
 var (
@@ -172,6 +174,6 @@ var (
 		name: "resources/unsubscribe", execute: endWatch,
 		omitted: omit("a subscription may be ended whatever is decided of its resource, even if that is gone",
 			"audit", "find", "gate", "breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency",
-			"gate again", "breaker pass", "round once", "grant", "budget", "gate last"),
+			"gate again", "breaker pass", "round once", "grant", "budget", "gate last", "reuse"),
 	}
 )

@@ -221,6 +221,9 @@ type ToolShape struct {
 	Cost                int64 // of one call in cost units; 0 counts as 1
 	// Results replace the result rules of the mount; nil keeps them.
 	Results *result.Rules
+	// Reuse is how long a result answers equal calls of the same principal, where the
+	// tool is read-only; 0 reuses none.
+	Reuse time.Duration
 }
 
 // ArgumentShape changes one argument of a tool.

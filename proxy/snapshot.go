@@ -29,6 +29,9 @@ type Snapshot struct {
 	registry  Registry
 	pinned    *gate.Chain          // Chain as it was when the snapshot was made
 	outputs   result.OutputChecker // nil checks nothing
+	reusable  Reusable             // nil reuses nothing
+
+	generation uint64 // of the configuration
 
 	catalog    *Catalog            // the full one
 	byFeatures catalogs            // by client features
@@ -65,7 +68,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
-		rates:   config.Rates,
+		rates: config.Rates, reusable: config.Reusable, generation: config.generation,
 		outputs: config.Outputs,
 		pinned:  config.Chain.Pin(), byFeatures: newCatalogs(servers),
 	}

@@ -13,8 +13,11 @@ import (
 
 // Decided takes the news that the gate may decide otherwise from now on, though
 // nothing of what is configured or offered has changed. Clients are told of
-// lists that are others for them. It does not block.
-func (g *Gateway) Decided() { signal(g.decided) }
+// lists that are others for them, and no earlier result is reused. It does not block.
+func (g *Gateway) Decided() {
+	g.reused.Clear()
+	signal(g.decided)
+}
 
 // listener is a client that is told of changes of lists.
 type listener interface{ listChanged(method string) }

@@ -193,7 +193,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 		Rates: r.d.rates.Limiter(c), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(r.d.settings.boot.Audit, &r.d.hidden),
-		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker},
+		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker}, Reusable: a.gates.Examiner.Reusable,
 	}
 	r.d.budgets.inForce.Store(a.limiter)
 	r.d.identities.Tokens.Use(servers.TradesTokens(a.servers))

@@ -127,6 +127,20 @@ func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 	return e.Rules.Class(r.Names(), e.category(r.CapabilityID), said, governance.ReadHints(listed))
 }
 
+// Reusable implements [proxy.Reusable]. A tool is read-only where the operator classes it
+// so. Where the operator does not class it, what its server says counts: that its results
+// may be reused was written by the operator. A tool that is read-only may be called again
+// (MCP schema, ToolAnnotations: idempotentHint has a meaning for other tools alone).
+func (e *Examiner) Reusable(r *gate.Request, listed []byte) (state string, ok bool) {
+	class := e.Class(r, listed)
+	readOnly := class.ReadOnly && !class.Destructive
+	if !class.OperatorClassed {
+		hints := governance.ReadHints(listed)
+		readOnly = hints.ReadOnly != nil && *hints.ReadOnly && (hints.Destructive == nil || !*hints.Destructive)
+	}
+	return string(e.mode()), readOnly
+}
+
 // InMode returns what a mode makes of calls of a capability, whatever their arguments
 // are.
 func (e *Examiner) InMode(r *gate.Request, listed []byte, mode governance.Mode) governance.Outcome {

@@ -128,6 +128,9 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 			Hidden: t.Hidden, Rename: t.Rename, Title: t.Title, Description: t.Description, Annotations: t.Annotations,
 			Timeout: t.Timeout, Idle: t.Idle, Hard: t.Hard, Cost: t.Cost,
 		}
+		if t.Cache != nil {
+			shape.Reuse = t.Cache.TTL
+		}
 		for arg, a := range t.Args {
 			if shape.Arguments == nil {
 				shape.Arguments = make(map[string]proxy.ArgumentShape)

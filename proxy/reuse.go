@@ -1,0 +1,177 @@
+package proxy
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/reuse"
+)
+
+// This file answers calls with the results of equal calls, where the operator lets it:
+// after the gate and the charge, and only for the principal who got the result.
+
+// ReuseKey is the member of _meta that says that a result is reused.
+const ReuseKey = "dev.toolgate/cache"
+
+// Reusable reports whether the results of a tool may be reused, because it is read-only,
+// and so idempotent. The state changes whenever results of before may not be reused any
+// more. listed is the definition of the server.
+type Reusable func(r *gate.Request, listed []byte) (state string, ok bool)
+
+// reuses reports whether results of tools of the mount may be reused.
+func (m *Mount) reuses() bool {
+	for name := range m.Tools {
+		if m.Tools[name].Reuse > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reuse answers the call with the result of an equal one, if there is a fresh one.
+func (c *call) reuse() error {
+	key, ok := c.reuseKey()
+	if !ok {
+		return nil
+	}
+	now := time.Now()
+	found, ok := c.g.reused.Find(key, now)
+	if !ok {
+		c.key = &key
+		return nil
+	}
+	c.sent = time.Time{} // nothing is sent
+	answer, err := c.reusedAnswer(found, now)
+	if err != nil {
+		return err
+	}
+	c.answer = &answer
+	return nil
+}
+
+// reusedAnswer settles the charge of a call with a reused result and returns it.
+func (c *call) reusedAnswer(found reuse.Found, now time.Time) (response, error) {
+	age := now.Sub(found.Made).Milliseconds()
+	c.rec.step("cache", "hit", strconv.FormatInt(age, 10)+" ms old", "")
+	if err := c.settleRound(&found.Answer, nil); err != nil {
+		return response{}, err
+	}
+	answer, err := c.translateResponse(found.Answer)
+	if err != nil {
+		return response{}, err
+	}
+	note := strconv.AppendInt([]byte(`{"age_ms":`), age, 10)
+	note = strconv.AppendInt(append(note, `,"ttl_ms":`...), c.route.shape.Reuse.Milliseconds(), 10)
+	meta := mcp.SetMember(mcp.Lookup(answer.result, "_meta"), ReuseKey, append(note, '}'))
+	answer.result = mcp.SetMember(answer.result, "_meta", meta)
+	return c.warned(answer), nil
+}
+
+// reuseKey returns the key of the result of a call. ok is false for a call whose result
+// is not reused: of a tool that is not known to be read-only, one that continues, that
+// was approved, that asks for a task, or that sends headers of its own.
+func (c *call) reuseKey() (_ reuse.Key, ok bool) {
+	r, x, request := c.route, c.x, c.request
+	if r.shape == nil || r.shape.Reuse <= 0 || request.Method != mcp.MethodToolsCall {
+		return reuse.Key{}, false
+	}
+	if c.retry != nil || len(c.demands) > 0 || len(c.approved) > 0 || len(request.Headers) > 0 || x.Message.Param("task") != nil {
+		return reuse.Key{}, false
+	}
+	state, ok := c.snap.readOnly(r, x)
+	if !ok {
+		c.rec.step("cache", "skip", "the tool is not known to be read-only", "")
+		return reuse.Key{}, false
+	}
+	k := reuse.NewKey()
+	k.AddNumber(c.snap.generation)
+	k.AddNumber(c.g.reused.Changes(r.Server))
+	k.AddString(state)
+	for i := range c.rec.entry.Steps { // who decided, by which rules
+		step := &c.rec.entry.Steps[i]
+		for _, part := range [...]string{step.Phase, step.Verdict, step.Rule, step.Revision} {
+			k.AddString(part)
+		}
+	}
+	// The credential of the request to the server is selected by these.
+	for _, part := range [...]string{request.Principal, request.Rights, request.Token, x.Scope.Capsule} {
+		k.AddString(part)
+	}
+	if r.to.mount.PerSession {
+		k.AddString(request.Session)
+	}
+	k.AddString(r.Server)
+	k.Add(r.item)
+	k.AddNumber(uint64(request.Era))
+	k.Add(request.Capabilities)
+	params := mcp.Hash(withoutTrace(request.Params)) // the name, the canonical arguments and _meta
+	k.Add(params[:])
+	return k.Key(), true
+}
+
+// withoutTrace removes what differs between equal calls: the trace that they belong to.
+func withoutTrace(params []byte) []byte {
+	meta := mcp.Lookup(params, "_meta")
+	if !mcp.IsObject(meta) {
+		return params
+	}
+	for _, name := range [...]string{metaTraceparent, metaTracestate, "baggage"} {
+		meta = mcp.RemoveMember(meta, name)
+	}
+	return mcp.SetMember(params, "_meta", meta)
+}
+
+// readOnly asks whether results of a tool may be reused.
+func (s *Snapshot) readOnly(r *Route, x *Exchange) (state string, ok bool) {
+	if s.reusable == nil {
+		return "", false
+	}
+	question := r.question(gate.Call, x.Identity, x.Scope)
+	return s.reusable(&question, r.item)
+}
+
+// send sends the call to its backend. Equal calls at the same time are sent once, where
+// their result may be reused. A call that may change something ends the reuse of what
+// its server answered before.
+func (c *call) send() (got mcp.Answer, reused *reuse.Found, err error) {
+	results, server := c.g.reused, c.route.Server
+	if c.key == nil {
+		if c.request.Method == mcp.MethodToolsCall && c.route.to.mount.reuses() {
+			if _, readOnly := c.snap.readOnly(c.route, c.x); !readOnly {
+				results.Changed(server)
+				defer results.Changed(server)
+			}
+		}
+		got, err = c.sendToBackend()
+		return got, nil, err
+	}
+	flight, lead := results.Join(*c.key, time.Now())
+	if !lead {
+		found, ok, err := flight.Wait(c.ctx)
+		if ok || err != nil {
+			return mcp.Answer{}, &found, err
+		}
+		got, err = c.sendToBackend() // the first one has no result to share
+		return got, nil, err
+	}
+	var shared *mcp.Answer
+	defer func() { flight.Land(shared, c.request.Principal, time.Now(), c.route.shape.Reuse) }()
+	got, err = c.sendToBackend()
+	if err == nil && c.reusableAnswer(got) {
+		shared = &mcp.Answer{Result: bytes.Clone(got.Result), Era: got.Era, Conn: got.Conn}
+	}
+	return got, nil, err
+}
+
+// reusableAnswer reports whether an answer is a complete result without an error, for
+// which the server asked nothing.
+func (c *call) reusableAnswer(got mcp.Answer) bool {
+	if got.Fault != nil || got.Result == nil || c.asked || isError(got.Result) || !mcp.LookupSpan(got.Result, "task").Absent() {
+		return false
+	}
+	kind, typed := mcp.LookupString(got.Result, "resultType")
+	return !typed || kind == mcp.ResultComplete
+}
