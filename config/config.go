@@ -159,6 +159,9 @@ type Server struct {
 	// Exclude are tools not to list; it wins over Include.
 	Include, Exclude []string
 
+	// Sandbox is what the process of a stdio server may reach; nil confines nothing.
+	Sandbox *Sandbox `json:",omitempty"`
+
 	Timeouts       upstream.Timeouts
 	Protocol       Protocol
 	Isolation      upstream.Isolation

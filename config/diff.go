@@ -98,6 +98,7 @@ var serverParts = []struct {
 	{"include", func(s Server) any { return [2]any{s.Include == nil, s.Include} }, func(f, t *Server) { t.Include = f.Include }},
 	{"exclude", func(s Server) any { return s.Exclude }, func(f, t *Server) { t.Exclude = f.Exclude }},
 	{"protocol", func(s Server) any { return s.Protocol }, func(f, t *Server) { t.Protocol = f.Protocol }},
+	{"sandbox", func(s Server) any { return s.Sandbox }, func(f, t *Server) { t.Sandbox = f.Sandbox }},
 	{"isolation", func(s Server) any { return s.Isolation }, func(f, t *Server) { t.Isolation = f.Isolation }},
 	{"plain_catalog", func(s Server) any { return s.PlainCatalog }, func(f, t *Server) { t.PlainCatalog = f.PlainCatalog }},
 	{"processes", func(s Server) any { return s.Processes }, func(f, t *Server) { t.Processes = f.Processes }},

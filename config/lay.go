@@ -26,6 +26,9 @@ func joined(e *clients.Server, set *ServerSettings) Server {
 	if s.Transport == upstream.Stdio && authSet(set) && set.Auth.Mode != credential.Static {
 		e.Refused.At(e.Node, e.Path, "hand it what it needs under env", "toolgate.servers.%s.auth is for servers that are reached by a url", e.Key)
 	}
+	if s.Transport != upstream.Stdio && set.Sandbox != nil {
+		e.Refused.At(e.Node, e.Path, "remove it: the process of this server is confined where it runs", "toolgate.servers.%s.sandbox is for servers that toolgate starts", e.Key)
+	}
 	s.Refused = e.Refused.Err()
 	return s
 }
@@ -51,7 +54,7 @@ func (s *Server) lay(entry upstream.Timeouts, set *ServerSettings) {
 	s.EnvInherit = slices.Concat(s.EnvInherit, set.EnvInherit)
 	slices.Sort(s.EnvInherit)
 	s.EnvInherit, s.EnvOnly = slices.Compact(s.EnvInherit), set.EnvInherit != nil
-	s.ClientRequests = set.ClientRequests
+	s.ClientRequests, s.Sandbox = set.ClientRequests, set.Sandbox
 	s.Tools, s.Offer, s.RenamedFrom, s.Results = set.Tools, set.Offer, set.RenamedFrom, set.Results
 	s.Breaker, s.Retry = set.Breaker, set.Retry
 	if authSet(set) {

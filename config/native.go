@@ -89,7 +89,7 @@ func withSettings(s Server, set *ServerSettings) Server {
 
 // foreign are settings of servers that mean nothing for the gateway's own tools.
 var foreign = []string{
-	"protocol", "isolation", "plain_catalog", "processes", "env_inherit", "auth", "client_requests", "offer",
+	"protocol", "isolation", "plain_catalog", "processes", "env_inherit", "sandbox", "auth", "client_requests", "offer",
 }
 
 // checkNative reports what the settings of native tools have wrong together.

@@ -269,3 +269,19 @@ func TestWorkspace(t *testing.T) {
 		}
 	}
 }
+
+// A sandbox confines what is started. For a server elsewhere it is refused, and not ignored.
+func TestSandboxOfAServerElsewhere(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "toolgate.yaml", "mcpServers:\n  far: { url: \"https://far.example.com/mcp\" }\n  near: { command: x }\n"+
+		"toolgate:\n  servers: { far: { sandbox: {} }, near: { sandbox: {} } }\n", Options{})
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if refused := s.Refused != nil && strings.Contains(s.Refused.Error(), "for servers that toolgate starts"); refused != (s.Key == "far") {
+			t.Errorf("%s: %v", s.Key, s.Refused)
+		}
+		if s.Sandbox == nil {
+			t.Errorf("%s has no sandbox", s.Key)
+		}
+	}
+}

@@ -39,6 +39,10 @@ type ServerSettings struct {
 	// empty list passes on none of the defaults either. Default: variables for proxies and certificates (HTTPS_PROXY,
 	// SSL_CERT_FILE, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE, PIP_CERT and similar), LC_ALL, LC_CTYPE and TZ.
 	EnvInherit []string `config:"env_inherit" format:"envname"`
+	// Confines the process of the server. It reads what programs need to run and what the sandbox names, and reaches no
+	// network unless the sandbox says so. HOME and TMPDIR are a private folder. Where this machine cannot confine it,
+	// the server does not start. Default: the server has the rights of toolgate.
+	Sandbox *Sandbox `config:"sandbox" json:",omitempty"`
 	// How toolgate authenticates to the server. Default: with the headers of the entry; without headers, by OAuth once
 	// the server asks for it.
 	Auth credential.Auth `config:"auth"`
@@ -51,6 +55,18 @@ type ServerSettings struct {
 	// Puts the server on the list of servers that agents may add (tool.enable), instead of starting it. Default: the
 	// server is started.
 	Offer *Offer `config:"offer"`
+}
+
+// Sandbox is what a confined process of a server may reach.
+type Sandbox struct {
+	// Files and folders that the server may read, with everything in them. Default: what programs need to run.
+	Read []string `config:"read" format:"path"`
+	// Files and folders that the server may change. Default: only a private temporary folder.
+	Write []string `config:"write" format:"path"`
+	// Files and folders that the server may execute. Default: its program and the programs of the system.
+	Run []string `config:"run" format:"path"`
+	// What the server may reach on the network. Default: none.
+	Network string `config:"network" enum:"none|full"`
 }
 
 // Offer is what agents are told of a server that they may add.

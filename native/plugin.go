@@ -93,8 +93,12 @@ func (p *Plugin) Tools() []string {
 	return p.catalog.names()
 }
 
-// Layers returns the layers that confine the process, nil while none runs.
+// Layers returns the layers that confine the process, nil while none runs, or those that
+// confine what its tools run.
 func (p *Plugin) Layers() []string {
+	if p.spec.Runs != nil {
+		return slices.Clone(p.spec.Runs)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil {

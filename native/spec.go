@@ -33,6 +33,9 @@ type Spec struct {
 	Config []byte
 	// Policy is what the process may do.
 	Policy sandbox.Policy
+	// Runs are what confines the programs that the tools run, where not their own process
+	// is confined but each run. Nil is the confinement of the process.
+	Runs []string
 	// Refused is why the plugin is not started; nil starts it.
 	Refused error
 

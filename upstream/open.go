@@ -69,7 +69,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 		}
 	}
 	link, err := kind.Dial(ctx, &transport.Options{
-		Command: s.spec.Command, Args: s.spec.Args, Dir: s.spec.Dir, Env: s.spec.Env,
+		Command: s.spec.Command, Args: s.spec.Args, Dir: s.spec.Dir, Env: s.spec.Env, Sandbox: s.spec.Sandbox,
 		URL: s.spec.URL, Pool: s.http, Credential: s.opts.Credential, Principal: key.principal,
 		Several: s.spec.several(key), Log: s.log,
 		Limits: s.spec.Limits.ofLink(),

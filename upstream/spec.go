@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -49,6 +50,8 @@ type Spec struct {
 	Args    []string
 	Dir     string
 	Env     []string // complete; nothing is inherited
+	// Sandbox confines the process; nil does not.
+	Sandbox *sandbox.Policy
 	// Withheld are the variables of [Inherited] that the gateway has and the process does
 	// not get.
 	Withheld []string
@@ -214,6 +217,9 @@ func (s *Spec) Hash() string {
 	part(s.Env...)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		part(name, s.Headers[name])
+	}
+	if p := s.Sandbox; p != nil {
+		part("sandbox", fmt.Sprintf("%q %q %q %s", p.Read, p.Write, p.Run, p.Network))
 	}
 	if s.Credential != "" {
 		part("credential", s.Credential)

@@ -39,8 +39,8 @@ type Server struct {
 	Breaker string `json:"breaker,omitempty"`
 	// Pending names what changed in the file and waits for a reload by a person.
 	Pending []string `json:"pending,omitempty"`
-	// Sandbox names what confines native tools, or is "none"; empty for every other
-	// server.
+	// Sandbox names what confines the process of a server, or what the tools of code run,
+	// or is "none"; empty for a server that is not started here.
 	Sandbox string `json:"sandbox,omitempty"`
 	// SignIns says who has signed in to a server with credentials per caller; nil for
 	// every other server.

@@ -39,9 +39,22 @@ type Spec struct {
 	Dir string
 	// Env is the complete environment as NAME=value.
 	Env []string
+	// Prepare makes the command of the program at path, such as one that confines it. Nil
+	// runs the program itself.
+	Prepare func(path string, spec *Spec) (Prepared, error)
 	// StderrLines and StderrBytes bound what is kept of the standard error; zero stands
 	// for 200 lines and 64 KiB.
 	StderrLines, StderrBytes int
+}
+
+// Prepared is a command that its maker starts.
+type Prepared interface {
+	// Command returns the command. Its standard files are set before the start.
+	Command() *exec.Cmd
+	// Start starts it as the leader of a group. After an error it has ended.
+	Start(group *Group) error
+	// Close removes what was made for it, once it has ended or was not started.
+	Close() error
 }
 
 // Process is a child process with everything that it starts and that stays in its
@@ -110,15 +123,17 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 // run starts the process, waits for its end, ends the rest of its group and reaps it.
 func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes, started chan<- error) {
 	p.began = time.Now()
-	cmd := &exec.Cmd{
-		Path: path, Args: append([]string{spec.Command}, spec.Args...), Dir: spec.Dir,
-		Env: append([]string{}, spec.Env...), // never nil, which would stand for ours
+	prepared, err := spec.prepare(path)
+	if err == nil {
+		pipes.Connect(prepared.Command())
+		err = prepared.Start(&p.group)
 	}
-	pipes.Connect(cmd)
-	err := p.group.Start(cmd, GuardedFirst)
 	pipes.CloseChild()
 	if err != nil {
 		pipes.Close()
+		if prepared != nil {
+			err = errors.Join(err, prepared.Close())
+		}
 		started <- err
 		return
 	}
@@ -135,6 +150,7 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 		pipes.Stderr.Close()
 	}()
 	started <- nil
+	cmd := prepared.Command()
 
 	waitErr := p.group.AwaitExit()
 	close(p.exited)
@@ -154,6 +170,7 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	if state, err := cmd.Process.Wait(); err != nil {
 		exit.Err = err
 	} else {
+		cmd.ProcessState = state
 		exit.Code, exit.Signal = state.ExitCode(), exitSignal(state)
 	}
 	exit.Err = errors.Join(exit.Err, waitErr)
@@ -161,9 +178,28 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	_ = pipes.Stderr.SetReadDeadline(time.Now().Add(drainWait)) // fails if it is closed, or its job is dead
 	<-stderrEnded
 	exit.LastLine = lastWords(p.stderr.Lines())
+	exit.Err = errors.Join(exit.Err, prepared.Close())
 	p.exit = exit
 	close(p.done)
 }
+
+// prepare returns the command for a program.
+func (s *Spec) prepare(path string) (Prepared, error) {
+	if s.Prepare != nil {
+		return s.Prepare(path, s)
+	}
+	return plain{&exec.Cmd{
+		Path: path, Args: append([]string{s.Command}, s.Args...), Dir: s.Dir,
+		Env: append([]string{}, s.Env...), // never nil, which would stand for ours
+	}}, nil
+}
+
+// plain is a program that runs as it is.
+type plain struct{ cmd *exec.Cmd }
+
+func (p plain) Command() *exec.Cmd       { return p.cmd }
+func (p plain) Start(group *Group) error { return group.Start(p.cmd, GuardedFirst) }
+func (plain) Close() error               { return nil }
 
 // Stdin is the standard input. A write blocks while the process does not read, until it
 // exits or Stdin is closed.

@@ -28,11 +28,15 @@ func CheckDeclared(c *config.Config) error {
 type unconfined struct {
 	Subject string // such as native.code
 	Refused bool   // it does not run here; else it runs with less
+	Server  bool   // it is a server, which has no sandbox: auto
 	Why     string
 }
 
 // String says it for people, with what to do.
 func (u unconfined) String() string {
+	if u.Server {
+		return u.Subject + " does not start here, because it has a sandbox: " + u.Why
+	}
 	if u.Refused {
 		return u.Subject + " does not run here, unless sandbox: auto is written: " + u.Why
 	}
@@ -75,6 +79,15 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 			p.Network = sandbox.FullNetwork
 		}
 		add("native.plugins."+name, p)
+	}
+	for i := range c.Servers {
+		if p := build.Sandbox(&c.Servers[i]); p != nil && !c.Servers[i].Disabled {
+			before := len(out)
+			add("servers."+c.Servers[i].Key, *p)
+			for ; before < len(out); before++ {
+				out[before].Server = true
+			}
+		}
 	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]

@@ -45,7 +45,9 @@ func TestCodeAndCommandsMustBeConfined(t *testing.T) {
 func TestWhatIsNotConfinedIsSaid(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	c := configOf(t, h, `toolgate:
+	c := configOf(t, h, `mcpServers: { near: { command: /bin/true }, open: { command: /bin/true } }
+toolgate:
+  servers: { near: { sandbox: {} } }
   native:
     code: {}
     plugins: { sums: { path: /bin/true, sha256: `+strings.Repeat("ab", 32)+` } }
@@ -61,11 +63,11 @@ func TestWhatIsNotConfinedIsSaid(t *testing.T) {
 	var got []string
 	for _, u := range daemon.UnconfinedOf(c, bare) {
 		got = append(got, fmt.Sprintf("%s %v", u.Subject, u.Refused))
-		if strings.Contains(u.String(), "sandbox: auto is written") != u.Refused || !strings.Contains(u.Why, "lacks landlock; landlock: none") {
+		if strings.Contains(u.String(), "sandbox: auto is written") != (u.Refused && !u.Server) || !strings.Contains(u.Why, "lacks landlock; landlock: none") {
 			t.Errorf("it says %s", u)
 		}
 	}
-	want := []string{"native.code true", "native.plugins.sums false", "tools[0] (tools__strict) true", "tools[1] (tools__loose) false"}
+	want := []string{"native.code true", "native.plugins.sums false", "servers.near true", "tools[0] (tools__strict) true", "tools[1] (tools__loose) false"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -72,9 +72,9 @@ var rules = map[string]rule{
 	},
 
 	"upstream": {
-		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "upstream/transport"},
+		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/transport"},
 		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex"},
-		why:    "speaks to one server and knows nothing of callers, policy or catalogs",
+		why:    "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
 	},
 	"upstream/...": {
 		ours:   []string{"upstream", "internal/mcp"},
@@ -82,8 +82,8 @@ var rules = map[string]rule{
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/transport": {
-		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp"},
-		why:  "carries messages; what they mean, and for whom they are, is known above it",
+		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox"},
+		why:  "carries messages; what they mean, and for whom they are, is known above it; the process at the other end may be confined",
 	},
 	"upstream/oauth": {
 		others: []string{"github.com/golang-jwt/jwt/v5"},

@@ -61,7 +61,7 @@ type Process struct {
 	Temp   string // the private folder; "" if the policy gives none
 
 	program string
-	group   child.Group
+	group   *child.Group
 	guard   child.Guard
 	report  *os.File   // from which Start reads why the program was not entered
 	gate    *os.File   // a byte written to it lets the shim become the program; nil without a gate
@@ -91,7 +91,7 @@ func Command(ctx context.Context, p Policy, program Program) (*Process, error) {
 			return nil, fmt.Errorf("%s: %w", program.Path, err)
 		}
 	}
-	process := &Process{Layers: layers, program: program.Path}
+	process := &Process{Layers: layers, program: program.Path, group: &child.Group{}}
 	if err := process.prepare(ctx, p, program); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: %s: %w", program.Path, err), process.Close())
 	}
@@ -167,7 +167,12 @@ func (pr *Process) environment(program Program) []string {
 
 // Start starts the shim and returns when it has become the program, or why it has not.
 // If there is a gate, the guardian knows the process before the program runs.
-func (pr *Process) Start() error {
+func (pr *Process) Start() error { return pr.StartIn(pr.group) }
+
+// StartIn is Start as the leader of a group that the caller has made and waits for. After
+// an error the process has ended.
+func (pr *Process) StartIn(group *child.Group) error {
+	pr.group = group
 	err := pr.group.Start(pr.Cmd, pr.guard)
 	pr.release()
 	if pr.gate != nil {

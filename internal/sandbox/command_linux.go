@@ -147,7 +147,7 @@ func apply(plan *shim.Plan, p Policy, m machine) {
 		if m.proc {
 			plan.Proc = 1
 		}
-		if m.maxPID {
+		if m.maxPID && !p.Unlimited {
 			plan.MaxPID = reservedPIDs + p.Processes
 		}
 	}
@@ -182,7 +182,8 @@ func limits(p Policy, m machine) []shim.Limit {
 		processes += tasksOf(os.Geteuid()) // the limit counts all processes of the user
 	}
 	var list []shim.Limit
-	for _, l := range []shim.Limit{
+	const everyone = 2 // the last limits, which no program needs more of
+	all := []shim.Limit{
 		// The soft limit sends a signal that a program can catch, the hard limit kills.
 		{Resource: unix.RLIMIT_CPU, Soft: seconds, Hard: seconds + 1},
 		{Resource: unix.RLIMIT_FSIZE, Soft: int(p.FileSize), Hard: int(p.FileSize)},
@@ -192,7 +193,11 @@ func limits(p Policy, m machine) []shim.Limit {
 		{Resource: unix.RLIMIT_NPROC, Soft: processes, Hard: processes},
 		{Resource: unix.RLIMIT_CORE},
 		{Resource: unix.RLIMIT_MSGQUEUE},
-	} {
+	}
+	if p.Unlimited {
+		all = all[len(all)-everyone:]
+	}
+	for _, l := range all {
 		if l.Resource == unix.RLIMIT_CPU && p.CPU < 0 {
 			continue
 		}

@@ -48,16 +48,21 @@ func (l *Layers) add(layer Layer, has, needed bool, why string) {
 	}
 }
 
+// Names returns the layers in force; nil is none.
+func (l Layers) Names() []string {
+	var names []string
+	for _, layer := range l.InForce {
+		names = append(names, string(layer))
+	}
+	return names
+}
+
 // String returns the layers in force, such as "landlock seccomp", or "none".
 func (l Layers) String() string {
 	if len(l.InForce) == 0 {
 		return "none"
 	}
-	names := make([]string, len(l.InForce))
-	for i, layer := range l.InForce {
-		names[i] = string(layer)
-	}
-	return strings.Join(names, " ")
+	return strings.Join(l.Names(), " ")
 }
 
 // ErrMissing is wrapped in the error of what is refused because a layer is missing.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/sandbox/shim"
 )
 
@@ -63,7 +64,7 @@ func tryNamespaces(m machine) error {
 		return err
 	}
 	m.namespaces = true
-	pr := &Process{program: "the probe"}
+	pr := &Process{program: "the probe", group: &child.Group{}}
 	if err := pr.probe(ctx, p, m); err != nil {
 		return errors.Join(err, pr.Close())
 	}
@@ -96,11 +97,17 @@ func available(p Policy) Layers {
 	if m.noSpace != nil {
 		why = fmt.Sprintf("user namespaces are not to be had (%v); allow them (kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, user.max_user_namespaces, the seccomp profile of a container)", m.noSpace)
 	}
+	if p.Unlimited {
+		l.InForce = []Layer{Privileges}
+	}
 	l.add(Files, m.landlock > 0, true, noLandlock)
 	l.add(Calls, m.seccomp, true, noSeccomp)
 	// Without a separate root, a process that may create Unix sockets and connect them
 	// reaches the sockets of others.
 	l.add(Namespaces, m.namespaces, p.Network == FullNetwork && p.Listen, why)
+	if p.Unlimited {
+		return l
+	}
 	l.add(Processes, os.Geteuid() != 0 || m.maxPID, true,
 		"the number of processes of root is bounded only in a namespace that can be (Linux 6.14 and newer); run toolgate as another user"+strings.TrimSuffix("; "+why, "; "))
 	return l

@@ -43,6 +43,8 @@ type Policy struct {
 	// network and without namespaces, only file permissions keep it from the sockets of
 	// others.
 	Listen bool
+	// Unlimited leaves out the limits below, and nothing else.
+	Unlimited bool
 
 	// Zero is the default.
 	CPU       time.Duration // processor time of one process; 60 s; negative is no limit

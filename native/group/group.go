@@ -37,6 +37,9 @@ type Child struct {
 	Policy sandbox.Policy
 	// Env is the environment of the process. Nil is an empty one.
 	Env []string
+	// Runs are what confines the programs that the tools run, where each run is confined and
+	// the process itself is not. Nil is the confinement of the process.
+	Runs []string
 	// Refused is why the group does not run on this machine. Nil lets it run.
 	Refused error
 	// Inside means that there is no process, because the gateway serves the group itself.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
 // kinds are the transports by their names in the configuration. A transport is a file of
@@ -45,6 +46,8 @@ type Options struct {
 	Args    []string // of the command
 	Dir     string   // of the process
 	Env     []string // complete; nothing is inherited
+	// Sandbox confines the process; nil does not.
+	Sandbox *sandbox.Policy
 
 	URL        string
 	Pool       *http.Transport // of the server alone; see [NewPool]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/sandbox"
 )
 
 // stopGrace is how long a process may take to end after its stdin was closed, and again
@@ -60,9 +61,11 @@ type processLink struct {
 // dialStdio starts the process of a server.
 func dialStdio(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, error) {
 	// The process lives until the link is closed, not only until the context ends.
-	proc, err := child.Start(context.WithoutCancel(ctx), child.Spec{
-		Command: o.Command, Args: o.Args, Dir: o.Dir, Env: o.Env,
-	})
+	spec := child.Spec{Command: o.Command, Args: o.Args, Dir: o.Dir, Env: o.Env}
+	if o.Sandbox != nil {
+		spec.Prepare = sandbox.Child(*o.Sandbox)
+	}
+	proc, err := child.Start(context.WithoutCancel(ctx), spec)
 	if err != nil {
 		return nil, err
 	}

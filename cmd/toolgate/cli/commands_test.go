@@ -32,7 +32,7 @@ func TestListOutputs(t *testing.T) {
 			`a       stdio  ready     3      \d+ +\d.*\n` +
 			`b       stdio  ready     6      \d+ +\d.*\n` +
 			`off     http   disabled  0      0 +\d.* switched off in the configuration\n\z`},
-		"wide": {wide, `(?m)REASON +NAMESPACE  ERA +PROTOCOL +PROMPTS  RESOURCES  SANDBOX\n(?s:.*)^a .* a +legacy +2025-11-25 +0 +0$`},
+		"wide": {wide, `(?m)REASON +NAMESPACE  ERA +PROTOCOL +PROMPTS  RESOURCES  SANDBOX\n(?s:.*)^a .* a +legacy +2025-11-25 +0 +0 +none$`},
 	} {
 		if !regexp.MustCompile(tt.pattern).MatchString(tt.got) {
 			t.Errorf("%s is not like %s\n%s", name, tt.pattern, tt.got)
@@ -67,8 +67,8 @@ func TestListOutputs(t *testing.T) {
 		}
 	}
 	want := []admin.Server{
-		{Name: "a", Namespace: "a", Kind: "stdio", State: "ready", Era: "legacy", Version: "2025-11-25", Tools: 3},
-		{Name: "b", Namespace: "b", Kind: "stdio", State: "ready", Era: "legacy", Version: "2025-11-25", Tools: 6},
+		{Name: "a", Namespace: "a", Kind: "stdio", State: "ready", Era: "legacy", Version: "2025-11-25", Tools: 3, Sandbox: "none"},
+		{Name: "b", Namespace: "b", Kind: "stdio", State: "ready", Era: "legacy", Version: "2025-11-25", Tools: 6, Sandbox: "none"},
 		{Name: "off", Namespace: "off", Kind: "http", State: "disabled", Reason: "switched off in the configuration"},
 	}
 	if diff := cmp.Diff(want, fromJSON.Servers); diff != "" {

@@ -355,11 +355,27 @@ func limitWarnings(names []string) []string {
 	return out
 }
 
-// checkPlugins checks what is granted to the plugins of a configuration that does not
-// run: it must exist, and it must not belong to the gateway itself.
+// granted returns what of the paths that a sandbox grants does not exist.
+func granted(c *config.Config, prefix string, read, write, run []string) (wrong []error) {
+	for _, grant := range []struct {
+		key   string
+		paths []string
+	}{{"read", read}, {"write", write}, {"run", run}} {
+		for _, path := range grant.paths {
+			if _, err := os.Stat(path); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s%s%s: what is granted must exist: %w", placeOf(c, prefix+grant.key), prefix, grant.key, err))
+			}
+		}
+	}
+	return wrong
+}
+
+// checkPlugins checks what is granted to the plugins and servers of a configuration that
+// does not run: it must exist, and it must not belong to the gateway itself.
 func checkPlugins(c *config.Config) error {
 	plugins := c.Toolgate.Native.Plugins
-	if len(plugins) == 0 {
+	confined := slices.DeleteFunc(slices.Clone(c.Servers), func(s config.Server) bool { return s.Sandbox == nil })
+	if len(plugins) == 0 && len(confined) == 0 {
 		return nil
 	}
 	state, err := statedir.Find(c.Path)
@@ -367,23 +383,18 @@ func checkPlugins(c *config.Config) error {
 		return err
 	}
 	off := build.KeepOff(c, build.OwnFiles(c, state))
-	var wrong []error
+	wrong := []error{build.CheckSandboxes(confined, c, off)}
+	for i := range confined {
+		set := confined[i].Sandbox
+		wrong = append(wrong, granted(c, "servers."+confined[i].Key+".sandbox.", set.Read, set.Write, set.Run)...)
+	}
 	for _, key := range slices.Sorted(maps.Keys(plugins)) {
 		n := plugins[key]
 		if n.Sandbox == "off" {
 			continue // nothing is granted
 		}
 		prefix := "native.plugins." + key + "."
-		for _, grant := range []struct {
-			key   string
-			paths []string
-		}{{"read", n.Read}, {"write", n.Write}, {"run", n.Run}} {
-			for _, path := range grant.paths {
-				if _, err := os.Stat(path); err != nil {
-					wrong = append(wrong, fmt.Errorf("%s%s%s: what is granted must exist: %w", placeOf(c, prefix+grant.key), prefix, grant.key, err))
-				}
-			}
-		}
+		wrong = append(wrong, granted(c, prefix, n.Read, n.Write, n.Run)...)
 		if _, err := build.PluginSpec(native.Spec{Key: key}, &n, c, off); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s%w", placeOf(c, prefix), err))
 		}

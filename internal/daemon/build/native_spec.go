@@ -32,7 +32,7 @@ func groupSpec(spec native.Spec, n group.Settings, off *KeptOff) (native.Spec, e
 	if spec.Inside = child.Inside; spec.Inside {
 		return spec, nil
 	}
-	spec.Policy, spec.Env, spec.Refused = child.Policy, child.Env, child.Refused
+	spec.Policy, spec.Env, spec.Runs, spec.Refused = child.Policy, child.Env, child.Runs, child.Refused
 	if child.Config == nil {
 		child.Config = struct{}{}
 	}

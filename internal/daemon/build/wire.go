@@ -76,6 +76,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
 		},
 	}
+	spec.Sandbox = Sandbox(s)
 	if s.Refused != nil {
 		spec.Refused = s.Refused.Error()
 	}

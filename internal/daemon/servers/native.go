@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/native/inside"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // nativeSocketPath is how long the path of the folder of plugin sockets may be for
@@ -186,13 +187,23 @@ func (t *Table) NativeRates(c *config.Config) []rate.Rule {
 	return rules
 }
 
-// layersOf are the layers of confinement of native tools, for people; empty for what has
-// no process.
+// layersOf are the layers of confinement of what a server runs, for people; empty for
+// one that has no process here.
 func layersOf(s *server) string {
-	if s.native == nil || s.native.Spec().Inside {
+	switch {
+	case s.native != nil && s.native.Spec().Inside:
 		return ""
+	case s.native != nil:
+		return layersText(s.native.Layers())
 	}
-	return layersText(s.native.Layers())
+	switch spec := s.upstream.Spec(); {
+	case spec.Transport != upstream.Stdio:
+		return ""
+	case spec.Sandbox == nil:
+		return layersText(nil)
+	default:
+		return layersText(build.Layers(*spec.Sandbox))
+	}
 }
 
 // layersText names layers of confinement for people.

@@ -45,6 +45,10 @@ func (t *Table) Plan(c *config.Config, list []config.Server, off *build.KeptOff,
 		t.Discard(p)
 		return nil, err
 	}
+	if err = build.CheckSandboxes(list, c, off); err != nil {
+		t.Discard(p)
+		return nil, err
+	}
 	if p.native, err = build.NativeSpecs(list, c, off); err == nil {
 		p.inside, err = t.newInside(p.native)
 	}

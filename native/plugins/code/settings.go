@@ -116,8 +116,22 @@ func (s *Settings) Child(g *group.Gateway) group.Child {
 	} else { // a container confines execute
 		out.Refused = sandbox.Refusal(sandbox.Policy{Mode: mode})
 	}
-	out.Config = c
+	out.Config, out.Runs = c, s.runs(mode)
 	return out
+}
+
+// runs is what confines the programs that the tools run. With a container, it is what
+// confines all but execute.
+func (s *Settings) runs(mode sandbox.Mode) []string {
+	layers, err := sandbox.Available(sandbox.Policy{Mode: mode})
+	names := layers.Names()
+	if s.Container.Runtime != "" {
+		names = append(names, "container (execute)")
+	}
+	if err != nil || names == nil {
+		return []string{} // none, which is not the same as that of the process
+	}
+	return names
 }
 
 // commands are commands with the absolute paths of their programs.

@@ -1,0 +1,57 @@
+package build
+
+import (
+	"fmt"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/group"
+)
+
+// Sandbox returns the policy of the process of a server, nil where it is not confined.
+// The process has no limits: an operator who wants some has the system's.
+func Sandbox(s *config.Server) *sandbox.Policy {
+	set := s.Sandbox
+	if set == nil {
+		return nil
+	}
+	p := &sandbox.Policy{
+		Mode: sandbox.Required, Read: set.Read, Write: set.Write, Run: set.Run, Temp: true, Unlimited: true,
+	}
+	if p.Run == nil {
+		p.Run = group.Existing(systemPrograms...)
+	}
+	if set.Network == "full" {
+		p.Network = sandbox.FullNetwork
+	}
+	return p
+}
+
+// Layers names what enforces a policy on this machine; nil is nothing.
+func Layers(p sandbox.Policy) []string {
+	l, err := sandbox.Available(p)
+	if err != nil {
+		return nil // where the policy is used, it is said what is wrong with it
+	}
+	return l.Names()
+}
+
+// CheckSandboxes refuses servers whose sandbox gives them the gateway's own files, or lets
+// them change what a server or a tool is started from.
+func CheckSandboxes(servers []config.Server, c *config.Config, off *KeptOff) error {
+	for i := range servers {
+		set := servers[i].Sandbox
+		if set == nil {
+			continue
+		}
+		err := keepsOff(&sandbox.Policy{Read: set.Read, Write: set.Write, Run: set.Run}, off.Own)
+		if err == nil {
+			err = off.check(set.Write)
+		}
+		if err != nil {
+			return failure.New(failure.Config, fmt.Errorf("%s: toolgate.servers.%s.sandbox.%w", c.Path, servers[i].Key, err))
+		}
+	}
+	return nil
+}
