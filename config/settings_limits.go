@@ -35,7 +35,7 @@ type Limits struct {
 	ParkedPerPrincipal int `config:"parked_per_principal" default:"64" min:"1" max:"10000"`
 	// Suspended calls to one server. Default: 256.
 	ParkedPerServer int `config:"parked_per_server" default:"256" min:"1" max:"100000"`
-	// Servers that one caller may have added (tool.enable). Default: 8.
+	// Servers that one caller may have added, and tools that it may have registered (tool.enable). Default: 8.
 	AddedPerPrincipal int `config:"added_per_principal" default:"8" min:"1" max:"1000"`
 	// Calls that may wait for a free slot at one server. Default: 256.
 	Queue int `config:"queue" default:"256" min:"0" max:"100000"`

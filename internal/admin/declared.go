@@ -31,8 +31,8 @@ type Declared struct {
 	Changes []string `json:"changes"`
 }
 
-// ErrNoTool tells that no tool of that name is declared in the store.
-var ErrNoTool = errors.New("no such tool is declared in the store")
+// ErrNoTool tells that no tool of that name is declared or registered in the store.
+var ErrNoTool = errors.New("no such tool is in the store")
 
 // Declarer is a [Gateway] whose store holds declared tools. Errors are for people.
 type Declarer interface {
@@ -43,32 +43,34 @@ type Declarer interface {
 	UndeclareTool(ctx context.Context, name, reason string) error
 }
 
-func handleDeclarer(mux *http.ServeMux, d Declarer) {
-	done := func(w http.ResponseWriter, v any, err error) {
-		switch {
-		case err == nil:
-			writeJSON(w, http.StatusOK, v)
-		case errors.Is(err, ErrNoTool):
-			writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
-		default:
-			writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": err.Error()})
-		}
+// writeTools writes the answer to a request about tools of the store.
+func writeTools(w http.ResponseWriter, v any, err error) {
+	switch {
+	case err == nil:
+		writeJSON(w, http.StatusOK, v)
+	case errors.Is(err, ErrNoTool):
+		writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})
+	default:
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": err.Error()})
 	}
+}
+
+func handleDeclarer(mux *http.ServeMux, d Declarer) {
 	mux.HandleFunc("GET /v1/declared", func(w http.ResponseWriter, r *http.Request) {
 		list, err := d.DeclaredTools(r.Context())
-		done(w, list, err)
+		writeTools(w, list, err)
 	})
 	mux.HandleFunc("POST /v1/declared", func(w http.ResponseWriter, r *http.Request) {
 		var in Declaration
 		if err := readJSON(r, &in); err != nil {
-			done(w, nil, err)
+			writeTools(w, nil, err)
 			return
 		}
 		did, err := d.DeclareTools(r.Context(), in)
-		done(w, did, err)
+		writeTools(w, did, err)
 	})
 	mux.HandleFunc("POST /v1/declared/{name}/remove", func(w http.ResponseWriter, r *http.Request) {
-		done(w, map[string]any{}, d.UndeclareTool(r.Context(), r.PathValue("name"), r.URL.Query().Get("reason")))
+		writeTools(w, map[string]any{}, d.UndeclareTool(r.Context(), r.PathValue("name"), r.URL.Query().Get("reason")))
 	})
 }
 

@@ -244,6 +244,9 @@ func routes(g Gateway) *http.ServeMux {
 	if d, ok := g.(Declarer); ok {
 		handleDeclarer(mux, d)
 	}
+	if r, ok := g.(Registrar); ok {
+		handleRegistrar(mux, r)
+	}
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}

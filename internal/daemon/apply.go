@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,9 +14,11 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/records"
+	"github.com/toolgate/toolgate/internal/daemon/registered"
 	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/daemon/tools"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -27,6 +30,8 @@ type reloads struct {
 
 	mu        sync.Mutex         // held while a configuration is read and applied
 	stopGates context.CancelFunc // ends what the gates in force do by themselves
+	asking    *enable.Backend    // of the tools with which agents ask for more; nil before the first
+	askingFor enabled
 }
 
 // application is a configuration on its way to be the running one: everything that
@@ -54,6 +59,9 @@ func (r *reloads) first(ctx context.Context) error {
 		return err
 	}
 	if _, err := r.d.tools.Load(ctx); err != nil {
+		return err
+	}
+	if _, err := r.d.registered.Load(ctx); err != nil {
 		return err
 	}
 	if err := r.apply(r.d.Current()); err != nil {
@@ -133,11 +141,13 @@ func (r *reloads) application(file *config.Config, before *identity.Set) (a *app
 		r.d.tasks.Go(func() { python() })
 	}
 	a.c, a.sources = r.d.tools.Beside(file, off)
+	owned := r.d.registered.Beside(a.c, off)
 	off = off.With(a.c)
 	a.inForce = a.c.Toolgate
 	a.inForce.Listen = r.d.settings.boot.Listen // to the end
 	var owners map[string]string
 	a.servers, owners = r.d.added.Beside(a.c)
+	maps.Copy(owners, owned)
 	a.hiddenAlone = r.d.hideSecrets(a.c, a.servers)
 	if a.limiter, err = r.d.budgets.limiter(a.c); err != nil {
 		return nil, err
@@ -166,14 +176,44 @@ func (r *reloads) application(file *config.Config, before *identity.Set) (a *app
 	return a, nil
 }
 
-// enabling returns what is mounted so that agents can ask for further servers, if the
-// configuration has templates of such, and what checks arguments.
+// enabling returns what is mounted so that agents can ask for further servers and register
+// tools, if the configuration has templates of such, and what checks arguments.
 func (r *reloads) enabling(a *application) (mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
-	if !slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }) {
-		return nil, a.gates.Examiner
+	arguments = a.gates.Examiner
+	with := enabled{
+		servers: slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }),
+		tools:   slices.ContainsFunc(a.c.Toolgate.Tools, func(t declared.Settings) bool { return t.Template }),
 	}
-	return []proxy.Mount{{Backend: r.d.added.Backend(), Namespace: enable.Name, Native: true}},
-		added.Checker{Chain: a.gates.Chain, Servers: r.d.added, Mode: r.d.operation.Now, Next: a.gates.Examiner}
+	if with.tools {
+		arguments = registered.Checker{Tools: r.d.registered, Mode: r.d.operation.Now, Next: arguments}
+	}
+	if with.servers {
+		arguments = added.Checker{Chain: a.gates.Chain, Servers: r.d.added, Mode: r.d.operation.Now, Next: arguments}
+	}
+	if with == (enabled{}) {
+		return nil, arguments
+	}
+	return []proxy.Mount{{Backend: r.enable(with), Namespace: enable.Name, Native: true}}, arguments
+}
+
+// enabled tells what agents may ask for.
+type enabled struct{ servers, tools bool }
+
+// enable returns the backend of the tools with which agents ask: the same one for the
+// same tools. mu is held.
+func (r *reloads) enable(with enabled) *enable.Backend {
+	if r.asking == nil || r.askingFor != with {
+		var c enable.Catalog
+		var t enable.Tools
+		if with.servers {
+			c = r.d.added
+		}
+		if with.tools {
+			t = r.d.registered
+		}
+		r.asking, r.askingFor = enable.New(c, t), with
+	}
+	return r.asking
 }
 
 // configure has every part of the gateway go by a configuration from now on.
@@ -182,6 +222,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.tools.Use(a.sources)
 	r.d.approvals.use(c, a.known.Authenticated())
 	r.d.added.Use(a.gates.Chain)
+	r.d.registered.Use(a.gates.Chain)
 	r.d.orphaned.use(&c.Toolgate.SpiceDB)
 	r.renameServers(c)
 	catalog := a.gates.Catalog

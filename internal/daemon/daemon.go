@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
+	"github.com/toolgate/toolgate/internal/daemon/registered"
 	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -72,17 +73,18 @@ type Daemon struct {
 	generated string // hash of the key that was made for the listener; empty for none
 
 	// The parts. Most have their own state, their own lock and their own Run.
-	records   *records.Records // of calls and changes
-	gateway   *proxy.Gateway
-	servers   *servers.Table
-	catalogs  *catalogs.Saver
-	added     *added.Servers // by agents
-	tools     *tools.Tools   // declared elsewhere
-	registry  *registry.Registry
-	operation *operate.Operation // the mode, and what the gateway needs to decide
-	signIn    *signin.Service    // where people sign in to servers
-	approvals approvals
-	budgets   budgets
+	records    *records.Records // of calls and changes
+	gateway    *proxy.Gateway
+	servers    *servers.Table
+	catalogs   *catalogs.Saver
+	added      *added.Servers    // by agents
+	tools      *tools.Tools      // declared elsewhere
+	registered *registered.Tools // by agents, from templates
+	registry   *registry.Registry
+	operation  *operate.Operation // the mode, and what the gateway needs to decide
+	signIn     *signin.Service    // where people sign in to servers
+	approvals  approvals
+	budgets    budgets
 
 	// Parts with their own lock that have nothing to run.
 	identities *identity.Keeper // who callers are
@@ -150,6 +152,10 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		Log: d.log, Store: d.store.Dynamic(), Config: d.Current, Apply: d.reloads.again,
 		Status: func(server string) (mcp.Status, bool) { return d.servers.Status(server) }, Settle: d.Settle,
 	})
+	d.registered = registered.New(registered.Options{
+		Log: d.log, Store: d.store.Dynamic().Tools(), Keys: d.keys, InForce: d.settings.inForce, Apply: d.reloads.again, Settle: d.Settle,
+		Off: func(c *config.Config) *build.KeptOff { return build.KeepOff(c, build.OwnFiles(c, state)) },
+	})
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn = d.newSignIn()
 	if d.servers, err = d.newServers(c); err != nil {
@@ -172,6 +178,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		store.TopicApprovals:    {d.approvals.service.Changed, d.records.ApprovalsChanged},
 		store.TopicDynamic:      {d.added.StoreChanged},
 		store.TopicDeclared:     {d.tools.StoreChanged},
+		store.TopicDynamicTools: {d.registered.StoreChanged},
 		store.TopicCredentials:  {d.servers.CredentialsChanged},
 		store.TopicRegistry:     {d.registry.Changed},
 		store.TopicFlags:        {d.registry.Changed},
@@ -209,7 +216,7 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
 		Inside:         inside.New(inside.Parts{Store: d.store, Hidden: &d.hidden}).Plugin,
 		Changed:        d.serverChanged,
-		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.Current()), d.servers.NativeRates(d.Current())) },
+		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.settings.inForce()), d.servers.NativeRates(d.Current())) },
 		Relisted:       func() { d.gateway.Decided() },
 		Happened:       func(ev mcp.Event) { d.gateway.Happened(ev) },
 		BreakerChanged: d.noteBreaker,

@@ -24,3 +24,13 @@ func (ctl *Control) DeclareTools(ctx context.Context, d admin.Declaration) (admi
 func (ctl *Control) UndeclareTool(ctx context.Context, name, reason string) error {
 	return ctl.changed(&records.Change{What: "tools.undeclare", Name: name, Reason: reason}, ctl.d.tools.Undeclare(ctx, name))
 }
+
+// DynamicTools implements [admin.Registrar].
+func (ctl *Control) DynamicTools(context.Context) ([]admin.DynamicTool, error) {
+	return ctl.d.registered.All(), nil
+}
+
+// RemoveDynamicTool implements [admin.Registrar].
+func (ctl *Control) RemoveDynamicTool(ctx context.Context, name, reason string) error {
+	return ctl.changed(&records.Change{What: "tools.dynamic.remove", Name: name, Reason: reason}, ctl.d.registered.Remove(ctx, name))
+}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/governance"
@@ -49,6 +51,11 @@ func (p *Parts) NativeRates() []rate.Rule { return p.Table.NativeRates(p.d.Curre
 // NativeOperator is what is known of a native tool.
 func (p *Parts) NativeOperator(server, tool string) governance.Operator {
 	return p.Table.NativeOperator(server, tool)
+}
+
+// LoadRegistered has the tools that agents have registered served as they are in the store.
+func (p *Parts) LoadRegistered(ctx context.Context) error {
+	return p.d.reloads.again(ctx, p.d.registered.Load)
 }
 
 // NativePID is the process of native tools.

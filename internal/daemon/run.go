@@ -39,6 +39,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		d.saveCatalogs,
 		d.added.Run,
 		d.tools.Run,
+		d.registered.Run,
 		d.registry.Run,
 		d.operation.Run,
 		d.signIn.Run,

@@ -365,6 +365,13 @@ var rules = map[string]rule{
 		},
 		why: "asks the gate who may add what; starting what was added is its user's",
 	},
+	"internal/daemon/registered": {
+		ours: []string{
+			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/tools", "internal/mcp", "internal/seal",
+			"internal/store", "native/declared", "native/enable", "proxy", "proxy/refusal",
+		},
+		why: "asks the gate who may register what, and makes tools of templates; serving them is its user's",
+	},
 	"internal/daemon/tools": {
 		ours: []string{
 			"config", "config/decode", "internal/admin", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir", "internal/egress", "internal/mcp",

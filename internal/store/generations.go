@@ -11,14 +11,15 @@ import (
 // Topics of this package. Each has a generation: a number that rises with every change
 // under the topic.
 const (
-	TopicRegistry     = "registry"     // see [Registry]
-	TopicFlags        = "flags"        // see [Flags]
-	TopicRestrictions = "restrictions" // see [Restrictions]
-	TopicDynamic      = "dynamic"      // see [Dynamic]
-	TopicMode         = "mode"         // see [Modes]
-	TopicApprovals    = "approvals"    // see [Approvals]
-	TopicCredentials  = "credentials"  // see [Credentials]
-	TopicDeclared     = "declared"     // see [Declared]
+	TopicRegistry     = "registry"      // see [Registry]
+	TopicFlags        = "flags"         // see [Flags]
+	TopicRestrictions = "restrictions"  // see [Restrictions]
+	TopicDynamic      = "dynamic"       // see [Dynamic]
+	TopicMode         = "mode"          // see [Modes]
+	TopicApprovals    = "approvals"     // see [Approvals]
+	TopicCredentials  = "credentials"   // see [Credentials]
+	TopicDeclared     = "declared"      // see [Declared]
+	TopicDynamicTools = "dynamic_tools" // see [DynamicTools]
 )
 
 // lockMigrate is the name of the lock that serialises migrations.

@@ -88,6 +88,8 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO audit_anchor VALUES ('r', 'run', 'c', 7, 'mac', 1)",
 		"INSERT INTO credential VALUES ('id', 'linear', x'61', 'https://as', 'https://r', 'read', x'00', 3, '', 0, 1)",
 		"INSERT INTO declared_tools VALUES ('tools__a', x'00', 'op', '', 1)",
+		"INSERT INTO memories VALUES ('p', 'm', 'note', '', 'body', 1, 9000000000000000000)",
+		"INSERT INTO dynamic_tools VALUES ('dynamic-x__a', 't', 'p', 'tools__a', x'00', 'op', '', 1, 1)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

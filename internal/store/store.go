@@ -37,6 +37,8 @@ var (
 	ErrQueueFull = errors.New("the queue of writes to the store is full")
 	// ErrTooLarge is returned for a value above its documented limit.
 	ErrTooLarge = errors.New("too large to store")
+	// ErrTaken means that a name belongs to another owner.
+	ErrTaken = errors.New("the name is taken")
 	// ErrTooMany is returned when a limit of records is reached.
 	ErrTooMany = errors.New("too many in the store")
 	// ErrUncertain is returned for a write whose commit was sent to PostgreSQL but not

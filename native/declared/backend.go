@@ -41,7 +41,7 @@ func New(name string, tools []Tool) (*Backend, error) {
 		} else if b.tools[c.Name] != nil {
 			wrong = append(wrong, fmt.Errorf("the tool %s is there twice", c.Name))
 		}
-		if err != nil || b.tools[c.Name] != nil {
+		if err != nil || b.tools[c.Name] != nil || c.Template {
 			if c.run != nil {
 				c.run.close()
 			}
@@ -95,8 +95,28 @@ func (b *Backend) Check(ctx context.Context, tool string, args []byte) string {
 	if args == nil {
 		args = noArguments
 	}
-	text, _ := c.unfit(c.run.check(ctx, c.values(args), args))
+	text, _ := c.unfit(c.check(ctx, c.values(args), args))
 	return text
+}
+
+// check returns the problem with the values of a call: by the schema of the template that
+// the tool was made of, or because the request or command cannot be made of them.
+func (c *compiled) check(ctx context.Context, v values, args []byte) error {
+	if err := c.fits(v); err != nil {
+		return err
+	}
+	return c.run.check(ctx, v, args)
+}
+
+// fits holds the values of a call against the schema of the tool's template.
+func (c *compiled) fits(v values) error {
+	if c.Fits == nil {
+		return nil
+	}
+	if text := c.Fits(v.object()); text != "" {
+		return problem(text)
+	}
+	return nil
 }
 
 // noArguments are the arguments of a call that has none.
@@ -133,7 +153,11 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	limit := cmp.Or(call.Timeout, c.Timeout)
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
-	got, err := c.run.run(bounded, c.values(args), args)
+	given := c.values(args)
+	if err := c.fits(given); err != nil {
+		return b.failed(ctx, bounded, c, limit, err)
+	}
+	got, err := c.run.run(bounded, given, args)
 	if err != nil {
 		return b.failed(ctx, bounded, c, limit, err)
 	}

@@ -92,10 +92,19 @@ type Settings struct {
 	Category string `config:"category"`
 	// Rate limit: how many calls all callers together may make in any 60 minutes. Default: no limit.
 	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
+	// Makes it a template: it is not served, and agents may register tools of their own from it (see register_tool).
+	// Default: false.
+	Template bool `config:"template"`
 	// Requires an approval for every call (see approvals). Default: false.
 	Approval bool `config:"approval"`
 	// Executes calls as tasks, which wait for a free worker (see queue). Default: false.
 	Queue bool `config:"queue"`
+
+	// Of is the template that an agent's tool was made of, with its namespace; empty for
+	// every other tool. Within is the template's own schema, which holds besides that of
+	// the tool.
+	Of     string          `config:"-"`
+	Within json.RawMessage `config:"-"`
 }
 
 // Check implements decode.Checker: a request has what is of requests, a command what is

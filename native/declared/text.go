@@ -3,6 +3,7 @@ package declared
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -96,6 +97,15 @@ func (c *compiled) values(args []byte) values {
 		if name, err := mcp.Unquote(m.Key(args)); err == nil {
 			out[name] = m.Value.Of(args)
 		}
+	}
+	return out
+}
+
+// object returns the values as a JSON object.
+func (v values) object() []byte {
+	out := []byte("{}")
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		out = mcp.SetMember(out, name, v[name])
 	}
 	return out
 }

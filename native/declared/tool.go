@@ -31,6 +31,14 @@ type Tool struct {
 
 	HTTP    *HTTP
 	Command *Command
+
+	// Template means that the tool is checked and not served.
+	Template bool
+	// Within is the input schema of the template that the tool was made of; nil for none.
+	// Its defaults count where Input has none. Fits says what is wrong with arguments by
+	// that schema, empty for nothing; nil asks nothing.
+	Within json.RawMessage
+	Fits   func(args []byte) string
 }
 
 // HTTP is a request.
@@ -79,6 +87,9 @@ type compiled struct {
 	run      runner
 }
 
+// noInput is the schema of a tool that takes no arguments.
+var noInput = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+
 // compile checks a tool. Its error says everything that is wrong.
 func compile(t Tool) (*compiled, error) {
 	c := &compiled{Tool: t}
@@ -89,7 +100,7 @@ func compile(t Tool) (*compiled, error) {
 		c.MaxBytes = defaultMaxBytes
 	}
 	if len(c.Input) == 0 {
-		c.Input = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+		c.Input = noInput
 	}
 	var wrong []error
 	add := func(err error) {
@@ -155,21 +166,18 @@ func (c *compiled) arguments() (map[string]argument, error) {
 		}
 	}
 	c.defaults = make(map[string][]byte)
-	properties := mcp.Lookup(c.Input, "properties")
-	for m := range mcp.Members(properties) {
-		name, err := mcp.Unquote(m.Key(properties))
-		if err != nil {
-			return out, err
+	for name, p := range propertiesOf(c.Within) {
+		if !p.required || p.preset != nil {
+			out[name] = argument{there: true}
 		}
-		out[name] = argument{there: true}
-		if value := mcp.Lookup(m.Value.Of(properties), "default"); value != nil {
-			c.defaults[name] = value
+		if p.preset != nil {
+			c.defaults[name] = p.preset
 		}
 	}
-	required := mcp.Lookup(c.Input, "required")
-	for e := range mcp.Elements(required) {
-		if name, err := mcp.Unquote(e.Of(required)); err == nil && out[name].there {
-			out[name] = argument{there: true, required: true}
+	for name, p := range propertiesOf(c.Input) {
+		out[name] = argument{there: true, required: p.required}
+		if p.preset != nil {
+			c.defaults[name] = p.preset
 		}
 	}
 	return out, nil

@@ -69,24 +69,39 @@ func Unknown(name string) Problem {
 // Backend serves the tools. It has no connections and is always ready.
 type Backend struct {
 	catalog Catalog
+	tools   Tools
 	listing *mcp.Listing
 }
 
-// New returns the backend of a catalog.
-func New(c Catalog) *Backend {
+// New returns the backend of a catalog of servers and of one of tools. A nil one has no
+// tools in the list.
+func New(c Catalog, t Tools) *Backend {
 	l := &mcp.Listing{
 		Era: mcp.Modern, Version: mcp.V20260728, Capabilities: []byte(`{"tools":{}}`), FetchedAt: time.Now(),
 		Items: map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{mcp.Tool: time.Hour},
 	}
-	for name, raw := range tools {
-		l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(raw)})
+	b := &Backend{catalog: c, tools: t, listing: l}
+	for _, some := range []map[string]string{serverTools, toolTools} {
+		for name, raw := range some {
+			if b.has(name) {
+				l.Items[mcp.Tool] = append(l.Items[mcp.Tool], mcp.Item{Key: name, Raw: []byte(raw)})
+			}
+		}
 	}
 	slices.SortFunc(l.Items[mcp.Tool], func(a, b mcp.Item) int { return strings.Compare(a.Key, b.Key) })
-	return &Backend{catalog: c, listing: l}
+	return b
 }
 
-// tools are the definitions, by name.
-var tools = map[string]string{
+// has tells whether a tool is in the list.
+func (b *Backend) has(name string) bool {
+	if toolTools[name] != "" {
+		return b.tools != nil
+	}
+	return b.catalog != nil && serverTools[name] != ""
+}
+
+// serverTools are the definitions of the tools for servers, by name.
+var serverTools = map[string]string{
 	Find: `{"name":"find_servers","title":"Find servers","description":"List the servers that can be added with add_server, with the values that their arguments may have, and those that you have added.",` +
 		`"inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Words to look for in names and descriptions; leave it out for all"}},"additionalProperties":false},` +
 		`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`,
@@ -147,7 +162,12 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 	if args == nil {
 		args = []byte("{}")
 	}
+	if !b.has(name) {
+		return nil, Problem(fmt.Sprintf("There is no tool %q.", cut(name)))
+	}
 	switch name {
+	case FindTemplates, Register, RemoveTool:
+		return b.runTools(ctx, principal, name, args)
 	case Find:
 		query, err := only(args, "query")
 		if err != nil {
@@ -169,7 +189,7 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 		}
 		return map[string]string{"removed": server}, nil
 	}
-	return nil, Problem(fmt.Sprintf("There is no tool %q.", name))
+	return nil, fmt.Errorf("the tool %s is listed and does nothing", name)
 }
 
 // found is what find_servers answers.
@@ -189,8 +209,7 @@ func (b *Backend) find(ctx context.Context, principal, query string) (any, error
 		return nil, err
 	}
 	for _, offer := range offers {
-		text := strings.ToLower(offer.Name + " " + offer.Description)
-		if !slices.ContainsFunc(strings.Fields(strings.ToLower(query)), func(word string) bool { return !strings.Contains(text, word) }) {
+		if matches(query, offer.Name+" "+offer.Description) {
 			out.Servers = append(out.Servers, offer)
 		}
 	}

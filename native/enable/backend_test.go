@@ -75,7 +75,7 @@ func TestTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &memory{}
-			got, err := enable.New(s).Call(t.Context(), &mcp.Call{Method: mcp.MethodToolsCall, Params: []byte(tc.params), Principal: "me"})
+			got, err := enable.New(s, nil).Call(t.Context(), &mcp.Call{Method: mcp.MethodToolsCall, Params: []byte(tc.params), Principal: "me"})
 			if err != nil || !strings.Contains(string(got.Result), tc.want) || strings.Contains(string(got.Result), `"isError":true`) != tc.failed {
 				t.Errorf("%s, %v; want %s", got.Result, err, tc.want)
 			}
@@ -91,7 +91,7 @@ func TestTools(t *testing.T) {
 
 // What goes wrong in the gateway is not told to the model as its fault.
 func TestGatewayFails(t *testing.T) {
-	b := enable.New(&memory{err: errors.New("the disk is full")})
+	b := enable.New(&memory{err: errors.New("the disk is full")}, nil)
 	for _, params := range []string{`{"name":"find_servers"}`, `{"name":"add_server","arguments":{"name":"mail"}}`, `{"name":"remove_server","arguments":{"server":"x"}}`} {
 		_, err := b.Call(t.Context(), &mcp.Call{Method: mcp.MethodToolsCall, Params: []byte(params)})
 		if failure, ok := errors.AsType[*mcp.Failure](err); !ok || failure.Kind != mcp.FailUnavailable {
@@ -104,7 +104,7 @@ func TestGatewayFails(t *testing.T) {
 }
 
 func TestListing(t *testing.T) {
-	l, status := enable.New(&memory{}).Listing()
+	l, status := enable.New(&memory{}, nil).Listing()
 	if status.State != mcp.Ready || len(l.Items[mcp.Tool]) != 3 || !l.Declares("tools") {
 		t.Errorf("%+v, %v", l, status)
 	}

@@ -213,7 +213,7 @@ func newTools(o *options) *cobra.Command {
 		},
 	}
 	o.outputFlag(c)
-	c.AddCommand(newToolsShow(o), newLint(o), newExport(o), newDeclared(o))
+	c.AddCommand(newToolsShow(o), newLint(o), newExport(o), newDeclared(o), newDynamic(o))
 	for _, old := range newDeclaring(o) { // they can be typed without "store", too
 		c.AddCommand(unlisted(old))
 	}

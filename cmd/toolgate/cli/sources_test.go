@@ -42,6 +42,7 @@ func TestSources(t *testing.T) {
 	}
 	metrics, refusals := read("metrics.md"), read("refusals.md")
 	native, tables := all("native", "plugins", "*", "*.go"), all("internal", "store", "migrations", "sqlite", "*.sql")
+	asking := all("native", "enable", "*.go")
 	root := newRoot()
 	there := map[string]func(name string) bool{
 		"setting": func(name string) bool { return settings.Explain(io.Discard, name) == nil },
@@ -49,7 +50,10 @@ func TestSources(t *testing.T) {
 		"metric":  func(name string) bool { return strings.Contains(metrics, "| `"+name+"` |") },
 		"refusal": func(name string) bool { return strings.Contains(refusals, "| `"+name+"` |") },
 		"tool": func(name string) bool {
-			_, own, _ := strings.Cut(name, "__")
+			group, own, _ := strings.Cut(name, "__")
+			if group == "toolgate" {
+				return strings.Contains(asking, `{"name":"`+own+`"`)
+			}
 			return strings.Contains(native, `Name: "`+own+`"`)
 		},
 		"column": func(name string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,4 +154,50 @@ declared or none.`,
 		c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
 	}
 	return []*cobra.Command{declare, undeclare, list}
+}
+
+// newDynamic groups the commands for the tools that agents register.
+func newDynamic(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dynamic",
+		Short: "Manage the tools that agents have registered at the running gateway",
+		Long: `Manage the tools that agents have registered from templates, with
+toolgate__register_tool. Each of them is served to the caller who registered it and to
+nobody else. A tool whose template has changed since is not served.`,
+	}
+	list := &cobra.Command{
+		Use: "ls", Short: "List the tools that agents have registered", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+				all, err := control.DynamicTools(cmd.Context())
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"TOOL", "TEMPLATE", "FOR", "PROBLEM"}, data: all, empty: "no tools are registered"}
+				for i := range all {
+					d := &all[i]
+					t.rows = append(t.rows, []string{d.Name, d.Template, strings.TrimPrefix(d.Subject+" of "+d.Tenant, " of "), d.Problem})
+					t.names = append(t.names, d.Name)
+				}
+				return o.print(os.Stdout, t)
+			})
+		},
+	}
+	o.outputFlag(list)
+	var reason string
+	remove := &cobra.Command{
+		Use: "rm NAME", Short: "Remove a tool that an agent has registered", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+				if err := control.RemoveDynamicTool(cmd.Context(), args[0], reason); err != nil {
+					return err
+				}
+				say("%s is no longer registered\n", args[0])
+				return nil
+			})
+		},
+	}
+	remove.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
+	c.AddCommand(list, remove)
+	return c
 }

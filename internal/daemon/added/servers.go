@@ -19,7 +19,6 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/native/enable"
 )
 
 // Options are the parts of a running gateway that the added servers need. All are
@@ -43,7 +42,6 @@ type Options struct {
 // store.
 type Servers struct {
 	o       Options
-	backend *enable.Backend
 	chain   atomic.Pointer[gate.Chain] // decides who may add what; nil denies
 	changed chan struct{}              // capacity 1: the store has changed
 
@@ -54,13 +52,8 @@ type Servers struct {
 
 // New returns the added servers of a gateway, with none loaded yet.
 func New(o Options) *Servers {
-	s := &Servers{o: o, changed: make(chan struct{}, 1)}
-	s.backend = enable.New(s)
-	return s
+	return &Servers{o: o, changed: make(chan struct{}, 1)}
 }
-
-// Backend returns the tools that add servers.
-func (s *Servers) Backend() *enable.Backend { return s.backend }
 
 // Use sets the chain that decides who may add which servers.
 func (s *Servers) Use(chain *gate.Chain) { s.chain.Store(chain) }

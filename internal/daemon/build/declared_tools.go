@@ -30,6 +30,9 @@ func DeclaredTools(c *config.Config, off *KeptOff) (map[string][]declared.Tool, 
 		t := &c.Toolgate.Tools[i]
 		made, err := declaredTool(c, t, off)
 		err = errors.Join(err, declaredSchemas(checker, t))
+		if t.Of != "" && err == nil {
+			made.Within, made.Fits = t.Within, fitsTemplate(checker, t)
+		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("the tool %s: %w", t.Name, err))
 			continue
@@ -37,6 +40,26 @@ func DeclaredTools(c *config.Config, off *KeptOff) (map[string][]declared.Tool, 
 		out[t.Namespace] = append(out[t.Namespace], made)
 	}
 	return out, errors.Join(wrong...)
+}
+
+// fitsTemplate holds arguments against the schema of the template that a tool was made of.
+func fitsTemplate(checker *schema.Checker, t *declared.Settings) func(args []byte) string {
+	return func(args []byte) string {
+		s, err := checker.Compile(t.Within)
+		if err != nil {
+			return "The schema of the template cannot be used: " + err.Error() + "."
+		}
+		if result := s.Check(schema.ReadArguments(args)); !result.Valid {
+			return result.Text()
+		}
+		return ""
+	}
+}
+
+// CheckSchema says what is wrong with a schema that somebody wrote for a tool: what cannot
+// be checked completely is an error.
+func CheckSchema(raw []byte) error {
+	return checkSchema(schema.New(schema.Options{}), raw)
 }
 
 // declaredSchemas refuses schemas that cannot be checked in full: an operator who
@@ -47,20 +70,28 @@ func declaredSchemas(checker *schema.Checker, t *declared.Settings) error {
 		if len(raw) == 0 {
 			continue
 		}
-		s, err := checker.Compile(raw)
-		if err != nil {
+		if err := checkSchema(checker, raw); err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %w", name, err))
-		} else if left := s.Partial(); len(left) > 0 {
-			wrong = append(wrong, fmt.Errorf("%s: this cannot be checked, write it in another way: %s", name, strings.Join(left, "; ")))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
+func checkSchema(checker *schema.Checker, raw []byte) error {
+	s, err := checker.Compile(raw)
+	if err != nil {
+		return err
+	}
+	if left := s.Partial(); len(left) > 0 {
+		return fmt.Errorf("this cannot be checked, write it in another way: %s", strings.Join(left, "; "))
+	}
+	return nil
+}
+
 func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declared.Tool, error) {
 	readOnly, destructive := governance.ClassWord(t.Class)
 	out := declared.Tool{
-		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema,
+		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema, Template: t.Template,
 		ReadOnly: readOnly, Destructive: destructive, Timeout: t.Timeout, MaxBytes: int64(t.MaxBytes), Answer: t.Answer,
 		OpenWorld: new(t.Type == "http" || t.Network == "full"),
 	}
@@ -196,6 +227,9 @@ func declaredRules(c *config.Config) []governance.Rule {
 	var rules []governance.Rule
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
+		if t.Template {
+			continue
+		}
 		r := governance.Rule{
 			Match: NameOf(t.Namespace) + t.Name, At: RuleAt(c, fmt.Sprintf("tools[%d].", i)),
 			Tool: governance.Tool{

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
@@ -118,7 +119,11 @@ func RateRules(c *config.Config) []rate.Rule {
 	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
-		if t.RateLimitPerHour == 0 {
+		if t.RateLimitPerHour == 0 || t.Of != "" {
+			continue
+		}
+		if t.Template {
+			rules = append(rules, templateRate(c, t))
 			continue
 		}
 		name := NameOf(t.Namespace) + t.Name
@@ -130,6 +135,20 @@ func RateRules(c *config.Config) []rate.Rule {
 		})
 	}
 	return rules
+}
+
+// templateRate is the limit of a template: all tools made of it share it.
+func templateRate(c *config.Config, t *declared.Settings) rate.Rule {
+	of, made := NameOf(t.Namespace)+t.Name, map[string]bool{}
+	for i := range c.Toolgate.Tools {
+		if one := &c.Toolgate.Tools[i]; one.Of == of {
+			made[NameOf(one.Namespace)+one.Name] = true
+		}
+	}
+	return rate.Rule{
+		Name: "template " + strconv.Quote(of), Rate: perHour(t.RateLimitPerHour),
+		Match: func(call *rate.Call) bool { return call.Kind == "tool" && (made[call.Exposed] || made[call.Plain]) },
+	}
 }
 
 // perHour is a rate of so many calls in any 60 minutes.

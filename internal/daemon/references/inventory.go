@@ -234,6 +234,10 @@ func (inv *Inventory) addDeclared(c *config.Config) {
 	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
+		if t.Template {
+			inv.unseen = append(inv.unseen, build.DynamicPrefix, build.NameOf(enable.Name))
+			continue
+		}
 		if !slices.Contains(inv.Servers, t.Namespace) {
 			inv.Servers = append(inv.Servers, t.Namespace)
 		}

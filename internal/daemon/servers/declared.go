@@ -26,6 +26,7 @@ type namespace struct {
 	guard    *guard.Guard    // nil until it is first mounted
 	external map[string]bool // what another service answers
 	queued   map[string]bool // what runs as a task
+	added    bool            // agents have registered them
 	served   *queue.Backend  // in front of the guard
 	stop     context.CancelFunc
 }
@@ -41,6 +42,10 @@ func newDeclared(c *config.Config, off *build.KeptOff) (map[string]*namespace, e
 		if wrong != nil {
 			continue
 		}
+		if !slices.ContainsFunc(tools[name], func(tool declared.Tool) bool { return !tool.Template }) {
+			b.Close()
+			continue
+		}
 		s := &namespace{Backend: b, external: make(map[string]bool), queued: make(map[string]bool)}
 		for i := range tools[name] {
 			s.external[tools[name][i].Name] = tools[name][i].HTTP != nil
@@ -50,6 +55,9 @@ func newDeclared(c *config.Config, off *build.KeptOff) (map[string]*namespace, e
 	for i := range c.Toolgate.Tools {
 		if t := &c.Toolgate.Tools[i]; t.Queue && out[t.Namespace] != nil {
 			out[t.Namespace].queued[t.Name] = true
+		}
+		if t := &c.Toolgate.Tools[i]; t.Of != "" && out[t.Namespace] != nil {
+			out[t.Namespace].added = true
 		}
 	}
 	if err != nil {
@@ -89,7 +97,7 @@ func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Moun
 			run = append(run, t.guardDeclared(ctx, n))
 		}
 		mount := p.declaredOn[i].On(n.served)
-		mount.Native, mount.External, mount.Unfit = true, n.external, n.Check
+		mount.Native, mount.Added, mount.External, mount.Unfit = true, n.added, n.external, n.Check
 		mounts = append(mounts, mount)
 	}
 	return mounts, run

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/inside"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
@@ -60,17 +62,40 @@ func (t *Table) Plan(c *config.Config, list []config.Server, off *build.KeptOff,
 }
 
 // declaredOf returns the declared tools of a configuration: those that run where the
-// declarations are the same.
+// declarations of a namespace are the same.
 func (t *Table) declaredOf(c *config.Config, off *build.KeptOff) (map[string]*namespace, error) {
-	now := t.now.Load()
-	if now.declared != nil && reflect.DeepEqual(now.plan.c.Toolgate.Tools, c.Toolgate.Tools) {
-		// What else there is may be started from what they write.
-		if err := off.CheckTools(c.Toolgate.Tools); err != nil {
-			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
-		}
-		return now.declared, nil
+	// What else there is may be started from what they write.
+	if err := off.CheckTools(c.Toolgate.Tools); err != nil {
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
-	return newDeclared(c, off)
+	now := t.now.Load()
+	var before map[string][]declared.Settings
+	if now.plan.c != nil {
+		before = byNamespace(now.plan.c.Toolgate.Tools)
+	}
+	same, others := make(map[string]*namespace), *c
+	others.Toolgate.Tools = nil
+	for name, tools := range byNamespace(c.Toolgate.Tools) {
+		if runs := now.declared[name]; runs != nil && reflect.DeepEqual(before[name], tools) {
+			same[name] = runs
+		} else {
+			others.Toolgate.Tools = append(others.Toolgate.Tools, tools...)
+		}
+	}
+	out, err := newDeclared(&others, off)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, same)
+	return out, nil
+}
+
+func byNamespace(tools []declared.Settings) map[string][]declared.Settings {
+	out := make(map[string][]declared.Settings)
+	for i := range tools {
+		out[tools[i].Namespace] = append(out[tools[i].Namespace], tools[i])
+	}
+	return out
 }
 
 // Restart has one server of the plan start again, although it is as it was. Its circuit

@@ -25,7 +25,7 @@ func (t *Tools) Beside(file *config.Config, off *build.KeptOff) (*config.Config,
 	full := *file
 	for _, s := range from {
 		tools := s.tools()
-		err := fitBeside(&full, tools, off)
+		err := FitBeside(&full, tools, off)
 		if s.refused(err); err == nil {
 			full.Toolgate.Tools = slices.Concat(full.Toolgate.Tools, tools)
 		} else {
@@ -36,9 +36,9 @@ func (t *Tools) Beside(file *config.Config, off *build.KeptOff) (*config.Config,
 	return &full, from
 }
 
-// fitBeside tells why further tools cannot be added to a configuration, whose
+// FitBeside tells why further tools cannot be added to a configuration, whose
 // protected files are off.
-func fitBeside(c *config.Config, tools []declared.Settings, off *build.KeptOff) error {
+func FitBeside(c *config.Config, tools []declared.Settings, off *build.KeptOff) error {
 	if len(tools) == 0 {
 		return nil
 	}

@@ -165,7 +165,7 @@ func (t *Tools) answered(s *source, data []byte, err error) (took bool) {
 		// The base is the file's tools alone, so that the document does not conflict
 		// with itself.
 		c := t.o.Config()
-		err = fitBeside(c, doc.tools, build.KeepOff(c, build.OwnFiles(c, t.o.State)))
+		err = FitBeside(c, doc.tools, build.KeepOff(c, build.OwnFiles(c, t.o.State)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,7 +80,7 @@ func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 			all = append(all, s.tool)
 		}
 	}
-	if fitBeside(c, all, off) == nil {
+	if FitBeside(c, all, off) == nil {
 		c.Toolgate.Tools = slices.Concat(c.Toolgate.Tools, all)
 		return
 	}
@@ -90,7 +90,7 @@ func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 			continue
 		}
 		one := []declared.Settings{s.tool}
-		if err := fitBeside(c, one, off); err != nil {
+		if err := FitBeside(c, one, off); err != nil {
 			s.problem = oneLine(err)
 			t.o.Log.Warn("a tool of the store is not served", "tool", s.record.Name, "err", err)
 			continue
@@ -183,7 +183,7 @@ func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Chan
 		}
 	}
 	t.mu.Unlock()
-	if err := fitBeside(&beside, tools, build.KeepOff(&beside, build.OwnFiles(&beside, t.o.State))); err != nil {
+	if err := FitBeside(&beside, tools, build.KeepOff(&beside, build.OwnFiles(&beside, t.o.State))); err != nil {
 		return admin.Declared{}, err
 	}
 	if err := t.o.Store.Put(ctx, records); err != nil {

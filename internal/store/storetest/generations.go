@@ -152,6 +152,7 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 	key := store.ApprovalKey{Principal: "p", CapabilityID: "c", ArgsHash: "h"}
 	later := time.Now().Add(time.Hour)
 	owner := store.Owner{Tenant: "t", Principal: "p"}
+	tool := &store.DynamicTool{Name: "d__t", Owner: owner, Template: "tools__t", Change: by}
 	server := store.DynamicRecord{Server: "s", Owner: owner, Entry: "e", Change: by}
 	var approval store.ApprovalRecord
 	try := func(_ bool, err error) error { return err }
@@ -180,6 +181,10 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		{"add again", store.TopicDynamic, 0, func() error { return try(s.Dynamic().Add(ctx, server, 2)) }},
 		{"promote", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Promote(ctx, "s", by)) }},
 		{"remove", store.TopicDynamic, 1, func() error { return try(s.Dynamic().Remove(ctx, "s")) }},
+		{"register", store.TopicDynamicTools, 1, func() error { return s.Dynamic().Tools().Put(ctx, tool, 1) }},
+		{"register again", store.TopicDynamicTools, 1, func() error { return s.Dynamic().Tools().Put(ctx, tool, 1) }},
+		{"unregister", store.TopicDynamicTools, 1, func() error { return try(s.Dynamic().Tools().Remove(ctx, tool.Name)) }},
+		{"unregister nothing", store.TopicDynamicTools, 0, func() error { return try(s.Dynamic().Tools().RemoveOwn(ctx, tool.Name, owner)) }},
 		{"declare", store.TopicDeclared, 1, func() error {
 			return s.Declared().Put(ctx, []store.DeclaredRecord{{Name: "tools__a", Change: store.Change{Actor: "op"}}})
 		}},

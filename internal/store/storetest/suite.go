@@ -60,6 +60,7 @@ func Run(t *testing.T, database Database) {
 		"MemoriesAreTheirOwners":            memories,
 		"MemoriesAreBounded":                memoriesBounded,
 		"MemoriesExpire":                    memoriesExpire,
+		"DynamicToolsHaveOneOwner":          dynamicTools,
 		"LoginsAreTakenOnce":                logins,
 		"FormsAreBoundedApart":              forms,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
@@ -138,6 +139,10 @@ func zeroHandles(t *testing.T) {
 	_, errs["Dynamic.Promote"] = new(store.Dynamic).Promote(ctx, "s", by)
 	_, errs["Dynamic.RemoveOwn"] = new(store.Dynamic).RemoveOwn(ctx, "s", store.Owner{})
 	_, _, errs["Dynamic.Get"] = new(store.Dynamic).Get(ctx, "s")
+	errs["DynamicTools.Put"] = new(store.DynamicTools).Put(ctx, &store.DynamicTool{}, 1)
+	_, errs["DynamicTools.Remove"] = new(store.DynamicTools).Remove(ctx, "t")
+	_, errs["DynamicTools.RemoveOwn"] = new(store.DynamicTools).RemoveOwn(ctx, "t", store.Owner{})
+	_, _, errs["DynamicTools.List"] = new(store.DynamicTools).List(ctx)
 	errs["Declared.Put"] = new(store.Declared).Put(ctx, nil)
 	_, errs["Declared.Remove"] = new(store.Declared).Remove(ctx, "t")
 	_, _, errs["Declared.List"] = new(store.Declared).List(ctx)
