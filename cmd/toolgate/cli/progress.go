@@ -26,8 +26,9 @@ import (
 type progress struct {
 	in     *daemon.Daemon
 	out    io.Writer
-	live   *screen.Live // the table on a terminal; nil elsewhere
-	screen *screen.Screen
+	live   *screen.Live          // the table on a terminal; nil elsewhere
+	screen *screen.Screen        // as it was last seen
+	size   func() *screen.Screen // the screen now
 	quiet  bool
 
 	mu    sync.Mutex
@@ -44,15 +45,33 @@ func liveOutput(o *options) *screen.Live {
 	if !term.IsTerminal(int(os.Stderr.Fd())) || os.Getenv("TERM") == "dumb" || o.verbose {
 		return nil
 	}
-	return screen.NewLive(os.Stderr)
+	live := screen.NewLive(os.Stderr)
+	if screen.Wraps() {
+		live.Width = func() int { return screen.Of(os.Stderr).Width }
+	}
+	return live
 }
 
 func newProgress(o *options, in *daemon.Daemon) *progress {
 	p := &progress{in: in, out: os.Stdout, live: o.live, screen: &screen.Screen{}, quiet: o.quiet, last: make(map[string]string)}
 	if p.live != nil {
-		p.out, p.screen = p.live, screen.Of(os.Stderr)
+		p.size = func() *screen.Screen { return screen.Of(os.Stderr) }
+		p.out, p.screen = p.live, p.size()
 	}
 	return p
+}
+
+// resized looks how large the screen is now, and tells whether that is new.
+func (p *progress) resized() bool {
+	if p.size == nil {
+		return false
+	}
+	now := p.size()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed := *now != *p.screen
+	p.screen = now
+	return changed
 }
 
 // show starts writing.
@@ -65,6 +84,7 @@ func (p *progress) show() {
 
 // changed shows changes.
 func (p *progress) changed() {
+	p.resized()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.quiet || !p.shown {
@@ -168,7 +188,7 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 			return
 		case <-tick.C:
 		}
-		if p.live != nil && time.Since(drawn) > redrawPause { // the times go on
+		if p.live != nil && (p.resized() || time.Since(drawn) > redrawPause) { // the times go on
 			drawn = time.Now()
 			p.changed()
 		}
@@ -210,7 +230,7 @@ func (p *progress) watch(ctx context.Context) {
 	}
 }
 
-// sentence writes one for a person.
+// sentence writes one for a person. mu is held.
 func (p *progress) sentence(text string) {
 	_, _ = io.WriteString(p.out, p.screen.Wrap(escaped(text))) // there is nobody to report an error to
 }
@@ -239,7 +259,9 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 				next = "toolgate ls"
 			}
 			if p.live != nil {
+				p.mu.Lock()
 				p.sentence(happened(s, ""))
+				p.mu.Unlock()
 			}
 		}
 		wanted++

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -109,6 +110,40 @@ func screens(t *testing.T, width int) *txtar.Archive {
 		t.Errorf("up ends with %d", code)
 	}
 	return &out
+}
+
+// TestUpOnAResizedTerminal changes the width of the terminal while the table of `up` is
+// drawn: the table is drawn once, in the new width.
+func TestUpOnAResizedTerminal(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.keep(t, "dies.sh", "#!/bin/sh\necho 'fatal: cannot reach the database at db.example.org: connection refused' >&2\nexit 3\n", 0o700)
+	h.keep(t, "waits.sh", "#!/bin/sh\nuntil [ -e go ]; do sleep 0.02; done\nexit 0\n", 0o700)
+	h.writeText(t, "mcpServers:\n  dies: { command: ./dies.sh }\n  waits: { command: ./waits.sh }\n")
+	up := h.onTerminalOf(t, 240, "up", "-c", "toolgate.yaml")
+	up.waits(t, `(?s)dies .*failed.*connection refused.*waits .*starting`)
+	for _, width := range []int{60, 250, 70, 90} {
+		up.resizes(t, width)
+		whole := "…"
+		if width > 200 {
+			whole = "connection refused"
+		}
+		up.waits(t, `(?m)^dies +.*`+whole+`$`)
+		up.mu.Lock()
+		text := up.screen.String()
+		up.mu.Unlock()
+		rows := tableRow.FindAllString(text, -1)
+		if len(rows) != 3 {
+			t.Errorf("%d columns: the table has %d rows, not a header and two:\n%s", width, len(rows), text)
+		}
+		for line := range strings.SplitSeq(text[strings.Index(text, "SERVER"):], "\n") {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("%d columns: a line has %d characters: %s", width, n, line)
+			}
+		}
+	}
+	h.keep(t, "go", "", 0o600)
+	up.waits(t, `Next: `)
 }
 
 // homeLength is the length of the path of the home of somebody whose screen is compared,

@@ -28,6 +28,17 @@ type typist struct {
 	screen *screentest.Terminal // what a person sees of them
 }
 
+// resizes changes the width of the terminal.
+func (p *typist) resizes(t *testing.T, width int) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.screen.Resize(width)
+	if err := unix.IoctlSetWinsize(int(p.person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: terminalHeight, Col: uint16(width)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // onTerminal runs a command on a terminal of 80 columns.
 func (h *home) onTerminal(t *testing.T, args ...string) *typist {
 	t.Helper()

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"sync"
+
+	"github.com/mattn/go-runewidth"
 )
 
 // Live is the end of a terminal's screen that is drawn again in its place. Everything
@@ -12,6 +16,9 @@ import (
 // safe for concurrent use.
 type Live struct {
 	out io.Writer
+	// Width returns how wide the terminal is now, so that what was drawn on a wider one is
+	// erased whole. Nil: lines have stayed as they were drawn. It is set before use.
+	Width func() int
 
 	mu    sync.Mutex
 	drawn []byte // what is drawn now
@@ -66,7 +73,32 @@ func (l *Live) Write(p []byte) (int, error) {
 // erase removes what is drawn from the screen: it moves the cursor up and erases from
 // there (ECMA-48, CUU and ED). mu is held.
 func (l *Live) erase() {
-	if lines := bytes.Count(l.drawn, []byte{'\n'}); lines > 0 {
+	if lines := l.lines(); lines > 0 {
 		fmt.Fprintf(l.out, "\x1b[%dA\r\x1b[J", lines)
 	}
 }
+
+// colour is a sequence that takes no room on the screen.
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// lines is how many lines of the screen the drawn text takes. A terminal that has become
+// narrower has wrapped the longer ones. mu is held.
+func (l *Live) lines() int {
+	width := 0
+	if l.Width != nil {
+		width = l.Width()
+	}
+	count := 0
+	for line := range bytes.Lines(l.drawn) {
+		count++
+		if width > 0 {
+			line = colour.ReplaceAll(bytes.TrimSuffix(line, []byte{'\n'}), nil)
+			count += max(0, runewidth.StringWidth(string(line))-1) / width
+		}
+	}
+	return count
+}
+
+// Wraps tells whether the terminal of this process wraps its lines again when it becomes
+// narrower. xterm and the console of Linux cut them instead.
+func Wraps() bool { return os.Getenv("XTERM_VERSION") == "" && os.Getenv("TERM") != "linux" }

@@ -130,6 +130,63 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A table that is drawn while the terminal changes its width replaces the one before, and
+// what is written appears once.
+func TestLiveResized(t *testing.T) {
+	width := 100
+	v := screentest.New(width, 50)
+	live := screen.NewLive(v)
+	live.Width = func() int { return width }
+	var log strings.Builder
+	for i := range 300 {
+		if rand.IntN(3) == 0 {
+			width = 30 + rand.IntN(120)
+			v.Resize(width)
+		}
+		switch rand.IntN(3) {
+		case 0:
+			line := fmt.Sprintf("line %d\n", i)
+			log.WriteString(line)
+			_, _ = live.Write([]byte(line))
+		default:
+			var out bytes.Buffer
+			s := &screen.Screen{Width: width, Colours: i%2 == 0}
+			if err := s.Columns(&out, header, rows[:rand.IntN(len(rows)+1)]); err != nil {
+				t.Fatal(err)
+			}
+			live.Draw(out.Bytes())
+		}
+	}
+	live.Draw([]byte("the end\n"))
+	if want := log.String() + "the end\n"; v.String() != want {
+		t.Errorf("the screen shows\n%s\nwant\n%s", v, want)
+	}
+}
+
+// A terminal wraps its lines again when it is resized, and the cursor stays where it was.
+func TestResize(t *testing.T) {
+	v := screentest.New(10, 50)
+	_, _ = v.Write([]byte("0123456789abcdef\nshort\n\nlast"))
+	for _, step := range []struct {
+		width int
+		want  string
+	}{
+		{10, "0123456789\nabcdef\nshort\n\nlast\n"},
+		{20, "0123456789abcdef\nshort\n\nlast\n"},
+		{3, "012\n345\n678\n9ab\ncde\nf\nsho\nrt\n\nlas\nt\n"},
+		{10, "0123456789\nabcdef\nshort\n\nlast\n"},
+	} {
+		v.Resize(step.width)
+		if v.String() != step.want {
+			t.Errorf("%d columns show %q, not %q", step.width, v.String(), step.want)
+		}
+	}
+	_, _ = v.Write([]byte("!"))
+	if want := "0123456789\nabcdef\nshort\n\nlast!\n"; v.String() != want {
+		t.Errorf("the cursor is elsewhere: %q, not %q", v.String(), want)
+	}
+}
+
 // A sentence is broken between words, and a word that is longer than the screen stays whole.
 func TestWrap(t *testing.T) {
 	s := &screen.Screen{Width: 20}

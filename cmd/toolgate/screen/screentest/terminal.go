@@ -2,6 +2,8 @@
 package screentest
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -24,7 +26,8 @@ type Terminal struct {
 // page is a screen with what was scrolled out of it.
 type page struct {
 	lines    [][]rune
-	row, col int // of the cursor, in lines
+	goesOn   map[int]bool // the lines that were too long and continue on the next one
+	row, col int          // of the cursor, in lines
 }
 
 // New returns an empty terminal. A height of 0 has no limit.
@@ -83,6 +86,7 @@ func (t *Terminal) sequence(parameters string, final byte) {
 		x, _ := strconv.Atoi(column)
 		t.row, t.col = t.top()+max(y, 1)-1, max(x, 1)-1
 	case 'J':
+		maps.DeleteFunc(t.goesOn, func(line int, _ bool) bool { return line >= t.row })
 		if number == 2 {
 			t.lines = t.lines[:min(t.top(), len(t.lines))]
 			break
@@ -117,6 +121,7 @@ func (t *Terminal) put(r rune) {
 	default:
 		width := runewidth.RuneWidth(r)
 		if t.col+width > t.width {
+			t.note(t.row)
 			t.row, t.col = t.row+1, 0
 			t.wraps++
 		}
@@ -136,6 +141,54 @@ func (t *Terminal) put(r rune) {
 		t.lines[t.row] = line
 		t.col += width
 	}
+}
+
+// note remembers that a line continues on the next one.
+func (p *page) note(line int) {
+	if p.goesOn == nil {
+		p.goesOn = make(map[int]bool)
+	}
+	p.goesOn[line] = true
+}
+
+// Resize changes the width. Lines are wrapped again, as most terminals do. The cursor stays
+// at its character.
+func (t *Terminal) Resize(width int) {
+	old := t.page
+	t.width, t.page = width, page{}
+	for i := 0; i < len(old.lines) || i <= old.row; i++ {
+		var whole []rune
+		cursor := -1
+		for {
+			if i == old.row {
+				cursor = len(whole) + old.col
+			}
+			if i < len(old.lines) {
+				whole = append(whole, old.lines[i]...)
+			}
+			if !old.goesOn[i] {
+				break
+			}
+			i++
+		}
+		for len(whole) > width {
+			cursor = t.line(whole[:width], cursor)
+			t.note(len(t.lines) - 1)
+			whole = whole[width:]
+		}
+		t.line(whole, cursor)
+	}
+}
+
+// line adds a line of a screen that is resized. cursor is where the cursor is in it, and is
+// returned for the rest of the line.
+func (t *Terminal) line(text []rune, cursor int) int {
+	if cursor >= 0 && (cursor < len(text) || len(text) < t.width) {
+		t.row, t.col = len(t.lines), cursor
+		cursor = -1
+	}
+	t.lines = append(t.lines, slices.Clone(text))
+	return cursor - len(text)
 }
 
 // erase removes what is right of the cursor.
