@@ -46,7 +46,7 @@ func TestEraProbeHTTP(t *testing.T) {
 		}, 0, `["2031-01-01"], of which toolgate knows none`},
 		{"a modern server that wants other headers", func(x *exchange) {
 			x.fault(400, mcp.CodeHeaderMismatch, "Header mismatch")
-		}, 0, "the server is modern and turns the probe down: Header mismatch"},
+		}, 0, "the server is modern and turns server/discover down: Header mismatch"},
 		{"server error", func(x *exchange) { x.status(500, "", "") }, 0, "Internal Server Error"},
 		{"too many requests", func(x *exchange) { x.status(429, "", "") }, 0, "Too Many Requests"},
 	}

@@ -89,7 +89,7 @@ func TestARefusedHandshakeOfSSE(t *testing.T) {
 	spec := f.spec()
 	spec.Transport = SSE
 	r := run(t, spec)
-	if reason := r.state(mcp.Failed); reason != "initialize: HTTP Bad Request: no licence" {
+	if reason := r.state(mcp.Failed); reason != "HTTP Bad Request: no licence" {
 		t.Errorf("the server is failed because of %q", reason)
 	}
 }

@@ -128,19 +128,19 @@ func (c *Conn) discoverOnce(ctx context.Context) (discovery, error) {
 		if ctx.Err() == nil && (errors.As(err, &status) || errors.Is(err, transport.ErrNoAnswer)) && transport.IsRejection(status) {
 			return discovery{}, errNotModern
 		}
-		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodDiscover, err)
+		return discovery{}, err
 	}
 	if raw := msg.Fault(); raw != nil {
 		fault := mcp.ParseError(raw)
 		supported := mcp.Lookup(raw, "data", "supported")
 		switch {
 		case fault.Code == mcp.CodeHeaderMismatch, fault.Code == mcp.CodeMissingCapability:
-			return discovery{}, fmt.Errorf("%s: the server is modern and turns the probe down: %w", mcp.MethodDiscover, fault)
+			return discovery{}, fmt.Errorf("the server is modern and turns %s down: %w", mcp.MethodDiscover, fault)
 		case fault.Code == mcp.CodeUnsupportedVersion && offers(supported, mcp.Modern):
-			return discovery{}, fmt.Errorf("%s: the server turns down a version that it supports: %w", mcp.MethodDiscover, fault)
+			return discovery{}, fmt.Errorf("the server turns down a version that it supports: %w", fault)
 		case fault.Code == mcp.CodeUnsupportedVersion && supported != nil && !offers(supported, mcp.Legacy):
-			return discovery{}, fmt.Errorf("%s: the server speaks %s, of which toolgate knows none: %w",
-				mcp.MethodDiscover, transport.Excerpt(supported), fault)
+			return discovery{}, fmt.Errorf("the server speaks %s, of which toolgate knows none: %w",
+				transport.Excerpt(supported), fault)
 		}
 		return discovery{}, errNotModern
 	}
@@ -177,15 +177,15 @@ func (c *Conn) initialize(ctx context.Context) (discovery, error) {
 	params = append(params, '}')
 	msg, err := c.request(ctx, mcp.Legacy, mcp.MethodInitialize, params)
 	if err != nil {
-		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodInitialize, err)
+		return discovery{}, err
 	}
 	if raw := msg.Fault(); raw != nil {
-		return discovery{}, fmt.Errorf("%s: %w", mcp.MethodInitialize, mcp.ParseError(raw))
+		return discovery{}, fmt.Errorf("the server refuses to %s: %w", mcp.MethodInitialize, mcp.ParseError(raw))
 	}
 	version, _ := mcp.LookupString(msg.Result(), "protocolVersion")
 	v := mcp.Version(version)
 	if !v.Supported() || v.Era() != mcp.Legacy {
-		return discovery{}, fmt.Errorf("%s: the server wants the unknown revision %q", mcp.MethodInitialize, version)
+		return discovery{}, fmt.Errorf("the server wants the unknown revision %q of MCP", version)
 	}
 	d := discovery{
 		version:      v,

@@ -93,7 +93,7 @@ func TestHandshakeRace(t *testing.T) {
 			id := l.nextRequest(mcp.MethodInitialize)
 			l.say(jsonFault(probe, -32601, "Method not found"))
 			l.say(jsonFault(id, -32603, "out of order"))
-		}, 0, "initialize: out of order"},
+		}, 0, "the server refuses to initialize: out of order"},
 		{"an invalid answer to the probe", func(l *memoryLink) {
 			id := l.nextRequest(mcp.MethodDiscover)
 			l.say(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"a":1,"a":2}}`)

@@ -94,6 +94,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 		}
 		closeConn(conn)
 		if ok {
+			err = explained(err, process.Tail().Lines)
 			if lines, first := process.Stray(); lines > 0 {
 				err = &strayError{err, lines, first}
 			}
@@ -109,6 +110,25 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	}
 	return conn, nil
 }
+
+// explained adds to the failure of a process what helps whoever has written its command.
+func explained(err error, lines []string) error {
+	exit, ended := errors.AsType[*child.ExitError](err)
+	switch {
+	case ended && exit.Code == 0 && exit.Signal == "" && exit.Err == nil && !exit.Stopped && exit.LastLine == "":
+		return fmt.Errorf("%w; a server runs until its stdin ends: check its args, which may have to say that it shall use stdio", err)
+	case ended && noTerminal.MatchString(exit.LastLine):
+		return fmt.Errorf("%w; servers have no terminal: leave out options that ask for one, such as -t of docker", err)
+	case !ended && errors.Is(err, errNotReady):
+		if line := child.LastWords(lines); line != "" {
+			return fmt.Errorf("%w; its last line on stderr: %s", err, transport.Excerpt([]byte(line)))
+		}
+	}
+	return err
+}
+
+// noTerminal matches what programs say that want a terminal.
+var noTerminal = regexp.MustCompile(`(?i)\bnot a (tty|terminal)\b|must be run (in|on|from) a (tty|terminal)`)
 
 // strayError is the failure of a server that writes to its stdout what are no messages.
 type strayError struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/toolgate/toolgate/internal/failure"
 )
@@ -66,6 +67,8 @@ func unusable(command, path string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return failure.Reworded(err, "command %q is not there: there is no %s; install it, or correct the path", command, path)
+	case errors.Is(err, syscall.EISDIR):
+		return failure.Reworded(err, "command %q cannot be started: %s is a folder; name the program in it", command, path)
 	case errors.Is(err, os.ErrPermission):
 		return failure.Reworded(err, "command %q cannot be started: %s is not executable; if it is a program, run `chmod +x %s`", command, path, path)
 	}

@@ -4,6 +4,7 @@ package child
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"syscall"
@@ -92,7 +93,7 @@ func findExecutable(path string, _ []string) (string, error) {
 	case err != nil:
 		return "", err
 	case info.IsDir():
-		return "", fmt.Errorf("%s is a directory", path)
+		return "", &fs.PathError{Op: "start", Path: path, Err: syscall.EISDIR}
 	case info.Mode()&0o111 == 0:
 		return "", fmt.Errorf("%s is not executable: chmod +x it: %w", path, os.ErrPermission)
 	}

@@ -22,14 +22,17 @@ var telling = []*regexp.Regexp{
 	regexp.MustCompile(`^docker: (.+)$`),
 }
 
-// trailers are lines that launchers write after the one that says what was wrong, and the
-// lines of [Process.Note].
-var trailers = regexp.MustCompile(`^(\[stdout\] |npm (error|ERR!|notice|warn|WARN)\b|Node\.js v\d|\[notice\] |\s*(hint|help|note): |(See|Run) 'docker .*--help'|For more help, run )`)
+// StdoutNote begins a line of [Process.Note] that was written to stdout.
+const StdoutNote = "[stdout] "
 
-// lastWords returns the line of a program's standard error that says best why it ended,
+// trailers are lines that launchers write after the one that says what was wrong.
+var trailers = regexp.MustCompile(`^(npm (error|ERR!|notice|warn|WARN)\b|Node\.js v\d|\[notice\] |\s*(hint|help|note): |(See|Run) 'docker .*--help'|For more help, run )`)
+
+// LastWords returns the line of a program's standard error that says best why it ended,
 // empty without any. That is the last line, unless a launcher has written it that said
-// more before.
-func lastWords(lines []string) string {
+// more before. Lines that were written to stdout are none.
+func LastWords(lines []string) string {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasPrefix(line, StdoutNote) })
 	for _, pattern := range telling {
 		for _, line := range lines {
 			if found := pattern.FindStringSubmatch(line); found != nil {

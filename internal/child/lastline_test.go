@@ -21,7 +21,7 @@ func TestLastWords(t *testing.T) {
 		}
 		first, output, _ := strings.Cut(string(text), "\n")
 		want := strings.TrimSpace(strings.TrimPrefix(first, "want:"))
-		if got := lastWords(strings.Split(output, "\n")); got != want {
+		if got := LastWords(strings.Split(output, "\n")); got != want {
 			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}

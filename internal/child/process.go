@@ -115,7 +115,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	if err != nil {
 		pipes.Stdout.Close()
-		return nil, fmt.Errorf("start %s: %w", path, err)
+		return nil, fmt.Errorf("start %s: %w", spec.Command, unstartable(path, err))
 	}
 	return p, nil
 }
@@ -177,7 +177,7 @@ func (p *Process) run(ctx context.Context, path string, spec Spec, pipes *Pipes,
 	p.stdout.drain()
 	_ = pipes.Stderr.SetReadDeadline(time.Now().Add(drainWait)) // fails if it is closed, or its job is dead
 	<-stderrEnded
-	exit.LastLine = lastWords(p.stderr.Lines())
+	exit.LastLine = LastWords(p.stderr.Lines())
 	exit.Err = errors.Join(exit.Err, prepared.Close())
 	p.exit = exit
 	close(p.done)

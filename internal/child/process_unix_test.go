@@ -211,7 +211,7 @@ func TestLookCommand(t *testing.T) {
 		{"no PATH", "tool", "", nil, "", `is not in its PATH ""`},
 		{"relative entries do not count", "tool", b, []string{"PATH=.::b"}, "", "is not in its PATH"},
 		{"not executable", "never", "", []string{"PATH=" + a}, "", "never is not executable"},
-		{"directory", "dir", "", []string{"PATH=" + a}, "", "dir is a directory"},
+		{"directory", "dir", "", []string{"PATH=" + a}, "", "dir is a folder; name the program in it"},
 		{"absolute", first, b, nil, first, ""},
 		{"absolute, missing", first + "x", b, nil, "", "there is no "},
 		{"relative to dir", "a/tool", dir, nil, first, ""},

@@ -73,7 +73,7 @@ func dialStdio(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link
 	p.lastWords, p.hangUp = p.ending, p.end
 	p.onStray = func(line string) {
 		if p.stray.Load() <= maxStray {
-			proc.Note("[stdout] " + line)
+			proc.Note(child.StdoutNote + line)
 		}
 	}
 	p.start()

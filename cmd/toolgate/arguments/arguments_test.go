@@ -308,7 +308,9 @@ func TestPairsInterrupted(t *testing.T) {
 
 func TestDoubt(t *testing.T) {
 	for pairs, want := range map[string]string{
-		"txt=1": "txt is no argument of the tool; did you mean text?", "text=1": "", "unlike=1": "", "": "",
+		"txt=1": "txt is no argument of the tool; did you mean text?", "text=1": "", "": "",
+		"unlike=1":         "unlike is no argument of the tool, which takes text, n, x, yes, tags, where, either, maybe and 1 more",
+		"txt=1 text=other": "txt is no argument of the tool, which takes text, n, x, yes, tags, where, either, maybe and 1 more",
 	} {
 		typed, err := arguments.Pairs(t.Context(), strings.Fields(pairs), nil)
 		if err != nil {

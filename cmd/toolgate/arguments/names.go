@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -167,18 +168,40 @@ func walk(root, schema []byte, depth int, keywords []string, use func(part []byt
 	return true
 }
 
-// Doubt says which of these pairs may be misspelt, for a call that has failed; empty if
-// none.
+// Doubt says which of these pairs the tool does not have, for a call that has failed, and
+// which argument may have been meant; empty if none. A tool that takes what its schema does
+// not name is in doubt only where a name is like another one.
 func Doubt(schema []byte, pairs []Pair) string {
 	for _, pair := range pairs {
 		if !mcp.IsObject(mcp.Lookup(schema, "properties")) || member(schema, schema, pair.Name) != nil {
 			continue
 		}
-		for _, a := range Describe(schema) {
-			if spelling.Similar(pair.Name, a.Name) {
+		known := Describe(schema)
+		names := make([]string, 0, len(known))
+		for _, a := range known {
+			given := slices.ContainsFunc(pairs, func(other Pair) bool { return other.Name == a.Name })
+			if !given && spelling.Similar(pair.Name, a.Name) {
 				return pair.Name + " is no argument of the tool; did you mean " + a.Name + "?"
 			}
+			names = append(names, a.Name)
+		}
+		if string(mcp.Lookup(schema, "additionalProperties")) == "false" {
+			return pair.Name + " is no argument of the tool, which takes " + listed(names)
 		}
 	}
 	return ""
+}
+
+// maxListed is how many names a sentence lists.
+const maxListed = 8
+
+// listed lists names for a sentence.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	if more := len(names) - maxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -386,9 +387,12 @@ func (o *options) showResult(tool string, result []byte) error {
 		}
 	default:
 		content, screen := mcp.Lookup(result, "content"), term.IsTerminal(int(os.Stdout.Fd()))
+		silent := true
 		for e := range mcp.Elements(content) {
 			block := e.Of(content)
-			if text, ok := mcp.LookupString(block, "text"); ok {
+			text, ok := mcp.LookupString(block, "text")
+			silent = silent && ok && strings.TrimSpace(text) == ""
+			if ok {
 				if screen { // a program gets the text as it is
 					text = escaped(text)
 				}
@@ -397,6 +401,9 @@ func (o *options) showResult(tool string, result []byte) error {
 			}
 			kind, _ := mcp.LookupString(block, "type")
 			say("[%s, %d bytes]\n", kind, len(block))
+		}
+		if silent && !failed && talks(o) {
+			note("%s has answered, without any text", tool)
 		}
 	}
 	if !failed {

@@ -82,6 +82,13 @@ func (p *progress) show() {
 	p.changed()
 }
 
+// end stops all writing.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shown = false
+}
+
 // changed shows changes.
 func (p *progress) changed() {
 	p.resized()

@@ -146,6 +146,25 @@ func TestUpOnAResizedTerminal(t *testing.T) {
 	up.waits(t, `Next: `)
 }
 
+// TestUpSaysWhatAnAutomaticReloadDoes changes the file of a gateway on a terminal: what waits
+// for a person, what is there after that, and what is gone, is said below the table.
+func TestUpSaysWhatAnAutomaticReloadDoes(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("one")}, nil)
+	up := h.onTerminalOf(t, 120, "up", "-c", h.file)
+	up.waits(t, `Next: `)
+	h.write(t, servers{"a": fake("one"), "late": fake("two")}, nil)
+	up.waits(t, "(?m)^late is pending: waits for `toolgate reload`: start$")
+	h.ok(t, "reload", "-c", h.file)
+	up.waits(t, `(?m)^late is ready, \d+ tools?$`)
+	h.write(t, servers{"late": fake("two")}, nil)
+	up.waits(t, `(?m)^a is removed$`)
+	if n := strings.Count(up.sees(), "SERVER "); n != 1 {
+		t.Errorf("the table is there %d times:\n%s", n, up.sees())
+	}
+}
+
 // homeLength is the length of the path of the home of somebody whose screen is compared,
 // because cells are cut by their length. shownHome is written for it.
 const homeLength = 64

@@ -139,6 +139,7 @@ func (o *options) up(ctx context.Context) error {
 	in.OnChange(shown.changed)
 	state.Remember(c)
 	return in.Run(ctx, func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, shown.end)() // what ends then has not failed
 		say("toolgate %s  %s\n", version.Version, source(c))
 		if fresh != "" {
 			say("API key (shown once)  %s\n", fresh)

@@ -51,6 +51,9 @@ func Open(ctx context.Context, c *config.Config) (net.Listener, error) {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, &InUseError{Address: c.Toolgate.Listen.HTTP}
 		}
+		if errors.Is(err, syscall.EACCES) {
+			return nil, failure.Newf(failure.Unreachable, "listen.http: this user may not listen on %s, because the system keeps low ports, such as those below 1024, for root; choose another port, such as --listen 127.0.0.1:7777", c.Toolgate.Listen.HTTP)
+		}
 		return nil, failure.Newf(failure.Unreachable, "listen.http: %w; choose an address of this machine that you may use with --listen, such as 127.0.0.1:7777", err)
 	}
 	return l, nil
