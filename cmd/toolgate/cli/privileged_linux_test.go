@@ -1,4 +1,4 @@
-package listen
+package cli
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
 )
 
 // TestPrivilegedPort listens on a port that only root may have, without that right.
@@ -37,7 +38,7 @@ func TestPrivilegedPort(t *testing.T) {
 		}
 		c := &config.Config{}
 		c.Toolgate.Listen.HTTP = "127.0.0.1:80"
-		l, err := Open(t.Context(), c)
+		l, err := listen.Open(t.Context(), c)
 		if err == nil {
 			l.Close()
 		}
