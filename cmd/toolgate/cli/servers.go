@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/profile"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
@@ -20,6 +21,8 @@ import (
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -80,7 +83,7 @@ a server can use it, until it is promoted. toolgate ls shows all servers.`,
 			})
 		},
 	}
-	c.AddCommand(newRestart(o), newBreakers(o, "breakers"), newReset(o), ls, promote, remove)
+	c.AddCommand(newRestart(o), newBreakers(o, "breakers"), newReset(o), newProfile(o), ls, promote, remove)
 	return c
 }
 
@@ -100,6 +103,53 @@ closed.`,
 				}
 				return settled(cmd.Context(), control, args[0])
 			})
+		},
+		ValidArgsFunction: o.completeServers,
+	}
+}
+
+func newProfile(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "profile SERVER",
+		Short: "Propose the sandbox of a stdio server",
+		Long: `Propose a sandbox (servers.NAME.sandbox) for a stdio server. The command starts the
+server confined, several times, outside of the gateway: it grants what the server
+needs until it lists its tools, and then takes away what it does without. It prints
+the settings to write, and changes nothing.
+
+The tools are not called. Add what they work with, and network: full for tools that use
+the network. What holds secrets, such as ~/.ssh, is never proposed.`,
+		Example: "  toolgate servers profile files",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := o.loadTarget(cmd.Context())
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(c.Servers, func(s config.Server) bool { return s.Key == args[0] })
+			if i < 0 {
+				return failure.Newf(failure.Usage, "%s has no server %s", c.Path, args[0])
+			}
+			if err := c.Servers[i].Refused; err != nil {
+				return failure.New(failure.Config, err)
+			}
+			state, err := statedir.Find(c.Path)
+			if err != nil {
+				return err
+			}
+			search := profile.Search{Server: &c.Servers[i], Config: c, Off: build.KeepOff(c, build.OwnFiles(c, state))}
+			if o.verbose {
+				search.Log = func(what string) { note("trying %s", what) }
+			}
+			found, err := search.Propose(cmd.Context())
+			if err != nil {
+				return failure.New(failure.Unreachable, err)
+			}
+			for _, path := range found.Withheld {
+				note("the server asked for %s, which is not proposed", path)
+			}
+			say("%s", found.YAML(args[0]))
+			return nil
 		},
 		ValidArgsFunction: o.completeServers,
 	}
