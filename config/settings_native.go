@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/code"
 	"github.com/toolgate/toolgate/native/plugins/fs"
 	"github.com/toolgate/toolgate/native/plugins/memory"
+	"github.com/toolgate/toolgate/native/plugins/schedule"
 	"github.com/toolgate/toolgate/native/plugins/system"
 	"github.com/toolgate/toolgate/native/plugins/text"
 	"github.com/toolgate/toolgate/native/plugins/web"
@@ -36,6 +37,8 @@ type Native struct {
 	Util *text.Settings `config:"util"`
 	// Tools that keep texts and notes for each caller from one session to the next. Default: off.
 	Memory *memory.Settings `config:"memory"`
+	// Tools that have another tool called at a time. Default: off.
+	Schedule *schedule.Settings `config:"schedule"`
 	// Tools from other programs, by name. Default: none.
 	Plugins map[string]Plugin `config:"plugins"`
 }

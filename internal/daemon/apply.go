@@ -243,6 +243,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	}
 	applied.Listed = r.d.operation.Use(c, a.gates)
 	r.d.gateway.Apply(applied)
+	r.d.schedule.Changed()
 }
 
 // runGates runs what the gates of a configuration do by themselves, in place of

@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/registered"
+	"github.com/toolgate/toolgate/internal/daemon/schedule"
 	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -83,6 +84,8 @@ type Daemon struct {
 	registry   *registry.Registry
 	operation  *operate.Operation // the mode, and what the gateway needs to decide
 	signIn     *signin.Service    // where people sign in to servers
+	inside     *inside.Groups     // of tools that the gateway serves itself
+	schedule   *schedule.Runner   // makes the calls that callers have planned
 	approvals  approvals
 	budgets    budgets
 
@@ -158,6 +161,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	})
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn = d.newSignIn()
+	d.serveInside()
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err
 	}
@@ -179,6 +183,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		store.TopicDynamic:      {d.added.StoreChanged},
 		store.TopicDeclared:     {d.tools.StoreChanged},
 		store.TopicDynamicTools: {d.registered.StoreChanged},
+		store.TopicSchedules:    {d.schedule.Changed},
 		store.TopicCredentials:  {d.servers.CredentialsChanged},
 		store.TopicRegistry:     {d.registry.Changed},
 		store.TopicFlags:        {d.registry.Changed},
@@ -209,12 +214,23 @@ func (d *Daemon) newSignIn() *signin.Service {
 	})
 }
 
+// serveInside makes the groups of tools that the gateway serves itself.
+func (d *Daemon) serveInside() {
+	d.inside = inside.New(inside.Parts{
+		Store: d.store, Hidden: &d.hidden, Gateway: func() inside.Gateway { return d.gateway }, Lasts: d.identities.Lasts,
+	})
+	d.schedule = schedule.New(schedule.Options{
+		Log: d.log, Calls: store.NewSchedules(d.store), On: func() bool { return d.Current().Toolgate.Native.Schedule != nil },
+		Present: d.identities.Present, Make: d.inside.Make,
+	})
+}
+
 // newServers returns the table of servers, none of which runs yet.
 func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
 		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
-		Inside:         inside.New(inside.Parts{Store: d.store, Hidden: &d.hidden}).Plugin,
+		Inside:         d.inside.Plugin,
 		Changed:        d.serverChanged,
 		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.settings.inForce()), d.servers.NativeRates(d.Current())) },
 		Relisted:       func() { d.gateway.Decided() },

@@ -182,6 +182,10 @@ var rules = map[string]rule{
 		ours: []string{"native/group", "native/inside", "native/toolapi"},
 		why:  "finds texts by words; where they are kept and what must not be is handed in, so that the settings bring no database along",
 	},
+	"native/plugins/schedule": {
+		ours: []string{"native/group", "native/toolapi"},
+		why:  "says what can be planned; where it is planned and who makes the calls is handed in",
+	},
 	"native/enable": {
 		ours: []string{"internal/mcp"},
 		why:  "tools by which servers are added; what may be added and where it is kept is handed in",
@@ -354,9 +358,15 @@ var rules = map[string]rule{
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
+	"internal/daemon/schedule": {
+		ours: []string{"gate", "internal/store"},
+		why:  "claims calls and records their ends; who makes them, with which rights, is handed in",
+	},
 	"internal/daemon/inside": {
-		ours: []string{"internal/daemon/hidden", "internal/store", "native/plugins/memory", "native/toolapi"},
-		why:  "hands the parts of a gateway to the groups that it serves itself",
+		ours: []string{
+			"gate", "internal/audit", "internal/daemon/hidden", "internal/mcp", "internal/store", "native/plugins/memory", "native/plugins/schedule", "native/toolapi", "proxy",
+		},
+		why: "hands the parts of a gateway to the groups that it serves itself",
 	},
 	"internal/daemon/added": {
 		ours: []string{

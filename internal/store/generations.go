@@ -20,6 +20,7 @@ const (
 	TopicCredentials  = "credentials"   // see [Credentials]
 	TopicDeclared     = "declared"      // see [Declared]
 	TopicDynamicTools = "dynamic_tools" // see [DynamicTools]
+	TopicSchedules    = "schedules"     // see [Schedules]
 )
 
 // lockMigrate is the name of the lock that serialises migrations.

@@ -48,6 +48,7 @@ func TestTwoGatewaysAgree(t *testing.T) {
 			t.Errorf("stored %d times, want 1", n)
 		}
 	}
+	storetest.ClaimRace(t, a, b)
 	keys := make([]store.CapabilityKey, 300)
 	for i := range keys {
 		keys[i] = store.CapabilityKey{Server: "s", Kind: "tool", Original: fmt.Sprint(i)}

@@ -62,6 +62,26 @@ func (k *Keeper) Impersonate(who *admin.Caller) (*gate.Identity, error) {
 	}), nil
 }
 
+// Lasts tells whether the rights of a caller can be looked up at any time: those of the
+// owner of an API key, and of everyone where nobody is asked who they are. What a token
+// or a certificate says holds only while it is presented.
+func (k *Keeper) Lasts(id *gate.Identity) bool {
+	_, ok := k.Present(id.Key(), id.Credential)
+	return ok
+}
+
+// Present returns the identity of a principal that was known by a credential before (see
+// [gate.Identity]), with the rights that it has now. ok is false when nobody is let in by
+// this credential any more.
+func (k *Keeper) Present(principal, credential string) (id *gate.Identity, ok bool) {
+	for _, id := range k.Callers() {
+		if id.Key() == principal && id.Credential == credential {
+			return id, true
+		}
+	}
+	return nil, false
+}
+
 // tokenIssuers are the issuers of callers that are known by what they show alone.
 func (k *Keeper) tokenIssuers() []string {
 	known := k.InForce()

@@ -1,9 +1,11 @@
 package inside
 
 import (
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/plugins/memory"
+	"github.com/toolgate/toolgate/native/plugins/schedule"
 	"github.com/toolgate/toolgate/native/toolapi"
 )
 
@@ -11,12 +13,17 @@ import (
 type Parts struct {
 	Store  *store.Store
 	Hidden *hidden.Secrets
+	// Gateway returns the gateway, once it is made.
+	Gateway func() Gateway
+	// Lasts tells whether the rights of a caller can be looked up when it is not there.
+	Lasts func(id *gate.Identity) bool
 }
 
 // groups makes each group, by its key in the configuration. This line and a field of
 // config.Native are the registration of a group.
 var groups = map[string]func(*Parts) *toolapi.Plugin{
-	memory.Name: memories,
+	memory.Name:   memories,
+	schedule.Name: schedules,
 }
 
 // Groups are the groups of a gateway.

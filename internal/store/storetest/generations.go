@@ -155,6 +155,7 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 	tool := &store.DynamicTool{Name: "d__t", Owner: owner, Template: "tools__t", Change: by}
 	server := store.DynamicRecord{Server: "s", Owner: owner, Entry: "e", Change: by}
 	var approval store.ApprovalRecord
+	var planned store.Schedule
 	try := func(_ bool, err error) error { return err }
 	for _, step := range []struct {
 		name  string
@@ -196,6 +197,12 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		{"renew nothing", store.TopicCredentials, 0, func() error { _, _, err := s.Credentials().Renew(ctx, linear("").CredentialKey, 1, nil); return err }},
 		{"revoke", store.TopicCredentials, 1, func() error { return try(s.Credentials().Delete(ctx, "linear", "")) }},
 		{"revoke nothing", store.TopicCredentials, 0, func() error { return try(s.Credentials().Delete(ctx, "linear", "")) }},
+		{"plan", store.TopicSchedules, 1, func() (err error) {
+			planned, err = store.NewSchedules(s).Add(ctx, due(later))
+			return
+		}},
+		{"cancel", store.TopicSchedules, 1, func() error { return try(store.NewSchedules(s).Cancel(ctx, "p", planned.ID)) }},
+		{"cancel again", store.TopicSchedules, 0, func() error { return try(store.NewSchedules(s).Cancel(ctx, "p", planned.ID)) }},
 		{"mode", store.TopicMode, 1, func() error { return s.Modes().Set(ctx, "m", by) }},
 		{"other mode", store.TopicMode, 0, func() error { return try(s.Modes().SetIf(ctx, "x", "m", by)) }},
 		{"ask", store.TopicApprovals, 1, func() (err error) {

@@ -61,6 +61,10 @@ func Run(t *testing.T, database Database) {
 		"MemoriesAreBounded":                memoriesBounded,
 		"MemoriesExpire":                    memoriesExpire,
 		"DynamicToolsHaveOneOwner":          dynamicTools,
+		"SchedulesAreTheirOwners":           schedules,
+		"SchedulesAreBounded":               schedulesBounded,
+		"SchedulesAreClaimedOnce":           schedulesClaimedOnce,
+		"SchedulesNeverGoBack":              schedulesNeverGoBack,
 		"LoginsAreTakenOnce":                logins,
 		"FormsAreBoundedApart":              forms,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,
@@ -162,6 +166,14 @@ func zeroHandles(t *testing.T) {
 	_, errs["Memories.Save"] = new(store.Memories).Save(ctx, "p", store.MemoryRecord{})
 	_, errs["Memories.List"] = new(store.Memories).List(ctx, "p", store.MemoryText)
 	_, errs["Memories.Delete"] = new(store.Memories).Delete(ctx, "p", "id")
+	_, errs["Schedules.Add"] = new(store.Schedules).Add(ctx, store.Schedule{})
+	_, errs["Schedules.List"] = new(store.Schedules).List(ctx, "p")
+	_, errs["Schedules.Cancel"] = new(store.Schedules).Cancel(ctx, "p", "id")
+	_, _, errs["Schedules.Next"] = new(store.Schedules).Next(ctx)
+	_, _, errs["Schedules.Claim"] = new(store.Schedules).Claim(ctx, "h", later, later)
+	errs["Schedules.Renew"] = new(store.Schedules).Renew(ctx, "id", "h", later)
+	_, errs["Schedules.Finish"] = new(store.Schedules).Finish(ctx, "id", "h", store.ScheduleMade, store.ScheduleEnd{})
+	_, errs["Schedules.Lose"] = new(store.Schedules).Lose(ctx)
 	errs["Modes.Set"] = new(store.Modes).Set(ctx, "m", by)
 	_, _, errs["Modes.Current"] = new(store.Modes).Current(ctx)
 	_, errs["Modes.History"] = new(store.Modes).History(ctx, 1)

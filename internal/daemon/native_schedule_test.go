@@ -1,0 +1,221 @@
+//go:build !windows
+
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+// planned plans a call in an hour and returns its id.
+func planned(t *testing.T, c *lineClient, tool, args string) string {
+	t.Helper()
+	got := text(t, c, "schedule__at", fmt.Sprintf(`{"tool":%q,"arguments":%s,"in":"1h"}`, tool, args))
+	id, ok := mcp.LookupString([]byte(got), "id")
+	if !ok {
+		t.Fatalf("plan %s: %s", tool, got)
+	}
+	return id
+}
+
+// due lets the time of all planned calls come.
+func (r *running) due(t *testing.T) {
+	t.Helper()
+	err := r.Store.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		tx.Bump(store.TopicSchedules)
+		_, err := tx.Exec(ctx, `UPDATE schedules SET due_at = ?`, time.Now().UnixNano())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// became waits for the end of a call of a principal and returns what is kept of it.
+func (r *running) became(t *testing.T, who, id string) (one store.Schedule) {
+	t.Helper()
+	if !testwait.Within(patience, func() bool {
+		list, err := store.NewSchedules(r.Store).List(t.Context(), who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one = range list {
+			if one.ID == id && !one.EndedAt.IsZero() {
+				return true
+			}
+		}
+		return false
+	}) {
+		t.Fatalf("%s has not ended: %+v", id, one)
+	}
+	return one
+}
+
+// keyed is a configuration in which the owners of keys may call everything, and so on.
+func keyed(change func(section map[string]any), keys ...string) map[string]any {
+	section := withKeys(keys...)
+	section["native"] = map[string]any{"util": map[string]any{}, "schedule": map[string]any{}}
+	section["approvals"] = map[string]any{"wait": "1s"}
+	if change != nil {
+		change(section)
+	}
+	return section
+}
+
+// A planned call is one of its owner: audited, decided and answered like every other. It
+// is seen by nobody else.
+func TestPlannedCallIsMade(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	server := fake("one")
+	server["env"] = map[string]any{"API_TOKEN": "correct-horse-battery-staple"}
+	h.write(t, servers{"a": server}, keyed(nil, "alice", "bob"))
+	r := h.newRunning(t)
+	alice, bob := r.as(t, "alice"), r.as(t, "bob")
+	id := planned(t, alice, "util__echo", `{"text":"with correct-horse-battery-staple"}`)
+	for tool, args := range map[string]string{"schedule__list": `{"id":"` + id + `"}`, "schedule__cancel": `{"id":"` + id + `"}`} {
+		if got := text(t, bob, tool, args); !strings.Contains(got, "You have") {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	for tool, want := range map[string]string{"util__nothing": "There is no tool", "schedule__list": "does not schedule others", "schedule__at": "does not schedule others"} {
+		if got := text(t, alice, "schedule__at", `{"tool":"`+tool+`","in":"1h"}`); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+	cancelled := planned(t, alice, "util__echo", `{"text":"never"}`)
+	text(t, alice, "schedule__cancel", `{"id":"`+cancelled+`"}`)
+	wrong := planned(t, alice, "util__echo", `{"words":1}`)
+	r.due(t)
+	owner, err := r.Identities.Identity(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.became(t, owner.Key(), id); got.State != store.ScheduleMade || !strings.HasPrefix(string(got.Result), "with [redacted") || got.CallID == "" {
+		t.Errorf("made: %+v, %s", got, got.Result)
+	}
+	if got := r.became(t, owner.Key(), wrong); got.State != store.ScheduleRefused || !strings.Contains(string(got.Result), "input schema") {
+		t.Errorf("wrong arguments: %+v, %s", got, got.Result)
+	}
+	if got := r.became(t, owner.Key(), cancelled); got.State != store.ScheduleCancelled {
+		t.Errorf("cancelled: %+v", got)
+	}
+	if got := text(t, alice, "schedule__list", `{}`); !strings.Contains(got, `"state":"made"`) || !strings.Contains(got, "[redacted") {
+		t.Errorf("listed: %s", got)
+	}
+	if got := text(t, bob, "schedule__list", `{}`); got != `{"calls":[]}` {
+		t.Errorf("listed to another: %s", got)
+	}
+}
+
+// A call is made with the rights that its owner has when it is due.
+func TestPlannedCallHasTheRightsOfItsTime(t *testing.T) {
+	t.Parallel()
+	native := func(section map[string]any, groups ...string) {
+		on := map[string]any{}
+		for _, g := range groups {
+			on[g] = map[string]any{}
+		}
+		section["native"] = on
+	}
+	for name, tc := range map[string]struct {
+		keys        []string // that are there when it is due
+		change      func(section map[string]any)
+		state, text string
+	}{
+		"as before": {keys: []string{"alice", "bob"}, state: store.ScheduleMade, text: "hello"},
+		"no key":    {keys: []string{"bob"}, state: store.ScheduleRefused, text: "not accepted any more"},
+		"no tool":   {keys: []string{"alice"}, change: func(s map[string]any) { native(s, "schedule") }, state: store.ScheduleRefused, text: "Unknown tool"},
+		"a capsule": {keys: []string{"alice"}, change: func(s map[string]any) {
+			s["auth"].(map[string]any)["keys"].([]any)[0].(map[string]any)["groups"] = []string{"new"} // which it had not when it planned
+			s["capsules"] = map[string]any{"c": map[string]any{"groups": []string{"new"}, "visible": []string{"util__*"}, "callable": []string{"util__timestamp"}}}
+			delete(s, "gate")
+		}, state: store.ScheduleRefused, text: "not allowed"},
+		"a mode": {keys: []string{"alice"}, change: func(s map[string]any) {
+			s["governance"] = map[string]any{"tools": map[string]any{"util__echo": map[string]any{"forbidden_in_modes": []string{"NORMAL"}}}}
+		}, state: store.ScheduleRefused, text: "NORMAL"},
+		"an approval": {keys: []string{"alice"}, change: func(s map[string]any) {
+			s["governance"] = map[string]any{"tools": map[string]any{"util__echo": map[string]any{"requires_approval": true}}}
+		}, state: store.ScheduleRefused, text: "waits for the approval of an operator"},
+		"a budget": {keys: []string{"alice"}, change: func(s map[string]any) {
+			s["budgets"] = []any{map[string]any{"name": "none", "unit": "calls", "limit": 0, "window": "day", "per": "subject"}}
+		}, state: store.ScheduleRefused, text: "budget"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			h.write(t, servers{}, keyed(nil, "alice", "bob"))
+			r := h.newRunning(t)
+			owner, err := r.Identities.Identity(t.Context(), "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := planned(t, r.as(t, "alice"), "util__echo", `{"text":"hello"}`)
+			h.write(t, servers{}, keyed(tc.change, tc.keys...))
+			if _, err := r.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			r.due(t)
+			if got := r.became(t, owner.Key(), id); got.State != tc.state || !strings.Contains(string(got.Result), tc.text) {
+				t.Errorf("%s: %s, want %s: %s", got.State, got.Result, tc.state, tc.text)
+			}
+		})
+	}
+}
+
+// A call that needs an approval asks for it when it is due, and is made when it is given.
+func TestPlannedCallIsApproved(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{}, keyed(func(s map[string]any) {
+		s["governance"] = map[string]any{"tools": map[string]any{"util__echo": map[string]any{"requires_approval": true}}}
+		s["approvals"] = map[string]any{"wait": "1m"}
+	}, "alice"))
+	r := h.newRunning(t)
+	owner, err := r.Identities.Identity(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := planned(t, r.as(t, "alice"), "util__echo", `{"text":"hello"}`)
+	if list, err := r.Approvals(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("asked before its time: %v, %v", list, err)
+	}
+	r.due(t)
+	var question string
+	testwait.Until(t, patience, "the question", func() bool {
+		list, err := r.Approvals(t.Context(), store.ApprovalPending)
+		if err != nil || len(list) == 0 {
+			return false
+		}
+		question = list[0].ID
+		return true
+	})
+	if _, err := r.Answer(t.Context(), question, admin.Answer{Do: admin.Approve}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.became(t, owner.Key(), id); got.State != store.ScheduleMade || string(got.Result) != "hello" {
+		t.Errorf("%+v, %s", got, got.Result)
+	}
+}
+
+// Without authentication everyone is one principal.
+func TestPlannedCallOfEveryone(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{}, withNative(map[string]any{"util": map[string]any{}, "schedule": map[string]any{}}, nil))
+	r := h.newRunning(t)
+	client := r.client(t)
+	got := text(t, client, "schedule__at", `{"tool":"util__echo","arguments":{"text":"hello"},"in":"1s"}`)
+	id, _ := mcp.LookupString([]byte(got), "id")
+	testwait.Until(t, patience, "the call", func() bool {
+		return strings.Contains(text(t, client, "schedule__list", `{"id":"`+id+`"}`), `"result":"hello"`)
+	})
+}
