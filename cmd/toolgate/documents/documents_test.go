@@ -161,6 +161,10 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, items); err != nil || diff != "" || !strings.Contains(string(after), "write_file") {
 		t.Errorf("%v (-want +got):\n%s\n%s", err, diff, after)
 	}
+	items, _, err = documents.Plan([]string{tools}, "", target, []byte("toolgate: { tool_files: [tools.yaml] }\n"))
+	if err != nil || len(items) != 1 || items[0].Do != "" {
+		t.Errorf("a file that the configuration names: %+v, %v", items, err)
+	}
 	items, after, err = documents.Plan([]string{rules, shell, servers}, "", target, nil)
 	if err == nil || items != nil || after != nil {
 		t.Fatalf("half of it was planned: %v\n%s", items, after)

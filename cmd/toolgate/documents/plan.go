@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/toolgate/toolgate/config"
 )
@@ -41,7 +42,7 @@ func Plan(paths []string, prefix, target string, before []byte) (items []Item, a
 				items = append(items, Item{Kind: Rules, Name: r.Name, Action: r.Action, File: path})
 			}
 		case Tools:
-			found, err := toolsOf(path, target)
+			found, err := toolsOf(path, target, before)
 			if err != nil {
 				wrong = append(wrong, err)
 				continue
@@ -58,7 +59,7 @@ func Plan(paths []string, prefix, target string, before []byte) (items []Item, a
 }
 
 // toolsOf reads a file of tools as a configuration that names it does.
-func toolsOf(path, target string) ([]Item, error) {
+func toolsOf(path, target string, before []byte) ([]Item, error) {
 	whole, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -77,12 +78,15 @@ func toolsOf(path, target string) ([]Item, error) {
 			own = short
 		}
 	}
+	do := fmt.Sprintf("write under toolgate: tool_files: [%s]", filepath.ToSlash(own))
+	if there, err := config.Parse(target, before, config.Options{Raw: true}); err == nil && slices.Contains(there.Files, whole) {
+		do = ""
+	}
 	var items []Item
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		items = append(items, Item{
-			Kind: Tools, Name: t.Namespace + "__" + t.Name, Action: AsIs, File: path,
-			Do: fmt.Sprintf("write under toolgate: tool_files: [%s]", filepath.ToSlash(own)),
+			Kind: Tools, Name: t.Namespace + "__" + t.Name, Action: AsIs, File: path, Do: do,
 		})
 	}
 	return items, nil
