@@ -51,9 +51,10 @@ type backendEntry struct {
 	digest   map[mcp.Kind]uint64   // of what clients see, by kind
 	offer    *gate.Offer           // for the registry
 	permits  *limit.Concurrency
-	hash     func(name string) int    // see [Options.NameHash]
-	ids      map[CapabilityKey]string // of what it lists; empty where they could not be issued
-	unnamed  bool                     // some of its capability ids could not be issued
+	hash     func(name string) int         // see [Options.NameHash]
+	ids      map[CapabilityKey]string      // of what it lists; empty where they could not be issued
+	unnamed  bool                          // some of its capability ids could not be issued
+	said     map[descriptionOf]Description // of what it lists, where there is any
 
 	withoutFeatures   *backendEntry  // the entry for clients of which the server may ask nothing; nil when it is the same
 	others            []*mcp.Listing // the other sets of definitions
@@ -172,13 +173,17 @@ var digestSeed = maphash.MakeSeed()
 
 // renderItem returns an item's bytes as clients see them.
 func (s *backendEntry) renderItem(r *Route, raw []byte) []byte {
+	said := s.said[descriptionOf{r.Kind, r.Original}]
 	if s.mount.Namespace == "" && r.shape == nil {
-		return raw
+		return said.render(raw)
 	}
 	if r.Kind != mcp.Tool {
-		return mcp.SetMember(raw, r.Kind.KeyMember(), mcp.Quote(r.Exposed))
+		return said.render(mcp.SetMember(raw, r.Kind.KeyMember(), mcp.Quote(r.Exposed)))
 	}
-	return names.ExposeApp(s.mount.Namespace, r.shape.render(raw, r.Exposed))
+	if r.shape != nil && r.shape.Title != "" {
+		said.Title = ""
+	}
+	return names.ExposeApp(s.mount.Namespace, said.render(r.shape.render(raw, r.Exposed)))
 }
 
 // newCatalog merges what the backends offer.

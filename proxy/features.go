@@ -101,7 +101,7 @@ func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backend
 	if same {
 		return nil
 	}
-	p := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, permits: s.permits, hash: s.hash, others: s.listings(), isWithoutFeatures: true}
+	p := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, permits: s.permits, hash: s.hash, said: s.said, others: s.listings(), isWithoutFeatures: true}
 	p.render(ids)
 	return p
 }
@@ -117,7 +117,7 @@ func (s *backendEntry) newOtherEra(ids map[CapabilityKey]string) *backendEntry {
 		era = mcp.Legacy
 	}
 	listing, _ := sharedDefinitions(s.listing, s.listing.In(era))
-	t := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, permits: s.permits, hash: s.hash, others: s.listings(), otherEraOf: s}
+	t := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, permits: s.permits, hash: s.hash, said: s.said, others: s.listings(), otherEraOf: s}
 	t.render(ids)
 	return t
 }

@@ -303,6 +303,11 @@ type Mount struct {
 	Include, Exclude []string
 	// Tools changes tools, by their name at the server.
 	Tools map[string]ToolShape
+	// Describe returns what clients see of a listed item beside what the backend lists.
+	// listed is the item as the backend lists it. It is asked whenever a catalog is made,
+	// after the registry has been told what is listed; another answer changes the lists.
+	// nil adds nothing.
+	Describe func(c *gate.Capability, listed []byte) Description
 	// Concurrency bounds the calls that run at once, Queue the calls that wait; 32 and
 	// 256 when zero.
 	Concurrency, Queue int

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -390,4 +391,70 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// Description is what clients see of an item beside what its server lists.
+type Description struct {
+	Title string // in place of the server's; empty keeps it
+	// Meta is a JSON object that is listed in _meta under [ToolKey]; empty for none.
+	Meta string
+}
+
+// ToolKey is the member of an item's _meta that says what the operator knows of it.
+const ToolKey = mcp.GatewayPrefix + "tool"
+
+// descriptionOf names what a description is of.
+type descriptionOf struct {
+	kind     mcp.Kind
+	original string
+}
+
+// render puts the description into an item.
+func (d Description) render(item []byte) []byte {
+	if d.Title != "" {
+		item = mcp.SetMember(item, "title", mcp.Quote(d.Title))
+	}
+	if d.Meta != "" {
+		meta := mcp.Lookup(item, "_meta")
+		if !mcp.IsObject(meta) {
+			meta = []byte("{}")
+		}
+		item = mcp.SetMember(item, "_meta", mcp.SetMember(meta, ToolKey, []byte(d.Meta)))
+	}
+	return item
+}
+
+// described returns the entry with what is said of its items now: itself, if that is
+// what it has.
+func (s *backendEntry) described() *backendEntry {
+	said := map[descriptionOf]Description{}
+	if s.mount.Describe != nil {
+		for _, set := range [...]*backendEntry{s, s.withoutFeatures, s.otherEra} {
+			if set == nil {
+				continue
+			}
+			for kind, routes := range set.rendered {
+				for _, r := range routes {
+					of := descriptionOf{kind, r.Original}
+					if _, done := said[of]; done {
+						continue
+					}
+					if d := s.mount.Describe(&r.Capability, r.item); d != (Description{}) {
+						said[of] = d
+					}
+				}
+			}
+		}
+	}
+	if maps.Equal(said, s.said) {
+		return s
+	}
+	next := &backendEntry{
+		mount: s.mount, backend: s.backend, listing: s.listing, offer: s.offer, permits: s.permits, hash: s.hash,
+		ids: s.ids, unnamed: s.unnamed, others: s.others, said: said,
+	}
+	next.render(s.ids)
+	next.withoutFeatures = next.newWithoutFeatures(s.ids)
+	next.otherEra = next.newOtherEra(s.ids)
+	return next
 }

@@ -66,6 +66,9 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	if config.Registry != nil {
 		config.Registry.Record(ctx, offers(servers))
 	}
+	for i := range servers {
+		servers[i] = servers[i].described()
+	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, reusable: config.Reusable, generation: config.generation,

@@ -40,6 +40,17 @@ func (r *Registry) Category(capabilityID string) string {
 	return ""
 }
 
+// Title returns the title that a seed gives to a capability, empty where it is that of
+// the definition which its server lists, also while the catalog cannot be read.
+func (r *Registry) Title(capabilityID string, listed []byte) string {
+	if v, err := r.current(); err == nil && capabilityID != "" {
+		if one := v.rows[capabilityID]; one != nil && one.record.DisplayName != ownTitle(listed) {
+			return one.record.DisplayName
+		}
+	}
+	return ""
+}
+
 // classOf returns the class of a record, given the definition that its server lists
 // now. Either may be nil.
 func classOf(r *store.RegistryRecord, definition []byte) governance.Class {

@@ -325,14 +325,17 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 
 // accept makes a definition the served one.
 func accept(r *store.RegistryRecord, definition []byte, hash string) {
+	if r.DisplayName == "" || r.DisplayName == ownTitle(r.Definition) { // else a seed has given it
+		r.DisplayName = prose(definition, "title")
+	}
 	r.State, r.Definition, r.DefinitionHash, r.AcceptedHash = store.StateActive, definition, hash, hash
 	r.HeldDefinition, r.HeldHash = nil, ""
 	r.Schema = mcp.Lookup(definition, "inputSchema")
 	r.Description = prose(definition, "description")
-	if title := prose(definition, "title"); title != "" {
-		r.DisplayName = title
-	}
 }
+
+// ownTitle is the title that a definition has, as it is recorded.
+func ownTitle(definition []byte) string { return store.Readable(prose(definition, "title")) }
 
 func prose(definition []byte, member string) string {
 	text, _ := mcp.LookupString(definition, member)

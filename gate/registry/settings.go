@@ -12,6 +12,9 @@ type Settings struct {
 	OnNew Policy `config:"on_new" enum:"enable|hold|adopt"`
 	// What happens to a changed definition. Default: hold with authentication, else enable.
 	OnChange Policy `config:"on_change" enum:"enable|hold"`
+	// Whether clients see the category, the class, the risk, the cost and the need for an approval of each tool, in its
+	// _meta under dev.toolgate/tool. Default: false.
+	ToolMetadata bool `config:"tool_metadata"`
 	// File with initial settings for capabilities, applied when they are first seen. Default: none.
 	Seed string `config:"seed" format:"path"`
 }

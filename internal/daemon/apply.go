@@ -228,6 +228,10 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	catalog := a.gates.Catalog
 	catalog.Describe = describing(c, a.gates.Examiner.Rules, r.d.servers)
 	r.d.registry.Configure(catalog)
+	describe := presenting(c, a.gates.Examiner, r.d.registry)
+	for i := range mounts {
+		mounts[i].Describe = describe
+	}
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: r.d.approvals.service, Registry: r.d.registry, Dependencies: r.d.needs, Swap: r.d.identities.SwapTo(a.known),

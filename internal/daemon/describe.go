@@ -2,15 +2,18 @@ package daemon
 
 import (
 	"cmp"
+	"encoding/json"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // describing returns what is said of a tool beside its definition: its category by the
@@ -32,4 +35,44 @@ func describing(c *config.Config, rules *governance.Rules, table *servers.Table)
 		}
 		return out
 	}
+}
+
+// presenting returns what clients see of an item beside what its server lists: the title
+// that a seed gives, and where the operator wants it, what is known of a tool.
+func presenting(c *config.Config, e *build.Examiner, r *registry.Registry) func(*gate.Capability, []byte) proxy.Description {
+	return func(of *gate.Capability, listed []byte) proxy.Description {
+		out := proxy.Description{Title: r.Title(of.CapabilityID, listed)}
+		if !c.Toolgate.Registry.ToolMetadata || of.Kind != mcp.Tool {
+			return out
+		}
+		call := &gate.Request{
+			Action: gate.Call, Kind: of.Kind, Server: of.Server, Original: of.Original, Exposed: of.Exposed, Plain: of.Plain,
+			CapabilityID: of.CapabilityID,
+		}
+		class := e.Class(call, listed)
+		known := toolMetadata{
+			Category: r.Category(of.CapabilityID), Class: classWord(class), Risk: string(class.Risk), HighCost: class.HighCost, Cost: 1,
+			Approval: e.InMode(call, listed, governance.Normal) == governance.Ask,
+		}
+		if s, ok := c.Server(of.Server); ok {
+			if cost := s.Tools[of.Original].Cost; cost > 0 {
+				known.Cost = cost
+			}
+		}
+		if text, err := json.Marshal(known); err == nil {
+			out.Meta = string(text)
+		}
+		return out
+	}
+}
+
+// toolMetadata is what a planner may want to know of a tool. It says nothing of who may
+// call it.
+type toolMetadata struct {
+	Category string `json:"category,omitempty"`
+	Class    string `json:"class"`
+	Risk     string `json:"risk,omitempty"`
+	HighCost bool   `json:"high_cost,omitempty"`
+	Cost     int64  `json:"cost"`     // units of a call
+	Approval bool   `json:"approval"` // a person is asked in mode NORMAL
 }

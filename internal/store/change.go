@@ -72,8 +72,8 @@ func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
-// readable turns arbitrary bytes into text.
-func readable(s string) string {
+// Readable turns arbitrary bytes into text.
+func Readable(s string) string {
 	if isText(s) {
 		return s
 	}

@@ -100,7 +100,7 @@ func writeSome(ctx context.Context, tx *Tx, records []RegistryRecord, now time.T
 			first = now
 		}
 		args = append(args, r.ID, r.Kind, r.Server, foreign(r.Original), foreign(r.Name),
-			readable(r.DisplayName), readable(r.Description), readable(r.Category), r.Schema, r.Config,
+			Readable(r.DisplayName), Readable(r.Description), Readable(r.Category), r.Schema, r.Config,
 			r.Enabled, r.Provider, r.Source, r.Class.Risk, r.Class.ReadOnly, r.Class.Destructive, r.Class.HighCost,
 			r.State, r.Definition, r.DefinitionHash, r.AcceptedHash, r.HeldDefinition, r.HeldHash, string(flagged),
 			r.Actor, r.Reason, nanos(first), nanos(now))
