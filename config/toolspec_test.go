@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,7 +124,7 @@ func TestToolSpecsThatCannotBeKept(t *testing.T) {
 		t.Fatal("all of it was taken")
 	}
 	want := []string{
-		"3: tools[0].tool_type: ", "args: [python3, -c,",
+		"2: tools[0].cwd: is required and missing", "the folder that the module is in",
 		"8: tools[1].implementation_config.command: ", `write args: [rm, "{path}"]`,
 		"12: tools[2].implementation_config.command: ", "this line needs one",
 		"14: tools[3].tool_type: ", "mcpServers",
@@ -141,5 +142,61 @@ func TestToolSpecsThatCannotBeKept(t *testing.T) {
 	}
 	if got := strings.Count(text, "\n") + 1; got != 9 {
 		t.Errorf("%d lines, want 9:\n%s", got, text)
+	}
+}
+
+// A line for a shell is refused in our own keys too, with the arguments to write; a list is
+// the arguments.
+func TestShellLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`command: "rm {path}"`:          `tools[0].command: no shell reads a command: each argument is an element of its own, so that what takes the place of {NAME} stays one argument; write args: [rm, "{path}"]`,
+		`args: "rm -f {path}"`:          `tools[0].args: no shell reads a command: each argument is an element of its own, so that what takes the place of {NAME} stays one argument; write args: [rm, -f, "{path}"]`,
+		`shell: "cat {path} | wc -l"`:   "tools[0].shell: no shell reads a command, and this line needs one",
+		`shell: "echo $HOME"`:           "tools[0].shell: no shell reads a command, and this line needs one",
+		`command: [rm, "{path}"]`:       "",
+		`command: date`:                 "",
+		"args: [rm]\n    command: [rm]": "remove one of the two",
+	} {
+		tools, err := ParseTools("tools.yaml", []byte("tools:\n  - name: it\n    type: command\n    "+text+"\n"))
+		if said := fmt.Sprint(err); want != "" && !strings.Contains(said, want) || want == "" && (err != nil || len(tools) != 1 || len(tools[0].Args) == 0) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A function is named by its module and the folder of that; nothing else of a tool is.
+func TestDeclaredFunctions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"module: kit.math\n    function: add\n    cwd: /srv/kit":                 "",
+		"module: kit.math\n    function: Box.open\n    cwd: /srv/kit":            "",
+		"function: add\n    cwd: /srv/kit":                                       "tools[0].module: is required and missing",
+		"module: kit\n    cwd: /srv/kit":                                         "tools[0].function: is required and missing",
+		"module: kit\n    function: add":                                         "tools[0].cwd: is required and missing; add cwd: FOLDER",
+		"module: kit\n    function: add\n    cwd: kit":                           `"kit" is relative`,
+		"module: ../kit\n    function: add\n    cwd: /srv":                       `"../kit" is not the name of a module`,
+		"module: kit\n    function: \"add()\"\n    cwd: /srv":                    `"add()" is not the name of a function`,
+		"module: kit\n    function: add\n    cwd: /srv\n    args: [x]":           "tools[0].args: it is of tools with type: command",
+		"module: kit\n    function: add\n    cwd: /srv\n    url: https://a.com/": "tools[0].url: it is of tools with type: http",
+	} {
+		tools, err := ParseTools("tools.yaml", []byte("tools:\n  - name: it\n    type: python\n    "+text+"\n"))
+		if said := fmt.Sprint(err); want != "" && !strings.Contains(said, want) || want == "" && (err != nil || tools[0].Module != "kit.math") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"type: command\n    args: [date]\n    module: kit": "tools[0].module: it is of tools with type: python",
+		"type: http\n    url: https://a.com/\n    cwd: /":  "tools[0].cwd: it is of tools with type: command or python",
+	} {
+		if _, err := ParseTools("tools.yaml", []byte("tools:\n  - name: it\n    "+text+"\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	tools, err := ParseTools("tools.yaml", []byte(`tools:
+  - { name: file_reader, tool_type: python, cwd: /srv, implementation_config: { module: file_tools, function_name: read_file } }
+`))
+	if err != nil || tools[0].Type != "python" || tools[0].Module != "file_tools" || tools[0].Function != "read_file" {
+		t.Errorf("a specification: %+v, %v", tools, err)
 	}
 }

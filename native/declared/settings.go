@@ -3,7 +3,10 @@ package declared
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/config/secret"
@@ -25,7 +28,7 @@ type Settings struct {
 	// Description for models. Default: none.
 	Description string `config:"description"`
 	// What a call does. Required.
-	Type string `config:"type" required:"true" enum:"http|command"`
+	Type string `config:"type" required:"true" enum:"http|command|python"`
 
 	// HTTP method. Default: GET.
 	Method string `config:"method" enum:"GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"`
@@ -45,6 +48,11 @@ type Settings struct {
 	// Private or special address ranges in which the host may be. Default: those that the URL itself names.
 	AllowAddresses []string `config:"allow_addresses" format:"cidr"`
 
+	// Python module in the folder cwd. Required for python.
+	Module string `config:"module"`
+	// Function of the module; it gets the arguments by their names. Required for python.
+	Function string `config:"function"`
+
 	// Program and its arguments; an argument with a placeholder always stays one argument. Required for command.
 	Args []string `config:"args"`
 	// Placeholders at the start of an argument whose values may begin with a dash. Default: none.
@@ -55,7 +63,7 @@ type Settings struct {
 	// Environment variables in addition to PATH, HOME and TMPDIR; a value may contain variables, as in "${TOKEN}".
 	// Default: none.
 	Env map[string]secret.Text `config:"env"`
-	// Working folder of the program. Default: a private temporary folder.
+	// Working folder of the program; for python the folder of the module. Default: a private temporary folder.
 	Cwd string `config:"cwd" format:"path"`
 	// What happens where the program cannot be sandboxed. Default: required; the tool is then not offered.
 	Sandbox group.Sandboxing `config:"sandbox" enum:"auto|required|off"`
@@ -107,8 +115,29 @@ type Settings struct {
 	Within json.RawMessage `config:"-"`
 }
 
-// Check implements decode.Checker: a request has what is of requests, a command what is
-// of commands.
+// The types of tools.
+const (
+	typeHTTP    = "http"
+	typeCommand = "command"
+	typePython  = "python"
+)
+
+// typesOf are the types that have a key; every type has the keys that are not here.
+var typesOf = map[string][]string{
+	"method": {typeHTTP}, "url": {typeHTTP}, "query": {typeHTTP}, "headers": {typeHTTP}, "header_templates": {typeHTTP}, "body": {typeHTTP},
+	"redirects": {typeHTTP}, "allow_addresses": {typeHTTP},
+	"args": {typeCommand}, "dashes": {typeCommand}, "stdin": {typeCommand},
+	"module": {typePython}, "function": {typePython},
+	"env": {typeCommand, typePython}, "cwd": {typeCommand, typePython}, "sandbox": {typeCommand, typePython}, "read": {typeCommand, typePython},
+	"write": {typeCommand, typePython}, "run": {typeCommand, typePython}, "network": {typeCommand, typePython}, "limits": {typeCommand, typePython},
+}
+
+// dotted is the name of a Python module, or of a function in one.
+var dotted = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+})
+
+// Check implements decode.Checker: a tool has what is of its type.
 func (t *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	given := map[string]bool{}
 	if n != nil {
@@ -116,30 +145,43 @@ func (t *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 			given[f.Key] = !f.Value.IsNull()
 		}
 	}
-	const http, command = "http", "command"
-	only := map[string]string{
-		"method": http, "url": http, "query": http, "headers": http, "header_templates": http, "body": http, "redirects": http, "allow_addresses": http,
-		"args": command, "dashes": command, "stdin": command, "env": command, "cwd": command, "sandbox": command, "read": command, "write": command,
-		"run": command, "network": command, "limits": command,
-	}
-	if t.Type == http || t.Type == command {
+	if slices.Contains([]string{typeHTTP, typeCommand, typePython}, t.Type) {
 		for _, f := range n.Fields {
-			if kind := only[f.Key]; kind != "" && kind != t.Type {
-				p.AtField(f, tree.Join(path, f.Key), "remove it", "it is of tools with type: %s", kind)
+			if kinds := typesOf[f.Key]; kinds != nil && !slices.Contains(kinds, t.Type) {
+				p.AtField(f, tree.Join(path, f.Key), "remove it", "it is of tools with type: %s", strings.Join(kinds, " or "))
 			}
 		}
 	}
-	if t.Type == http && !given["url"] {
+	if t.Type == typeHTTP && !given["url"] {
 		p.At(n, tree.Join(path, "url"), "add url: ...", "is required and missing")
 	}
-	if t.Type == command && len(t.Args) == 0 {
+	if t.Type == typeCommand && len(t.Args) == 0 {
 		p.At(n, tree.Join(path, "args"), "add args: [program, argument, ...]", "is required and missing")
+	}
+	if t.Type == typePython {
+		t.checkPython(p, n, path)
 	}
 	if t.Namespace == "" {
 		p.At(n.Get("namespace"), tree.Join(path, "namespace"), "write a name, or leave it out", "declared tools need a namespace")
 	}
 	if len(t.Namespace)+len("__")+len(t.Name) > maxName {
 		p.At(n.Get("name"), tree.Join(path, "name"), "write a shorter one", "it has more than %d characters with its namespace", maxName)
+	}
+}
+
+// checkPython reports what the function of a module has wrong.
+func (t *Settings) checkPython(p *tree.Problems, n *tree.Node, path string) {
+	for _, one := range [...][2]string{{"module", t.Module}, {"function", t.Function}} {
+		key, name := one[0], one[1]
+		switch at := tree.Join(path, key); {
+		case name == "":
+			p.At(n, at, "add "+key+": NAME", "is required and missing")
+		case !dotted().MatchString(name):
+			p.At(n.Get(key), at, "write its name, as Python imports it", "%.80q is not the name of a %s", name, key)
+		}
+	}
+	if t.Cwd == "" {
+		p.At(n, tree.Join(path, "cwd"), "add cwd: FOLDER, the folder that the module is in", "is required and missing")
 	}
 }
 

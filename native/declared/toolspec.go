@@ -67,7 +67,15 @@ func refused(item *tree.Node) *tree.Node {
 }
 
 func isSpec(n *tree.Node) bool {
-	return n.Get(specType) != nil || n.Get(specRuns) != nil || n.Get(specMeta) != nil
+	return n.Get(specType) != nil || n.Get(specRuns) != nil || n.Get(specMeta) != nil || n.Get("command") != nil || n.Get("shell") != nil || isLine(n.Get("args"))
+}
+
+// isLine tells whether the arguments of a command are one text, as a shell would read it.
+func isLine(n *tree.Node) bool { return n != nil && n.Kind == tree.KindString && n.Origin == nil }
+
+// shellLine is a text that is read as a line for a shell.
+func shellLine(key string, n *tree.Node) bool {
+	return key == "command" || key == "shell" || key == "args" && isLine(n)
 }
 
 // spec is a specification that is read.
@@ -89,6 +97,10 @@ func (s *spec) read(n *tree.Node) {
 		case specTimeout:
 			s.put(f, "timeout", seconds(f.Value))
 		default:
+			if shellLine(f.Key, f.Value) {
+				s.command(f, tree.Join(s.path, f.Key))
+				continue
+			}
 			s.put(f, f.Key, f.Value)
 		}
 	}
@@ -117,18 +129,14 @@ func (s *spec) each(n *tree.Node, key string, read func(f tree.Field, path strin
 func (s *spec) kind(f tree.Field) *tree.Node {
 	as, at := *f.Value, tree.Join(s.path, f.Key)
 	switch as.Value {
-	case "http", "command":
+	case typeHTTP, typeCommand, typePython:
 	case "sandbox", "shell":
-		as.Value = "command"
+		as.Value = typeCommand
 	case "mcp":
 		s.p.At(f.Value, at, "put its server under mcpServers, and take the entry out; the server lists its tools itself", "a tool of a server is not declared")
 		return nil
-	case "python":
-		s.p.At(f.Value, at, `write type: command, and args: [python3, -c, "import json, sys, MODULE; print(MODULE.FUNCTION(**json.load(sys.stdin)))"] with stdin: "{*}"`,
-			"a function is not called in this process")
-		return nil
 	default:
-		s.p.At(f.Value, at, "write type: http or type: command", "there is no type %q", as.Value)
+		s.p.At(f.Value, at, "write type: http, type: command or type: python", "there is no type %q", as.Value)
 		return nil
 	}
 	return &as
@@ -139,10 +147,8 @@ func (s *spec) runs(f tree.Field, path string) {
 	switch f.Key {
 	case "command":
 		s.command(f, path)
-	case "module", "function_name":
-		if s.to.Get("type") != nil { // the type has been said to be unknown otherwise
-			s.p.AtField(f, path, "remove it", "it is of a function")
-		}
+	case "function_name":
+		s.put(f, "function", f.Value)
 	case specTimeout:
 		s.put(f, "timeout", seconds(f.Value))
 	default:

@@ -120,7 +120,11 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 // systemPrograms are the folders of the system's programs.
 var systemPrograms = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
+// DeclaredCommand returns the command that a declared tool runs.
 func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*declared.Command, error) {
+	if t.Type == "python" {
+		return pythonCommand(c, t, off)
+	}
 	program, err := programPath(c, t.Args[0])
 	if err != nil {
 		return nil, err
@@ -129,6 +133,43 @@ func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*dec
 	if launched(t.Args[0]) {
 		program, library = RealPython(program)
 	}
+	return confined(t, off, library, &declared.Command{
+		Args: append([]string{program}, t.Args[1:]...), Dashes: t.Dashes, Stdin: t.Stdin, Dir: t.Cwd,
+	})
+}
+
+// pythonCommand returns the command that calls a function of a module: by the interpreter
+// of code__execute, where that is configured.
+func pythonCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*declared.Command, error) {
+	name := "python3"
+	if code := c.Toolgate.Native.Code; code != nil && code.Python != "" {
+		name = code.Python
+	}
+	program, err := programPath(c, name)
+	if err != nil {
+		return nil, err
+	}
+	program, library := RealPython(program)
+	if err := moduleIn(t.Cwd, t.Module); err != nil {
+		return nil, err
+	}
+	args, stdin := declared.Python(t.Cwd, t.Module, t.Function)
+	return confined(t, off, library, &declared.Command{Args: append([]string{program}, args...), Stdin: stdin})
+}
+
+// moduleIn tells why a folder does not have a module, which is a file or a folder.
+func moduleIn(folder, module string) error {
+	path := filepath.Join(append([]string{folder}, strings.Split(module, ".")...)...)
+	for _, form := range []string{path + ".py", path} {
+		if _, err := os.Stat(form); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no module %s in %s; cwd names the folder that it is in", module, folder)
+}
+
+// confined completes a command with its environment, and with what it may do.
+func confined(t *declared.Settings, off *KeptOff, library []string, command *declared.Command) (*declared.Command, error) {
 	p := sandbox.Policy{
 		Mode: t.Sandbox.ForCallers(), Read: slices.Clone(t.Read), Write: t.Write, Run: t.Run, Temp: true,
 		CPU: t.Limits.CPU, Memory: int64(t.Limits.Memory), FileSize: int64(t.Limits.FileSize), Files: t.Limits.Files, Processes: t.Limits.Processes,
@@ -150,9 +191,8 @@ func DeclaredCommand(c *config.Config, t *declared.Settings, off *KeptOff) (*dec
 			}
 		}
 	}
-	return &declared.Command{
-		Args: append([]string{program}, t.Args[1:]...), Dashes: t.Dashes, Stdin: t.Stdin, Env: secret.Reveal(t.Env), Dir: t.Cwd, Policy: p,
-	}, nil
+	command.Env, command.Policy = secret.Reveal(t.Env), p
+	return command, nil
 }
 
 // launched tells whether a program is a Python of the PATH, where a version manager puts a

@@ -40,6 +40,8 @@ func startedFrom(c *config.Config, python func() (path string, library []string)
 	for i := range c.Toolgate.Tools {
 		if t := &c.Toolgate.Tools[i]; len(t.Args) > 0 {
 			s.server(&config.Server{Command: t.Args[0], Args: t.Args[1:], Env: t.Env, Cwd: cmp.Or(t.Cwd, filepath.Dir(c.Path))})
+		} else if t.Type == "python" {
+			s.add(t.Cwd)
 		}
 	}
 	for _, plugin := range c.Toolgate.Native.Plugins {

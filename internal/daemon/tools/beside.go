@@ -124,5 +124,8 @@ func toolTarget(t *declared.Settings) string {
 	if t.Type == "http" {
 		return fmt.Sprintf("%s %.120q", cmp.Or(t.Method, "GET"), hidden.URL(t.URL))
 	}
+	if t.Type == "python" {
+		return fmt.Sprintf("%.60s.%.60s in %.120q", t.Module, t.Function, t.Cwd)
+	}
 	return fmt.Sprintf("%.120q", t.Args)
 }
