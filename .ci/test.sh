@@ -124,12 +124,17 @@ for i in "${!names[@]}"; do
 	start=$SECONDS code=0
 	run "${commands[$i]}" "${limits[$i]}" "$log" || code=$?
 
-	# Tests that were skipped are parts that could not run.
+	# Tests that were skipped are parts that could not run. A container engine needs rights
+	# that not every machine gives: its test is named with the engine's own words, and is no
+	# failure.
 	skipped=0
 	while IFS= read -r line; do
 		absent+=("$name: $line")
+	done < <(grep -A 3 -E '^ *[^ ]*_test.go:[0-9]+: NOT CHECKED: containers' "$log" | sed 's/^ *//')
+	while IFS= read -r line; do
+		absent+=("$name: $line")
 		skipped=$((skipped + 1))
-	done < <(sed -n 's/^ *--- SKIP: \([^ ]*\).*/\1/p' "$log")
+	done < <(sed -n 's/^ *--- SKIP: \([^ ]*\).*/\1/p' "$log" | grep -v -x TestContainerEngine)
 
 	if [ "$code" -eq "$cannot" ]; then
 		absent+=("$name: $(tail -n 1 "$log")")

@@ -97,7 +97,7 @@ func TestContainer(t *testing.T) {
 	want := []string{
 		"run", "--rm", "--interactive", "--name=" + name(all[0]), "--pull=never",
 		"--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=65534:65534",
-		"--memory=67108864", "--memory-swap=67108864", "--pids-limit=9", "--ulimit=cpu=5:5", "--ulimit=core=0:0",
+		"--memory=67108864", "--memory-swap=67108864", "--pids-limit=9", "--ulimit=cpu=5:5", "--ulimit=nofile=256:256", "--ulimit=core=0:0",
 		"--tmpfs=/tmp:rw,nosuid,nodev,noexec,size=67108864", "--workdir=/tmp", "--env=HOME=/tmp", "--log-driver=none", "--entrypoint=python3",
 		"--cpus=1", "python:3", "-I", "-S", "-B", "-X", "utf8", "-",
 	}

@@ -153,12 +153,18 @@ func (s *service) containerArgs(name string) []string {
 	if processes <= 0 {
 		processes = 64
 	}
+	files := l.Files
+	if files <= 0 {
+		files = 256
+	}
+	open := strconv.Itoa(files)
 	cpu := strconv.FormatInt(int64((l.CPU+time.Second-1)/time.Second), 10)
 	args := []string{
 		"run", "--rm", "--interactive", "--name=" + name, "--pull=never",
 		"--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--user=65534:65534",
 		"--memory=" + strconv.FormatInt(memory, 10), "--memory-swap=" + strconv.FormatInt(memory, 10),
-		"--pids-limit=" + strconv.Itoa(processes), "--ulimit=cpu=" + cpu + ":" + cpu, "--ulimit=core=0:0",
+		"--pids-limit=" + strconv.Itoa(processes), "--ulimit=cpu=" + cpu + ":" + cpu,
+		"--ulimit=nofile=" + open + ":" + open, "--ulimit=core=0:0",
 		"--tmpfs=/tmp:rw,nosuid,nodev,noexec,size=67108864", "--workdir=/tmp", "--env=HOME=/tmp", "--log-driver=none", "--entrypoint=python3",
 	}
 	return append(append(append(args, s.config.Container.Args...), s.config.Container.Image), interpreter...)
