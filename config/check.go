@@ -55,6 +55,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	checkBudgets(p, section, t)
 	t.Audit.Check(p, section.Get("audit"), "audit")
 	t.Feedback.Check(p, section.Get("feedback"), "feedback")
+	t.Telemetry.Check(p, section.Get("telemetry"), "telemetry")
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = audit.BestEffort
 		if t.Authenticates() {

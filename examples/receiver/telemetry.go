@@ -20,10 +20,9 @@ import (
 
 // spans reads traces as they come over HTTP.
 func spans(token string) reader {
-	want := []byte("Bearer " + token)
 	return func(r *http.Request, body []byte) (batch string, more []string, err error) {
-		if token == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			return "", nil, errors.New("these traces come without the token of the collector (COLLECTOR_TOKEN)")
+		if err := authorized(r, token); err != nil {
+			return "", nil, err
 		}
 		var got collector.ExportTraceServiceRequest
 		if err := proto.Unmarshal(body, &got); err != nil {
@@ -38,6 +37,14 @@ func spans(token string) reader {
 		}
 		return "", more, nil
 	}
+}
+
+// authorized refuses what comes without the token of the collector.
+func authorized(r *http.Request, token string) error {
+	if token == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
+		return errors.New("this comes without the token of the collector (COLLECTOR_TOKEN)")
+	}
+	return nil
 }
 
 // spanLine describes a span: its trace, its parent and its attributes.

@@ -242,7 +242,7 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 // gatewayOptions are those of the gateway that belongs to a daemon.
 func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Options {
 	g := build.GatewayOptions(c)
-	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = d.identities, d.identities, d.records.Auditor(), d.keys, d.log
+	g.Authenticator, g.Resource, g.Auditor, g.Keys, g.Logger = d.identities, d.identities, d.records.CallAuditor(c.Toolgate.Log.Calls), d.keys, d.log
 	d.messages = build.Messages(&c.Toolgate.Limits)
 	g.Messages = d.messages
 	g.LocalOrigins = known.Authenticated()

@@ -440,8 +440,8 @@ var rules = map[string]rule{
 		why:    "reads what the machine has left; what follows from that is decided elsewhere; x/sys knows the disk",
 	},
 	"internal/telemetry": {
-		ours:   []string{"config/secret"},
-		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+		ours:   []string{"config/secret", "config/tree"},
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "go.opentelemetry.io/contrib/bridges/prometheus"},
 		why:    "metrics and traces are recorded by everyone and depend on nobody",
 	},
 	"internal/feedback": {

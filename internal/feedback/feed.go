@@ -58,6 +58,7 @@ type Feed struct {
 	name     string
 	to       Receiver
 	log      *slog.Logger
+	format   Format // of the events
 	waiting  chan Event
 	sent     atomic.Uint64
 	dropped  atomic.Uint64
@@ -78,8 +79,10 @@ func (f *Feed) Name() string { return f.name }
 
 // Tell queues an event for delivery. It does not block.
 func (f *Feed) Tell(e *Event) {
+	event := *e
+	event.format = f.format
 	select {
-	case f.waiting <- *e:
+	case f.waiting <- event:
 	default:
 		f.dropped.Add(1)
 	}

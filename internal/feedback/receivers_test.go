@@ -30,6 +30,39 @@ var sample = feedback.Event{
 const sampleJSON = `{"id":"a-1","time":"2026-01-02T03:04:05Z","tool":"gh__search","server":"gh","success":false,"error_class":"budget",` +
 	`"duration_ms":1.5,"args_hash":"ab","response_size":7,"tenant":"acme","persona_id":"bot","session_id":"s","trace_id":"t"}`
 
+// An event in the format of a context service has the members of that service alone.
+func TestContextFeedback(t *testing.T) {
+	got := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(body)
+	}))
+	defer server.Close()
+	feeds, err := (&feedback.Settings{Webhook: server.URL, Secret: "0123456789abcdef0123456789abcdef", Format: feedback.FormatContext}).Feeds(nil)
+	if err != nil || len(feeds) != 1 {
+		t.Fatalf("%d feeds, %v", len(feeds), err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- feeds[0].Run(ctx) }()
+	feeds[0].Tell(&sample)
+	var body struct{ Data []json.RawMessage }
+	if err := json.Unmarshal([]byte(<-got), &body); err != nil || len(body.Data) != 1 {
+		t.Fatalf("%d events, %v", len(body.Data), err)
+	}
+	const want = `{"tool_name":"gh__search","success":false,"duration_ms":1.5,"args_hash":"sha256:ab","response_size":7,"tenant":"acme","persona_id":"bot"}`
+	if string(body.Data[0]) != want {
+		t.Errorf("got  %s\nwant %s", body.Data[0], want)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // A post is signed as Standard Webhooks say, here by other code.
 func TestWebhook(t *testing.T) {
 	const key = "0123456789abcdef0123456789abcdef"

@@ -18,6 +18,9 @@ type Settings struct {
 	Webhook string `config:"webhook" format:"url"`
 	// Secret that signs the batches (Standard Webhooks), of at least 32 characters. Required with webhook.
 	Secret secret.Text `config:"secret"`
+	// Members of an event: event has all that docs/telemetry.md lists, context_feedback has tool_name, success,
+	// duration_ms, args_hash, response_size, tenant and persona_id. Default: event.
+	Format Format `config:"format" enum:"event|context_feedback" default:"event"`
 	// Kafka topic to which events are written. Default: none.
 	Kafka KafkaSettings `config:"kafka"`
 }
@@ -63,6 +66,9 @@ func (s *Settings) Feeds(log *slog.Logger) ([]*Feed, error) {
 			return nil, fmt.Errorf("feedback.%w", err)
 		}
 		feeds = append(feeds, NewFeed("kafka", kafka, log))
+	}
+	for _, feed := range feeds {
+		feed.format = s.Format
 	}
 	return feeds, nil
 }

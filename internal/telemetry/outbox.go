@@ -2,9 +2,7 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -122,16 +120,4 @@ func (o *outbox) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 		o.log.Info("traces reach the collector again")
 	}
 	o.failing = err != nil
-}
-
-// tracesURL returns the address for traces.
-func tracesURL(endpoint string) (string, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("the collector's address %q is not a URL; write one such as http://127.0.0.1:4318", endpoint)
-	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1/traces"
-	}
-	return u.String(), nil
 }

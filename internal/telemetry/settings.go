@@ -1,8 +1,13 @@
 package telemetry
 
-import "github.com/toolgate/toolgate/config/secret"
+import (
+	"time"
 
-// Settings are what an operator says of where traces go.
+	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/config/tree"
+)
+
+// Settings are what an operator says of where traces and metrics go.
 type Settings struct {
 	// URL of a collector for OTLP over HTTP, such as http://127.0.0.1:4318; the path defaults to /v1/traces. Default: no
 	// traces.
@@ -11,7 +16,24 @@ type Settings struct {
 	Headers map[string]secret.Text `config:"headers"`
 	// Fraction of calls that are traced if the caller does not decide. Default: 0.01.
 	Sample float64 `config:"sample" default:"0.01" min:"0" max:"1"`
+	// How often the metrics are sent to the collector as well. Default: never; Prometheus reads them.
+	Metrics time.Duration `config:"metrics" min:"1s" max:"1h"`
 	// How many callers have a value of their own in the label user_id of the metric tool_permission_denied; the others
 	// are "_other". Default: 0, and the label is empty.
 	Users int `config:"users" min:"0" max:"1000"`
+}
+
+// Check implements decode.Checker: metrics need a collector whose address for them is
+// known.
+func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
+	if s.Metrics == 0 {
+		return
+	}
+	if s.OTLP == "" {
+		p.At(n.Get("metrics"), path+".metrics", "add otlp: http://127.0.0.1:4318", "nothing says where metrics are sent")
+		return
+	}
+	if _, err := signalURL(s.OTLP, "metrics"); err != nil {
+		p.At(n.Get("otlp"), path+".otlp", "write it without a path", "the address for metrics does not follow from it")
+	}
 }

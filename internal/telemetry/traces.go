@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -21,7 +20,7 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 )
 
-// TraceOptions configure [Traces].
+// TraceOptions configure [Traces] and [Push].
 type TraceOptions struct {
 	Settings
 
@@ -40,24 +39,19 @@ type Traces struct {
 
 // NewTraces returns traces. Nothing is sent before [Traces.Run].
 func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
-	endpoint, err := tracesURL(o.OTLP)
+	endpoint, err := signalURL(o.OTLP, "traces")
 	if err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
 	exporter := otlptrace.NewUnstarted(otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHeaders(secret.Reveal(o.Headers)), otlptracehttp.WithTimeout(exportTime),
-		// Do not follow redirects, because the headers hold credentials.
-		otlptracehttp.WithHTTPClient(&http.Client{Timeout: exportTime, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}),
+		otlptracehttp.WithHTTPClient(collectorClient()),
 		// Retry only briefly, because the next batch is waiting.
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: exportTime}),
 	))
-	about, err := resource.New(ctx, resource.WithAttributes(
-		attribute.String("service.name", "toolgate"), attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance),
-	), resource.WithFromEnv()) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+	about, err := describe(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, err
 	}
 	t := &Traces{sample: o.Sample, outbox: newOutbox(exporter, o.Logger)}
 	t.provider = sdktrace.NewTracerProvider(
@@ -70,6 +64,17 @@ func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
 	)
 	t.tracer = t.provider.Tracer("toolgate", trace.WithInstrumentationVersion(o.Version))
 	return t, nil
+}
+
+// describe returns the resource that the signals are of.
+func describe(ctx context.Context, o TraceOptions) (*resource.Resource, error) {
+	about, err := resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "toolgate"), attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance),
+	), resource.WithFromEnv()) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return about, nil
 }
 
 // Run sends spans until the context ends, and then the rest within five seconds.

@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 
@@ -42,7 +43,9 @@ type Records struct {
 	audit      *audit.Log
 	reading    sync.Mutex // held while the audit log is read for an administrator
 	executions *store.Executions
+	instance   string            // names this gateway to a collector
 	traces     *telemetry.Traces // nil where nobody takes them
+	push       *telemetry.Push   // nil where nobody takes metrics
 	feeds      feeds
 	done       Activity
 	approvals  chan struct{} // capacity 1: the approvals have changed
@@ -53,7 +56,7 @@ type Records struct {
 func Open(ctx context.Context, o Options, c *config.Config, authenticated bool) (*Records, error) {
 	r := &Records{
 		log: o.Log, metrics: o.Metrics, store: o.Store, state: o.State, hidden: o.Hidden, config: o.Config, approvals: make(chan struct{}, 1),
-		executions: o.Store.Executions(c.Toolgate.Retention.Executions),
+		executions: o.Store.Executions(c.Toolgate.Retention.Executions), instance: rand.Text(),
 	}
 	var err error
 	if r.audit, err = r.openAudit(c, authenticated); err != nil {
@@ -61,6 +64,9 @@ func Open(ctx context.Context, o Options, c *config.Config, authenticated bool) 
 	}
 	r.metrics.WatchAudit(r.auditStats)
 	if r.traces, err = r.tracing(ctx, c); err == nil {
+		r.push, err = r.pushing(ctx, c)
+	}
+	if err == nil {
 		r.feeds, err = r.newFeeds(c)
 	}
 	if err != nil {
@@ -82,6 +88,7 @@ func (r *Records) Run(ctx context.Context) error {
 	group := new(errgroup.Group)
 	group.Go(func() error { return r.audit.Run(ctx) })
 	group.Go(func() error { return r.runTraces(ctx) })
+	group.Go(func() error { return r.runPush(ctx) })
 	group.Go(func() error { return r.executions.Run(ctx) })
 	group.Go(func() error { return r.feeds.run(ctx) })
 	group.Go(func() error { return r.countApprovals(ctx) })
@@ -90,6 +97,15 @@ func (r *Records) Run(ctx context.Context) error {
 
 // Auditor is the audit log, for the gateway that writes it.
 func (r *Records) Auditor() *audit.Log { return r.audit }
+
+// CallAuditor records the calls of the gateway in the audit log, and in the log of the
+// program as well where somebody wants that.
+func (r *Records) CallAuditor(logged bool) proxy.Auditor {
+	if !logged {
+		return r.audit
+	}
+	return loggedCalls{r.audit, r.log.Handler()}
+}
 
 // Tracer is who traces calls; nil is nobody.
 func (r *Records) Tracer() proxy.Tracer {

@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strconv"
 	"sync/atomic"
@@ -29,13 +28,41 @@ func (r *Records) tracing(ctx context.Context, c *config.Config) (*telemetry.Tra
 	// What the library has to say goes where everything else is said.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { r.log.Warn("traces", "err", err) }))
 	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
-		Settings: *t, Version: version.Version, Instance: rand.Text(), Logger: r.log,
+		Settings: *t, Version: version.Version, Instance: r.instance, Logger: r.log,
 	})
 	if err != nil {
 		return nil, failure.Newf(failure.Config, "%s: telemetry.otlp: %w", c.Path, err)
 	}
 	r.metrics.WatchTraces(traces.Dropped)
 	return traces, nil
+}
+
+// pushing makes what sends the metrics of a configuration to a collector; nil where
+// nobody wants it.
+func (r *Records) pushing(ctx context.Context, c *config.Config) (*telemetry.Push, error) {
+	t := &c.Toolgate.Telemetry
+	if t.Metrics == 0 {
+		return nil, nil
+	}
+	push, err := telemetry.NewPush(ctx, r.metrics, telemetry.TraceOptions{
+		Settings: *t, Version: version.Version, Instance: r.instance, Logger: r.log,
+	})
+	if err != nil {
+		return nil, failure.Newf(failure.Config, "%s: telemetry.metrics: %w", c.Path, err)
+	}
+	return push, nil
+}
+
+// runPush sends the metrics until the context ends. That some cannot be sent is no
+// failure of the gateway.
+func (r *Records) runPush(ctx context.Context) error {
+	if r.push == nil {
+		return nil
+	}
+	if err := r.push.Run(ctx); err != nil {
+		r.log.Warn("the sending of metrics does not end in order", "err", err)
+	}
+	return nil
 }
 
 // runTraces sends traces until the context ends. That some cannot be sent is no
