@@ -24,19 +24,24 @@ const longestCode = 256 << 10
 var interpreter = []string{"-I", "-S", "-B", "-X", "utf8", "-"}
 
 func (s *service) execute(ctx context.Context, call *toolapi.Call) (toolapi.Result, error) {
-	var code string
-	var seconds int
-	if err := toolapi.Read(call.Arguments, toolapi.Fields{"code": &code, "timeout_seconds": &seconds}); err != nil {
+	language, code := "python", ""
+	var seconds, timeoutSeconds int // two names of one argument
+	if err := toolapi.Read(call.Arguments, toolapi.Fields{"language": &language, "code": &code, "timeout": &seconds, "timeout_seconds": &timeoutSeconds}); err != nil {
 		return toolapi.Result{}, err
+	}
+	if language != "python" {
+		return toolapi.Result{}, toolapi.Problemf("The language is %.40q; python is what execute runs.", language)
 	}
 	if code == "" || len(code) > longestCode {
 		return toolapi.Result{}, toolapi.Problemf("The code has %d bytes; from 1 to %d are allowed.", len(code), longestCode)
 	}
 	timeout := s.config.Timeout
-	if seconds < 0 {
-		return toolapi.Result{}, toolapi.Problemf("timeout_seconds is 1 or more.")
-	} else if seconds > 0 {
-		timeout = min(timeout, time.Duration(min(seconds, 86400))*time.Second)
+	for _, seconds := range [...]int{seconds, timeoutSeconds} {
+		if seconds < 0 {
+			return toolapi.Result{}, toolapi.Problemf("timeout is 1 second or more.")
+		} else if seconds > 0 {
+			timeout = min(timeout, time.Duration(min(seconds, 86400))*time.Second)
+		}
 	}
 	back, err := s.slot(ctx)
 	if err != nil {

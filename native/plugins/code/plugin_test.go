@@ -308,10 +308,17 @@ func TestExecuteEnds(t *testing.T) {
 			t.Errorf("processor: %+v", out)
 		}
 	}
-	var short outcome
-	must(t, call(t, long, map[string]any{"code": "import time\ntime.sleep(100)", "timeout_seconds": 1}, &short))
-	if !short.TimedOut {
-		t.Errorf("%+v", short)
+	for _, name := range []string{"timeout", "timeout_seconds"} {
+		var short outcome
+		must(t, call(t, long, map[string]any{"language": "python", "code": "import time\ntime.sleep(100)", name: 1}, &short))
+		if !short.TimedOut {
+			t.Errorf("%s: %+v", name, short)
+		}
+	}
+	for _, args := range []map[string]any{{"code": "1", "language": "ruby"}, {"code": "1", "timeout": -1}, {"code": "1", "timeout_seconds": -1}} {
+		if err := call(t, long, args, &outcome{}); err == nil {
+			t.Errorf("%v was taken", args)
+		}
 	}
 }
 

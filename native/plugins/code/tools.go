@@ -88,7 +88,9 @@ const (
 
 	executeInput = dialect + `"required":["code"],"properties":{` +
 		`"code":{"type":"string","minLength":1,"maxLength":262144,"description":"The program, Python 3; what it prints is returned"},` +
-		`"timeout_seconds":{"type":"integer","minimum":1,"maximum":86400,"description":"End it after this time, if that is less than is allowed"}}}`
+		`"language":{"type":"string","enum":["python"],"description":"The language of the program"},` +
+		`"timeout":{"type":"integer","minimum":1,"maximum":86400,"description":"End it after this many seconds, if that is less than is allowed"},` +
+		`"timeout_seconds":{"type":"integer","minimum":1,"maximum":86400,"description":"The same as timeout"}}}`
 	commandInput = dialect + `"required":["name","path"],"properties":{` +
 		`"name":{"type":"string","minLength":1,"maxLength":128,"description":"Which of those that are configured"},` + path + `}}`
 	runOutput = dialect + `"required":["exit_code","stdout","stderr","duration_ms"],"properties":{` +

@@ -22,6 +22,7 @@ type snapshot struct {
 	Memory      *memory     `json:"memory,omitempty"`
 	Load        *loads      `json:"load,omitempty"`
 	Disks       []diskUsage `json:"disks"`
+	GPUs        []gpu       `json:"gpus,omitempty"`
 	Uptime      uint64      `json:"uptime_seconds,omitempty"`
 	Unavailable []string    `json:"unavailable,omitempty"`
 }
@@ -90,6 +91,11 @@ func (s *service) metrics(ctx context.Context, call *toolapi.Call) (toolapi.Resu
 		} else {
 			missing("disk " + path)
 		}
+	}
+	if found, why := s.gpus(ctx); why != "" {
+		missing(why)
+	} else {
+		out.GPUs = found
 	}
 	if out.Uptime, err = host.UptimeWithContext(ctx); err != nil {
 		missing("uptime")

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -24,6 +25,14 @@ type Config struct {
 	Disks []string `json:"disks,omitempty"`
 	// Own are the gateway's own files and folders, out of reach whatever the logs.
 	Own []string `json:"own,omitempty"`
+	// Journal is journalctl; empty: there is no such program. ReadJournal adds the tool
+	// for it.
+	Journal     string `json:"journal,omitempty"`
+	ReadJournal bool   `json:"read_journal,omitempty"`
+	// Nvidia is nvidia-smi; empty: there is no such program.
+	Nvidia string `json:"nvidia,omitempty"`
+	// Cards is where the kernel has its graphics cards; empty: /sys/class/drm.
+	Cards string `json:"cards,omitempty"`
 	// MaxBytes bounds how much of a log one call reads; 0 is 1 MiB.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
@@ -42,6 +51,9 @@ func Plugin() *toolapi.Plugin {
 			return err
 		}
 		p.Add(s.tools()...)
+		if s.reads {
+			p.Add(s.journalTool())
+		}
 		return nil
 	}
 	p.Close = func() {
@@ -57,6 +69,10 @@ type service struct {
 	logs  *files.Tree
 	disks []string
 	max   int64
+
+	journal, nvidia string // the programs; empty where there is none
+	reads           bool   // whether the journal may be read
+	drm             string // the folder of graphics cards
 }
 
 func (s *service) open(config []byte) error {
@@ -69,6 +85,7 @@ func (s *service) open(config []byte) error {
 		return fmt.Errorf("open the logs: %w", err)
 	}
 	s.disks, s.max = c.Disks, c.MaxBytes
+	s.journal, s.reads, s.nvidia, s.drm = c.Journal, c.ReadJournal, c.Nvidia, cmp.Or(c.Cards, "/sys/class/drm")
 	if len(s.disks) == 0 {
 		s.disks = []string{"/"}
 		if runtime.GOOS == "windows" {
@@ -87,7 +104,7 @@ func (s *service) tools() []toolapi.Tool {
 	return []toolapi.Tool{
 		{
 			Name: "metrics_snapshot", Title: "Load of this machine", Category: category, Risk: toolapi.Low,
-			Description: "Tell how busy this machine is now: processors, memory, disks, load and how long it has been up. Takes a fifth of a second, in which the processors are watched.",
+			Description: "Tell how busy this machine is now: processors, memory, disks, graphics processors, load and how long it has been up. Takes a fifth of a second, in which the processors are watched.",
 			Input:       json.RawMessage(metricsInput), Output: json.RawMessage(metricsOutput),
 			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.metrics,
 		},
@@ -103,5 +120,14 @@ func (s *service) tools() []toolapi.Tool {
 			Input:       json.RawMessage(logsInput), Output: json.RawMessage(logsOutput),
 			ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.readLogs,
 		},
+	}
+}
+
+func (s *service) journalTool() toolapi.Tool {
+	return toolapi.Tool{
+		Name: "read_journal", Title: "Read the end of the journal", Category: category, Risk: toolapi.Medium,
+		Description: "Return the last lines of the system's journal, of one unit or of all; with contains, the last ones that have that text in them.",
+		Input:       json.RawMessage(journalInput), Output: json.RawMessage(journalOutput),
+		ReadOnly: true, Idempotent: true, Timeout: 10 * time.Second, RatePerHour: 1200, Run: s.readJournal,
 	}
 }

@@ -3,10 +3,12 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
@@ -30,6 +32,7 @@ func (p *plugin) fetchTool() toolapi.Tool {
 			`"url":{"type":"string","description":"Address, with http:// or https://"},` +
 			`"format":{"type":"string","enum":["markdown","text","raw"],"default":"markdown","description":"What HTML is turned into; raw leaves it as it is"},` +
 			`"max_characters":{"type":"integer","minimum":1,"maximum":200000,"default":20000,"description":"Length of the text that is returned"},` +
+			`"timeout":{"type":"number","minimum":0.1,"maximum":3600,"description":"Give up after this many seconds, if that is less than is allowed"},` +
 			`"start":{"type":"integer","minimum":0,"default":0,"description":"Character to begin at, to read on where a text was cut"}},` +
 			`"required":["url"],"additionalProperties":false}`),
 		Output: json.RawMessage(`{"type":"object","properties":{` +
@@ -42,11 +45,16 @@ func (p *plugin) fetchTool() toolapi.Tool {
 	}
 }
 
+// errLate is the cause of a call that exceeded its own timeout.
+var errLate = errors.New("the page took too long")
+
 type fetchArguments struct {
 	URL    string `json:"url"`
 	Format string `json:"format"`
 	Length int    `json:"max_characters"`
 	Start  int    `json:"start"`
+	// Timeout is in seconds; 0 is as long as is allowed.
+	Timeout float64 `json:"timeout"`
 }
 
 // fetched is the result of fetch_url.
@@ -66,6 +74,11 @@ func (p *plugin) fetch(ctx context.Context, call *toolapi.Call) (toolapi.Result,
 		return toolapi.Result{}, toolapi.Problemf("The arguments cannot be read: %v.", err)
 	}
 	args.Length, args.Start = min(max(args.Length, 1), mostLength), max(args.Start, 0)
+	if args.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(min(args.Timeout, 3600)*float64(time.Second)), errLate)
+		defer cancel()
+	}
 	u, err := p.guard.Parse(args.URL)
 	if err != nil {
 		return toolapi.Result{}, problem(err)
@@ -77,6 +90,9 @@ func (p *plugin) fetch(ctx context.Context, call *toolapi.Call) (toolapi.Result,
 	p.header(req, "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.5")
 	call.Progress(0, 0, "fetching "+u.Hostname())
 	got, err := p.pages.Do(ctx, req)
+	if err != nil && errors.Is(context.Cause(ctx), errLate) {
+		return toolapi.Result{}, toolapi.Problemf("%s did not answer within %v seconds.", u.Hostname(), args.Timeout)
+	}
 	if err != nil {
 		return toolapi.Result{}, problem(err)
 	}

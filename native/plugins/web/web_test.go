@@ -214,3 +214,22 @@ func TestDefinitions(t *testing.T) {
 		}
 	}
 }
+
+// A call may shorten the time of its request, and not lengthen it.
+func TestFetchTimeout(t *testing.T) {
+	_, port := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	config := `{"allow_addresses":["127.0.0.1/32"],"ports":[` + port + `],"timeout":%q}`
+	for name, tc := range map[string]struct {
+		config  string
+		timeout float64
+		want    string
+	}{
+		"of the call":     {"1m", 0.1, "did not answer within 0.1 seconds"},
+		"of the operator": {"100ms", 3600, "it took too long"},
+	} {
+		tool := open(t, fmt.Sprintf(config, tc.config))["fetch_url"]
+		if _, err := run(t, tool, map[string]any{"url": "http://127.0.0.1:" + port, "timeout": tc.timeout}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
