@@ -230,7 +230,13 @@ func (r *Registry) Restrict(ctx context.Context, id, persona string, by store.Ch
 	return r.edited(ctx, r.o.Store.Restrictions().Add(ctx, persona, by, id))
 }
 
-// LiftRestriction undoes [Registry.Restrict].
+// Allow allows a capability to a persona, which then has of its kind only what is allowed
+// to it.
+func (r *Registry) Allow(ctx context.Context, id, persona string, by store.Change) error {
+	return r.edited(ctx, r.o.Store.Restrictions().Allow(ctx, persona, by, id))
+}
+
+// LiftRestriction undoes [Registry.Restrict] and [Registry.Allow].
 func (r *Registry) LiftRestriction(ctx context.Context, id, persona string) (ok bool, err error) {
 	ok, err = r.o.Store.Restrictions().Remove(ctx, persona, id)
 	return ok, r.edited(ctx, err)
@@ -312,8 +318,15 @@ func (r *Registry) Listing() []Listed {
 		for tenant, f := range one.flags {
 			set(&l.Flags, tenant, f.Enabled && one.standing == served)
 		}
-		for persona := range one.personas {
-			l.Personas = append(l.Personas, persona)
+		for persona, p := range one.personas {
+			if !p.Allowed {
+				l.Personas = append(l.Personas, persona)
+			}
+		}
+		for persona, list := range v.lists {
+			if _, said := one.personas[persona]; !said && list.has(one.key.Kind) {
+				l.Personas = append(l.Personas, persona)
+			}
 		}
 		slices.Sort(l.Personas)
 		out = append(out, l)

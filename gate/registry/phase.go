@@ -108,6 +108,8 @@ func (one *row) rules(why ground, id *gate.Identity) []gate.Rule {
 	text := ""
 	flag, flagged := one.flags[id.Tenant]
 	switch {
+	case why == isNotAllowed:
+		text = "persona_tool_restrictions: what is allowed to persona " + id.Persona
 	case why == isRestricted:
 		p := one.personas[id.Persona]
 		text = fmt.Sprintf("persona_tool_restrictions: %s for persona %s", one.record.ID, p.Persona) + by(p.Actor, p.Reason)
@@ -146,6 +148,11 @@ func (one *row) change(why ground, r *gate.Request) *gate.Change {
 		return &gate.Change{
 			Text:  fmt.Sprintf("toolgate catalog flag %s on --tenant %s", name, word(r.Identity.Tenant)),
 			Where: "tenant_tool_flags", Value: one.id(),
+		}
+	case isNotAllowed:
+		return &gate.Change{
+			Text:  fmt.Sprintf("toolgate catalog restrict %s --persona %s --allow", name, word(r.Identity.Persona)),
+			Where: "persona_tool_restrictions", Value: one.id(),
 		}
 	case isRestricted:
 		return &gate.Change{

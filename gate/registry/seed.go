@@ -75,6 +75,11 @@ func (e *SeedEntry) rules(ctx context.Context, s *store.Store, id string, by sto
 			return err
 		}
 	}
+	for _, persona := range e.AllowPersonas {
+		if err := s.Restrictions().Allow(ctx, persona, by, id); err != nil {
+			return err
+		}
+	}
 	for _, persona := range e.DenyPersonas {
 		if err := s.Restrictions().Add(ctx, persona, by, id); err != nil {
 			return err

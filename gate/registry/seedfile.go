@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
@@ -48,6 +49,8 @@ type SeedEntry struct {
 	Tenants map[string]bool `config:"tenants"`
 	// Personas that may not use it. Default: none.
 	DenyPersonas []string `config:"deny_personas"`
+	// Personas that may use it and, of its kind, nothing else that does not name them. Default: none.
+	AllowPersonas []string `config:"allow_personas"`
 
 	At gate.Rule `config:"-"` // where it is written
 }
@@ -108,9 +111,9 @@ func (e *SeedEntry) check(p *tree.Problems, n *tree.Node) {
 			p.At(n, "tenants", "", "a tenant has no name")
 		}
 	}
-	for _, persona := range e.DenyPersonas {
-		if persona == "" {
-			p.At(n, "deny_personas", "", "a persona has no name")
+	for key, personas := range map[string][]string{"deny_personas": e.DenyPersonas, "allow_personas": e.AllowPersonas} {
+		if slices.Contains(personas, "") {
+			p.At(n, key, "", "a persona has no name")
 		}
 	}
 }

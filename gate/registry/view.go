@@ -26,6 +26,7 @@ type view struct {
 	fallback bool                         // names in no catalog are allowed
 	flagged  map[string]bool              // tenants with a flag
 	limited  map[string]bool              // personas with a restriction
+	lists    map[string]kinds             // personas that have only what is allowed to them, and of which kinds
 	class    string                       // begins the class of every caller
 	revision string
 	phase    *Phase // always decides by this view
@@ -40,7 +41,8 @@ type row struct {
 	standing  standing
 	enabled   bool
 	flags     map[string]store.FlagRecord        // by tenant
-	personas  map[string]store.RestrictionRecord // denied
+	personas  map[string]store.RestrictionRecord // denied, or allowed
+	lists     map[string]kinds                   // of the view
 	class     governance.Class
 	suspicion []string
 	category  string
@@ -61,7 +63,7 @@ const (
 func newView(s Rules, t *tables, offers map[string]*offer, seq uint64) *view {
 	v := &view{
 		rows: make(map[string]*row, len(t.records)), byKey: make(map[key]*row, len(t.records)),
-		blocked: map[string][]blockedTemplate{}, spelled: map[key][]*row{}, flagged: map[string]bool{}, limited: map[string]bool{},
+		blocked: map[string][]blockedTemplate{}, spelled: map[key][]*row{}, flagged: map[string]bool{}, limited: map[string]bool{}, lists: map[string]kinds{},
 		fallback: s.DefaultEnabled,
 		revision: fmt.Sprintf("registry %d/%d/%d", t.generations[0], t.generations[1], t.generations[2]),
 		class:    strconv.FormatUint(seq, 10),
@@ -85,11 +87,16 @@ func newView(s Rules, t *tables, offers map[string]*offer, seq uint64) *view {
 	}
 	for _, p := range t.restrictions {
 		v.limited[p.Persona] = true
-		if one := v.rows[p.CapabilityID]; one != nil {
+		one := v.rows[p.CapabilityID]
+		if one != nil {
 			set(&one.personas, p.Persona, p)
+		}
+		if p.Allowed {
+			v.lists[p.Persona] = v.lists[p.Persona].with(one)
 		}
 	}
 	for _, one := range v.byKey {
+		one.lists = v.lists
 		switch one.key.Kind {
 		case mcp.Template.String():
 			v.blocked[one.key.Server] = append(v.blocked[one.key.Server], blockedTemplate{one, matcher(spelling(one.key).Original)})
@@ -182,6 +189,7 @@ const (
 	isDisabled
 	isOff        // by a flag of the tenant
 	isRestricted // by a restriction of the persona
+	isNotAllowed // the persona has a list of what it is allowed
 	isUnknown    // in no catalog, and the default is disabled
 	isOfTemplate // the URI matches a template that is not served
 )
@@ -194,6 +202,7 @@ var reasons = map[ground]string{
 	isDisabled:   "it is disabled in the catalog",
 	isOff:        "it is switched off for the tenant",
 	isRestricted: "the persona is kept away from it",
+	isNotAllowed: "it is none of what is allowed to the persona",
 	isUnknown:    "it is not in the catalog, and the default is disabled",
 	isOfTemplate: "its URI matches a template that is not served",
 }
@@ -220,9 +229,14 @@ func (one *row) judge(id *gate.Identity) ground {
 	default:
 		return isUnrecorded
 	}
-	if len(one.personas) > 0 {
-		if _, away := one.personas[id.Persona]; away && id.Persona != "" {
+	if len(one.personas) > 0 || len(one.lists) > 0 {
+		p, said := one.personas[id.Persona]
+		switch {
+		case id.Persona == "" || one.standIn:
+		case said && !p.Allowed:
 			return isRestricted
+		case !said && one.lists[id.Persona].has(one.key.Kind):
+			return isNotAllowed
 		}
 	}
 	if len(one.flags) > 0 {
@@ -251,15 +265,24 @@ func (v *view) unlisted(r *gate.Request) (ground, *row) {
 	if i := strings.IndexAny(at.Original, "?#"); i >= 0 {
 		plain.Original = strings.TrimSuffix(at.Original[:i], "/")
 	}
+	known := false
 	for _, one := range slices.Concat(v.spelled[at], v.spelled[plain]) {
 		if why := one.judge(r.Identity); why != pass {
 			return why, one
 		}
+		known = true
 	}
 	for _, t := range v.blocked[r.Server] {
-		if t.row.judge(r.Identity) != pass && t.match(at.Original) {
+		if !t.match(at.Original) {
+			continue
+		}
+		if t.row.judge(r.Identity) != pass {
 			return isOfTemplate, t.row
 		}
+		known = true
+	}
+	if !known && v.lists[r.Identity.Persona].has(r.Kind.String()) {
+		return isNotAllowed, nil
 	}
 	if !v.fallback {
 		return isUnknown, nil

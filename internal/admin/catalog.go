@@ -36,14 +36,16 @@ type CatalogEntry struct {
 	Flagged        []string        `json:"flagged,omitempty"`
 	Tenants        map[string]bool `json:"tenants,omitempty"`
 	DeniedPersonas []string        `json:"deny_personas,omitempty"`
-	Config         json.RawMessage `json:"config,omitempty"`  // the operator's settings for it
-	InMode         string          `json:"in_mode,omitempty"` // pass or ask, by the mode of the query
-	Actor          string          `json:"actor"`
-	Reason         string          `json:"reason,omitempty"`
-	FirstSeen      time.Time       `json:"first_seen"`
-	ChangedAt      time.Time       `json:"changed_at"`
-	Hash           string          `json:"definition_hash,omitempty"`
-	HeldHash       string          `json:"held_hash,omitempty"`
+	// AllowedPersonas have of this kind only what is allowed to them, such as this.
+	AllowedPersonas []string        `json:"allow_personas,omitempty"`
+	Config          json.RawMessage `json:"config,omitempty"`  // the operator's settings for it
+	InMode          string          `json:"in_mode,omitempty"` // pass or ask, by the mode of the query
+	Actor           string          `json:"actor"`
+	Reason          string          `json:"reason,omitempty"`
+	FirstSeen       time.Time       `json:"first_seen"`
+	ChangedAt       time.Time       `json:"changed_at"`
+	Hash            string          `json:"definition_hash,omitempty"`
+	HeldHash        string          `json:"held_hash,omitempty"`
 	// Only a single entry has the following members.
 	Description string          `json:"description,omitempty"`
 	Definition  json.RawMessage `json:"definition,omitempty"`
@@ -67,6 +69,7 @@ const (
 	CatalogFlag       = "flag"
 	CatalogUnflag     = "unflag"
 	CatalogRestrict   = "restrict"
+	CatalogAllow      = "allow"
 	CatalogUnrestrict = "unrestrict"
 	CatalogClassify   = "classify"
 	CatalogAccept     = "accept"
@@ -80,7 +83,7 @@ type CatalogChange struct {
 	Kind    string `json:"kind,omitempty"`
 	Tenant  string `json:"tenant,omitempty"`    // for flag and unflag
 	On      bool   `json:"on,omitempty"`        // for flag
-	Persona string `json:"persona,omitempty"`   // for restrict and unrestrict
+	Persona string `json:"persona,omitempty"`   // for restrict, allow and unrestrict
 	Class   string `json:"class,omitempty"`     // for classify
 	Risk    string `json:"risk,omitempty"`      // for classify
 	Costly  bool   `json:"high_cost,omitempty"` // for classify

@@ -98,6 +98,8 @@ func (ctl *Control) change(ctx context.Context, e *registry.Entry, c *admin.Cata
 		return found("it has no flag for the tenant " + c.Tenant)(r.ClearFlag(ctx, e.ID, c.Tenant))
 	case admin.CatalogRestrict:
 		return r.Restrict(ctx, e.ID, c.Persona, by)
+	case admin.CatalogAllow:
+		return r.Allow(ctx, e.ID, c.Persona, by)
 	case admin.CatalogUnrestrict:
 		return found("it has no restriction for the persona " + c.Persona)(r.LiftRestriction(ctx, e.ID, c.Persona))
 	case admin.CatalogClassify:
@@ -166,6 +168,10 @@ func (ctl *Control) catalogEntry(e *registry.Entry) admin.CatalogEntry {
 		out.Tenants[f.Tenant] = f.Enabled
 	}
 	for _, p := range e.Restrictions {
+		if p.Allowed {
+			out.AllowedPersonas = append(out.AllowedPersonas, p.Persona)
+			continue
+		}
 		out.DeniedPersonas = append(out.DeniedPersonas, p.Persona)
 	}
 	return out

@@ -6,15 +6,17 @@ import (
 	"time"
 )
 
-// RestrictionRecord denies one capability to one persona.
+// RestrictionRecord denies one capability to one persona, or allows it. A persona to
+// which a capability is allowed has those of its kind alone that are allowed to it.
 type RestrictionRecord struct {
 	Persona      string
 	CapabilityID string
+	Allowed      bool
 	Change
 	At time.Time // set by the store
 }
 
-// Restrictions stores what personas may not use. Every change raises the generation of
+// Restrictions stores what personas may not use, and what alone they may use. Every change raises the generation of
 // [TopicRestrictions]. The zero value returns [ErrClosed]; methods are safe for
 // concurrent use, also by several processes.
 type Restrictions struct {
@@ -27,6 +29,15 @@ func (s *Store) Restrictions() *Restrictions { return &Restrictions{s} }
 // Add denies capabilities to a persona, all in one transaction. The capabilities need
 // not be in the registry.
 func (r *Restrictions) Add(ctx context.Context, persona string, by Change, capabilities ...string) error {
+	return r.set(ctx, persona, false, by, capabilities)
+}
+
+// Allow allows capabilities to a persona, all in one transaction.
+func (r *Restrictions) Allow(ctx context.Context, persona string, by Change, capabilities ...string) error {
+	return r.set(ctx, persona, true, by, capabilities)
+}
+
+func (r *Restrictions) set(ctx context.Context, persona string, allowed bool, by Change, capabilities []string) error {
 	if r.s == nil {
 		return ErrClosed
 	}
@@ -36,10 +47,10 @@ func (r *Restrictions) Add(ctx context.Context, persona string, by Change, capab
 	return r.s.change(ctx, TopicRestrictions, func(ctx context.Context, tx *Tx) (bool, error) {
 		now := time.Now().UnixNano()
 		for _, id := range capabilities {
-			const q = `INSERT INTO persona_tool_restrictions (persona, capability_id, actor, reason, at) VALUES (?, ?, ?, ?, ?)
+			const q = `INSERT INTO persona_tool_restrictions (persona, capability_id, allowed, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?)
 				ON CONFLICT (persona, capability_id) DO UPDATE
-				SET actor = excluded.actor, reason = excluded.reason, at = excluded.at`
-			if _, err := tx.Exec(ctx, q, persona, id, by.Actor, by.Reason, now); err != nil {
+				SET allowed = excluded.allowed, actor = excluded.actor, reason = excluded.reason, at = excluded.at`
+			if _, err := tx.Exec(ctx, q, persona, id, allowed, by.Actor, by.Reason, now); err != nil {
 				return false, fmt.Errorf("restrict %s from %s: %w", persona, id, err)
 			}
 		}
@@ -70,7 +81,7 @@ func (r *Restrictions) List(ctx context.Context, persona string) (list []Restric
 		if generation, err = tx.Generation(ctx, TopicRestrictions); err != nil {
 			return err
 		}
-		const q = `SELECT persona, capability_id, actor, reason, at FROM persona_tool_restrictions
+		const q = `SELECT persona, capability_id, allowed, actor, reason, at FROM persona_tool_restrictions
 			WHERE persona = ? OR ? = '' ORDER BY persona, capability_id`
 		rows, err := tx.Query(ctx, q, persona, persona)
 		if err != nil {
@@ -80,7 +91,7 @@ func (r *Restrictions) List(ctx context.Context, persona string) (list []Restric
 		for rows.Next() {
 			var one RestrictionRecord
 			var at int64
-			if err := rows.Scan(&one.Persona, &one.CapabilityID, &one.Actor, &one.Reason, &at); err != nil {
+			if err := rows.Scan(&one.Persona, &one.CapabilityID, &one.Allowed, &one.Actor, &one.Reason, &at); err != nil {
 				return fmt.Errorf("read restrictions: %w", err)
 			}
 			one.At = instant(at)

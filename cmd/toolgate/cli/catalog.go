@@ -212,6 +212,9 @@ func entryTable(e *admin.CatalogEntry) table {
 	for _, persona := range e.DeniedPersonas {
 		add("kept from", persona)
 	}
+	for _, persona := range e.AllowedPersonas {
+		add("allowed to", persona)
+	}
 	add("changed by", strings.TrimSuffix(e.Actor+": "+e.Reason, ": "))
 	add("first seen", e.FirstSeen.Format(time.RFC3339))
 	add("accepted", e.Hash)
@@ -339,19 +342,25 @@ func (c *catalogOptions) flag() *cobra.Command {
 
 func (c *catalogOptions) restrict() *cobra.Command {
 	var persona string
-	var lift bool
-	cmd := c.changing("restrict NAME...", "Deny capabilities to a persona", func(args []string) ([]string, admin.CatalogChange, error) {
+	var lift, allow bool
+	cmd := c.changing("restrict NAME...", "Deny capabilities to a persona, or allow it these alone", func(args []string) ([]string, admin.CatalogChange, error) {
 		if persona == "" {
 			return nil, admin.CatalogChange{}, failure.Newf(failure.Usage, "to which persona? add --persona PERSONA")
 		}
 		op := admin.CatalogRestrict
-		if lift {
+		switch {
+		case lift && allow:
+			return nil, admin.CatalogChange{}, failure.Newf(failure.Usage, "--lift and --allow exclude each other")
+		case lift:
 			op = admin.CatalogUnrestrict
+		case allow:
+			op = admin.CatalogAllow
 		}
 		return args, admin.CatalogChange{Op: op, Persona: persona}, nil
 	})
 	cmd.Flags().StringVar(&persona, "persona", "", "the `persona`")
-	cmd.Flags().BoolVar(&lift, "lift", false, "lift the restriction instead")
+	cmd.Flags().BoolVar(&lift, "lift", false, "lift the restriction, or what is allowed, instead")
+	cmd.Flags().BoolVar(&allow, "allow", false, "allow them instead: of their kind, the persona then has only what is allowed to it")
 	return cmd
 }
 

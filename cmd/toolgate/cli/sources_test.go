@@ -58,8 +58,12 @@ func TestSources(t *testing.T) {
 		},
 		"column": func(name string) bool {
 			table, column, _ := strings.Cut(name, ".")
+			if view := regexp.MustCompile(`(?s)CREATE VIEW ` + table + ` AS.*?;`).FindString(tables); view != "" {
+				return regexp.MustCompile(`\b` + column + `\b[^.(]`).MatchString(view)
+			}
 			created := regexp.MustCompile(`(?s)CREATE TABLE ` + table + ` \(.*?\n\)`).FindString(tables)
-			return regexp.MustCompile(`(?m)^\s+` + column + `\s`).MatchString(created)
+			return regexp.MustCompile(`(?m)^\s+` + column + `\s`).MatchString(created) ||
+				regexp.MustCompile(`ALTER TABLE ` + table + ` ADD COLUMN ` + column + `\s`).MatchString(tables)
 		},
 	}
 	// A word for a kind, and the names in back-quotes that follow it.

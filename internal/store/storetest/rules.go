@@ -49,15 +49,20 @@ func restrictions(t *testing.T, s *store.Store) {
 	must(t, r.Add(ctx, "bot", by, "b", "a"))
 	must(t, r.Add(ctx, "bot", store.Change{Actor: "bob", Reason: "why"}, "b"))
 	must(t, r.Add(ctx, "cat", by, "a"))
+	must(t, r.Allow(ctx, "cat", by, "a", "c"))
+	must(t, r.Allow(ctx, "dog", by, "a"))
+	must(t, r.Add(ctx, "dog", by, "a")) // what was said last counts
 	want := []store.RestrictionRecord{
 		{Persona: "bot", CapabilityID: "a", Change: by},
 		{Persona: "bot", CapabilityID: "b", Change: store.Change{Actor: "bob", Reason: "why"}},
-		{Persona: "cat", CapabilityID: "a", Change: by},
+		{Persona: "cat", CapabilityID: "a", Allowed: true, Change: by},
+		{Persona: "cat", CapabilityID: "c", Allowed: true, Change: by},
+		{Persona: "dog", CapabilityID: "a", Change: by},
 	}
 	for persona, want := range map[string][]store.RestrictionRecord{"": want, "bot": want[:2], "none": nil, "\xff": nil} {
 		got, generation, err := r.List(ctx, persona)
 		must(t, err)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.RestrictionRecord{}, "At")); diff != "" || generation != 3 {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.RestrictionRecord{}, "At")); diff != "" || generation != 6 {
 			t.Errorf("restrictions of %q in generation %d (-want +got):\n%s", persona, generation, diff)
 		}
 	}
@@ -207,6 +212,7 @@ func impossibleNames(t *testing.T, s *store.Store) {
 			"Flags.Set capability": s.Flags().Set(ctx, "t", true, by, bad),
 			"Flags.Set actor":      s.Flags().Set(ctx, "t", true, store.Change{Actor: bad}, "c"),
 			"Restrictions.Add":     s.Restrictions().Add(ctx, bad, by, "c"),
+			"Restrictions.Allow":   s.Restrictions().Allow(ctx, bad, by, "c"),
 			"Modes.Set":            s.Modes().Set(ctx, bad, by),
 		} {
 			if err == nil {

@@ -41,6 +41,7 @@ func Run(t *testing.T, database Database) {
 		"RegistryRefusesBadRecords":         registryRefuses,
 		"FlagsAreSetAndCleared":             flags,
 		"RestrictionsAreAddedAndRemoved":    restrictions,
+		"ViewsAreRead":                      views,
 		"DynamicServersHaveOneOwner":        dynamicOwners,
 		"DynamicServersAreLimitedPerOwner":  dynamicLimit,
 		"ModesAreRemembered":                modes,
@@ -137,6 +138,7 @@ func zeroHandles(t *testing.T) {
 	_, errs["Flags.Clear"] = new(store.Flags).Clear(ctx, "t", "c")
 	_, _, errs["Flags.List"] = new(store.Flags).List(ctx, "")
 	errs["Restrictions.Add"] = new(store.Restrictions).Add(ctx, "p", by, "c")
+	errs["Restrictions.Allow"] = new(store.Restrictions).Allow(ctx, "p", by, "c")
 	_, errs["Restrictions.Remove"] = new(store.Restrictions).Remove(ctx, "p", "c")
 	_, _, errs["Restrictions.List"] = new(store.Restrictions).List(ctx, "")
 	_, errs["Dynamic.Add"] = new(store.Dynamic).Add(ctx, store.DynamicRecord{}, 1)
