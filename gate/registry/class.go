@@ -44,7 +44,7 @@ func (r *Registry) Category(capabilityID string) string {
 // the definition which its server lists, also while the catalog cannot be read.
 func (r *Registry) Title(capabilityID string, listed []byte) string {
 	if v, err := r.current(); err == nil && capabilityID != "" {
-		if one := v.rows[capabilityID]; one != nil && one.record.DisplayName != ownTitle(listed) {
+		if one := v.rows[capabilityID]; one != nil && one.record != nil && one.record.DisplayName != ownTitle(listed) {
 			return one.record.DisplayName
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/store"
 )
 
 // The title of a seed is given to clients, also once the server has another definition
@@ -40,5 +41,17 @@ func TestTitle(t *testing.T) {
 	expect("after a restart", next, "a__named", "first", "For people", "For people")
 	if got := r.Title("cap_of_nothing", nil); got != "" {
 		t.Errorf("nothing has the title %q", got)
+	}
+}
+
+// What stands in for a server's list is recorded nowhere, and has the title that it lists.
+func TestTitleOfAStandIn(t *testing.T) {
+	t.Parallel()
+	r := standInRig(t, openStore(t, store.Options{}))
+	of := standingIn(t, true)
+	of.Items[0].CapabilityID = "cap_join"
+	r.list(t, of)
+	if got := r.Title("cap_join", []byte(joinTool)); got != "" {
+		t.Errorf("it has the title %q", got)
 	}
 }
