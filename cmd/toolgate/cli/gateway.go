@@ -73,7 +73,7 @@ func (o *options) target(ctx context.Context) (string, error) {
 	o.with = running.With
 	if path != found && !o.told && talks(o) {
 		o.told = true
-		note("using the gateway of %s, pid %d", target.Files(running), running.PID)
+		note("using the gateway of %s, %s", target.Files(running), target.Process(running))
 	}
 	return path, nil
 }

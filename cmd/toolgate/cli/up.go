@@ -71,7 +71,11 @@ func newStop() *cobra.Command {
 				return nil
 			}
 			for i := range all {
-				say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Files(&all[i]), all[i].PID)
+				if all[i].Here == 0 {
+					say("the gateway of %s is a process of another container: stop it there\n", target.Files(&all[i]))
+					continue
+				}
+				say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Files(&all[i]), all[i].Here)
 			}
 			return nil
 		},
@@ -93,15 +97,7 @@ func (o *options) up(ctx context.Context) error {
 	if err := mayRun(o, c, state); err != nil {
 		return err
 	}
-	for _, w := range c.Warnings {
-		warn("%s", w)
-	}
-	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
-		warn("%s", noServers(c))
-	}
-	for _, s := range c.Skipped {
-		warn("%s", skippedText(c, &s))
-	}
+	warnOf(c)
 	generated, fresh, err := guardKey(c, state)
 	if err != nil {
 		return err
@@ -126,7 +122,7 @@ func (o *options) up(ctx context.Context) error {
 	o.live = liveOutput(o)
 	in, err := o.takePlace(ctx, c, state, generated)
 	if err != nil {
-		return err
+		return heldBy(ctx, state, err)
 	}
 	if fresh != "" {
 		// Only now is the key certain to be shown, and only by the holder of the store.
@@ -217,6 +213,17 @@ func (o *options) takePlace(ctx context.Context, c *config.Config, state *stated
 	}
 }
 
+// heldBy is the error of a gateway that cannot start. If its store is in use by the gateway of
+// the same configuration, it says where that one is.
+func heldBy(ctx context.Context, state *statedir.Dir, err error) error {
+	if _, busy := errors.AsType[*store.InUseError](err); busy {
+		if r, ok := state.Running(ctx); ok {
+			return target.Already(&r)
+		}
+	}
+	return err
+}
+
 const (
 	// takePlaceTime is how long the previous gateway may take to end.
 	takePlaceTime = 30 * time.Second
@@ -237,6 +244,19 @@ func source(c *config.Config) string {
 		servers = "server"
 	}
 	return fmt.Sprintf("%d %s from %s", len(c.Servers), servers, c.Names())
+}
+
+// warnOf says what a person should know of a configuration that is used.
+func warnOf(c *config.Config) {
+	for _, w := range c.Warnings {
+		warn("%s", w)
+	}
+	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
+		warn("%s", noServers(c))
+	}
+	for _, s := range c.Skipped {
+		warn("%s", skippedText(c, &s))
+	}
 }
 
 // skippedText says why an entry of a configuration is no server.

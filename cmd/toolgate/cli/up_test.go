@@ -403,7 +403,7 @@ func TestSecondGatewaySaysWhoHoldsTheStore(t *testing.T) {
 	h.write(t, servers{}, nil)
 	p, _ := h.up(t)
 	o := h.run(t, "up", h.file)
-	if o.code != exitUnreachable || !strings.Contains(o.stderr, fmt.Sprintf("in use by process %d", p.cmd.Process.Pid)) {
+	if o.code != exitUnreachable || !strings.Contains(o.stderr, fmt.Sprintf("this gateway is running already: pid %d, http", p.cmd.Process.Pid)) {
 		t.Errorf("second gateway: %+v", o)
 	}
 	if len(h.sockets(t)) != 1 {

@@ -85,7 +85,7 @@ func several(all []statedir.Running) string {
 	fmt.Fprintf(&b, "%d gateways are running; choose one with -c", len(all))
 	for i := range all {
 		r := &all[i]
-		where := fmt.Sprintf("pid %d %s", r.PID, r.URL)
+		where := fmt.Sprintf("%s %s", Process(r), r.URL)
 		if r.Config == "" {
 			fmt.Fprintf(&b, "\n  the demo, %s: run the command in a folder without %s", where, config.FileName)
 			continue
@@ -122,6 +122,23 @@ func Files(r *statedir.Running) string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
+// Process says which process a gateway is.
+func Process(r *statedir.Running) string {
+	if r.Here == 0 {
+		return "a process of another container"
+	}
+	return fmt.Sprintf("pid %d", r.Here)
+}
+
+// Already says that the gateway which is to be started runs.
+func Already(r *statedir.Running) error {
+	text := "this gateway is running already: " + Process(r)
+	if r.URL != "" {
+		text += ", " + r.URL
+	}
+	return failure.Newf(failure.Unreachable, "%s; see `toolgate status`, or stop that process first", text)
+}
+
 // Client returns a client for the gateway of a configuration, which may not run.
 func Client(path string) (*admin.Client, error) {
 	state, err := statedir.Open(path)
@@ -152,11 +169,11 @@ func InUse(ctx context.Context, path, address string) error {
 	for i := range all {
 		r := &all[i]
 		switch {
-		case r.URL == "" || r.PID != pid && !strings.HasSuffix(r.URL, "://"+address):
+		case r.URL == "" || r.Here != pid && !strings.HasSuffix(r.URL, "://"+address):
 		case err == nil && r.Dir.Path == own.Path:
-			return failure.Newf(failure.Unreachable, "this gateway is running already: pid %d, %s; see `toolgate status`, or stop that process first", r.PID, r.URL)
+			return Already(r)
 		default:
-			return failure.Newf(failure.Unreachable, "%s is in use by the gateway of %s, pid %d; stop it, or choose another address: --listen 127.0.0.1:0", address, Files(r), r.PID)
+			return failure.Newf(failure.Unreachable, "%s is in use by the gateway of %s, %s; stop it, or choose another address: --listen 127.0.0.1:0", address, Files(r), Process(r))
 		}
 	}
 	holder := "another program"

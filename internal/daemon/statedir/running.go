@@ -40,6 +40,9 @@ type Running struct {
 	Started time.Time `json:"started"`
 
 	Dir *Dir `json:"-"`
+	// Here is its PID in the namespace of this process; 0 if it runs in a container that
+	// this process cannot look into.
+	Here int `json:"-"`
 }
 
 // Announce writes where the gateway of this folder is, so that [FindRunning] finds it. It
@@ -90,7 +93,7 @@ func FindRunning(ctx context.Context) ([]Running, error) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if answers(ctx, r.Dir.Socket) {
+			if answers(ctx, &r) {
 				mu.Lock()
 				defer mu.Unlock()
 				found = append(found, r)
@@ -108,7 +111,7 @@ func FindRunning(ctx context.Context) ([]Running, error) {
 // does.
 func (s *Dir) Running(ctx context.Context) (Running, bool) {
 	r, ok := readRunning(s.Path)
-	return r, ok && answers(ctx, s.Socket)
+	return r, ok && answers(ctx, &r)
 }
 
 // readRunning reads what the gateway of a state folder says. It reads nothing that
@@ -133,13 +136,17 @@ func readRunning(dir string) (Running, bool) {
 
 func notAbs(path string) bool { return !filepath.IsAbs(path) }
 
-// answers tells whether a control socket accepts connections. One whose queue is full, so
-// that the gateway is too busy, counts as well.
-func answers(ctx context.Context, socket string) bool {
+// answers tells whether the control socket of a gateway accepts connections, and notes which
+// process that is. One whose queue is full, so that the gateway is too busy, counts as well.
+func answers(ctx context.Context, r *Running) bool {
+	r.Here = r.PID
 	d := net.Dialer{Timeout: answerTime}
 	for range answerAttempts {
-		conn, err := d.DialContext(ctx, "unix", socket)
+		conn, err := d.DialContext(ctx, "unix", r.Dir.Socket)
 		if err == nil {
+			if pid, known := peer(conn); known {
+				r.Here = pid
+			}
 			conn.Close()
 			return true
 		}
