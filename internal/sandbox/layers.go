@@ -18,6 +18,7 @@ const (
 	Files      Layer = "landlock"     // reading, writing, running; signals and abstract sockets since version 6
 	Calls      Layer = "seccomp"      // sockets, and system calls that no confined program needs
 	Namespaces Layer = "namespaces"   // separate processes, network and file system
+	Seatbelt   Layer = "seatbelt"     // of macOS: files, programs and the network
 )
 
 // Layers are what enforces a policy on this machine. The zero Layers enforce nothing.

@@ -8,14 +8,26 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 
 	"github.com/toolgate/toolgate/internal/child"
 )
 
-// available returns that nothing enforces a policy on this system.
+// sandboxExec is the program of macOS that runs others under a profile.
+const sandboxExec = "/usr/bin/sandbox-exec"
+
+// available returns that nothing enforces a policy on this system, but for a policy
+// without limits on macOS: Seatbelt has none.
 func available(p Policy) Layers {
 	if p.Mode == Off {
 		return Layers{}
+	}
+	if runtime.GOOS == "darwin" && p.Unlimited {
+		l := Layers{}
+		_, err := os.Stat(sandboxExec)
+		l.add(Seatbelt, err == nil, true, fmt.Sprintf("there is no %s: %v", sandboxExec, err))
+		return l
 	}
 	l := Layers{}
 	for _, layer := range []Layer{Privileges, Limits, Files, Calls, Namespaces, Processes} {
@@ -33,13 +45,24 @@ func confine(p Policy) (Layers, error) {
 	return l, nil
 }
 
-// command creates the command of the program itself.
-func (pr *Process) command(ctx context.Context, _ Policy, program Program, file *os.File) error {
+// command creates the command of the program, under its profile where there is one.
+func (pr *Process) command(ctx context.Context, p Policy, program Program, file *os.File) error {
 	pr.ours = append(pr.ours, file)
 	if len(program.Files) > 0 {
 		return errors.New("no descriptors can be given to it on this system")
 	}
 	cmd := exec.CommandContext(ctx, program.Path, program.Args...)
+	if pr.Layers.Has(Seatbelt) {
+		p, err := realPolicy(p)
+		if err != nil {
+			return err
+		}
+		real, err := filepath.EvalSymlinks(program.Path)
+		if err != nil {
+			return err
+		}
+		cmd = exec.CommandContext(ctx, sandboxExec, append([]string{"-p", seatbelt(p, real, pr.Temp), program.Path}, program.Args...)...)
+	}
 	cmd.Env = pr.environment(program)
 	cmd.Dir = program.Dir
 	if cmd.Dir == "" {
