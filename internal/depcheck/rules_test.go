@@ -28,7 +28,7 @@ var rules = map[string]rule{
 	},
 	"proxy/auth": {
 		ours:   []string{"config/secret", "gate"},
-		others: []string{"github.com/modelcontextprotocol/go-sdk/auth", "github.com/golang-jwt/jwt/v5", "golang.org/x/sync/singleflight"},
+		others: []string{"github.com/golang-jwt/jwt/v5", "golang.org/x/sync/singleflight"},
 		why:    "finds out who calls; what they may do is the gate's; x/sync asks an issuer once for all who wait",
 	},
 	"proxy/auth/authtest": {
@@ -72,13 +72,12 @@ var rules = map[string]rule{
 	},
 
 	"upstream": {
-		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/transport"},
-		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex"},
-		why:    "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
+		ours: []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/transport"},
+		why:  "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
 	},
 	"upstream/...": {
 		ours:   []string{"upstream", "internal/mcp"},
-		others: []string{"github.com/modelcontextprotocol/go-sdk/oauthex", "golang.org/x/sys"},
+		others: []string{"golang.org/x/sys"},
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/transport": {
