@@ -71,3 +71,15 @@ func TestStandInIsNotTheServer(t *testing.T) {
 		}
 	}
 }
+
+// What stands in for a server is recorded nowhere, and has its own title.
+func TestStandInHasItsOwnTitle(t *testing.T) {
+	t.Parallel()
+	r := standInRig(t, newRig(t, closed).store)
+	o := standingIn(t, true)
+	o.Items[0].CapabilityID = "cap_join"
+	r.list(t, o)
+	if got := r.Title("cap_join", o.Items[0].Definition); got != "" {
+		t.Errorf("%q", got)
+	}
+}
