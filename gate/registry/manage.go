@@ -200,20 +200,6 @@ var ErrOther = errors.New("a different definition is held now; look at it again"
 // ErrNotHeld tells that no definition waits to be accepted.
 var ErrNotHeld = errors.New("no definition of it is held")
 
-// Accept serves the held definition that has the given hash.
-func (r *Registry) Accept(ctx context.Context, id, hash string, by store.Change) error {
-	return r.edit(ctx, id, by, func(record *store.RegistryRecord) error {
-		switch {
-		case record.HeldHash == "":
-			return ErrNotHeld
-		case record.HeldHash != hash:
-			return ErrOther
-		}
-		accept(record, record.HeldDefinition, record.HeldHash)
-		return nil
-	})
-}
-
 // Flag enables or disables a capability for a tenant. It overrides the catalog.
 func (r *Registry) Flag(ctx context.Context, id, tenant string, on bool, by store.Change) error {
 	return r.edited(ctx, r.o.Store.Flags().Set(ctx, tenant, on, by, id))

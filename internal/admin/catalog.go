@@ -46,11 +46,23 @@ type CatalogEntry struct {
 	ChangedAt       time.Time       `json:"changed_at"`
 	Hash            string          `json:"definition_hash,omitempty"`
 	HeldHash        string          `json:"held_hash,omitempty"`
+	Version         string          `json:"version,omitempty"` // of the accepted definition
 	// Only a single entry has the following members.
 	Description string          `json:"description,omitempty"`
 	Definition  json.RawMessage `json:"definition,omitempty"`
 	Held        json.RawMessage `json:"held_definition,omitempty"`
 	Diff        string          `json:"diff,omitempty"` // from the accepted definition to the held one
+}
+
+// AcceptedDefinition is a definition that was accepted of a capability.
+type AcceptedDefinition struct {
+	Hash       string          `json:"hash"`
+	Version    string          `json:"version,omitempty"`
+	Current    bool            `json:"current"` // it is the accepted one
+	AcceptedAt time.Time       `json:"accepted_at"`
+	Actor      string          `json:"actor"`
+	Reason     string          `json:"reason,omitempty"`
+	Definition json.RawMessage `json:"definition"`
 }
 
 // CatalogQuery selects entries; an empty field selects all.
@@ -110,6 +122,8 @@ type CatalogSeeded struct {
 type Cataloger interface {
 	Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error)
 	CatalogEntry(ctx context.Context, name, kind string) (CatalogEntry, error)
+	// CatalogHistory returns the accepted definitions of a capability, the latest first.
+	CatalogHistory(ctx context.Context, name, kind string) ([]AcceptedDefinition, error)
 	ChangeCatalog(ctx context.Context, c CatalogChange) (CatalogEntry, error)
 	SeedCatalog(ctx context.Context, s CatalogSeed) (CatalogSeeded, error)
 }
@@ -128,6 +142,11 @@ func handleCataloger(mux *http.ServeMux, c Cataloger) {
 		q := r.URL.Query()
 		e, err := c.CatalogEntry(r.Context(), q.Get("name"), q.Get("kind"))
 		writeFound(w, e, err)
+	})
+	mux.HandleFunc("GET /v1/catalog/history", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		all, err := c.CatalogHistory(r.Context(), q.Get("name"), q.Get("kind"))
+		writeFound(w, all, err)
 	})
 	mux.HandleFunc("POST /v1/catalog/change", func(w http.ResponseWriter, r *http.Request) {
 		var change CatalogChange
@@ -182,6 +201,13 @@ func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, e
 func (c *Client) CatalogEntry(ctx context.Context, name, kind string) (CatalogEntry, error) {
 	var out CatalogEntry
 	err := c.do(ctx, http.MethodGet, "/v1/catalog/entry?"+url.Values{"name": {name}, "kind": {kind}}.Encode(), &out)
+	return out, err
+}
+
+// CatalogHistory returns the accepted definitions of a capability, the latest first.
+func (c *Client) CatalogHistory(ctx context.Context, name, kind string) ([]AcceptedDefinition, error) {
+	var out []AcceptedDefinition
+	err := c.do(ctx, http.MethodGet, "/v1/catalog/history?"+url.Values{"name": {name}, "kind": {kind}}.Encode(), &out)
 	return out, err
 }
 

@@ -67,6 +67,28 @@ func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.
 	return out, nil
 }
 
+// CatalogHistory implements [admin.Cataloger].
+func (ctl *Control) CatalogHistory(ctx context.Context, name, kind string) ([]admin.AcceptedDefinition, error) {
+	ctl.d.gateway.Settle(ctx)
+	e, err := ctl.d.registry.Entry(ctx, name, kind)
+	if err != nil {
+		return nil, err
+	}
+	history, err := ctl.d.registry.History(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]admin.AcceptedDefinition, len(history))
+	for i := range history {
+		d := &history[i]
+		out[i] = admin.AcceptedDefinition{
+			Hash: d.Hash, Version: registry.Version(d.Definition), Current: d.Hash == e.Record.AcceptedHash,
+			AcceptedAt: d.AcceptedAt, Actor: d.Actor, Reason: d.Reason, Definition: d.Definition,
+		}
+	}
+	return out, nil
+}
+
 func (ctl *Control) changeCatalog(ctx context.Context, c admin.CatalogChange) (admin.CatalogEntry, error) {
 	ctl.d.gateway.Settle(ctx)
 	e, err := ctl.d.registry.Entry(ctx, c.Name, c.Kind)
@@ -156,7 +178,7 @@ func (ctl *Control) catalogEntry(e *registry.Entry) admin.CatalogEntry {
 		Category: e.Category, Provider: e.Provider, Source: e.Source, Config: e.Record.Config, State: e.State, Enabled: e.Enabled, Decided: e.Decided, Class: classWord(class),
 		Said: saidWord(e.Said), Risk: string(class.Risk), HighCost: class.HighCost, Flagged: e.Flagged,
 		Actor: e.Change.Actor, Reason: e.Change.Reason, FirstSeen: e.Record.FirstSeen, ChangedAt: e.Record.ChangedAt,
-		Hash: e.Record.AcceptedHash, HeldHash: e.Record.HeldHash,
+		Hash: e.Record.AcceptedHash, HeldHash: e.Record.HeldHash, Version: registry.Version(e.Record.Definition),
 	}
 	if out.Said == "" && class.OperatorClassed {
 		out.Said = out.Class

@@ -101,6 +101,41 @@ func TestDeclaredTools(t *testing.T) {
 	}
 }
 
+// The catalog has the version of a declared tool, and the history of its definitions, which
+// only its declaration changes.
+func TestVersionsOfDeclaredTools(t *testing.T) {
+	t.Parallel()
+	say := func(version, word string) map[string]any {
+		return map[string]any{"name": "say", "type": "command", "sandbox": "auto", "args": []any{"echo", word}, "version": version, "description": "Says " + word}
+	}
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, declaring(say("1.0", "one")))
+	r := h.newRunning(t)
+	h.write(t, servers{"a": fake()}, declaring(say("2.0", "two")))
+	if _, err := r.TakeFile(true); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(t)
+	e, err := r.CatalogEntry(t.Context(), "tools__say", "")
+	if err != nil || e.Version != "2.0" || !strings.Contains(string(e.Definition), `"_meta":{"dev.toolgate/version":"2.0"}`) {
+		t.Errorf("%+v, %v", e, err)
+	}
+	history, err := r.CatalogHistory(t.Context(), "tools__say", "")
+	if err != nil || len(history) != 2 || history[0].Version != "2.0" || !history[0].Current || history[1].Version != "1.0" || history[1].Current {
+		t.Fatalf("%+v, %v", history, err)
+	}
+	_, err = r.ChangeCatalog(t.Context(), admin.CatalogChange{Op: admin.CatalogAccept, Name: "tools__say", Hash: history[1].Hash, Actor: "alice"})
+	if err == nil || !strings.Contains(err.Error(), "put the older declaration back") {
+		t.Error(err)
+	}
+	if got := text(t, r.client(t), "tools__say", "{}"); got != "two\n" {
+		t.Errorf("%q", got)
+	}
+	if _, err := r.CatalogHistory(t.Context(), "tools__none", ""); err == nil {
+		t.Error("a history of nothing")
+	}
+}
+
 // Nobody is asked about a call that the tool's own template refuses.
 func TestUnfitArgumentsAskNobody(t *testing.T) {
 	t.Parallel()

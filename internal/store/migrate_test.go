@@ -92,6 +92,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO dynamic_tools VALUES ('dynamic-x__a', 't', 'p', 'tools__a', x'00', 'op', '', 1, 1)",
 		"INSERT INTO schedules VALUES ('sch_x', 'p', '', '', 't', x'7b7d', 'planned', 9000000000000000000, 1, '', 0, 0, '', x'')",
 		"INSERT INTO persona_tool_restrictions VALUES ('bot', 'cap_x', 'op', '', 1, 1)",
+		"INSERT INTO tool_definitions VALUES ('cap_x', 'h', x'7b7d', 1, 'op', '')",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

@@ -263,7 +263,11 @@ func (r *Registry) Delete(ctx context.Context, ids ...string) (removed int64, er
 			for i, id := range some {
 				args[i] = id
 			}
-			n, err := tx.Exec(ctx, `DELETE FROM tool_catalog WHERE capability_id IN (`+repeated("?", ", ", len(some))+`)`, args...)
+			in := ` WHERE capability_id IN (` + repeated("?", ", ", len(some)) + `)`
+			n, err := tx.Exec(ctx, `DELETE FROM tool_catalog`+in, args...)
+			if err == nil {
+				_, err = tx.Exec(ctx, `DELETE FROM tool_definitions`+in, args...)
+			}
 			if err != nil {
 				return false, fmt.Errorf("forget capabilities: %w", err)
 			}

@@ -62,6 +62,9 @@ func writeRegistry(ctx context.Context, tx *Tx, records []RegistryRecord) error 
 		if err := writeSome(ctx, tx, some, now); err != nil {
 			return fmt.Errorf("write %d capabilities to the registry: %w", len(records), err)
 		}
+		if err := remember(ctx, tx, some, now); err != nil {
+			return err
+		}
 	}
 	var all int
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM tool_catalog`).Scan(&all); err != nil {

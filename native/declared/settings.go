@@ -96,6 +96,8 @@ type Settings struct {
 	Idempotent bool `config:"idempotent"`
 	// Risk of a call. Default: depends on the class.
 	Risk string `config:"risk" enum:"low|medium|high"`
+	// Version of the tool, for people and clients; the catalog has it. Default: none.
+	Version string `config:"version" format:"id"`
 	// A word to group tools by. Default: none.
 	Category string `config:"category"`
 	// Rate limit: how many calls all callers together may make in any 60 minutes. Default: no limit.

@@ -17,6 +17,9 @@ import (
 type Tool struct {
 	Name, Title, Description string
 
+	// Version is listed in _meta as VersionKey; empty for none.
+	Version, VersionKey string
+
 	Input  json.RawMessage // JSON Schema of the arguments, an object; nil takes none
 	Output json.RawMessage // of the structured result; nil when there is none
 
@@ -192,14 +195,19 @@ func (c *compiled) definition() []byte {
 		Idempotent  *bool `json:"idempotentHint,omitempty"`
 		OpenWorld   *bool `json:"openWorldHint,omitempty"`
 	}
+	var meta map[string]string
+	if c.Version != "" {
+		meta = map[string]string{c.VersionKey: c.Version}
+	}
 	raw, err := json.Marshal(struct {
-		Name        string          `json:"name"`
-		Title       string          `json:"title,omitempty"`
-		Description string          `json:"description,omitempty"`
-		Input       json.RawMessage `json:"inputSchema"`
-		Output      json.RawMessage `json:"outputSchema,omitempty"`
-		Hints       annotations     `json:"annotations"`
-	}{c.Name, c.Title, description, c.Input, c.Output, annotations{c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld}})
+		Name        string            `json:"name"`
+		Title       string            `json:"title,omitempty"`
+		Description string            `json:"description,omitempty"`
+		Input       json.RawMessage   `json:"inputSchema"`
+		Output      json.RawMessage   `json:"outputSchema,omitempty"`
+		Hints       annotations       `json:"annotations"`
+		Meta        map[string]string `json:"_meta,omitempty"`
+	}{c.Name, c.Title, description, c.Input, c.Output, annotations{c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld}, meta})
 	if err != nil {
 		return nil // a schema that is no JSON, which is an error of its own
 	}

@@ -41,7 +41,7 @@ A NAME is the name that clients know, a capability id, or SERVER/ORIGINAL.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.kind, "kind", "", "tool, prompt, resource or template: the `kind` to choose if several have the name")
 	root.AddCommand(
-		c.ls(), c.show(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(), newSync(o),
+		c.ls(), c.show(), c.history(), c.diff(), c.enable(), c.disable(), c.flag(), c.restrict(), c.class(), c.accept(), c.seed(), c.orphans(), newSync(o),
 	)
 	return root
 }
@@ -217,6 +217,7 @@ func entryTable(e *admin.CatalogEntry) table {
 	}
 	add("changed by", strings.TrimSuffix(e.Actor+": "+e.Reason, ": "))
 	add("first seen", e.FirstSeen.Format(time.RFC3339))
+	add("version", safe(e.Version))
 	add("accepted", e.Hash)
 	add("held", e.HeldHash)
 	add("config", string(e.Config))
@@ -228,6 +229,33 @@ func entryTable(e *admin.CatalogEntry) table {
 		t.rows = append(t.rows, []string{map[bool]string{true: "definition"}[i == 0], line})
 	}
 	return t
+}
+
+func (c *catalogOptions) history() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "history NAME", Short: "Show the accepted definitions of one capability, the latest first",
+		Long: `Show the accepted definitions of one capability, the latest first; at most 20 are kept.
+toolgate catalog accept NAME --hash HASH goes back to an older one.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+				all, err := control.CatalogHistory(cmd.Context(), args[0], c.kind)
+				if err != nil {
+					return err
+				}
+				t := table{header: []string{"HASH", "VERSION", "ACCEPTED", "BY", "NOW"}, data: all, empty: "no definition of it was ever accepted"}
+				for i := range all {
+					d := &all[i]
+					by := strings.TrimSuffix(d.Actor+": "+d.Reason, ": ")
+					t.rows = append(t.rows, []string{d.Hash, safe(d.Version), d.AcceptedAt.Format(time.RFC3339), by, map[bool]string{true: "accepted"}[d.Current]})
+					t.names = append(t.names, d.Hash)
+				}
+				return c.print(os.Stdout, t)
+			})
+		},
+	}
+	c.outputFlag(cmd)
+	return cmd
 }
 
 func (c *catalogOptions) diff() *cobra.Command {
@@ -392,7 +420,11 @@ func (c *catalogOptions) accept() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "accept NAME...", Short: "Accept held definitions, so that they are served",
 		Long: `Accept held definitions, so that they are served. The command prints each definition
-and accepts exactly that: if the server changes it meanwhile, it stays held.`,
+and accepts exactly that: if the server changes it meanwhile, it stays held.
+
+With the --hash of a definition that was accepted before (see toolgate catalog history),
+that one is accepted again. What the server offers now is held, until the server offers
+the older one or the newer one is accepted again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && !all && server == "":
@@ -419,7 +451,7 @@ and accepts exactly that: if the server changes it meanwhile, it stays held.`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "accept everything that is held")
 	cmd.Flags().StringVar(&server, "server", "", "accept everything held of this `server`")
-	cmd.Flags().StringVar(&hash, "hash", "", "accept only the definition with this `hash`, as diff shows it")
+	cmd.Flags().StringVar(&hash, "hash", "", "accept only the definition with this `hash`, as diff or history shows it")
 	c.reasonFlag(cmd)
 	c.outputFlag(cmd)
 	return cmd
@@ -433,10 +465,11 @@ func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, 
 		if err != nil {
 			return err
 		}
-		if e.HeldHash == "" {
+		older := hash != "" && hash != e.HeldHash
+		if e.HeldHash == "" && !older {
 			return failure.Newf(failure.Usage, "%s: %w", e.Name, registry.ErrNotHeld)
 		}
-		if c.output == "table" || c.output == "wide" {
+		if !older && (c.output == "table" || c.output == "wide") {
 			printDiff(&e)
 		}
 		looked := e.HeldHash

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/declared"
@@ -92,6 +93,7 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 	readOnly, destructive := governance.ClassWord(t.Class)
 	out := declared.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema, Template: t.Template,
+		Version: t.Version, VersionKey: registry.VersionKey,
 		ReadOnly: readOnly, Destructive: destructive, Timeout: t.Timeout, MaxBytes: int64(t.MaxBytes), Answer: t.Answer,
 		OpenWorld: new(t.Type == "http" || t.Network == "full"),
 	}

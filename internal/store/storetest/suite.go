@@ -39,6 +39,7 @@ func Run(t *testing.T, database Database) {
 		"RegistryIsSetByOperators":          registrySetters,
 		"RegistryAcceptsWhatWasLookedAt":    registryAccept,
 		"RegistryRefusesBadRecords":         registryRefuses,
+		"RegistryHasAHistory":               registryHistory,
 		"FlagsAreSetAndCleared":             flags,
 		"RestrictionsAreAddedAndRemoved":    restrictions,
 		"ViewsAreRead":                      views,
@@ -132,6 +133,7 @@ func zeroHandles(t *testing.T) {
 	_, _, errs["Registry.Get"] = new(store.Registry).Get(ctx, "c")
 	errs["Registry.Upsert"] = new(store.Registry).Upsert(ctx, nil)
 	_, errs["Registry.SetEnabled"] = new(store.Registry).SetEnabled(ctx, "c", true, by)
+	_, errs["Registry.History"] = new(store.Registry).History(ctx, "c")
 	_, errs["Registry.Accept"] = new(store.Registry).Accept(ctx, "c", "", by)
 	_, errs["Registry.Delete"] = new(store.Registry).Delete(ctx, "c")
 	errs["Flags.Set"] = new(store.Flags).Set(ctx, "t", true, by, "c")
