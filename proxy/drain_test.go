@@ -51,7 +51,7 @@ func TestDrainWaitsForCalls(t *testing.T) {
 			synctest.Wait()
 			want, outcome := `"result":{"content":[]}`, audit.OutcomeOK
 			if !inTime {
-				want, outcome = "find out before it is made again", audit.OutcomeError
+				want, outcome = "check before you repeat it", audit.OutcomeError
 			}
 			if !strings.Contains(slow.text(), want) || n != map[bool]int{true: 0, false: 1}[inTime] || took != map[bool]time.Duration{true: time.Minute, false: time.Second}[inTime] {
 				t.Errorf("in time %v: %d cut after %v, answer %s", inTime, n, took, slow.text())
@@ -128,7 +128,7 @@ func TestDrainWaitsForAnswers(t *testing.T) {
 				began := time.Now()
 				<-drained
 				<-ended
-				if took := time.Since(began); took != 0 || !strings.Contains(w.text(), "find out before it is made again") {
+				if took := time.Since(began); took != 0 || !strings.Contains(w.text(), "check before you repeat it") {
 					t.Errorf("went on after %v, answer %s", took, w.text())
 				}
 			})

@@ -94,13 +94,13 @@ func SignIn(server, address string, err error) *Error {
 // is no denial: the server may have done what it was asked for.
 var ShutDown = &Error{
 	Kind: "shutting_down", Code: CodeUnavailable, Phase: "upstream", Origin: mcp.OriginHop, RetryAfter: 5 * time.Second,
-	Text: "The gateway ended before this call was answered. What the call has done so far is done; find out before it is made again.",
+	Text: "The gateway ended before this call was answered. What the call has done so far stays done; check before you repeat it.",
 }
 
 // Lost is the refusal of the next round of a call that the gateway no longer has.
 var Lost = &Error{
 	Kind: "call_lost", Code: CodeUnavailable, Phase: "rounds",
-	Text: "The gateway does not have this call any more: it was restarted, another one began the call, or later calls took its place. The call was not made again; what it had done so far is done. Begin a new call if that is wanted.",
+	Text: "The gateway does not have this call any more: it was restarted, another one began the call, or later calls took its place. The call was not repeated; what it had done so far stays done. Begin a new call if that is wanted.",
 }
 
 // RoundsDown is the refusal of the next round of a call when it is unknown whether the

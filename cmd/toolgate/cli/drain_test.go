@@ -133,7 +133,7 @@ func TestDrainEnds(t *testing.T) {
 					return len(answer) > 0
 				})
 			}
-			if got := <-answer; !strings.Contains(got, `"shutting_down"`) || !strings.Contains(got, "find out before it is made again") {
+			if got := <-answer; !strings.Contains(got, `"shutting_down"`) || !strings.Contains(got, "check before you repeat it") {
 				t.Errorf("answered %s", got)
 			}
 			if code := p.wait(t); code != exitOK {

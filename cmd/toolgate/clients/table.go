@@ -157,7 +157,7 @@ var table = []*Client{
 	{
 		Name: "cursor", Title: "Cursor", Section: []string{"mcpServers"}, Reference: "${env:NAME}",
 		Files: []File{project(".cursor/mcp.json"), user("{home}/.cursor/mcp.json")},
-		Stdio: typed("stdio"), Remote: remote("", "url", "headers"), After: "Switch the server on in its settings, or restart it.",
+		Stdio: typed("stdio"), Remote: remote("", "url", "headers"), After: "Switch toolgate on in the settings of Cursor, or restart Cursor.",
 		Limits: Limits{
 			Tools: 80, Name: 60, Prefix: "NAME:", Over: "shortens it to a hash", Chars: "A-Za-z0-9_-", TypeLists: true,
 			Fixed: "does not read the list again in versions since 3.12.17", Timeout: "not published",

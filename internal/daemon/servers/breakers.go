@@ -61,7 +61,7 @@ func breakerState(g *guard.Guard) (state, reason string) {
 	b := g.Breakers()[0]
 	switch b.State {
 	case guard.Open:
-		reason = "it keeps failing, so it is not called before " + b.Until.Local().Format(time.TimeOnly) + " unless it gives a sign of life"
+		reason = "it keeps failing, so it is not called before " + b.Until.Local().Format(time.TimeOnly) + " unless it responds sooner"
 	case guard.HalfOpen:
 		reason = "it kept failing; the next call shows whether it still does"
 	case guard.Closed:
