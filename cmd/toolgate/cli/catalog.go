@@ -48,15 +48,13 @@ A NAME is the name that clients know, a capability id, or SERVER/ORIGINAL.`,
 
 func (c *catalogOptions) ls() *cobra.Command {
 	q := admin.CatalogQuery{}
-	var checks []func() error
+	var check, stateIs func() error
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the catalog",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, check := range checks {
-				if err := check(); err != nil {
-					return err
-				}
+			if err := errors.Join(stateIs(), check()); err != nil {
+				return err
 			}
 			q.Kind = c.kind
 			return c.list(cmd.Context(), q)
@@ -64,24 +62,40 @@ func (c *catalogOptions) ls() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&q.Server, "server", "", "only what this `server` offers")
 	cmd.Flags().StringVar(&q.State, "state", "", "only entries that are active, held, orphaned or refused")
+	check = catalogFilters(cmd, &q)
+	states := []string{store.StateActive, store.StateHeld, store.StateOrphaned, "refused"}
+	stateIs = func() error { return oneOf(cmd, "state", states) }
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	c.outputFlag(cmd)
+	return cmd
+}
+
+// catalogFilters gives a command flags that select entries of the catalog, and returns
+// what checks their values.
+func catalogFilters(cmd *cobra.Command, q *admin.CatalogQuery) (check func() error) {
 	cmd.Flags().StringVar(&q.Category, "category", "", "only tools of this `category`")
 	cmd.Flags().StringVar(&q.Provider, "provider", "", "only what is of this `provider`: mcp, native or external")
 	cmd.Flags().StringVar(&q.Source, "source", "", "only entries of this `source`: discovery, dynamic, seed or operator")
 	cmd.Flags().StringVar(&q.Class, "class", "", "only what is of this `class`: read-only, write or destructive")
 	cmd.Flags().StringVar(&q.Risk, "risk", "", "only what is of this `risk`: low, medium or high")
 	cmd.Flags().StringVar(&q.Mode, "mode", "", "only what this operating `mode` would let pass")
-	for flag, words := range map[string][]string{
-		"state":    {store.StateActive, store.StateHeld, store.StateOrphaned, "refused"},
+	words := map[string][]string{
 		"provider": {store.ProviderMCP, store.ProviderNative, store.ProviderExternal},
 		"source":   {registry.SourceDiscovery, registry.SourceDynamic, registry.SourceSeed, registry.SourceOperator},
 		"class":    {registry.ClassReadOnly, registry.ClassWrite, registry.ClassDestructive},
 		"risk":     {"low", "medium", "high"},
-	} {
-		checks = append(checks, func() error { return oneOf(cmd, flag, words) })
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
-	c.outputFlag(cmd)
-	return cmd
+	for flag, known := range words {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return func() error {
+		for _, flag := range slices.Sorted(maps.Keys(words)) {
+			if err := oneOf(cmd, flag, words[flag]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 func (c *catalogOptions) list(ctx context.Context, q admin.CatalogQuery) error {

@@ -204,20 +204,59 @@ func seconds(s float64) string {
 }
 
 func newTools(o *options) *cobra.Command {
+	var q admin.CatalogQuery
+	var check func() error
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "List the tools as clients see them, with their cost in tokens",
 		Args:  fileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withClient(cmd.Context(), o.tools)
+			if err := check(); err != nil {
+				return err
+			}
+			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+				client, end, err := openClient(ctx, o, control, own)
+				if err != nil {
+					return err
+				}
+				defer end()
+				only, err := catalogNames(ctx, q, control, own)
+				if err != nil {
+					return err
+				}
+				return o.tools(ctx, client, statusOf(control, own), only)
+			})
 		},
 	}
+	check = catalogFilters(c, &q)
 	o.outputFlag(c)
 	c.AddCommand(newToolsShow(o), newLint(o), newExport(o), newDeclared(o), newDynamic(o))
 	for _, old := range newDeclaring(o) { // they can be typed without "store", too
 		c.AddCommand(unlisted(old))
 	}
 	return c
+}
+
+// catalogNames are the names of the tools that a query selects; nil for all.
+func catalogNames(ctx context.Context, q admin.CatalogQuery, control *admin.Client, own *daemon.Daemon) (map[string]bool, error) {
+	if q == (admin.CatalogQuery{}) {
+		return nil, nil
+	}
+	q.Kind = mcp.Tool.String()
+	entries, err := []admin.CatalogEntry(nil), error(nil)
+	if own != nil {
+		entries, err = own.Control().Catalog(ctx, q)
+	} else {
+		entries, err = control.Catalog(ctx, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	only := make(map[string]bool, len(entries))
+	for i := range entries {
+		only[entries[i].Name] = true
+	}
+	return only, nil
 }
 
 // withClient calls use with an MCP client of the configuration's gateway, and with a
@@ -327,7 +366,7 @@ type toolRow struct {
 	Description string `json:"description"`
 }
 
-func (o *options) tools(ctx context.Context, client *lineClient, status statusFunc) error {
+func (o *options) tools(ctx context.Context, client *lineClient, status statusFunc, only map[string]bool) error {
 	items, err := client.all(ctx, mcp.Tool)
 	if err != nil {
 		return refusedError(err)
@@ -337,7 +376,9 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 	total := 0
 	for _, raw := range items {
 		row := toolRow{Tokens: build.ToolTokens(raw)}
-		row.Name, _ = mcp.LookupString(raw, "name")
+		if row.Name, _ = mcp.LookupString(raw, "name"); only != nil && !only[row.Name] {
+			continue
+		}
 		row.Description, _ = mcp.LookupString(raw, "description")
 		readOnly := "-"
 		if hint := mcp.Lookup(raw, "annotations", "readOnlyHint"); hint != nil {

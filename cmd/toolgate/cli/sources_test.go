@@ -99,7 +99,7 @@ func TestSources(t *testing.T) {
 func isCommand(root *cobra.Command, line string) bool {
 	words := strings.Fields(line)
 	command, rest, err := root.Find(words)
-	if err != nil || command == root || command.HasSubCommands() && len(rest) > 0 {
+	if err != nil || command == root || command.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "--") {
 		return false
 	}
 	for _, word := range rest {
@@ -148,5 +148,22 @@ func TestImportDocuments(t *testing.T) {
 	c, err := config.Parse(h.file, after, config.Options{})
 	if err != nil || c.Toolgate.Governance.Tools["fs__write_file"].MaxBytes != 10_000_000 {
 		t.Errorf("the rule is not there: %v\n%s", err, after)
+	}
+}
+
+// The tools of a caller are filtered by what the catalog says of them.
+func TestToolsFilters(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake()}, map[string]any{"governance": map[string]any{"tools": map[string]any{
+		"a__echo": map[string]any{"category": "words", "risk": "low"}, "a__pid": map[string]any{"risk": "low"},
+	}}})
+	for filter, want := range map[string]string{"--category=words": "a__echo\n", "--risk=low": "a__echo\na__pid\n", "--category=none": ""} {
+		if got := h.ok(t, "tools", filter, "-o", "name", "--config", h.file); got != want {
+			t.Errorf("%s: %q, want %q", filter, got, want)
+		}
+	}
+	if o := h.run(t, "tools", "--risk", "enormous", "--config", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "low, medium or high") {
+		t.Errorf("exit code %d, %s", o.code, o.stderr)
 	}
 }
