@@ -62,8 +62,8 @@ func TestSources(t *testing.T) {
 				return regexp.MustCompile(`\b` + column + `\b[^.(]`).MatchString(view)
 			}
 			created := regexp.MustCompile(`(?s)CREATE TABLE ` + table + ` \(.*?\n\)`).FindString(tables)
-			return regexp.MustCompile(`(?m)^\s+` + column + `\s`).MatchString(created) ||
-				regexp.MustCompile(`ALTER TABLE ` + table + ` ADD COLUMN ` + column + `\s`).MatchString(tables)
+			return regexp.MustCompile(`(?m)^\s+`+column+`\s`).MatchString(created) ||
+				regexp.MustCompile(`ALTER TABLE `+table+` ADD COLUMN `+column+`\s`).MatchString(tables)
 		},
 	}
 	// A word for a kind, and the names in back-quotes that follow it.
