@@ -183,6 +183,7 @@ func (r *reloads) enabling(a *application) (mounts []proxy.Mount, arguments prox
 	with := enabled{
 		servers: slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }),
 		tools:   slices.ContainsFunc(a.c.Toolgate.Tools, func(t declared.Settings) bool { return t.Template }),
+		stats:   a.c.Toolgate.Native.Memory != nil,
 	}
 	if with.tools {
 		arguments = registered.Checker{Tools: r.d.registered, Mode: r.d.operation.Now, Next: arguments}
@@ -197,7 +198,7 @@ func (r *reloads) enabling(a *application) (mounts []proxy.Mount, arguments prox
 }
 
 // enabled tells what agents may ask for.
-type enabled struct{ servers, tools bool }
+type enabled struct{ servers, tools, stats bool }
 
 // enable returns the backend of the tools with which agents ask: the same one for the
 // same tools. mu is held.
@@ -212,6 +213,9 @@ func (r *reloads) enable(with enabled) *enable.Backend {
 			t = r.d.registered
 		}
 		r.asking, r.askingFor = enable.New(c, t), with
+		if with.stats {
+			r.asking = r.asking.WithStats(toolStats{r.d})
+		}
 	}
 	return r.asking
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // as returns a client that has a key.
@@ -131,5 +132,58 @@ func TestMemoryIsReloaded(t *testing.T) {
 	}
 	if states(r)["memory"] != "" {
 		t.Error("it is still there")
+	}
+}
+
+// A caller sees the statistics of its own calls, of the tools that it may see; with the
+// scope for it, those of its tenant.
+func TestToolStatsOfCallers(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	section := withKeys("alice", "bob", "boss", "carol")
+	keys := section["auth"].(map[string]any)["keys"].([]any)
+	keys[2].(map[string]any)["scopes"] = []string{"toolgate:stats"}
+	keys[3].(map[string]any)["scopes"], keys[3].(map[string]any)["tenant"] = []string{"toolgate:stats"}, "other"
+	section["native"] = map[string]any{"memory": map[string]any{}, "util": map[string]any{}}
+	h.write(t, servers{}, section)
+	r := h.newRunning(t)
+	alice := r.as(t, "alice")
+	for range 3 {
+		text(t, alice, "util__echo", `{"text":"a"}`)
+	}
+	text(t, alice, "util__echo", `{"words":1}`)
+	text(t, r.as(t, "bob"), "util__timestamp", `{"zone":"Nowhere"}`)
+	stats := func(key string) string { return text(t, r.as(t, key), "toolgate__tool_stats", `{}`) }
+	testwait.Until(t, patience, "the log of executions", func() bool { return strings.Contains(stats("alice"), `"calls":4`) })
+	if got := stats("alice"); !strings.Contains(got, `{"calls_of":"you","tools":[`) || !strings.Contains(got, `{"tool":"util__echo","calls":4,"success_rate":0.75,`) ||
+		!strings.Contains(got, `"last_error":"invalid_arguments"`) || strings.Contains(got, "timestamp") {
+		t.Errorf("of alice: %s", got)
+	}
+	if got := stats("bob"); strings.Contains(got, "echo") || !strings.Contains(got, `{"tool":"util__timestamp","calls":1,"success_rate":0,`) {
+		t.Errorf("of bob: %s", got)
+	}
+	if got := stats("boss"); !strings.Contains(got, `"calls_of":"your tenant"`) || !strings.Contains(got, "util__echo") || !strings.Contains(got, "util__timestamp") {
+		t.Errorf("of the tenant: %s", got)
+	}
+	if got := stats("carol"); strings.Contains(got, "util__") {
+		t.Errorf("of another tenant: %s", got)
+	}
+	// What it may not see any more is not told of either.
+	section["native"] = map[string]any{"memory": map[string]any{}}
+	h.write(t, servers{}, section)
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := stats("alice"); strings.Contains(got, "util__") {
+		t.Errorf("of a tool that is gone: %s", got)
+	}
+	// Without the group there is no such tool.
+	section["native"] = map[string]any{"util": map[string]any{}}
+	h.write(t, servers{}, section)
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alice.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"toolgate__tool_stats"}`)); err == nil {
+		t.Error("there still is the tool")
 	}
 }

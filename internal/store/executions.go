@@ -38,6 +38,7 @@ type Execution struct {
 	Duration, Upstream        time.Duration
 	RequestSize, ResponseSize int64
 	ArgsHash                  string
+	Principal                 string // as the gate encodes it; its hash is kept
 }
 
 // ExecutionStats are counters of an [Executions].
@@ -144,7 +145,7 @@ func (e *Executions) flush(ctx context.Context) {
 	}
 }
 
-const executionColumns = 14
+const executionColumns = 15
 
 // sqlAddExecutions adds executionRows executions.
 var sqlAddExecutions = addExecutions(executionRows)
@@ -153,7 +154,7 @@ var sqlAddExecutions = addExecutions(executionRows)
 func addExecutions(count int) string {
 	row := "(" + strings.Repeat("?, ", executionColumns-1) + "?)"
 	return `INSERT INTO tool_execution_log (at, call_id, server, tool, tenant, persona_id, session_id, success, error_class,
-		duration_us, upstream_us, request_size, response_size, args_hash) VALUES ` + row + strings.Repeat(", "+row, count-1)
+		duration_us, upstream_us, request_size, response_size, args_hash, principal) VALUES ` + row + strings.Repeat(", "+row, count-1)
 }
 
 func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
@@ -166,7 +167,7 @@ func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
 		x := &rows[i]
 		args = append(args, x.At.UnixMilli(), writable(x.CallID), writable(x.Server), writable(x.Tool), writable(x.Tenant), writable(x.Persona),
 			writable(x.Session), x.Success, writable(x.ErrorClass), x.Duration.Microseconds(), x.Upstream.Microseconds(),
-			x.RequestSize, x.ResponseSize, writable(x.ArgsHash))
+			x.RequestSize, x.ResponseSize, writable(x.ArgsHash), PrincipalHash(x.Principal))
 	}
 	if err := tx.execPrepared(ctx, q, args...); err != nil {
 		return fmt.Errorf("write %d executions: %w", len(rows), err)

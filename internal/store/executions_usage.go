@@ -102,10 +102,6 @@ func (g *usageGroup) add(class string, us, in, out int64) {
 }
 
 func (g *usageGroup) usage() Usage {
-	slices.Sort(g.took)
-	at := func(share float64) time.Duration {
-		return time.Duration(g.took[int(share*float64(len(g.took)-1))]) * time.Microsecond
-	}
-	g.P50, g.P95 = at(0.5), at(0.95)
+	g.P50, g.P95 = quantile(g.took, 0.5), quantile(g.took, 0.95)
 	return g.Usage
 }

@@ -70,6 +70,7 @@ func Unknown(name string) Problem {
 type Backend struct {
 	catalog Catalog
 	tools   Tools
+	stats   Stats
 	listing *mcp.Listing
 }
 
@@ -94,6 +95,9 @@ func New(c Catalog, t Tools) *Backend {
 
 // has tells whether a tool is in the list.
 func (b *Backend) has(name string) bool {
+	if name == ToolStats {
+		return b.stats != nil
+	}
 	if toolTools[name] != "" {
 		return b.tools != nil
 	}
@@ -166,6 +170,8 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 		return nil, Problem(fmt.Sprintf("There is no tool %q.", cut(name)))
 	}
 	switch name {
+	case ToolStats:
+		return b.runStats(ctx, args)
 	case FindTemplates, Register, RemoveTool:
 		return b.runTools(ctx, principal, name, args)
 	case Find:

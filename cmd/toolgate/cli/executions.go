@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -17,14 +18,17 @@ import (
 
 // newUsage shows the execution log.
 func newUsage(o *options) *cobra.Command {
-	since, by := 24*time.Hour, []string{"tool"}
+	since, by, suggesting := 24*time.Hour, []string{"tool"}, false
 	c := &cobra.Command{
 		Use:   "usage",
 		Short: "Show which tools are used, by whom, and how they fail",
 		Long: `Show what was executed, from the execution log of the running gateway: calls, those
 that failed, those that the gateway refused, both by class, how long calls take, and how
-large they are.`,
-		Example: "  toolgate audit usage --since 1h\n  toolgate audit usage --by tool,tenant,persona -o json",
+large they are.
+
+With --suggest it shows what an operator may want to change: tools that nobody used, tools
+that always fail, and limits that were reached. It changes nothing.`,
+		Example: "  toolgate audit usage --since 1h\n  toolgate audit usage --by tool,tenant,persona -o json\n  toolgate audit usage --suggest --since 168h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range by {
@@ -32,7 +36,13 @@ large they are.`,
 					return failure.Newf(failure.Usage, "usage cannot be grouped by %q; write %s", name, strings.Join(store.UsageBy, ", "))
 				}
 			}
+			if suggesting && cmd.Flags().Changed("by") {
+				return failure.Newf(failure.Usage, "--suggest goes by tools; leave --by out")
+			}
 			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+				if suggesting {
+					return suggest(cmd.Context(), o, control, since)
+				}
 				all, err := control.ToolUsage(cmd.Context(), time.Now().Add(-since), by)
 				if err != nil {
 					return err
@@ -43,8 +53,105 @@ large they are.`,
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to look, as a `time`")
 	c.Flags().StringSliceVar(&by, "by", by, "what to group by: tool, server, tenant, persona")
+	c.Flags().BoolVar(&suggesting, "suggest", false, "show what may be worth a change")
 	o.outputFlag(c)
 	return c
+}
+
+// suggest shows what an operator may want to change.
+func suggest(ctx context.Context, o *options, control *admin.Client, since time.Duration) error {
+	used, err := control.ToolUsage(ctx, time.Now().Add(-since), []string{"tool"})
+	if err != nil {
+		return err
+	}
+	tools, err := control.Catalog(ctx, admin.CatalogQuery{Kind: "tool", State: store.StateActive})
+	if err != nil {
+		return err
+	}
+	all := suggestions(used, tools)
+	t := table{header: []string{"WHAT", "NAME", "SEEN", "TRY"}, data: map[string]any{"suggestions": all}, empty: "there is nothing to suggest"}
+	for _, s := range all {
+		t.names, t.rows = append(t.names, s.Name), append(t.rows, []string{s.What, s.Name, s.Seen, s.Try})
+	}
+	return o.print(os.Stdout, t)
+}
+
+// suggestion is something that may be worth a change.
+type suggestion struct {
+	What string `json:"what"` // unused, fails or limit
+	Name string `json:"name"` // of a tool, or a server with a slash
+	Seen string `json:"seen"`
+	Try  string `json:"try"`
+}
+
+// fewCalls is the number of calls from which failures are no accident.
+const fewCalls = 3
+
+// limits are the classes of refusals by limits that an operator can change, with what
+// changes them.
+var limits = map[string]string{
+	"budget":              "toolgate budget ls",
+	"gateway_busy":        "toolgate config explain limits.bodies",
+	"rate_limited":        "toolgate config explain rates",
+	"repeated_call":       "toolgate config explain limits.identical_calls",
+	"too_many_calls":      "toolgate config explain limits.calls_per_principal",
+	"too_many_open_calls": "toolgate config explain limits.rounds",
+	"upstream_busy":       "toolgate config explain servers.NAME.concurrency",
+	"upstream_too_large":  "toolgate config explain limits.result",
+}
+
+// suggestions compares what was used with what there is: first what fails, then limits,
+// then what nobody used. A server of which nobody used a tool is one suggestion.
+func suggestions(used []admin.ToolUsage, tools []admin.CatalogEntry) []suggestion {
+	all := []suggestion{}
+	calls := make(map[string]int64)
+	for i := range used {
+		u := &used[i]
+		name := u.Group["tool"]
+		calls[name] = u.Calls
+		if reached := u.Calls - u.Refused; reached >= fewCalls && u.Failures == reached {
+			all = append(all, suggestion{"fails", name, fmt.Sprintf("all of %d calls", reached), "toolgate audit search 'name=" + name + "'"})
+		}
+	}
+	for i := range used {
+		u := &used[i]
+		for _, class := range slices.Sorted(maps.Keys(u.Errors)) {
+			if try := limits[class]; try != "" {
+				all = append(all, suggestion{"limit", u.Group["tool"], fmt.Sprintf("%s, %d of %d calls", class, u.Errors[class], u.Calls), try})
+			}
+		}
+	}
+	type unused struct {
+		names []string
+		of    int
+	}
+	servers := make(map[string]*unused)
+	for i := range tools {
+		t := &tools[i]
+		if !t.Enabled {
+			continue
+		}
+		s := servers[t.Server]
+		if s == nil {
+			s = &unused{}
+			servers[t.Server] = s
+		}
+		if s.of++; calls[t.Name] == 0 {
+			s.names = append(s.names, t.Name)
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(servers)) {
+		s := servers[server]
+		if len(s.names) == s.of {
+			all = append(all, suggestion{"unused", server + "/", fmt.Sprintf("none of its %d tools", s.of), "toolgate config explain servers.NAME.disabled"})
+			continue
+		}
+		slices.Sort(s.names)
+		for _, name := range s.names {
+			all = append(all, suggestion{"unused", name, "no call", "toolgate catalog disable " + name})
+		}
+	}
+	return all
 }
 
 func usageTable(all []admin.ToolUsage, by []string) table {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -22,6 +23,7 @@ func (r *Records) execution(e *audit.Entry) {
 		Session: e.Session, Success: e.Outcome == audit.OutcomeOK, ErrorClass: errorClass(e),
 		Duration: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
 		RequestSize: e.BytesIn, ResponseSize: e.BytesOut, ArgsHash: e.ArgsHash,
+		Principal: gate.Principal{Issuer: e.Principal.Issuer, Tenant: e.Principal.Tenant, Subject: e.Principal.Subject}.Key(),
 	})
 }
 
@@ -67,3 +69,6 @@ func (from Reader) ToolUsage(ctx context.Context, since time.Time, by []string) 
 	}
 	return out, nil
 }
+
+// Executions is the log of executions, for statistics.
+func (r *Records) Executions() *store.Executions { return r.executions }

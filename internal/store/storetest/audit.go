@@ -42,7 +42,7 @@ func executions(t *testing.T, s *store.Store) {
 	for i := range 600 {
 		x := store.Execution{
 			At: now, CallID: fmt.Sprint(i), Server: "a", Tool: "a__read", Tenant: "acme", Persona: "bot", Success: true,
-			Duration: time.Duration(i) * time.Millisecond, RequestSize: 2, ResponseSize: 3,
+			Duration: time.Duration(i) * time.Millisecond, RequestSize: 2, ResponseSize: 3, Principal: "alice\x00",
 		}
 		if i%10 == 0 {
 			x.Tool, x.Success, x.ErrorClass = "a__write \x00\xff", false, "tool_error"
@@ -72,6 +72,7 @@ func executions(t *testing.T, s *store.Store) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
+	executionStats(t, e, now)
 	all, err := e.Usage(t.Context(), now.Add(-72*time.Hour))
 	if err != nil || len(all) != 1 || all[0].Calls != 601 {
 		t.Errorf("all: %+v, %v", all, err)
@@ -82,5 +83,37 @@ func executions(t *testing.T, s *store.Store) {
 	must(t, e.Prune(t.Context(), now))
 	if all, err = e.Usage(t.Context(), now.Add(-72*time.Hour)); err != nil || len(all) != 1 || all[0].Calls != 600 {
 		t.Errorf("after the old one is removed: %+v, %v", all, err)
+	}
+}
+
+// executionStats checks the statistics of the executions of one principal, which others
+// do not share.
+func executionStats(t *testing.T, e *store.Executions, now time.Time) {
+	t.Helper()
+	at := now.Truncate(time.Millisecond).UTC()
+	want := []store.ToolStats{
+		{Tool: "a__read", Calls: 540, Median: 299 * time.Millisecond, P95: 569 * time.Millisecond},
+		{
+			Tool: "a__write \ufffd\ufffd", Calls: 60, Failures: 60, Median: 290 * time.Millisecond, P95: 560 * time.Millisecond,
+			LastError: "tool_error", LastErrorAt: at,
+		},
+	}
+	own, err := e.StatsOf(t.Context(), "alice\x00", now.Add(-time.Hour))
+	must(t, err)
+	if diff := cmp.Diff(want, own); diff != "" {
+		t.Errorf("of a principal (-want +got):\n%s", diff)
+	}
+	tenant, err := e.StatsOfTenant(t.Context(), "acme", now.Add(-time.Hour))
+	must(t, err)
+	if diff := cmp.Diff(want, tenant); diff != "" {
+		t.Errorf("of a tenant (-want +got):\n%s", diff)
+	}
+	for _, other := range []string{"", "alice", "alice\x00\x00", store.PrincipalHash("alice\x00")} {
+		if got, err := e.StatsOf(t.Context(), other, now.Add(-time.Hour)); len(got) != 0 || err != nil {
+			t.Errorf("%q: %+v, %v", other, got, err)
+		}
+	}
+	if got, err := e.StatsOf(t.Context(), "alice\x00", now.Add(time.Hour)); len(got) != 0 || err != nil {
+		t.Errorf("later: %+v, %v", got, err)
 	}
 }
