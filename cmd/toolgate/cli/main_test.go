@@ -17,8 +17,9 @@ import (
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
-// program is the built toolgate that the tests run.
-var program string
+// program is the built toolgate that the tests run, with the race detector where they
+// have it. plain is the same without it.
+var program, plain string
 
 // postgres is the PostgreSQL server of all tests that neither kill nor stop theirs.
 var postgres storetest.Server
@@ -47,6 +48,14 @@ func runTests(m *testing.M) int {
 	if err := built.Program(context.Background(), program, "github.com/toolgate/toolgate/cmd/toolgate", flags...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	plain = program
+	if raceDetector {
+		plain = filepath.Join(dir, "plain", "toolgate")
+		if err := errors.Join(os.Mkdir(filepath.Dir(plain), 0o700), built.Program(context.Background(), plain, "github.com/toolgate/toolgate/cmd/toolgate")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	// These tests wait for processes more than they compute.
 	if err := flag.Set("test.parallel", "8"); err != nil {

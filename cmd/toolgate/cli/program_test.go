@@ -69,8 +69,38 @@ func (h *home) writeText(t *testing.T, text string) {
 	h.WriteText(t, text)
 }
 
+// raced counts the runs of each command under the race detector.
+var raced struct {
+	sync.Mutex
+	runs map[string]int
+}
+
+// maxRaced is how often a command runs under the race detector, in all tests together.
+// To start it there takes about a second of the processor, mostly before main.
+const maxRaced = 10
+
+// programFor is the program that runs a command. What serves, and what says where the
+// program is, is always [program]. A command that asks and ends is raced ten times.
+func programFor(args []string) string {
+	if len(args) == 0 || !slices.Contains([]string{
+		"approvals", "audit", "breaker", "budget", "call", "catalog", "config", "logs", "ls", "mode", "policy", "reload", "spicedb", "status", "stop",
+		"tools", "usage", "validate", "why",
+	}, args[0]) {
+		return program
+	}
+	raced.Lock()
+	defer raced.Unlock()
+	if raced.runs == nil {
+		raced.runs = make(map[string]int)
+	}
+	if raced.runs[args[0]]++; raced.runs[args[0]] <= maxRaced {
+		return program
+	}
+	return plain
+}
+
 func (h *home) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, programFor(args), args...)
 	cmd.Dir = h.dir
 	for _, name := range slices.Sorted(maps.Keys(h.env)) {
 		cmd.Env = append(cmd.Env, name+"="+h.env[name])
