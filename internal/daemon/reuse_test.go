@@ -4,6 +4,10 @@ package daemon_test
 
 import (
 	"cmp"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -78,5 +82,31 @@ func TestCacheOfAReadOnlyTool(t *testing.T) {
 				t.Error("a result of the same mode was not reused")
 			}
 		})
+	}
+}
+
+// A declared request that is read-only asks its service once for equal calls of one
+// principal.
+func TestCacheOfADeclaredTool(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "answer %d", asked.Add(1))
+	}))
+	t.Cleanup(service.Close)
+	h := newHome(t)
+	toolgate := declaring(map[string]any{
+		"name": "status", "type": "http", "url": service.URL + "/{id}", "input_schema": properties("id"), "class": "read_only", "risk": "low",
+		"cache": map[string]any{"ttl": "1h"},
+	})
+	h.write(t, servers{"a": fake()}, toolgate)
+	c := h.newRunning(t).client(t)
+	for range 3 {
+		if got := text(t, c, "tools__status", `{"id":"main"}`); got != "answer 1" {
+			t.Error(got)
+		}
+	}
+	if got := text(t, c, "tools__status", `{"id":"other"}`); got != "answer 2" {
+		t.Error(got)
 	}
 }

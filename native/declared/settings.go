@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/proxy/reuse"
 )
 
 // Settings are a tool that is declared instead of written: a request, or a
@@ -105,6 +106,8 @@ type Settings struct {
 	// Makes it a template: it is not served, and agents may register tools of their own from it (see register_tool).
 	// Default: false.
 	Template bool `config:"template"`
+	// Reuse of the results, of a tool with class: read_only. Default: each call is made.
+	Cache *reuse.Settings `config:"cache"`
 	// Requires an approval for every call (see approvals). Default: false.
 	Approval bool `config:"approval"`
 	// Executes calls as tasks, which wait for a free worker (see queue). Default: false.
@@ -162,6 +165,9 @@ func (t *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	}
 	if t.Type == typePython {
 		t.checkPython(p, n, path)
+	}
+	if t.Cache != nil && t.Class != "read_only" {
+		p.At(n.Get("cache"), tree.Join(path, "cache"), "add class: read_only, or remove it", "only results of a tool that changes nothing are reused")
 	}
 	if t.Namespace == "" {
 		p.At(n.Get("namespace"), tree.Join(path, "namespace"), "write a name, or leave it out", "declared tools need a namespace")

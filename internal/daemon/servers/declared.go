@@ -83,7 +83,13 @@ func CheckDeclared(c *config.Config, off *build.KeptOff) error {
 func declaredMounts(c *config.Config, declared map[string]*namespace) ([]build.MountOf, error) {
 	list := make([]config.Server, 0, len(declared))
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
-		list = append(list, config.Server{Key: name, Namespace: name, Timeouts: upstream.Timeouts{Hard: build.DeclaredHard}})
+		s := config.Server{Key: name, Namespace: name, Timeouts: upstream.Timeouts{Hard: build.DeclaredHard}, Tools: make(map[string]config.Tool)}
+		for i := range c.Toolgate.Tools {
+			if t := &c.Toolgate.Tools[i]; t.Namespace == name && t.Cache != nil {
+				s.Tools[t.Name] = config.Tool{Cache: t.Cache}
+			}
+		}
+		list = append(list, s)
 	}
 	return build.NewMounts(c, list)
 }
