@@ -243,12 +243,11 @@ func catalogNames(ctx context.Context, q admin.CatalogQuery, control *admin.Clie
 		return nil, nil
 	}
 	q.Kind = mcp.Tool.String()
-	entries, err := []admin.CatalogEntry(nil), error(nil)
+	catalog := control.Catalog
 	if own != nil {
-		entries, err = own.Control().Catalog(ctx, q)
-	} else {
-		entries, err = control.Catalog(ctx, q)
+		catalog = own.Control().Catalog
 	}
+	entries, err := catalog(ctx, q)
 	if err != nil {
 		return nil, err
 	}
