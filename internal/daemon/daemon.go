@@ -278,7 +278,8 @@ func (d *Daemon) serverChanged(server string) {
 	}
 }
 
-// OnChange has f called whenever a server has changed. It is set before Run.
+// OnChange has f called whenever a server has changed, and after each reload. It is set before
+// Run.
 func (d *Daemon) OnChange(f func()) { d.onChange = f }
 
 // OnMakeRoom lets another gateway take the place of this one: f ends this one. It is set

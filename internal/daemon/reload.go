@@ -52,6 +52,9 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	// What a running gateway cannot take over does not wait for a reload.
 	pending = slices.DeleteFunc(pending, func(p config.Pending) bool { return p.Server == "" && startOnly(p.What) })
 	r.d.settings.setWaiting(pending, later)
+	if r.d.onChange != nil { // also for servers that are gone, or wait
+		defer r.d.onChange()
+	}
 	r.d.state.Remember(next)
 	if manual { // a person has asked for this text
 		if err := r.d.state.AcceptFiles(read); err != nil {

@@ -170,6 +170,11 @@ func TestGatewayOfAnotherUser(t *testing.T) {
 			t.Errorf("toolgate %s says %s, %v\nwhich does not match %s", command, out, err, want)
 		}
 	}
+	secret := filepath.Join(shared, "secret.json")
+	if err := os.WriteFile(secret, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says("validate "+secret, `^toolgate: \S+: the file may not be read; check its permissions\n$`)
 	const none = "no gateway is running with this configuration, "
 	says("stop", `^no gateway is running\n$`)
 	for _, command := range []string{"status", "reload", "logs off", "top"} {

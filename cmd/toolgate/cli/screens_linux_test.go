@@ -160,6 +160,10 @@ func TestUpSaysWhatAnAutomaticReloadDoes(t *testing.T) {
 	up.waits(t, `(?m)^late is ready, \d+ tools?$`)
 	h.write(t, servers{"late": fake("two")}, nil)
 	up.waits(t, `(?m)^a is removed$`)
+	h.keep(t, filepath.Base(h.file), "{", 0o600)
+	up.waits(t, `reload refused; the old configuration stays in force`)
+	h.write(t, servers{"b": fake("one")}, nil)
+	up.waits(t, `(?m)^late is removed$`) // it is good again
 	if n := strings.Count(up.sees(), "SERVER "); n != 1 {
 		t.Errorf("the table is there %d times:\n%s", n, up.sees())
 	}

@@ -64,7 +64,7 @@ func newInstall(takes cobra.PositionalArgs, find func() (string, error)) *cobra.
 	c := &cobra.Command{
 		Use:   "install [FILE]",
 		Short: "Write the unit, and say how to start it",
-		Long: `Write the unit, or write it anew, and say how to start it. The configuration has to be
+		Long: `Write the unit, or write it again, and say how to start it. The configuration has to be
 accepted (toolgate trust). A unit that toolgate has not written stays as it is.`,
 		Example: "  toolgate service install ~/toolgate.yaml\n  toolgate service install --print ~/toolgate.yaml",
 		Args:    takes,
