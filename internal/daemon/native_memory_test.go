@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -154,7 +155,14 @@ func TestToolStatsOfCallers(t *testing.T) {
 	text(t, alice, "util__echo", `{"words":1}`)
 	text(t, r.as(t, "bob"), "util__timestamp", `{"zone":"Nowhere"}`)
 	stats := func(key string) string { return text(t, r.as(t, key), "toolgate__tool_stats", `{}`) }
-	testwait.Until(t, patience, "the log of executions", func() bool { return strings.Contains(stats("alice"), `"calls":4`) })
+	testwait.Until(t, patience, "the log of executions", func() bool { // which is written behind the calls
+		all, err := r.Store.Executions(0).StatsOfTenant(t.Context(), "default", time.Now().Add(-time.Hour))
+		var calls int64
+		for _, s := range all {
+			calls += s.Calls
+		}
+		return err == nil && calls == 5
+	})
 	if got := stats("alice"); !strings.Contains(got, `{"calls_of":"you","tools":[`) || !strings.Contains(got, `{"tool":"util__echo","calls":4,"success_rate":0.75,`) ||
 		!strings.Contains(got, `"last_error":"invalid_arguments"`) || strings.Contains(got, "timestamp") {
 		t.Errorf("of alice: %s", got)
