@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -323,5 +324,10 @@ func (p *person) clean(s string) string {
 	for _, c := range changing {
 		s = c.what.ReplaceAllString(s, c.to)
 	}
-	return s
+	return readyLines.ReplaceAllStringFunc(s, func(lines string) string { // servers are ready in any order
+		return strings.Join(slices.Sorted(strings.Lines(lines)), "")
+	})
 }
+
+// readyLines are the lines of up for servers that are ready, which come as they are.
+var readyLines = regexp.MustCompile(`(?m)(^ready  [a-z]\S*  \S+  \d+ tools.*\n)+`)
