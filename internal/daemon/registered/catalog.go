@@ -106,6 +106,11 @@ func (t *Tools) examine(principal string, r *enable.Registration) (*registration
 	if err != nil {
 		return nil, err
 	}
+	for _, one := range t.tools() {
+		if owner := one.record.Owner.Principal; owner != principal && Namespace(owner) == settings.Namespace {
+			return nil, enable.Problem(fmt.Sprintf("The tool cannot be served: %v.", errOthersNamespace))
+		}
+	}
 	if err := build.CheckSchema(r.InputSchema); err != nil {
 		return nil, enable.Problem(fmt.Sprintf("input_schema: %v.", err))
 	}

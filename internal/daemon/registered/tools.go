@@ -193,11 +193,16 @@ func (t *Tools) Beside(c *config.Config, off *build.KeptOff) (owners map[string]
 		if one.of.Name == "" {
 			continue // it could not be opened, which is its problem
 		}
-		settings, err := derive(templates, &one.of, one.record.Owner.Principal)
+		principal := one.record.Owner.Principal
+		settings, err := derive(templates, &one.of, principal)
+		if owner, known := owners[settings.Namespace]; err == nil && known && owner != principal {
+			err = errOthersNamespace
+		}
 		if one.problem = ""; err != nil {
 			t.leaveOut(one, err)
 			continue
 		}
+		owners[settings.Namespace] = principal
 		made[i], all = &settings, append(all, settings)
 	}
 	together := tools.FitBeside(c, all, off) == nil
@@ -214,11 +219,15 @@ func (t *Tools) Beside(c *config.Config, off *build.KeptOff) (owners map[string]
 			}
 		}
 		served = append(served, *made[i])
-		owners[made[i].Namespace] = one.record.Owner.Principal
 	}
 	c.Toolgate.Tools = served
 	return owners
 }
+
+// errOthersNamespace is why a tool is not served whose owner has the namespace of another
+// owner. A namespace has 40 bits of a hash, so that somebody who can choose their own name
+// can find one like that.
+var errOthersNamespace = errors.New("its namespace belongs to the tools of somebody else, whose name has the same hash; ask for another name of the account")
 
 // leaveOut records why a tool is not served. mu is held.
 func (t *Tools) leaveOut(one *tool, err error) {
