@@ -42,7 +42,7 @@ func TestMessages(t *testing.T) {
 		{"unknown flag", []string{"up", "--listn", "x"}, exitUsage, []string{"`toolgate up` has no flag --listn", "did you mean --listen?", "see `toolgate up --help`"}},
 		{"unknown short flag", []string{"up", "-z"}, exitUsage, []string{"has no flag -z", "see `toolgate up --help`"}},
 		{"bad value of a flag", []string{"ls", "--wait", "long"}, exitUsage, []string{`"long"`, "--wait", "see `toolgate ls --help`"}},
-		{"too many arguments", []string{"ls", "a", "b"}, exitUsage, []string{"`toolgate ls` takes at most 1 argument, not 2", "write `toolgate ls`"}},
+		{"too many arguments", []string{"ls", "a", "b"}, exitUsage, []string{"`toolgate ls` takes one file", "`toolgate up` takes several", "write `toolgate ls`"}},
 		{"no arguments wanted", []string{"key", "new", "x"}, exitUsage, []string{"`toolgate key new` takes no arguments", "see `toolgate key new --help`"}},
 		{"no tool", []string{"call"}, exitUsage, []string{"`toolgate call` lacks an argument", "`toolgate call TOOL [NAME=VALUE ...]`"}},
 		{"no pair", []string{"call", "x", "y"}, exitUsage, []string{`"y" is not NAME=VALUE`, "--json"}},

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -147,14 +149,17 @@ func read(ctx context.Context, in io.Reader, ask io.Writer, name string) (string
 	return text, nil
 }
 
+// hideTime bounds the wait for a terminal that is to hide what is typed.
+const hideTime = time.Second
+
 // hidden asks a person. When the command is interrupted, the terminal shows again what is
-// typed.
+// typed. It asks only once the terminal hides it: an answer that comes at once is not
+// shown, and an interrupt cannot come before the terminal is changed.
 func hidden(ctx context.Context, f *os.File, ask io.Writer, name string) ([]byte, error) {
 	before, err := term.GetState(int(f.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(ask, "%s: ", name)
 	type typed struct {
 		value []byte
 		err   error
@@ -164,6 +169,12 @@ func hidden(ctx context.Context, f *os.File, ask io.Writer, name string) ([]byte
 		value, err := term.ReadPassword(int(f.Fd()))
 		done <- typed{value, err}
 	}()
+	for until := time.Now().Add(hideTime); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if now, err := term.GetState(int(f.Fd())); err != nil || !reflect.DeepEqual(now, before) {
+			break
+		}
+	}
+	fmt.Fprintf(ask, "%s: ", name)
 	select {
 	case t := <-done:
 		fmt.Fprintln(ask)
