@@ -16,20 +16,33 @@ import (
 // maxRounds is how often a modern server may ask its client during one call.
 const maxRounds = 10
 
-// executeCall sends a call to its server and answers the client.
+// executeCall sends a call to its server and answers the client. Of equal calls at the
+// same time it sends one, where the result may be reused.
 func executeCall(c *call) (response, error) {
-	c.request.Params = c.rec.withTraceContext(c.request.Params)
-	got, reused, err := c.send()
-	if reused != nil && err == nil {
-		return c.reusedAnswer(*reused, time.Now())
+	if c.key == nil {
+		return c.deliver()
 	}
+	flight, lead := c.g.reused.Join(*c.key, time.Now())
+	if !lead {
+		return c.follow(flight)
+	}
+	defer func() { flight.Land(c.shareable(), c.request.Principal, time.Now(), c.route.shape.Reuse) }()
+	return c.deliver()
+}
+
+// deliver sends a call to its server and answers the client.
+func (c *call) deliver() (response, error) {
+	defer c.noteChange()()
+	c.request.Params = c.rec.withTraceContext(c.request.Params)
+	got, err := c.sendToBackend()
 	if err := c.settleRound(&got, err); err != nil {
 		return c.signInOrRefuse(err)
 	}
 	answer, err := c.translateResponse(got)
 	if err != nil {
-		answer = c.refuse(err)
+		return c.warned(c.refuse(err)), nil
 	}
+	c.accepted = &got
 	return c.warned(answer), nil
 }
 
@@ -62,7 +75,9 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		c.suspended = c.retry.suspended
 		return c.suspended.round(ctx, x, c.retry.responses)
 	case request.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
+		changed := c.noteChange()
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
+			defer changed() // the server may work on after its client has gone
 			d.x, d.suspended = nil, p
 			got, err := d.run(ctx, r, request)
 			return got, d.partial.wrapTimeout(err)

@@ -46,6 +46,7 @@ type call struct {
 	sent     time.Time     // when the request was sent to the server
 	key      *reuse.Key    // of the result, where it may be reused; else nil
 	asked    bool          // the server asked something during the call
+	accepted *mcp.Answer   // the result of the server, once it was passed on; else nil
 
 	running   *RunningCall // nil until the gate has let the call pass
 	suspended *suspended   // of a call to a legacy server for a modern client; else nil

@@ -354,6 +354,7 @@ func preparePoll(c *call) error {
 
 // executePoll asks for the state of the task.
 func executePoll(c *call) (response, error) {
+	defer c.noteChange()()
 	got, err := c.route.to.backend.Call(c.ctx, c.request)
 	if err := c.settleRound(&got, err); err != nil {
 		return response{}, err

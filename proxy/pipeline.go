@@ -43,8 +43,8 @@ var order = [...]step{
 	{"grant", (*call).useGrant},             // is it the only use of that approval
 	{"budget", (*call).charge},              // do the budgets cover it
 	{"gate last", (*call).decideIfOld},      // is it still allowed, after the charge
+	{"begin", (*call).begin},                // audited before anything is delivered
 	{"reuse", (*call).reuse},                // is there a fresh result of an equal call
-	{"begin", (*call).begin},                // audited before the server knows of it
 	{"exchange", (*call).exchange},          // the request to the server and the response
 }
 

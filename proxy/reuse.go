@@ -78,6 +78,9 @@ func (c *call) reuseKey() (_ reuse.Key, ok bool) {
 	if r.shape == nil || r.shape.Reuse <= 0 || request.Method != mcp.MethodToolsCall {
 		return reuse.Key{}, false
 	}
+	if len(c.rec.entry.Steps) >= maxSteps-1 { // the last decisions are not among them
+		return reuse.Key{}, false
+	}
 	if c.retry != nil || len(c.demands) > 0 || len(c.approved) > 0 || len(request.Headers) > 0 || x.Message.Param("task") != nil {
 		return reuse.Key{}, false
 	}
@@ -121,7 +124,10 @@ func withoutTrace(params []byte) []byte {
 	for _, name := range [...]string{metaTraceparent, metaTracestate, "baggage"} {
 		meta = mcp.RemoveMember(meta, name)
 	}
-	return mcp.SetMember(params, "_meta", meta)
+	for range mcp.Members(meta) {
+		return mcp.SetMember(params, "_meta", meta)
+	}
+	return mcp.RemoveMember(params, "_meta") // as a call without a trace
 }
 
 // readOnly asks whether results of a tool may be reused.
@@ -133,37 +139,51 @@ func (s *Snapshot) readOnly(r *Route, x *Exchange) (state string, ok bool) {
 	return s.reusable(&question, r.item)
 }
 
-// send sends the call to its backend. Equal calls at the same time are sent once, where
-// their result may be reused. A call that may change something ends the reuse of what
-// its server answered before.
-func (c *call) send() (got mcp.Answer, reused *reuse.Found, err error) {
-	results, server := c.g.reused, c.route.Server
-	if c.key == nil {
-		if c.request.Method == mcp.MethodToolsCall && c.route.to.mount.reuses() {
-			if _, readOnly := c.snap.readOnly(c.route, c.x); !readOnly {
-				results.Changed(server)
-				defer results.Changed(server)
-			}
-		}
-		got, err = c.sendToBackend()
-		return got, nil, err
+// follow answers a call with the result of an equal one that is under way. The wait may
+// be long, so the gate decides again. Where there is nothing to reuse, the call is sent.
+func (c *call) follow(flight *reuse.Flight) (response, error) {
+	found, ok, err := flight.Wait(c.ctx)
+	if err == nil {
+		err = c.decideIfOld()
 	}
-	flight, lead := results.Join(*c.key, time.Now())
-	if !lead {
-		found, ok, err := flight.Wait(c.ctx)
-		if ok || err != nil {
-			return mcp.Answer{}, &found, err
-		}
-		got, err = c.sendToBackend() // the first one has no result to share
-		return got, nil, err
+	if err == nil && !ok {
+		err = c.checkBreaker()
 	}
-	var shared *mcp.Answer
-	defer func() { flight.Land(shared, c.request.Principal, time.Now(), c.route.shape.Reuse) }()
-	got, err = c.sendToBackend()
-	if err == nil && c.reusableAnswer(got) {
-		shared = &mcp.Answer{Result: bytes.Clone(got.Result), Era: got.Era, Conn: got.Conn}
+	if err != nil {
+		return response{}, err
 	}
-	return got, nil, err
+	if ok {
+		c.sent = time.Time{} // nothing is sent
+		return c.reusedAnswer(found, time.Now())
+	}
+	c.sent = time.Now()
+	return c.deliver()
+}
+
+// noteChange notes that the server may answer otherwise from now on, if the call may
+// change something. The returned function notes it again, once the call has ended.
+func (c *call) noteChange() (again func()) {
+	if c.key != nil || c.request.Method != mcp.MethodToolsCall && c.task == nil || !c.route.to.mount.reuses() {
+		return func() {}
+	}
+	if _, readOnly := c.snap.readOnly(c.route, c.x); readOnly {
+		return func() {}
+	}
+	server := c.route.Server
+	c.g.reused.Changed(server)
+	return func() { c.g.reused.Changed(server) }
+}
+
+// CredentialChanged takes the news that a server is called with another credential from
+// now on: what it answered before is not reused.
+func (g *Gateway) CredentialChanged(server string) { g.reused.Changed(server) }
+
+// shareable is the result of the call for others who make the same call; nil for none.
+func (c *call) shareable() *mcp.Answer {
+	if c.accepted == nil || !c.reusableAnswer(*c.accepted) {
+		return nil
+	}
+	return &mcp.Answer{Result: bytes.Clone(c.accepted.Result), Era: c.accepted.Era, Conn: c.accepted.Conn}
 }
 
 // reusableAnswer reports whether an answer is a complete result without an error, for

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // counting is a backend whose results have a number each, and a rig with it that reuses
@@ -95,6 +97,7 @@ func TestResultIsNotReused(t *testing.T) {
 		reply   func(context.Context, *mcp.Call) (mcp.Answer, error)
 		between func(b *script, r *rig)
 		call    string // of the tool, if not s__read
+		offer   string // of the server, if not that of counting
 		headers []string
 	}{
 		{name: "a tool that is not read-only", change: func(_ *Options, c *Config) {
@@ -120,6 +123,11 @@ func TestResultIsNotReused(t *testing.T) {
 		{name: "another configuration", between: func(_ *script, r *rig) { r.Apply(*r.config.Load()) }},
 		{name: "the gate decides otherwise", between: func(_ *script, r *rig) { r.Decided() }},
 		{name: "a call that may change something", between: func(_ *script, r *rig) { r.reads("bob", "s__write", `{}`) }},
+		{name: "another credential at the server", between: func(_ *script, r *rig) { r.CredentialChanged("s") }},
+		{name: "a result that does not match its schema", change: func(_ *Options, c *Config) {
+			c.Mounts[0].Results.Output = result.OutputEnforce
+			c.Outputs = refusing{}
+		}, offer: `tool {"name":"read","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}`},
 		{name: "a header of its own", headers: []string{"Mcp-Param-Region", "eu"}},
 	}
 	for _, tt := range tests {
@@ -131,6 +139,10 @@ func TestResultIsNotReused(t *testing.T) {
 			b, r := counting(t, mcp.Modern, changes...)
 			if tt.reply != nil {
 				b.reply = tt.reply
+			}
+			if tt.offer != "" {
+				b.offer(t, mcp.Modern, everything, tt.offer)
+				r.publisher.rebuild(t.Context())
 			}
 			name := tt.call
 			if name == "" {
@@ -153,6 +165,77 @@ func TestResultIsNotReused(t *testing.T) {
 				t.Errorf("%d of 2 calls reached the server", calls)
 			}
 		})
+	}
+}
+
+// refusing is a checker to which no result fits.
+type refusing struct{}
+
+func (refusing) CheckOutput(_, _ []byte) ([]string, error) { return []string{"it does not fit"}, nil }
+func (refusing) Ready([]byte) error                        { return nil }
+
+// Whoever waits for the result of an equal call is decided on again: access that is
+// withdrawn meanwhile gives no result, and sends no call.
+func TestWaitingCallIsDecidedAgain(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			b, r := counting(t, mcp.Modern, func(_ *Options, c *Config) {
+				c.Chain = gate.NewChain(rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+					if time.Since(began) > 10*time.Second {
+						return gate.Decision{Effect: gate.Deny, Reason: "withdrawn"}, nil
+					}
+					return gate.Decision{Effect: gate.Allow}, nil
+				}))
+			})
+			b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+				time.Sleep(30 * time.Second)
+				return answered(mcp.Modern, fmt.Sprintf(`{"isError":%v,"content":[{"type":"text","text":"answer 1"}]}`, fails)), nil
+			}
+			first, _ := r.begin(modernRequest(modernBody("1", mcp.MethodToolsCall, `"name":"s__read","arguments":{}`, "")))
+			synctest.Wait()
+			if text, _ := r.reads("alice", "s__read", `{}`); text != "" {
+				t.Errorf("the call that waited is answered with %q", text)
+			}
+			<-first.done
+			if got := len(b.seen(mcp.MethodToolsCall)); got != 1 {
+				t.Errorf("%d calls reached the server", got)
+			}
+		})
+	}
+}
+
+// A call that waits for the result of another one spends no time at the server.
+func TestWaitingCallSpendsNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, r := counting(t, mcp.Modern)
+		answer := b.reply
+		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+			time.Sleep(500 * time.Millisecond)
+			return answer(ctx, call)
+		}
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { r.reads("alice", "s__read", `{}`) })
+		}
+		all.Wait()
+		var spent []int64
+		for _, e := range r.ledger.all() {
+			spent = append(spent, e.UpstreamUS)
+		}
+		if slices.Sort(spent); !slices.Equal(spent, []int64{0, 500_000}) {
+			t.Errorf("microseconds at the server: %v", spent)
+		}
+	})
+}
+
+// A call with a trace is the same as one without.
+func TestTracedCallIsTheSame(t *testing.T) {
+	_, r := counting(t, mcp.Modern)
+	r.reads("alice", "s__read", `{}`)
+	body := modernBody("1", mcp.MethodToolsCall, `"name":"s__read","arguments":{}`, `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`)
+	if text := r.do(modernRequest(body)).text(); !strings.Contains(text, ReuseKey) {
+		t.Errorf("not reused: %s", text)
 	}
 }
 

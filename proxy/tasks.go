@@ -231,6 +231,7 @@ func prepareTask(c *call) error {
 
 // executeTaskRequest sends a request about a task to its server and answers the client.
 func executeTaskRequest(c *call) (response, error) {
+	defer c.noteChange()()
 	c.request.Params = c.rec.withTraceContext(c.request.Params)
 	got, err := c.sendTaskRequest()
 	if err := c.settleRound(&got, err); err != nil {

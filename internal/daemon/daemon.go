@@ -234,6 +234,8 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 		Changed:        d.serverChanged,
 		NativeChanged:  func() { d.rates.Renew(build.RateRules(d.settings.inForce()), d.servers.NativeRates(d.Current())) },
 		Relisted:       func() { d.gateway.Decided() },
+
+		CredentialChanged: func(server string) { d.gateway.CredentialChanged(server) },
 		Happened:       func(ev mcp.Event) { d.gateway.Happened(ev) },
 		BreakerChanged: d.noteBreaker,
 	})

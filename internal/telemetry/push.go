@@ -85,8 +85,8 @@ type pushed struct {
 
 // once sends the metrics. Of consecutive failures it logs only the first, and then the
 // recovery.
-func (p *pushed) once(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, exportTime)
+func (p *pushed) once(outer context.Context) {
+	ctx, cancel := context.WithTimeout(outer, exportTime)
 	defer cancel()
 	var all metricdata.ResourceMetrics
 	err := p.reader.Collect(ctx, &all)
@@ -94,6 +94,8 @@ func (p *pushed) once(ctx context.Context) {
 		err = p.exporter.Export(ctx, &all)
 	}
 	switch {
+	case err != nil && errors.Is(outer.Err(), context.Canceled): // the gateway ends, and sends them once more
+		return
 	case err != nil && !p.failing:
 		p.log.Warn("metrics do not reach the collector; the next interval sends them again", "err", err)
 	case err == nil && p.failing:

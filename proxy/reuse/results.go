@@ -27,14 +27,21 @@ type Results struct {
 	mu      sync.Mutex
 	bytes   int
 	all     map[Key]*linked.Element // of *held
-	order   linked.List             // oldest in front
-	bytesOf map[string]int          // by principal
+	order   linked.List             // of *held, oldest in front
+	of      map[string]*principalResults
 	flights map[Key]*Flight
 	changes map[string]uint64 // by server; see Changed
 }
 
+// principalResults are the results of one principal.
+type principalResults struct {
+	bytes int
+	order linked.List // of the elements of [Results], oldest in front
+}
+
 // held is a result under its key.
 type held struct {
+	own       *linked.Element // in the list of the principal
 	key       Key
 	principal string
 	answer    mcp.Answer
@@ -52,7 +59,7 @@ type Found struct {
 
 // New returns empty results.
 func New(l Limits) *Results {
-	return &Results{limits: l, all: make(map[Key]*linked.Element), bytesOf: make(map[string]int), flights: make(map[Key]*Flight), changes: make(map[string]uint64)}
+	return &Results{limits: l, all: make(map[Key]*linked.Element), of: make(map[string]*principalResults), flights: make(map[Key]*Flight), changes: make(map[string]uint64)}
 }
 
 // Find returns the result under a key. ok is false where there is none, or an expired
@@ -87,19 +94,22 @@ func (r *Results) hold(k Key, principal string, answer mcp.Answer, now time.Time
 	if old := r.all[k]; old != nil {
 		r.remove(old)
 	}
-	for e := r.order.Front(); e != nil && r.bytesOf[principal]+size > r.limits.BytesPerPrincipal; {
-		next := e.Next()
-		if e.Value.(*held).principal == principal {
-			r.remove(e)
-		}
-		e = next
+	for of := r.of[principal]; of != nil && of.bytes+size > r.limits.BytesPerPrincipal; {
+		r.remove(of.order.Front().Value.(*linked.Element))
 	}
 	for r.bytes+size > r.limits.Bytes {
 		r.remove(r.order.Front())
 	}
-	r.all[k] = r.order.PushBack(made)
+	of := r.of[principal]
+	if of == nil {
+		of = &principalResults{}
+		r.of[principal] = of
+	}
+	e := r.order.PushBack(made)
+	made.own = of.order.PushBack(e)
+	r.all[k] = e
 	r.bytes += size
-	r.bytesOf[principal] += size
+	of.bytes += size
 }
 
 // remove takes a result out; mu is held.
@@ -108,8 +118,10 @@ func (r *Results) remove(e *linked.Element) {
 	r.order.Remove(e)
 	delete(r.all, h.key)
 	r.bytes -= h.size()
-	if r.bytesOf[h.principal] -= h.size(); r.bytesOf[h.principal] == 0 {
-		delete(r.bytesOf, h.principal)
+	of := r.of[h.principal]
+	of.order.Remove(h.own)
+	if of.bytes -= h.size(); of.order.Len() == 0 {
+		delete(r.of, h.principal)
 	}
 }
 

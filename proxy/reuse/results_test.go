@@ -95,13 +95,13 @@ func TestResultsAreBounded(t *testing.T) {
 				t.Fatalf("holds %d bytes of one principal", of[h.principal])
 			}
 		}
-		if sum != r.bytes || sum > limits.Bytes || len(r.all) != r.order.Len() || len(of) != len(r.bytesOf) {
+		if sum != r.bytes || sum > limits.Bytes || len(r.all) != r.order.Len() || len(of) != len(r.of) {
 			t.Fatalf("holds %d bytes and says %d; %d results and says %d; of %d principals and says %d",
-				sum, r.bytes, r.order.Len(), len(r.all), len(of), len(r.bytesOf))
+				sum, r.bytes, r.order.Len(), len(r.all), len(of), len(r.of))
 		}
-		for who, size := range r.bytesOf {
-			if of[who] != size {
-				t.Fatalf("holds %d bytes of %s and says %d", of[who], who, size)
+		for who, own := range r.of {
+			if of[who] != own.bytes {
+				t.Fatalf("holds %d bytes of %s and says %d", of[who], who, own.bytes)
 			}
 		}
 	}

@@ -65,6 +65,7 @@ func (t *Table) CredentialChanged(server, principal string) {
 	for _, s := range t.list() {
 		if s.Name() == server && s.source != nil {
 			s.upstream.Renewed(principal)
+			t.o.CredentialChanged(server)
 		}
 	}
 }
@@ -76,6 +77,7 @@ func (t *Table) CredentialsChanged() {
 		if s.source != nil {
 			s.source.ForgetAll()
 			s.upstream.Wake()
+			t.o.CredentialChanged(s.Name())
 		}
 	}
 }

@@ -46,6 +46,8 @@ type Options struct {
 	Changed func(server string)
 	// NativeChanged is told the same of native tools, before Changed.
 	NativeChanged func()
+	// CredentialChanged is told that a server may be called with another credential.
+	CredentialChanged func(server string)
 	// Relisted is told that a caller is listed something else by its own server.
 	Relisted func()
 	// Happened is told what servers say by themselves.
