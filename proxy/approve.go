@@ -96,6 +96,10 @@ func (r *Route) asked(id *gate.Identity, args []byte, demands []gate.Demand) gat
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", r.Kind, r.Server, r.Original))
 		capability = "unlisted_" + hex.EncodeToString(sum[:])
 	}
+	if from := r.to.mount.MadeFrom[r.Original]; from != "" {
+		sum := sha256.Sum256([]byte(from))
+		capability += "_" + hex.EncodeToString(sum[:])
+	}
 	return gate.Question{
 		Identity: id, CapabilityID: capability, Server: r.Server, Name: r.Exposed,
 		Args: args, ArgsHash: hex.EncodeToString(hash[:]), Demands: demands,

@@ -287,6 +287,9 @@ type Mount struct {
 	Native bool
 	// Added means that an agent has added the backend while the gateway runs.
 	Added bool
+	// MadeFrom says what the tools of an added backend are made from, by their names there.
+	// An approval of a call holds for that alone. nil says nothing.
+	MadeFrom map[string]string
 	// SkipFirstListWait means that first lists waited in vain for the backend before
 	// and do not wait again.
 	SkipFirstListWait bool

@@ -436,3 +436,43 @@ func TestTemplatesRule(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 }
+
+// An approval of a call of a registered tool is for the template that it was asked about: the
+// same name with the same arguments is another call once it is made from another template.
+func TestApprovalIsForOneTemplate(t *testing.T) {
+	t.Parallel()
+	h, r, s := registering(t, nil)
+	settings := s.settings(map[string]any{"approvals": map[string]any{"wait": "1s"}}, func(status map[string]any) { status["approval"] = true })
+	second := maps.Clone(settings["tools"].([]map[string]any)[0])
+	second["name"], second["url"] = "drop", s.url+"/v1/drop/{id}?lang={lang}"
+	settings["tools"] = append(settings["tools"].([]map[string]any), second)
+	h.write(t, servers{"a": fake()}, settings)
+	if _, err := r.TakeFile(true); err != nil {
+		t.Fatal(err)
+	}
+	ann := r.as(t, "ann")
+	one := register(t, ann, "one", "tools__status", idSchema)
+	if got := tried(t.Context(), ann, one, `{"id":"main"}`); got != "approval_pending" {
+		t.Fatal(got)
+	}
+	asked, err := r.Store.Approvals().List(t.Context(), "", 10)
+	if err != nil || len(asked) != 1 {
+		t.Fatalf("%d questions, %v", len(asked), err)
+	}
+	if _, err := r.Answer(t.Context(), asked[0].ID, admin.Answer{Do: admin.Approve}); err != nil {
+		t.Fatal(err)
+	}
+	if again := register(t, ann, "one", "tools__drop", idSchema); again != one {
+		t.Fatalf("%s is another name than %s", again, one)
+	}
+	if got := tried(t.Context(), ann, one, `{"id":"main"}`); got != "approval_pending" {
+		t.Errorf("the approval of one template is used for another: %s", got)
+	}
+	if len(s.asked) != 0 {
+		t.Errorf("the service was asked for %s", <-s.asked)
+	}
+	register(t, ann, "one", "tools__status", idSchema)
+	if got := text(t, ann, one, `{"id":"main"}`); !strings.Contains(got, "/v1/main") {
+		t.Errorf("what was approved: %s", got)
+	}
+}

@@ -105,7 +105,24 @@ func (c *compiled) check(ctx context.Context, v values, args []byte) error {
 	if err := c.fits(v); err != nil {
 		return err
 	}
-	return c.run.check(ctx, v, args)
+	return c.run.check(ctx, v, c.whole(v, args))
+}
+
+// whole returns all arguments of a call, as a template with "{*}" gets them. Those of a tool
+// that an agent made of a template are the values that were held against the template's
+// schema, defaults included, and nothing that this schema does not name.
+func (c *compiled) whole(v values, args []byte) []byte {
+	if c.Within == nil {
+		return args
+	}
+	named := propertiesOf(c.Within)
+	known := make(values, len(v))
+	for name, value := range v {
+		if _, there := named[name]; there {
+			known[name] = value
+		}
+	}
+	return known.object()
 }
 
 // fits holds the values of a call against the schema of the tool's template.
@@ -157,7 +174,7 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	if err := c.fits(given); err != nil {
 		return b.failed(ctx, bounded, c, limit, err)
 	}
-	got, err := c.run.run(bounded, given, args)
+	got, err := c.run.run(bounded, given, c.whole(given, args))
 	if err != nil {
 		return b.failed(ctx, bounded, c, limit, err)
 	}

@@ -23,6 +23,8 @@ type finder struct {
 var private = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".password-store", ".mozilla", ".thunderbird",
 	".netrc", ".git-credentials", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".vault-token", ".bash_history", ".zsh_history", ".local/share/keyrings",
+	".cargo/credentials", ".cargo/credentials.toml", ".config/rclone", ".config/op", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
+	".terraform.d", ".claude", ".claude.json", ".codex", ".cursor", ".gemini", "Library/Keychains", "Library/Application Support",
 }
 
 // entry grants what the entry of the server names: its program with what it loads, its
@@ -153,11 +155,7 @@ func (f *finder) grant(g *grants, path string, run bool) bool {
 	if ofSystem(path) && !run || g.has(path, run) {
 		return false
 	}
-	secret := slices.ContainsFunc(private, func(name string) bool {
-		at := filepath.Join(f.home, name)
-		return f.home != "" && (inside(path, at) || inside(at, path))
-	})
-	if secret || f.tooMuch(path) || f.keepsOff(path) != nil {
+	if f.withholds(path) {
 		if !slices.Contains(f.withheld, path) {
 			f.withheld = append(f.withheld, path)
 		}
@@ -165,6 +163,42 @@ func (f *finder) grant(g *grants, path string, run bool) bool {
 	}
 	return g.add(path, run)
 }
+
+// withholds tells whether a path is not granted, by its name or by where its links lead. A
+// server chooses what it names.
+func (f *finder) withholds(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		real = path // there is nothing behind it
+	}
+	homes := []string{f.home}
+	if at, err := filepath.EvalSymlinks(f.home); err == nil {
+		homes = append(homes, at)
+	}
+	for _, form := range []string{path, real} {
+		if slices.ContainsFunc(kernel, func(folder string) bool { return inside(form, folder) }) {
+			return true
+		}
+		for _, home := range homes {
+			if home == "" {
+				continue
+			}
+			if form == home || inside(home, form) || slices.ContainsFunc(private, func(name string) bool {
+				at := filepath.Join(home, name)
+				return inside(form, at) || inside(at, form)
+			}) {
+				return true
+			}
+		}
+		if f.tooMuch(form) || f.keepsOff(form) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// kernel are folders whose files are no files of programs; some lead anywhere.
+var kernel = []string{"/proc", "/sys", "/dev", "/run"}
 
 func ofSystem(path string) bool {
 	return slices.ContainsFunc(system, func(folder string) bool { return inside(path, folder) })

@@ -57,11 +57,7 @@ func (s *Search) Propose(ctx context.Context) (*Proposal, error) {
 		return nil, err
 	}
 	if !last.ready {
-		open := s.try(ctx, nil, "without a sandbox")
-		if !open.ready {
-			return nil, fmt.Errorf("the server does not start without a sandbox either: %s", open.reason)
-		}
-		return nil, fmt.Errorf("the server starts without a sandbox, and not with %s: %s%s", g, last.reason, withheld(f.withheld))
+		return nil, fmt.Errorf("the server does not start with %s: %s%s", g, last.reason, withheld(f.withheld))
 	}
 	s.shrink(ctx, &g)
 	return &Proposal{Sandbox: g.sandbox(), Tools: last.tools, Trials: s.trials, Withheld: f.withheld}, nil

@@ -152,16 +152,23 @@ func TestSecretsAreNotProposed(t *testing.T) {
 	script := p.write(t, "work/project/server.js", node)
 	p.write(t, "work/project/package.json", "{}")
 	p.write(t, "work/project/node_modules/helper/index.js", "exports.name = 'helped'")
-	_, _, err := propose(t, p, fmt.Sprintf("{ command: node, args: [%q], env: { TITLE: %q } }", script, filepath.Join(p.home, ".ssh/id")))
-	if err == nil || !strings.Contains(err.Error(), "starts without a sandbox, and not with") || !strings.Contains(err.Error(), ".ssh") {
-		t.Error("what is said of it:", err)
+	// By its own name, by way of the kernel, and by a link.
+	link := filepath.Join(filepath.Dir(p.project), "keys")
+	if err := os.Symlink(filepath.Join(p.home, ".ssh"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, title := range []string{filepath.Join(p.home, ".ssh/id"), "/proc/self/root" + filepath.Join(p.home, ".ssh/id"), filepath.Join(link, "id")} {
+		_, _, err := propose(t, p, fmt.Sprintf("{ command: node, args: [%q], env: { TITLE: %q } }", script, title))
+		if err == nil || !strings.Contains(err.Error(), "does not start with") || !strings.Contains(err.Error(), "which is not proposed") {
+			t.Errorf("what is said of %s: %v", title, err)
+		}
 	}
 }
 
 // A server that does not start is said to be that, and its gateway's own files stay away.
 func TestServersThatDoNotStart(t *testing.T) {
 	p := newPlace(t)
-	if _, _, err := propose(t, p, "{ command: /bin/false }"); err == nil || !strings.Contains(err.Error(), "does not start without a sandbox either") {
+	if _, _, err := propose(t, p, "{ command: /bin/false }"); err == nil || !strings.Contains(err.Error(), "the server does not start with") {
 		t.Error(err)
 	}
 	if _, _, err := propose(t, p, "{ url: \"https://far.example.com/mcp\" }"); err == nil || !strings.Contains(err.Error(), "stdio") {

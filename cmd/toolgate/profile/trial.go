@@ -29,19 +29,16 @@ func (c changes) Changed(string) {
 // Happened implements upstream.Sink.
 func (changes) Happened(mcp.Event) {}
 
-// try starts the server once with grants, or with no sandbox where they are nil, and waits
-// until it has listed its tools or failed.
+// try starts the server once with grants, and waits until it has listed its tools or
+// failed.
 func (s *Search) try(ctx context.Context, g *grants, what string) trial {
 	s.trials++
 	if s.Log != nil {
 		s.Log(what)
 	}
 	server := *s.Server
-	server.Sandbox, server.Disabled = nil, false
-	if g != nil {
-		set := g.sandbox()
-		server.Sandbox = &set
-	}
+	set := g.sandbox()
+	server.Sandbox, server.Disabled = &set, false
 	spec := build.UpstreamSpec(&server, s.Config, false)
 	return start(ctx, spec)
 }

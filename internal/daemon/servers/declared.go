@@ -27,7 +27,8 @@ type namespace struct {
 	external map[string]bool // what another service answers
 	queued   map[string]bool // what runs as a task
 	added    bool            // agents have registered them
-	served   *queue.Backend  // in front of the guard
+	madeFrom map[string]string
+	served   *queue.Backend // in front of the guard
 	stop     context.CancelFunc
 }
 
@@ -57,7 +58,12 @@ func newDeclared(c *config.Config, off *build.KeptOff) (map[string]*namespace, e
 			out[t.Namespace].queued[t.Name] = true
 		}
 		if t := &c.Toolgate.Tools[i]; t.Of != "" && out[t.Namespace] != nil {
-			out[t.Namespace].added = true
+			from, wrong := t.Pin()
+			err = errors.Join(err, wrong)
+			if n := out[t.Namespace]; n.madeFrom == nil {
+				n.madeFrom = make(map[string]string)
+			}
+			out[t.Namespace].added, out[t.Namespace].madeFrom[t.Name] = true, t.Of+" "+from
 		}
 	}
 	if err != nil {
@@ -103,7 +109,7 @@ func (t *Table) mountDeclared(ctx context.Context, p *Plan) (mounts []proxy.Moun
 			run = append(run, t.guardDeclared(ctx, n))
 		}
 		mount := p.declaredOn[i].On(n.served)
-		mount.Native, mount.Added, mount.External, mount.Unfit = true, n.added, n.external, n.Check
+		mount.Native, mount.Added, mount.MadeFrom, mount.External, mount.Unfit = true, n.added, n.madeFrom, n.external, n.Check
 		mounts = append(mounts, mount)
 	}
 	return mounts, run
