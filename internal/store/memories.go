@@ -79,8 +79,8 @@ func (m *Memories) Save(ctx context.Context, principal string, r MemoryRecord) (
 		}
 		now := time.Now()
 		r.ID, r.SavedAt = id, now.UTC()
-		if _, err := tx.Exec(ctx, `DELETE FROM memories WHERE expires_at <= ?`, now.UnixNano()); err != nil {
-			return fmt.Errorf("forget expired memories: %w", err)
+		if err := pruneMemories(ctx, tx, now); err != nil {
+			return err
 		}
 		list, err := listMemories(ctx, tx, principal, r.Kind, now)
 		if err != nil {
@@ -170,4 +170,10 @@ func (m *Memories) Delete(ctx context.Context, principal string, ids ...string) 
 		return nil, err
 	}
 	return removed, nil
+}
+
+// pruneMemories deletes what has expired.
+func pruneMemories(ctx context.Context, tx *Tx, now time.Time) error {
+	_, err := tx.Exec(ctx, `DELETE FROM memories WHERE expires_at <= ?`, nanos(now))
+	return wrapped("forget expired memories", err)
 }

@@ -117,13 +117,19 @@ func (c *Schedules) Add(ctx context.Context, s Schedule) (Schedule, error) {
 // forgetSchedules removes what has ended long ago, and the oldest rows of a principal
 // that has too many.
 func forgetSchedules(ctx context.Context, tx *Tx, principal string, now time.Time) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM schedules WHERE ended_at > 0 AND ended_at < ?`, nanos(now.Add(-ScheduleKept))); err != nil {
-		return fmt.Errorf("forget old calls: %w", err)
+	if err := pruneSchedules(ctx, tx, now); err != nil {
+		return err
 	}
 	const excess = `DELETE FROM schedules WHERE ended_at > 0 AND id IN
 		(SELECT id FROM schedules WHERE principal = ? ORDER BY created_at DESC, id LIMIT 1000000 OFFSET ?)`
 	_, err := tx.Exec(ctx, excess, foreign(principal), maxSchedules-1)
 	return wrapped("forget the oldest calls", err)
+}
+
+// pruneSchedules deletes what has ended long ago.
+func pruneSchedules(ctx context.Context, tx *Tx, now time.Time) error {
+	_, err := tx.Exec(ctx, `DELETE FROM schedules WHERE ended_at > 0 AND ended_at < ?`, nanos(now.Add(-ScheduleKept)))
+	return wrapped("forget old calls", err)
 }
 
 const scheduleColumns = `id, principal, credential, capsule, tool, arguments, state, due_at, created_at, ended_at, call_id, result`

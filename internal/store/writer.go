@@ -411,7 +411,10 @@ func (s *Store) prune(ctx context.Context) {
 		if closed > 0 {
 			tx.Bump(TopicApprovals)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return errors.Join(pruneMemories(ctx, tx, time.Now()), pruneSchedules(ctx, tx, time.Now()))
 	}, false)
 	s.commit(context.WithoutCancel(ctx), []*write{w})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
@@ -82,7 +83,7 @@ func (t *Tools) Registered(_ context.Context, principal string) ([]enable.Regist
 
 func (one *tool) describe() enable.Registered {
 	return enable.Registered{
-		Tool: one.record.Name, Name: one.record.Name[len(Namespace(one.record.Owner.Principal))+len("__"):], Template: one.record.Template,
+		Tool: one.record.Name, Name: strings.TrimPrefix(one.record.Name, build.NameOf(Namespace(one.record.Owner.Principal))), Template: one.record.Template,
 		Served: one.problem == "", Reason: one.problem,
 	}
 }
