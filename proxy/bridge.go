@@ -26,7 +26,7 @@ func executeCall(c *call) (response, error) {
 	if !lead {
 		return c.follow(flight)
 	}
-	defer func() { flight.Land(c.shareable(), c.request.Principal, time.Now(), c.route.shape.Reuse) }()
+	defer func() { flight.Land(shareable(c), c.request.Principal, time.Now(), c.route.shape.Reuse) }()
 	return c.deliver()
 }
 

@@ -122,9 +122,7 @@ func (g *Gateway) Apply(c Config) {
 }
 
 // Changed reports that the listing or status of a backend has changed.
-func (g *Gateway) Changed(string) { g.markDirty() }
-
-func (g *Gateway) markDirty() { signal(g.dirty) }
+func (g *Gateway) Changed(string) { signal(g.dirty) }
 
 // Run maintains the catalog and the sessions until the context ends. It then ends every
 // session and subscription, and returns when their goroutines have ended.

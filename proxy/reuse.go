@@ -178,18 +178,17 @@ func (c *call) noteChange() (again func()) {
 // now on: what it answered before is not reused.
 func (g *Gateway) CredentialChanged(server string) { g.reused.Changed(server) }
 
-// shareable is the result of the call for others who make the same call; nil for none.
-func (c *call) shareable() *mcp.Answer {
-	if c.accepted == nil || !c.reusableAnswer(*c.accepted) {
+// shareable is the result of a call for others who make the same call; nil for none.
+func shareable(c *call) *mcp.Answer {
+	if c.accepted == nil || c.asked || !wholeAnswer(*c.accepted) {
 		return nil
 	}
 	return &mcp.Answer{Result: bytes.Clone(c.accepted.Result), Era: c.accepted.Era, Conn: c.accepted.Conn}
 }
 
-// reusableAnswer reports whether an answer is a complete result without an error, for
-// which the server asked nothing.
-func (c *call) reusableAnswer(got mcp.Answer) bool {
-	if got.Fault != nil || got.Result == nil || c.asked || isError(got.Result) || !mcp.LookupSpan(got.Result, "task").Absent() {
+// wholeAnswer reports whether an answer is a complete result without an error.
+func wholeAnswer(got mcp.Answer) bool {
+	if got.Fault != nil || got.Result == nil || isError(got.Result) || !mcp.LookupSpan(got.Result, "task").Absent() {
 		return false
 	}
 	kind, typed := mcp.LookupString(got.Result, "resultType")
