@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/settings"
-	"github.com/toolgate/toolgate/config"
 )
 
 // Every setting, command, metric, column, tool and refusal that the page of the source
@@ -109,61 +108,4 @@ func isCommand(root *cobra.Command, line string) bool {
 		}
 	}
 	return true
-}
-
-// The documents of other tool systems are imported whole or not at all.
-func TestImportDocuments(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	const before = "mcpServers:\n  a: { command: true-program }\ntoolgate:\n  log: { level: warn }\n"
-	if err := os.WriteFile(h.file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, text string) string {
-		path := filepath.Join(filepath.Dir(h.file), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	rules := write("governance.yaml", "tools:\n  write_file: { risk_level: high, allowed_in_modes: [NORMAL], max_file_size_mb: 10 }\n")
-	shell := write("tools.yaml", "tools:\n  - { name: gone, tool_type: shell, implementation_config: { command: \"rm {path}\" } }\n")
-	o := h.run(t, "import", rules, shell, "--write", "--config", h.file)
-	if o.code != exitConfig || !strings.Contains(o.stderr, "nothing is imported") || !strings.Contains(o.stderr, `tools.yaml:2`) {
-		t.Errorf("a shell string: exit code %d, %s", o.code, o.stderr)
-	}
-	if o := h.run(t, "import", "--namespace", "fs", "--config", h.file); o.code != exitUsage {
-		t.Errorf("a namespace for nothing: exit code %d, %s", o.code, o.stderr)
-	}
-	if now, err := os.ReadFile(h.file); err != nil || string(now) != before {
-		t.Fatalf("the file has changed: %v\n%s", err, now)
-	}
-	if got := h.ok(t, "import", rules, "--namespace", "fs", "--write", "--config", h.file); !strings.Contains(got, "fs__write_file") {
-		t.Errorf("import: %s", got)
-	}
-	after, err := os.ReadFile(h.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Parse(h.file, after, config.Options{})
-	if err != nil || c.Toolgate.Governance.Tools["fs__write_file"].MaxBytes != 10_000_000 {
-		t.Errorf("the rule is not there: %v\n%s", err, after)
-	}
-}
-
-// The tools of a caller are filtered by what the catalog says of them.
-func TestToolsFilters(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	h.write(t, servers{"a": fake()}, map[string]any{"governance": map[string]any{"tools": map[string]any{
-		"a__echo": map[string]any{"category": "words", "risk": "low"}, "a__pid": map[string]any{"risk": "low"},
-	}}})
-	for filter, want := range map[string]string{"--category=words": "a__echo\n", "--risk=low": "a__echo\na__pid\n", "--category=none": ""} {
-		if got := h.ok(t, "tools", filter, "-o", "name", "--config", h.file); got != want {
-			t.Errorf("%s: %q, want %q", filter, got, want)
-		}
-	}
-	if o := h.run(t, "tools", "--risk", "enormous", "--config", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "low, medium or high") {
-		t.Errorf("exit code %d, %s", o.code, o.stderr)
-	}
 }
