@@ -345,12 +345,21 @@ func TestWaitForEqualCallIsCancelled(t *testing.T) {
 	})
 }
 
+// forgetful is an auditor that keeps nothing.
+type forgetful struct{}
+
+func (forgetful) Begin(*audit.Entry) error  { return nil }
+func (forgetful) End(*audit.Entry) error    { return nil }
+func (forgetful) Append(*audit.Entry) error { return nil }
+func (forgetful) Healthy() error            { return nil }
+
 // What an answer costs that asks no server: a refusal, and a reused result.
 func BenchmarkReuse(b *testing.B) {
 	for _, what := range []string{"refusal", "hit"} {
 		b.Run(what, func(b *testing.B) {
 			allow := gate.Allow
-			_, r := counting(b, mcp.Modern, func(_ *Options, c *Config) {
+			_, r := counting(b, mcp.Modern, func(o *Options, c *Config) {
+				o.Auditor = forgetful{} // that of the other tests keeps and searches every entry
 				c.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
 					if q.Action == gate.Call {
 						return gate.Decision{Effect: allow, Reason: "no"}, nil
