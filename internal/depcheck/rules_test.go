@@ -369,21 +369,22 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/added": {
 		ours: []string{
-			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/mcp", "internal/store",
+			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/follow", "internal/mcp", "internal/store",
 			"native/enable", "proxy", "proxy/refusal",
 		},
 		why: "asks the gate who may add what; starting what was added is its user's",
 	},
+	"internal/daemon/follow": {why: "rows of the store are followed alike, whatever they are; who loads and serves them is handed in"},
 	"internal/daemon/registered": {
 		ours: []string{
-			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/tools", "internal/mcp", "internal/seal",
+			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/follow", "internal/daemon/tools", "internal/mcp", "internal/seal",
 			"internal/store", "native/declared", "native/enable", "proxy", "proxy/refusal",
 		},
 		why: "asks the gate who may register what, and makes tools of templates; serving them is its user's",
 	},
 	"internal/daemon/tools": {
 		ours: []string{
-			"config", "config/decode", "internal/admin", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir", "internal/egress", "internal/mcp",
+			"config", "config/decode", "internal/admin", "internal/daemon/build", "internal/daemon/follow", "internal/daemon/hidden", "internal/daemon/statedir", "internal/egress", "internal/mcp",
 			"internal/seal", "internal/store", "internal/version", "native/declared",
 		},
 		others: []string{"golang.org/x/sync"},

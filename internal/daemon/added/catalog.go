@@ -164,7 +164,7 @@ func (s *Servers) Add(ctx context.Context, principal, template string, arguments
 	case err != nil:
 		return enable.Added{}, err
 	}
-	if err := s.apply(ctx); err != nil {
+	if err := s.rows.Apply(ctx); err != nil {
 		return enable.Added{}, err
 	}
 	return s.settled(ctx, &r), nil
@@ -200,5 +200,5 @@ func (s *Servers) Remove(ctx context.Context, principal, server string) error {
 	if !ok {
 		return enable.Problem("You have added no server of this name; find_servers lists those that you have.")
 	}
-	return s.apply(ctx)
+	return s.rows.Apply(ctx)
 }

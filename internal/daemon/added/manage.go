@@ -52,5 +52,5 @@ func (s *Servers) hasChanged(ctx context.Context, server string, ok bool, err er
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx)
+	return s.rows.Apply(ctx)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/follow"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -41,9 +42,9 @@ type Options struct {
 // concurrent use. Make it with [New]; [Servers.Run] keeps it up to date with the
 // store.
 type Servers struct {
-	o       Options
-	chain   atomic.Pointer[gate.Chain] // decides who may add what; nil denies
-	changed chan struct{}              // capacity 1: the store has changed
+	o     Options
+	chain atomic.Pointer[gate.Chain] // decides who may add what; nil denies
+	rows  *follow.Follower
 
 	mu         sync.Mutex
 	list       []store.DynamicRecord
@@ -52,19 +53,19 @@ type Servers struct {
 
 // New returns the added servers of a gateway, with none loaded yet.
 func New(o Options) *Servers {
-	return &Servers{o: o, changed: make(chan struct{}, 1)}
+	s := &Servers{o: o}
+	s.rows = follow.New(follow.Options{
+		Load: s.Load, Apply: o.Apply, Unserved: s.unserved,
+		Late: func(err error) { o.Log.Error("servers that were added or removed are not served yet", "err", err) },
+	})
+	return s
 }
 
 // Use sets the chain that decides who may add which servers.
 func (s *Servers) Use(chain *gate.Chain) { s.chain.Store(chain) }
 
 // StoreChanged reports that the added servers in the store have changed.
-func (s *Servers) StoreChanged() {
-	select {
-	case s.changed <- struct{}{}:
-	default: // the pending token covers this change, too
-	}
-}
+func (s *Servers) StoreChanged() { s.rows.Changed() }
 
 // records returns the added servers as last read.
 func (s *Servers) records() []store.DynamicRecord {
@@ -78,8 +79,6 @@ const (
 	addWait = 10 * time.Second
 	// addPoll is how often it looks.
 	addPoll = 50 * time.Millisecond
-	// addPause is the pause before another try to serve changes.
-	addPause = time.Second
 )
 
 // Load reads the added servers and tells whether they have changed. If the store was
@@ -101,38 +100,13 @@ func (s *Servers) Load(ctx context.Context) (changed bool, err error) {
 
 // Run applies changes by this gateway, and by others that share the store, until the
 // context ends.
-func (s *Servers) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.changed:
-			if err := s.apply(ctx); err != nil && ctx.Err() == nil {
-				s.o.Log.Error("servers that were added or removed are not served yet", "err", err)
-				select { // pause before the next try
-				case <-ctx.Done():
-				case <-time.After(addPause):
-				}
-			}
-		}
-	}
-}
+func (s *Servers) Run(ctx context.Context) error { return s.rows.Run(ctx) }
 
-// apply serves the added servers and stops the removed ones.
-func (s *Servers) apply(ctx context.Context) error {
-	loaded := false
-	err := s.o.Apply(ctx, func(ctx context.Context) (bool, error) {
-		changed, err := s.Load(ctx)
-		loaded = err == nil
-		return changed, err
-	})
-	if err != nil && loaded {
-		s.mu.Lock()
-		s.generation = notServed
-		s.mu.Unlock()
-		s.StoreChanged()
-	}
-	return err
+// unserved records that the loaded servers could not be served.
+func (s *Servers) unserved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generation = notServed
 }
 
 // notServed is the generation while the added servers could not be served.

@@ -198,7 +198,7 @@ func (t *Tools) Register(ctx context.Context, principal string, r *enable.Regist
 	case err != nil:
 		return enable.Registered{}, err
 	}
-	if err := t.apply(ctx); err != nil {
+	if err := t.rows.Apply(ctx); err != nil {
 		return enable.Registered{}, err
 	}
 	t.o.Settle(ctx) // so that the next list includes it
@@ -220,5 +220,5 @@ func (t *Tools) RemoveTool(ctx context.Context, principal, name string) error {
 	if !ok {
 		return enable.Problem("You have registered no tool of this name; find_templates lists those that you have.")
 	}
-	return t.apply(ctx)
+	return t.rows.Apply(ctx)
 }

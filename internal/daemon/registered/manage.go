@@ -32,5 +32,5 @@ func (t *Tools) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return t.apply(ctx)
+	return t.rows.Apply(ctx)
 }

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/follow"
 	"github.com/toolgate/toolgate/internal/daemon/tools"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
@@ -44,9 +44,9 @@ type Options struct {
 // safe for concurrent use. Make it with [New]; [Tools.Run] keeps it up to date with the
 // store.
 type Tools struct {
-	o       Options
-	chain   atomic.Pointer[gate.Chain] // decides who may register what; nil denies
-	changed chan struct{}              // capacity 1: the store has changed
+	o     Options
+	chain atomic.Pointer[gate.Chain] // decides who may register what; nil denies
+	rows  *follow.Follower
 
 	mu         sync.Mutex
 	list       []tool
@@ -76,25 +76,23 @@ type registration struct {
 const purpose = seal.Kept + "dynamic tool"
 
 // New returns the registered tools of a gateway, with none loaded yet.
-func New(o Options) *Tools { return &Tools{o: o, changed: make(chan struct{}, 1)} }
+func New(o Options) *Tools {
+	t := &Tools{o: o}
+	t.rows = follow.New(follow.Options{
+		Load: t.Load, Apply: o.Apply, Unserved: t.unserved,
+		Late: func(err error) { o.Log.Error("tools that were registered or removed are not served yet", "err", err) },
+	})
+	return t
+}
 
 // Use sets the chain that decides who may register which tools.
 func (t *Tools) Use(chain *gate.Chain) { t.chain.Store(chain) }
 
 // StoreChanged reports that the registered tools in the store have changed.
-func (t *Tools) StoreChanged() {
-	select {
-	case t.changed <- struct{}{}:
-	default: // the pending token covers this change, too
-	}
-}
+func (t *Tools) StoreChanged() { t.rows.Changed() }
 
-const (
-	// applyPause is the pause before another try to serve changes.
-	applyPause = time.Second
-	// notServed is the generation while the registered tools could not be served.
-	notServed = -1
-)
+// notServed is the generation while the registered tools could not be served.
+const notServed = -1
 
 // Load reads the registered tools and tells whether they have changed. If the store was
 // unreachable at the start, there are none until it answers.
@@ -144,38 +142,13 @@ func (t *Tools) open(r *store.DynamicTool) (registration, error) {
 
 // Run applies changes by this gateway, and by others that share the store, until the
 // context ends.
-func (t *Tools) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.changed:
-			if err := t.apply(ctx); err != nil && ctx.Err() == nil {
-				t.o.Log.Error("tools that were registered or removed are not served yet", "err", err)
-				select { // pause before the next try
-				case <-ctx.Done():
-				case <-time.After(applyPause):
-				}
-			}
-		}
-	}
-}
+func (t *Tools) Run(ctx context.Context) error { return t.rows.Run(ctx) }
 
-// apply serves the registered tools and stops the removed ones.
-func (t *Tools) apply(ctx context.Context) error {
-	loaded := false
-	err := t.o.Apply(ctx, func(ctx context.Context) (bool, error) {
-		changed, err := t.Load(ctx)
-		loaded = err == nil
-		return changed, err
-	})
-	if err != nil && loaded {
-		t.mu.Lock()
-		t.generation = notServed
-		t.mu.Unlock()
-		t.StoreChanged()
-	}
-	return err
+// unserved records that the loaded tools could not be served.
+func (t *Tools) unserved() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.generation = notServed
 }
 
 // Beside adds the registered tools to a configuration, whose protected files are off. Those

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -99,39 +98,11 @@ func (t *Tools) addStored(c *config.Config, off *build.KeptOff) {
 	}
 }
 
-// followStore applies changes of the store until the context ends.
-func (t *Tools) followStore(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.changed:
-			if err := t.apply(ctx); err != nil && ctx.Err() == nil {
-				t.o.Log.Error("tools that were declared in the store are not served yet", "err", err)
-				select { // pause before the next try
-				case <-ctx.Done():
-				case <-time.After(applyPause):
-				}
-			}
-		}
-	}
-}
-
-// apply serves the tools that are in the store now.
-func (t *Tools) apply(ctx context.Context) error {
-	loaded := false
-	err := t.o.Apply(ctx, func(ctx context.Context) (bool, error) {
-		changed, err := t.Load(ctx)
-		loaded = err == nil
-		return changed, err
-	})
-	if err != nil && loaded {
-		t.mu.Lock()
-		t.generation = notServed
-		t.mu.Unlock()
-		t.StoreChanged()
-	}
-	return err
+// unserved records that the store's tools could not be served.
+func (t *Tools) unserved() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.generation = notServed
 }
 
 // Stored returns the tools in the store, for an administrator.
@@ -189,7 +160,7 @@ func (t *Tools) Declare(ctx context.Context, d *admin.Declaration, by store.Chan
 	if err := t.o.Store.Put(ctx, records); err != nil {
 		return admin.Declared{}, err
 	}
-	return admin.Declared{Changes: append([]string{}, toolChanges(before, tools)...)}, t.apply(ctx)
+	return admin.Declared{Changes: append([]string{}, toolChanges(before, tools)...)}, t.rows.Apply(ctx)
 }
 
 // Undeclare removes a tool from the store and stops serving it.
@@ -201,5 +172,5 @@ func (t *Tools) Undeclare(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return t.apply(ctx)
+	return t.rows.Apply(ctx)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/follow"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -39,9 +40,9 @@ type Options struct {
 // addresses, and in the store. It is safe for concurrent use. Make it with [New];
 // [Tools.Run] keeps it up to date.
 type Tools struct {
-	o       Options
-	due     chan struct{} // capacity 1: an address may be due
-	changed chan struct{} // capacity 1: the store has changed
+	o    Options
+	due  chan struct{}    // capacity 1: an address may be due
+	rows *follow.Follower // of the store
 
 	mu         sync.Mutex
 	sources    Sources
@@ -52,15 +53,17 @@ type Tools struct {
 // Sources are addresses of tools.
 type Sources []*source
 
-// applyPause is the pause before another try to serve changes.
-const applyPause = time.Second
-
 // notServed is the generation while the store's tools could not be served.
 const notServed = -1
 
 // New returns the declared tools of a gateway, with none loaded yet.
 func New(o Options) *Tools {
-	return &Tools{o: o, due: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	t := &Tools{o: o, due: make(chan struct{}, 1)}
+	t.rows = follow.New(follow.Options{
+		Load: t.Load, Apply: o.Apply, Unserved: t.unserved,
+		Late: func(err error) { o.Log.Error("tools that were declared in the store are not served yet", "err", err) },
+	})
+	return t
 }
 
 // Run fetches the addresses when they are due, and applies changes of the store, until
@@ -68,12 +71,12 @@ func New(o Options) *Tools {
 func (t *Tools) Run(ctx context.Context) error {
 	group := new(errgroup.Group)
 	group.Go(func() error { return t.follow(ctx) })
-	group.Go(func() error { return t.followStore(ctx) })
+	group.Go(func() error { return t.rows.Run(ctx) })
 	return group.Wait()
 }
 
 // StoreChanged reports that the tools in the store have changed.
-func (t *Tools) StoreChanged() { wake(t.changed) }
+func (t *Tools) StoreChanged() { t.rows.Changed() }
 
 // wake leaves a token, unless one is there already.
 func wake(c chan struct{}) {
