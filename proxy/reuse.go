@@ -21,14 +21,17 @@ const ReuseKey = "dev.toolgate/cache"
 // more. listed is the definition of the server.
 type Reusable func(r *gate.Request, listed []byte) (state string, ok bool)
 
-// reuses reports whether results of tools of the mount may be reused.
-func (m *Mount) reuses() bool {
-	for name := range m.Tools {
-		if m.Tools[name].Reuse > 0 {
-			return true
+// reusing returns the servers with tools whose results may be reused.
+func reusing(mounts []Mount) map[string]bool {
+	out := make(map[string]bool)
+	for i := range mounts {
+		for name := range mounts[i].Tools {
+			if mounts[i].Tools[name].Reuse > 0 {
+				out[mounts[i].Backend.Name()] = true
+			}
 		}
 	}
-	return false
+	return out
 }
 
 // reuse answers the call with the result of an equal one, if there is a fresh one.
@@ -163,7 +166,7 @@ func (c *call) follow(flight *reuse.Flight) (response, error) {
 // noteChange notes that the server may answer otherwise from now on, if the call may
 // change something. The returned function notes it again, once the call has ended.
 func (c *call) noteChange() (again func()) {
-	if c.key != nil || c.request.Method != mcp.MethodToolsCall && c.task == nil || !c.route.to.mount.reuses() {
+	if c.key != nil || c.request.Method != mcp.MethodToolsCall && c.task == nil || !c.snap.reusing[c.route.Server] {
 		return func() {}
 	}
 	if _, readOnly := c.snap.readOnly(c.route, c.x); readOnly {

@@ -30,6 +30,7 @@ type Snapshot struct {
 	pinned    *gate.Chain          // Chain as it was when the snapshot was made
 	outputs   result.OutputChecker // nil checks nothing
 	reusable  Reusable             // nil reuses nothing
+	reusing   map[string]bool      // servers with tools whose results may be reused
 
 	generation uint64 // of the configuration
 
@@ -71,7 +72,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
-		rates: config.Rates, reusable: config.Reusable, generation: config.generation,
+		rates: config.Rates, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
 		outputs: config.Outputs,
 		pinned:  config.Chain.Pin(), byFeatures: newCatalogs(servers),
 	}
