@@ -244,7 +244,7 @@ var rules = map[string]rule{
 		others: []string{"github.com/redis/go-redis/v9"},
 		why:    "budgets and rates in a driver of their own",
 	},
-	"budget/redis/redistest": {why: "runs the server that tests need", ours: []string{"internal/testport"}},
+	"budget/redis/redistest": {why: "runs the server that tests need", ours: []string{"internal/testport", "internal/testserver"}},
 
 	"config": {
 		ours: []string{
@@ -294,7 +294,7 @@ var rules = map[string]rule{
 		why:    "the only package that knows there is a database",
 	},
 	"internal/store/storetest": {
-		ours:   []string{"internal/store"},
+		ours:   []string{"internal/store", "internal/testserver"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/google/go-cmp", "go.uber.org/goleak", "golang.org/x/sys/unix"},
 		why:    "the suite that every database passes, and the server it needs",
 	},
@@ -480,9 +480,10 @@ var rules = map[string]rule{
 		ours: []string{"internal/terminal"},
 		why:  "draws the picture of the README; it runs toolgate as a person would",
 	},
-	"internal/testport": {why: "finds ports for programs that tests start"},
-	"internal/testwait": {why: "waits in tests for what is handed in"},
-	"internal/built":    {why: "builds programs of any package, and imports none"},
+	"internal/testport":   {why: "finds ports for programs that tests start"},
+	"internal/testserver": {why: "runs the servers that tests need"},
+	"internal/testwait":   {why: "waits in tests for what is handed in"},
+	"internal/built":      {why: "builds programs of any package, and imports none"},
 
 	"internal/bench": {
 		ours:   []string{"gate/spicedb/spicedbtest", "internal/audit", "internal/built", "internal/mcp", "native/handshake"},

@@ -16,7 +16,7 @@ func (s *Server) Thaw(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := s.run.Process.Signal(sig); err != nil {
+	if err := s.run.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@ package redistest
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,10 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/testport"
+	"github.com/toolgate/toolgate/internal/testserver"
 )
 
 // startTime bounds the start of a server, and its end.
@@ -25,7 +26,7 @@ type Server struct {
 	dir  string
 	port int
 	args []string
-	run  *exec.Cmd
+	run  *testserver.Process
 }
 
 // Start starts a server that ends with the test. The arguments are settings such
@@ -92,11 +93,10 @@ func (s *Server) start(t testing.TB) error {
 	}, s.args...)
 	run := exec.CommandContext(context.Background(), "redis-server", args...) // ended by end
 	run.Stdout, run.Stderr = log, log
-	endWithParent(run)
-	if err := run.Start(); err != nil {
+	if s.run, err = testserver.Start(run, syscall.SIGKILL); err != nil {
+		s.run = nil
 		return err
 	}
-	s.run = run
 	deadline := time.Now().Add(startTime)
 	for time.Now().Before(deadline) {
 		conn, err := dial(t, port)
@@ -186,8 +186,7 @@ func (s *Server) end(t testing.TB) {
 	}
 	run := s.run
 	s.run = nil
-	if err := run.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := run.End(os.Kill, startTime); err != nil {
 		t.Error(err)
 	}
-	_ = run.Wait() // it was killed
 }

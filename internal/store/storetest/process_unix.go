@@ -19,10 +19,9 @@ const (
 	kill  = syscall.SIGKILL
 )
 
-// confine makes cmd run as a user that the server accepts, and end with us.
+// confine makes cmd run as a user that the server accepts.
 func confine(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	endWithParent(cmd.SysProcAttr)
 	uid, gid, err := other()
 	if err == nil && uid != 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: gid}

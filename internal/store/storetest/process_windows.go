@@ -1,13 +1,13 @@
 package storetest
 
 import (
-	"os"
 	"os/exec"
+	"syscall"
 )
 
 var (
-	crash = os.Kill
-	kill  = os.Kill
+	crash = syscall.SIGKILL
+	kill  = syscall.SIGKILL
 )
 
 func confine(*exec.Cmd) error { return nil }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolgate/toolgate/internal/testserver"
 )
 
 // startTimeout bounds the start and the end of a server.
@@ -31,7 +33,7 @@ type Server struct {
 	mu   sync.Mutex
 	bin  string // folder of the binaries
 	root string // folder of everything that the server keeps
-	run  *exec.Cmd
+	run  *testserver.Process
 }
 
 // StartPostgres starts a server that ends with the test. A test that kills or stops its
@@ -186,10 +188,10 @@ func (s *Server) start() error {
 	}
 	defer log.Close()
 	run.Stdout, run.Stderr = log, log
-	if err := run.Start(); err != nil {
+	if s.run, err = testserver.Start(run, crash); err != nil {
+		s.run = nil
 		return err
 	}
-	s.run = run
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -245,13 +247,8 @@ func (s *Server) end(signal os.Signal) error {
 	}
 	run := s.run
 	s.run = nil
-	if err := run.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := run.End(signal, startTimeout); err != nil {
 		return fmt.Errorf("end the server: %w", err)
-	}
-	late := time.AfterFunc(startTimeout, func() { run.Process.Kill() }) //nolint:errcheck // it may have ended
-	defer late.Stop()
-	if _, ok := errors.AsType[*exec.ExitError](run.Wait()); ok {
-		return nil // a crash is no success
 	}
 	return nil
 }
