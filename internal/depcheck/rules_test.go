@@ -286,8 +286,9 @@ var rules = map[string]rule{
 	"internal/mcp": {
 		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
 	},
-	"internal/backoff":  {why: "how long to wait does not depend on what is tried again"},
-	"internal/filelock": {why: "whose a file is does not depend on what is in it"},
+	"internal/backoff":   {why: "how long to wait does not depend on what is tried again"},
+	"internal/retrieval": {why: "measures rankings, whoever made them"},
+	"internal/filelock":  {why: "whose a file is does not depend on what is in it"},
 	"internal/store": {
 		ours:   []string{"internal/backoff", "internal/failure", "internal/filelock"},
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
