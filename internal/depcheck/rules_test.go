@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/reuse", "proxy/revision", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/reuse", "proxy/revision", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -63,6 +63,15 @@ var rules = map[string]rule{
 	"proxy/revision": {
 		ours: []string{"internal/mcp"},
 		why:  "how older clients are answered is a pure function of the message and the revision",
+	},
+	"proxy/find": {
+		ours:   []string{"internal/mcp"},
+		others: []string{"github.com/blevesearch/snowballstem"},
+		why:    "ranks a catalog for words; who may view what is handed in; snowballstem finds the stems of English words",
+	},
+	"proxy/find/measure": {
+		ours: []string{"internal/mcp", "proxy/find"},
+		why:  "measures any ranking of names against known answers",
 	},
 	"proxy/about":  {why: "strangers may read it, so it knows nothing of the gateway"},
 	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},

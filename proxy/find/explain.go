@@ -1,0 +1,84 @@
+package find
+
+import (
+	"cmp"
+	"slices"
+)
+
+// maxReasons is how many reasons a hit has at most.
+const maxReasons = 8
+
+// reasons says why an item matches: for each word of the query the best match, in the
+// field that made most of it.
+func (v *View) reasons(p *parsed, doc uint32) []Reason {
+	var out []Reason
+	sum := 0.0
+	for _, words := range p.words {
+		for i := range words {
+			r, ok := v.reason(&words[i], doc)
+			if !ok {
+				continue
+			}
+			sum += r.Share
+			if j := slices.IndexFunc(out, func(o Reason) bool { return o.Field == r.Field && o.Word == r.Word && o.Match == r.Match }); j >= 0 {
+				out[j].Share += r.Share
+				continue
+			}
+			out = append(out, r)
+		}
+	}
+	for i := range out {
+		out[i].Share /= sum
+	}
+	slices.SortStableFunc(out, func(a, b Reason) int { return cmp.Compare(b.Share, a.Share) })
+	return out[:min(len(out), maxReasons)]
+}
+
+// reason is the best match of a word in an item or in the name of its server. Share is
+// the score.
+func (v *View) reason(w *word, doc uint32) (Reason, bool) {
+	d := &v.x.items[doc]
+	var r Reason
+	for _, a := range w.alternatives {
+		c := v.x.countsOf(doc, a.term)
+		if c == 0 {
+			continue
+		}
+		tf, field := v.frequencies(d, c)
+		if score := float64(w.weight * a.weight * a.idf * tf / (float32(weights.k1) + tf)); score > r.Share {
+			r = Reason{Field: fieldNames[field], Word: w.text, Match: v.x.words.terms[a.term], Share: score}
+		}
+	}
+	if n, ok := v.x.words.number[w.text]; ok {
+		if x := v.serverShare(&v.x.servers[d.server], n, w.weight) * float32(weights.server); float64(x) > r.Share {
+			r = Reason{Field: "server", Word: w.text, Match: w.text, Share: float64(x)}
+		}
+	}
+	return r, r.Share > 0
+}
+
+// countsOf returns how often a document has a term.
+func (x *Index) countsOf(doc, term uint32) counts {
+	for _, e := range x.entries[x.begins[doc]:x.begins[doc+1]] {
+		if e.term == term {
+			return e.counts
+		}
+	}
+	return 0
+}
+
+// frequencies returns the weighted frequency of BM25F, and the field that made most of
+// it.
+func (v *View) frequencies(d *document, c counts) (tf float32, most field) {
+	var best float32
+	for f := range fields {
+		if n := c.of(f); n != 0 {
+			x := float32(n) * v.norms[f][d.lengths[f]]
+			tf += x
+			if x > best {
+				best, most = x, f
+			}
+		}
+	}
+	return tf, most
+}
