@@ -13,8 +13,8 @@ import (
 const (
 	// maxToolFiles is how many files of tools a configuration may name.
 	maxToolFiles = 100
-	// maxTools is how many tools may be declared.
-	maxTools = 5000
+	// MaxTools is how many tools may be declared, with those that agents register.
+	MaxTools = 5000
 )
 
 // readToolFiles adds the tools of further files to those of the file itself and
@@ -68,8 +68,8 @@ func checkTools(p *tree.Problems, section *tree.Node, t *Toolgate, servers []Ser
 // checkTogether reports what tools have wrong beside each other and beside servers.
 func checkTogether(p *tree.Problems, at *tree.Node, t *Toolgate, servers []Server) {
 	seen := map[[2]string]bool{}
-	if len(t.Tools) > maxTools {
-		p.At(at, "tools", "", "there are more than %d", maxTools)
+	if len(t.Tools) > MaxTools {
+		p.At(at, "tools", "", "there are more than %d", MaxTools)
 	}
 	namespaces := map[string]bool{}
 	for i := range t.Tools {

@@ -29,6 +29,7 @@ func inspectInstructions(of *gate.Offer, names *names) item {
 	definition := instructionsOf(*of.Instructions)
 	one := item{
 		key: instructionsKey(of.Server), exposed: of.Server + "/" + KindInstructions, definition: definition, hash: Hash(definition), native: of.Native,
+		added: of.Added,
 	}
 	if !of.Native {
 		one.suspicion = suspicious(of, &gate.Offered{Definition: definition}, names)

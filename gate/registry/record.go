@@ -178,6 +178,11 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	if err != nil {
 		return fmt.Errorf("record definitions: %w", err)
 	}
+	if len(gone) > 0 {
+		if _, err := r.o.Store.Registry().Prune(ctx, SourceDynamic); err != nil {
+			return err
+		}
+	}
 	if err := r.load(ctx); err != nil {
 		return err
 	}
@@ -222,12 +227,22 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 	return out
 }
 
-// gone returns the ids of items that the servers in changed no longer list.
+// gone returns the ids of items that the servers in changed no longer list. What agents have
+// registered is gone with its namespace, too: nothing else comes back under it by itself.
 func (r *Registry) gone(changed map[string]bool) []string {
 	var out []string
 	for id, record := range r.tables.records {
 		o := r.offers[record.Server]
-		if !changed[record.Server] || o == nil || !o.of.Confirmed || record.State == store.StateOrphaned {
+		if !changed[record.Server] || record.State == store.StateOrphaned {
+			continue
+		}
+		if o == nil {
+			if record.Source == SourceDynamic && record.Provider != store.ProviderMCP {
+				out = append(out, id)
+			}
+			continue
+		}
+		if !o.of.Confirmed {
 			continue
 		}
 		k := recordKey(record)

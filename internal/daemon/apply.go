@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -147,14 +146,13 @@ func (r *reloads) application(file *config.Config, before *identity.Set) (a *app
 	a.inForce.Listen = r.d.settings.boot.Listen // to the end
 	var owners map[string]string
 	a.servers, owners = r.d.added.Beside(a.c)
-	maps.Copy(owners, owned)
 	a.hiddenAlone = r.d.hideSecrets(a.c, a.servers)
 	if a.limiter, err = r.d.budgets.limiter(a.c); err != nil {
 		return nil, err
 	}
 	authenticated := before.Authenticated()
 	if a.gates, err = build.NewGates(r.d.ctx, a.c, authenticated && a.inForce.Authenticates(), build.Surroundings{
-		Log: r.d.log, Copies: filepath.Join(r.d.state.Path, "policy"), Owners: owners,
+		Log: r.d.log, Copies: filepath.Join(r.d.state.Path, "policy"), Owners: owners, ToolOwners: owned,
 		Personal: r.d.servers.Personal(a.servers),
 		Decided:  r.d.gateway.Decided, Reread: r.d.operation.LookAgain, Failed: r.d.metrics.PolicyFailed, Registry: r.d.registry, Relations: &r.d.operation.Relations, Schemas: r.d.operation.Schemas,
 		Mode: r.d.operation.Now, Own: off.Own, Native: r.d.servers.NativeOperator,

@@ -476,3 +476,54 @@ func TestApprovalIsForOneTemplate(t *testing.T) {
 		t.Errorf("what was approved: %s", got)
 	}
 }
+
+// Tools that are registered and removed in a loop leave nothing in the catalog, but for what
+// an operator has decided. How often one caller may do so is bounded, whoever else does.
+func TestRegisteredInALoop(t *testing.T) {
+	t.Parallel()
+	_, r, _ := registering(t, nil)
+	ann, bob := r.as(t, "ann"), r.as(t, "bob")
+	rows := func() (names []string) {
+		t.Helper()
+		records, _, err := r.Store.Registry().List(t.Context(), store.RegistryFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range records {
+			if strings.HasPrefix(records[i].Server, "dynamic-") && records[i].Kind == "tool" {
+				names = append(names, records[i].Original)
+			}
+		}
+		return names
+	}
+	for _, name := range []string{"one", "two"} {
+		tool := register(t, ann, name, "tools__status", idSchema)
+		if got := strings.Join(rows(), " "); got != name {
+			t.Errorf("the catalog has %q", got)
+		}
+		if name == "two" {
+			r.settle(t)
+			r.change(t, admin.CatalogChange{Name: tool, Op: admin.CatalogDisable})
+		}
+		if got := text(t, ann, "toolgate__remove_tool", `{"name":"`+name+`"}`); !strings.Contains(got, "removed") {
+			t.Fatal(got)
+		}
+		r.settle(t)
+	}
+	if got := strings.Join(rows(), " "); got != "two" { // which stays disabled if it comes back
+		t.Errorf("the catalog has %q", got)
+	}
+	steps := 4
+	for tried(t.Context(), ann, "toolgate__remove_tool", `{"name":"none"}`) != "rate_limited" {
+		if steps++; steps > 200 {
+			t.Fatal("there is no limit")
+		}
+	}
+	if steps != 120 {
+		t.Errorf("%d steps in an hour", steps)
+	}
+	if got := tried(t.Context(), ann, "toolgate__register_tool", registration("look", "tools__status", idSchema)); got != "rate_limited" {
+		t.Error(got)
+	}
+	register(t, bob, "look", "tools__status", idSchema)
+}

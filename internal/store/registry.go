@@ -250,6 +250,39 @@ func (r *Registry) set(ctx context.Context, id string, by Change, q string, args
 	return ok && err == nil, err
 }
 
+// Prune removes the orphaned records of a source that no server of its own stands behind,
+// such as tools that agents had registered, with their ids, and returns their number. What
+// a person has decided about stays, so that the decision holds if it comes back: records
+// of another source, and those with a class, a flag or a restriction.
+func (r *Registry) Prune(ctx context.Context, source string) (removed int64, err error) {
+	if r.s == nil {
+		return 0, ErrClosed
+	}
+	if !isText(source) {
+		return 0, nil
+	}
+	err = r.s.change(ctx, TopicRegistry, func(ctx context.Context, tx *Tx) (bool, error) {
+		const gone = `SELECT capability_id FROM tool_catalog WHERE state = 'orphaned' AND source = ? AND provider <> 'mcp'
+			AND risk = '' AND read_only IS NULL AND destructive IS NULL AND high_cost IS NULL
+			AND NOT EXISTS (SELECT 1 FROM tenant_tool_flags f WHERE f.capability_id = tool_catalog.capability_id)
+			AND NOT EXISTS (SELECT 1 FROM persona_tool_restrictions p WHERE p.capability_id = tool_catalog.capability_id)`
+		for _, q := range [...]string{
+			`DELETE FROM tool_definitions WHERE capability_id IN (` + gone + `)`,
+			`DELETE FROM capability WHERE id IN (` + gone + `)`,
+			`DELETE FROM tool_catalog WHERE capability_id IN (` + gone + `)`,
+		} {
+			if removed, err = tx.Exec(ctx, q, source); err != nil {
+				return false, fmt.Errorf("forget what was registered: %w", err)
+			}
+		}
+		return removed > 0, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
 // Delete removes records and returns their number. Their capability ids stay issued.
 func (r *Registry) Delete(ctx context.Context, ids ...string) (removed int64, err error) {
 	if r.s == nil {

@@ -7,10 +7,11 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// addOwners adds the phase that reserves servers for the callers who added them.
+// addOwners adds the phase that reserves servers for the callers who added them, and
+// registered tools for those who registered them.
 func (g *Gates) addOwners(_ context.Context, _ *config.Config, around Surroundings) error {
-	if len(around.Owners) > 0 {
-		g.phases = append(g.phases, gate.NewOwners(around.Owners))
+	if len(around.Owners)+len(around.ToolOwners) > 0 {
+		g.phases = append(g.phases, gate.NewOwners(around.Owners, around.ToolOwners))
 	}
 	return nil
 }

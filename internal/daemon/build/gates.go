@@ -45,13 +45,16 @@ type KeepingUpTo struct {
 
 // Surroundings are the inputs of a gate besides its configuration.
 type Surroundings struct {
-	Log      *slog.Logger
-	Copies   string                 // folder for the last good policy; empty: none is kept
-	Owners   map[string]string      // the owning principal of each personal server
-	Personal map[string]gate.Lister // servers to which callers sign in themselves
-	Decided  func()                 // called by a phase that notices a change of its decisions; may be nil
-	Reread   func()                 // called when the policy has changed; may be nil
-	Failed   func(action string)    // called when the policy could not decide; may be nil
+	Log    *slog.Logger
+	Copies string // folder for the last good policy; empty: none is kept
+	// Owners has the owning principal of each personal server.
+	Owners map[string]string
+	// ToolOwners has the owning principal of each namespace of registered tools.
+	ToolOwners map[string]string
+	Personal   map[string]gate.Lister // servers to which callers sign in themselves
+	Decided    func()                 // called by a phase that notices a change of its decisions; may be nil
+	Reread     func()                 // called when the policy has changed; may be nil
+	Failed     func(action string)    // called when the policy could not decide; may be nil
 
 	Registry  *registry.Registry                            // shared by successive configurations; nil without a gateway
 	Relations *RelationsKeeper                              // keeps the phase in force; nil has none

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native/declared"
+	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
@@ -117,6 +118,9 @@ func RateRules(c *config.Config) []rate.Rule {
 			})
 		}
 	}
+	if slices.ContainsFunc(c.Toolgate.Tools, func(t declared.Settings) bool { return t.Template }) {
+		rules = append(rules, registrations)
+	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		if t.RateLimitPerHour == 0 || t.Of != "" {
@@ -135,6 +139,15 @@ func RateRules(c *config.Config) []rate.Rule {
 		})
 	}
 	return rules
+}
+
+// registrations is how often one caller may register and remove tools: each time the
+// gateway makes anew what it serves.
+var registrations = rate.Rule{
+	Name: "registered tools", Per: []rate.Dimension{rate.PerPrincipal}, Rate: perHour(120),
+	Match: func(call *rate.Call) bool {
+		return call.Kind == "tool" && call.Server == enable.Name && (call.Original == enable.Register || call.Original == enable.RemoveTool)
+	},
 }
 
 // templateRate is the limit of a template: all tools made of it share it.

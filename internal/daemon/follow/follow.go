@@ -4,11 +4,21 @@ package follow
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 )
 
-// pause is the pause before another try to serve changes.
-const pause = time.Second
+const (
+	// pause is the pause before another try to serve changes.
+	pause = time.Second
+	// apart is the least time between two changes of what is served. What is asked for in
+	// between is served at once, in one step.
+	apart = 250 * time.Millisecond
+	// applyTime bounds one step, whoever has asked for it.
+	applyTime = time.Minute
+)
 
 // Options are what a [Follower] needs. All are required.
 type Options struct {
@@ -28,10 +38,23 @@ type Options struct {
 type Follower struct {
 	o       Options
 	changed chan struct{} // capacity 1: the store has changed
+	turn    chan struct{} // capacity 1: held during a step and the wait before it
+
+	mu   sync.Mutex
+	next *step     // which callers can still join; nil for none
+	last time.Time // when the last step ended that changed something; guarded by turn
+}
+
+// step serves the rows once, for all who wait for it.
+type step struct {
+	ended chan struct{}
+	err   error // once ended
 }
 
 // New returns a follower.
-func New(o Options) *Follower { return &Follower{o: o, changed: make(chan struct{}, 1)} }
+func New(o Options) *Follower {
+	return &Follower{o: o, changed: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+}
 
 // Changed reports that the rows in the store have changed. It does not block.
 func (f *Follower) Changed() {
@@ -60,18 +83,79 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Apply serves the rows that are in the store now. What could not be served is tried
-// again.
+// errLeft ends a step whose caller has left before it began.
+var errLeft = errors.New("the caller has left")
+
+// Apply serves the rows that are in the store now. Callers at the same time share one
+// step, and steps that change something are some time apart. What could not be served is
+// tried again.
 func (f *Follower) Apply(ctx context.Context) error {
-	loaded := false
-	err := f.o.Apply(ctx, func(ctx context.Context) (bool, error) {
-		changed, err := f.o.Load(ctx)
+	for {
+		f.mu.Lock()
+		s, mine := f.next, f.next == nil
+		if mine {
+			s = &step{ended: make(chan struct{})}
+			f.next = s
+		}
+		f.mu.Unlock()
+		if mine {
+			f.run(ctx, s)
+		}
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !errors.Is(s.err, errLeft) || mine {
+			return s.err
+		}
+	}
+}
+
+// run runs a step as the one of its callers who came first.
+func (f *Follower) run(ctx context.Context, s *step) {
+	defer close(s.ended)
+	err := f.wait(ctx)
+	f.mu.Lock()
+	f.next = nil // who comes from now on may have changed what this step does not see
+	f.mu.Unlock()
+	if err != nil {
+		s.err = fmt.Errorf("%w: %w", errLeft, err)
+		return
+	}
+	defer func() { <-f.turn }()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime) // others wait for it, too
+	defer cancel()
+	loaded, changed := false, false
+	s.err = f.o.Apply(ctx, func(ctx context.Context) (bool, error) {
+		var err error
+		changed, err = f.o.Load(ctx)
 		loaded = err == nil
 		return changed, err
 	})
-	if err != nil && loaded {
+	if changed {
+		f.last = time.Now()
+	}
+	if s.err != nil && loaded {
 		f.o.Unserved()
 		f.Changed()
 	}
-	return err
+}
+
+// wait takes the turn for a step, once it is due.
+func (f *Follower) wait(ctx context.Context) error {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	rest := time.NewTimer(time.Until(f.last.Add(apart)))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+		return nil
+	case <-ctx.Done():
+		<-f.turn
+		return context.Cause(ctx)
+	}
 }

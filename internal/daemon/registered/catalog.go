@@ -134,21 +134,30 @@ func (t *Tools) examine(principal string, r *enable.Registration) (*registration
 // fits tells why a tool cannot be served beside all others.
 func (t *Tools) fits(c *config.Config, settings *declared.Settings) error {
 	name, beside := tools.Name(settings), *c
-	beside.Toolgate.Tools = slices.DeleteFunc(slices.Clone(c.Toolgate.Tools), func(other declared.Settings) bool { return tools.Name(&other) == name })
+	beside.Toolgate.Tools = slices.DeleteFunc(slices.Clone(c.Toolgate.Tools), func(other declared.Settings) bool {
+		return tools.Name(&other) == name || other.Of != "" && other.Namespace != settings.Namespace // see [room] for their number
+	})
 	return tools.FitBeside(&beside, []declared.Settings{*settings}, t.o.Off(&beside))
 }
 
-// withinLimit refuses one tool too many of a principal, before anybody is asked about it.
-// The store holds the limit whatever happens in between.
+// withinLimit refuses one tool too many of a principal, before anybody is asked about it,
+// and one for which there is no room. The store holds the limit whatever happens in between.
 func (t *Tools) withinLimit(c *config.Config, principal, name string) error {
-	has := 0
+	has := map[string]int{}
 	for _, one := range t.tools() {
-		if one.record.Owner.Principal == principal && one.record.Name != name {
-			has++
+		if one.record.Name != name {
+			has[one.record.Owner.Principal]++
 		}
 	}
-	if has >= c.Toolgate.Limits.AddedPerPrincipal {
+	if has[principal] >= c.Toolgate.Limits.AddedPerPrincipal {
 		return errTooMany
+	}
+	turn, before := has[principal]+1, 0 // of the new tool among those of its owner
+	for _, n := range has {
+		before += min(n, turn)
+	}
+	if before >= room(c) {
+		return enable.Problem(fmt.Sprintf("The tool cannot be served: %v.", errNoRoom))
 	}
 	return nil
 }

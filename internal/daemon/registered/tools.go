@@ -178,6 +178,7 @@ func (t *Tools) Beside(c *config.Config, off *build.KeptOff) (owners map[string]
 		owners[settings.Namespace] = principal
 		made[i], all = &settings, append(all, settings)
 	}
+	all = t.share(c, made, all)
 	together := tools.FitBeside(c, all, off) == nil
 	served := slices.Clone(c.Toolgate.Tools)
 	for i := range t.list {
@@ -195,6 +196,56 @@ func (t *Tools) Beside(c *config.Config, off *build.KeptOff) (owners map[string]
 	}
 	c.Toolgate.Tools = served
 	return owners
+}
+
+// room is how many registered tools a configuration has room for.
+func room(c *config.Config) int {
+	own := 0
+	for i := range c.Toolgate.Tools {
+		if c.Toolgate.Tools[i].Of == "" {
+			own++
+		}
+	}
+	return max(0, config.MaxTools-own)
+}
+
+// errNoRoom is why a tool is not served although it fits.
+var errNoRoom = fmt.Errorf("a gateway serves %d declared and registered tools, and those of owners with fewer tools come first; remove one of yours", config.MaxTools)
+
+// share leaves out the tools for which there is no room, so that no owners crowd out
+// another one: the oldest tool of each owner comes first, then the second of each, and so
+// on. made has the settings of the tools in the list, all those that are not nil. mu is held.
+func (t *Tools) share(c *config.Config, made []*declared.Settings, all []declared.Settings) []declared.Settings {
+	room := room(c)
+	if len(all) <= room {
+		return all
+	}
+	older := func(a, b int) int { return t.list[a].record.CreatedAt.Compare(t.list[b].record.CreatedAt) }
+	var order []int // of tools in the list, by age
+	for i := range made {
+		if made[i] != nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, older)
+	turn, has := make([]int, len(made)), map[string]int{}
+	for _, i := range order {
+		owner := t.list[i].record.Owner.Principal
+		has[owner]++
+		turn[i] = has[owner]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return turn[a] - turn[b] })
+	for _, i := range order[room:] {
+		t.leaveOut(&t.list[i], errNoRoom)
+		made[i] = nil
+	}
+	all = all[:0]
+	for _, settings := range made {
+		if settings != nil {
+			all = append(all, *settings)
+		}
+	}
+	return all
 }
 
 // errOthersNamespace is why a tool is not served whose owner has the namespace of another

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -231,6 +232,52 @@ func registryAccept(t *testing.T, s *store.Store) {
 	must(t, err)
 	if diff := cmp.Diff(want, got, ignoreTimes); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+// What was registered at run time and is gone leaves nothing behind, unless a person has
+// decided about it.
+func registryPrune(t *testing.T, s *store.Store) {
+	r, ctx := s.Registry(), t.Context()
+	names := []string{"gone", "other source", "served", "of a server", "classed", "flagged", "restricted"}
+	keys := make([]store.CapabilityKey, len(names))
+	for i, name := range names {
+		keys[i] = store.CapabilityKey{Server: "dynamic-a", Kind: "tool", Original: name}
+	}
+	ids, err := s.Capabilities().IDs(ctx, keys)
+	must(t, err)
+	records := make([]store.RegistryRecord, len(names))
+	for i := range names {
+		records[i] = record(ids[i])
+		records[i].Original, records[i].Server, records[i].Source = names[i], "dynamic-a", "dynamic"
+		records[i].State, records[i].Provider, records[i].Class = store.StateOrphaned, store.ProviderNative, store.Class{}
+		records[i].AcceptedHash, records[i].DefinitionHash, records[i].Definition = "x", "x", []byte("{}")
+	}
+	records[1].Source, records[2].State, records[3].Provider, records[4].Class.Risk = "operator", store.StateActive, store.ProviderMCP, "high"
+	must(t, r.Upsert(ctx, records))
+	must(t, s.Flags().Set(ctx, "acme", false, by, ids[5]))
+	must(t, s.Restrictions().Add(ctx, "intern", by, ids[6]))
+	_, before, err := r.List(ctx, store.RegistryFilter{})
+	must(t, err)
+	if n, err := r.Prune(ctx, "dynamic"); n != 1 || err != nil {
+		t.Errorf("%d are gone, %v", n, err)
+	}
+	left, after, err := r.List(ctx, store.RegistryFilter{})
+	must(t, err)
+	if len(left) != len(names)-1 || slices.ContainsFunc(left, func(r store.RegistryRecord) bool { return r.ID == ids[0] }) || after == before {
+		t.Errorf("%d are left of %d, generations %d and %d", len(left), len(names), before, after)
+	}
+	if history, err := r.History(ctx, ids[0]); len(history) != 0 || err != nil {
+		t.Errorf("a history of what is gone: %v, %v", history, err)
+	}
+	if _, ok, err := s.Capabilities().Key(ctx, ids[0]); ok || err != nil {
+		t.Errorf("the id of what is gone is still issued, %v", err)
+	}
+	if n, err := r.Prune(ctx, "dynamic"); n != 0 || err != nil {
+		t.Errorf("once more: %d, %v", n, err)
+	}
+	if n, err := r.Prune(ctx, "\xff"); n != 0 || err != nil {
+		t.Errorf("no text: %d, %v", n, err)
 	}
 }
 

@@ -39,6 +39,7 @@ func Run(t *testing.T, database Database) {
 		"RegistryIsSetByOperators":          registrySetters,
 		"RegistryAcceptsWhatWasLookedAt":    registryAccept,
 		"RegistryRefusesBadRecords":         registryRefuses,
+		"RegistryIsPruned":                  registryPrune,
 		"RegistryHasAHistory":               registryHistory,
 		"FlagsAreSetAndCleared":             flags,
 		"RestrictionsAreAddedAndRemoved":    restrictions,
