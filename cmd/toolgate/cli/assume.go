@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 )
 
@@ -53,5 +54,5 @@ func (w *callerFlags) described() *admin.Caller {
 
 // noteAssumed says that the caller is assumed, not authenticated.
 func noteAssumed(name string) {
-	note("assumed: a token of %s with the claims of the flags; nobody has presented one", name)
+	output.Note("assumed: a token of %s with the claims of the flags; nobody has presented one", name)
 }

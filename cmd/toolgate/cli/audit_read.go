@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/records"
@@ -27,7 +29,7 @@ const (
 	tailEvery = 250 * time.Millisecond
 )
 
-func newAuditCommand(o *options) *cobra.Command {
+func newAuditCommand(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Search the audit log, and verify that nobody changed it",
@@ -44,8 +46,8 @@ fields are ` + strings.Join(audit.QueryFields(), ", ") + `.`,
 }
 
 // auditFiles returns the files of the audit log of a configuration.
-func (o *options) auditFiles(ctx context.Context) (*config.Config, *statedir.Dir, []string, error) {
-	c, err := o.loadTarget(ctx)
+func auditFiles(o *command.Options, ctx context.Context) (*config.Config, *statedir.Dir, []string, error) {
+	c, err := o.LoadTarget(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -80,7 +82,7 @@ func parseQuery(args []string) (*audit.Query, error) {
 	return q, failure.New(failure.Usage, err)
 }
 
-func newAuditSearch(o *options) *cobra.Command {
+func newAuditSearch(o *command.Options) *cobra.Command {
 	limit := auditLimit
 	c := &cobra.Command{
 		Use:   "search [QUERY]",
@@ -90,7 +92,7 @@ func newAuditSearch(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, _, files, err := o.auditFiles(cmd.Context())
+			_, _, files, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -109,35 +111,35 @@ func newAuditSearch(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := o.print(os.Stdout, auditTable(found)); err != nil {
+			if err := o.Print(os.Stdout, auditTable(found)); err != nil {
 				return err
 			}
-			if len(found) < all && (o.output == "table" || o.output == "wide") {
-				note("the last %d of %d entries; --limit 0 shows all", len(found), all)
+			if len(found) < all && (o.Output == "table" || o.Output == "wide") {
+				output.Note("the last %d of %d entries; --limit 0 shows all", len(found), all)
 			}
 			return nil
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "show the last `n` entries; 0 for all")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
-func auditTable(found []audit.Record) table {
-	t := table{
-		header: []string{"TIME", "WHO", "CLIENT", "NAME", "DECISION", "OUTCOME", "PHASE", "RULE", "MS", "ID", "SERVER", "TENANT", "PERSONA", "CODE", "TRACE"},
-		empty:  "no calls were found; one of less than a second ago may not be there yet",
-		wide:   5, data: found,
+func auditTable(found []audit.Record) output.Table {
+	t := output.Table{
+		Header: []string{"TIME", "WHO", "CLIENT", "NAME", "DECISION", "OUTCOME", "PHASE", "RULE", "MS", "ID", "SERVER", "TENANT", "PERSONA", "CODE", "TRACE"},
+		Empty:  "no calls were found; one of less than a second ago may not be there yet",
+		Wide:   5, Data: found,
 	}
 	for i := range found {
 		r := &found[i]
 		by := r.Decider()
-		t.rows = append(t.rows, []string{
-			clock(r.Time), r.Principal.Subject, orDash(r.Client.Name), orDash(r.Name), r.Decision(), string(r.Outcome),
-			orDash(by.Phase), orDash(shortened(by.Rule)), milliseconds(r.DurationUS), orDash(r.CallID), orDash(r.Server),
-			orDash(r.Principal.Tenant), orDash(r.Principal.Persona), orDash(r.Code), orDash(r.TraceID),
+		t.Rows = append(t.Rows, []string{
+			clock(r.Time), r.Principal.Subject, cmp.Or(r.Client.Name, "-"), cmp.Or(r.Name, "-"), r.Decision(), string(r.Outcome),
+			cmp.Or(by.Phase, "-"), cmp.Or(shortened(by.Rule), "-"), milliseconds(r.DurationUS), cmp.Or(r.CallID, "-"), cmp.Or(r.Server, "-"),
+			cmp.Or(r.Principal.Tenant, "-"), cmp.Or(r.Principal.Persona, "-"), cmp.Or(r.Code, "-"), cmp.Or(r.TraceID, "-"),
 		})
-		t.names = append(t.names, r.CallID)
+		t.Names = append(t.Names, r.CallID)
 	}
 	return t
 }
@@ -151,13 +153,6 @@ func clock(at time.Time) string {
 	return at.Format(layout)
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 // shortened cuts a text to fit into a column.
 func shortened(text string) string {
 	const most = 60
@@ -169,13 +164,13 @@ func shortened(text string) string {
 
 func milliseconds(us int64) string { return fmt.Sprintf("%.1f", float64(us)/1000) }
 
-func newAuditShow(o *options) *cobra.Command {
+func newAuditShow(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show everything recorded about a call: what each phase decided, and when",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, _, files, err := o.auditFiles(cmd.Context())
+			_, _, files, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -192,19 +187,19 @@ func newAuditShow(o *options) *cobra.Command {
 			if len(found) == 0 {
 				return failure.Newf(failure.Usage, "the audit log has no call %q; `toolgate audit search` lists the calls, with -o name only their ids", args[0])
 			}
-			return o.print(os.Stdout, callTable(found))
+			return o.Print(os.Stdout, callTable(found))
 		},
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // callTable shows the lines of one call in their order.
-func callTable(found []audit.Record) table {
-	t := table{header: []string{"WHAT", "VALUE"}, data: found, names: []string{found[0].CallID}}
+func callTable(found []audit.Record) output.Table {
+	t := output.Table{Header: []string{"WHAT", "VALUE"}, Data: found, Names: []string{found[0].CallID}}
 	row := func(what, value string) {
 		if value != "" {
-			t.rows = append(t.rows, []string{what, value})
+			t.Rows = append(t.Rows, []string{what, value})
 		}
 	}
 	r := &found[len(found)-1]
@@ -244,7 +239,7 @@ func callTable(found []audit.Record) table {
 	return t
 }
 
-func newAuditTail(o *options) *cobra.Command {
+func newAuditTail(o *command.Options) *cobra.Command {
 	n, follow := 10, false
 	c := &cobra.Command{
 		Use:   "tail [QUERY]",
@@ -257,7 +252,7 @@ func newAuditTail(o *options) *cobra.Command {
 			if n < 0 {
 				return failure.Newf(failure.Usage, "-n %d is not a number of entries; write 0 or more", n)
 			}
-			cfg, state, _, err := o.auditFiles(cmd.Context())
+			cfg, state, _, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -276,19 +271,19 @@ func newAuditTail(o *options) *cobra.Command {
 				return err
 			}
 			last, keep = last[max(0, len(last)-n):], 0
-			if err := o.print(os.Stdout, auditTable(last)); err != nil || !follow {
+			if err := o.Print(os.Stdout, auditTable(last)); err != nil || !follow {
 				return err
 			}
 			last = last[:0]
 			return followAudit(cmd.Context(), read, func() error {
 				defer func() { last = last[:0] }()
-				return o.printMore(auditTable(last))
+				return printMore(o, auditTable(last))
 			})
 		},
 	}
 	c.Flags().IntVarP(&n, "lines", "n", n, "start with the last `n` entries")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "show new entries until interrupted")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -312,34 +307,34 @@ func followAudit(ctx context.Context, read, show func() error) error {
 // are shown all the same.
 func told(err error) error {
 	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
-		warn("%v", unreadable)
+		output.Warn("%v", unreadable)
 		return nil
 	}
 	return err
 }
 
 // printMore prints the rows of a table without its header.
-func (o *options) printMore(t table) error {
-	if len(t.rows) == 0 {
+func printMore(o *command.Options, t output.Table) error {
+	if len(t.Rows) == 0 {
 		return nil
 	}
-	if o.output == "table" || o.output == "wide" {
-		t.header = make([]string, len(t.header))
-		for _, row := range t.rows {
+	if o.Output == "table" || o.Output == "wide" {
+		t.Header = make([]string, len(t.Header))
+		for _, row := range t.Rows {
 			columns := len(row)
-			if o.output != "wide" {
-				columns -= t.wide
+			if o.Output != "wide" {
+				columns -= t.Wide
 			}
-			if _, err := fmt.Println(printable(strings.Join(row[:columns], "  "))); err != nil {
+			if _, err := fmt.Println(output.Printable(strings.Join(row[:columns], "  "))); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return o.print(os.Stdout, t)
+	return o.Print(os.Stdout, t)
 }
 
-func newAuditVerify(o *options) *cobra.Command {
+func newAuditVerify(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Find what was changed, removed, inserted or truncated in the audit log",
@@ -350,7 +345,7 @@ unnoticed. The exit code is 1 if something was found, or if the store knows of a
 whose files are all gone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, state, _, err := o.auditFiles(cmd.Context())
+			c, state, _, err := auditFiles(o, cmd.Context())
 			none, isNone := errors.AsType[*noAuditError](err)
 			if err != nil && !isNone {
 				return err
@@ -362,7 +357,7 @@ whose files are all gone.`,
 			case bad != nil:
 				return bad
 			}
-			if err := o.print(os.Stdout, verifyTable(report)); err != nil {
+			if err := o.Print(os.Stdout, verifyTable(report)); err != nil {
 				return err
 			}
 			if n := len(report.Findings); n > 0 {
@@ -371,7 +366,7 @@ whose files are all gone.`,
 			return nil
 		},
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -401,12 +396,12 @@ func verifyAudit(ctx context.Context, c *config.Config, state *statedir.Dir) (*a
 	return report, failure.New(failure.Unreachable, err)
 }
 
-func verifyTable(r *audit.Report) table {
+func verifyTable(r *audit.Report) output.Table {
 	verdict := "verified"
 	if len(r.Findings) > 0 {
 		verdict = "CHANGED"
 	}
-	t := table{header: []string{"AUDIT LOG", verdict}, data: r, names: []string{verdict}, rows: [][]string{
+	t := output.Table{Header: []string{"AUDIT LOG", verdict}, Data: r, Names: []string{verdict}, Rows: [][]string{
 		{"files", fmt.Sprint(r.Files)},
 		{"lines", fmt.Sprint(r.Lines)},
 		{"calls", fmt.Sprint(r.Calls)},
@@ -416,12 +411,12 @@ func verifyTable(r *audit.Report) table {
 		{"head", fmt.Sprintf("%d %s", r.Last, r.Head)},
 	}}
 	for _, f := range r.Findings {
-		t.rows = append(t.rows, []string{fmt.Sprintf("%s:%d", cmp.Or(f.File, "-"), f.Line), fmt.Sprintf("line %d: %s", f.Seq, f.Text)})
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("%s:%d", cmp.Or(f.File, "-"), f.Line), fmt.Sprintf("line %d: %s", f.Seq, f.Text)})
 	}
 	return t
 }
 
-func newAuditExport(o *options) *cobra.Command {
+func newAuditExport(o *command.Options) *cobra.Command {
 	format := "jsonl"
 	c := &cobra.Command{
 		Use:   "export [QUERY]",
@@ -440,7 +435,7 @@ unless the query names an event.`,
 			if err != nil {
 				return failure.New(failure.Usage, err)
 			}
-			_, _, files, err := o.auditFiles(cmd.Context())
+			_, _, files, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -10,19 +10,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
 // newBreakerCommand is how the commands of circuit breakers can be typed besides
 // `toolgate servers`.
-func newBreakerCommand(o *options) *cobra.Command {
+func newBreakerCommand(o *command.Options) *cobra.Command {
 	c := &cobra.Command{Use: "breaker", Short: "Show and reset circuit breakers; see toolgate servers", Hidden: true}
 	c.AddCommand(newBreakers(o, "ls"), newReset(o))
 	return c
 }
 
-func newBreakers(o *options, use string) *cobra.Command {
+func newBreakers(o *command.Options, use string) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: "List the circuit breakers with their state",
 		Long: `List the circuit breakers of the running gateway with their state. A server that keeps
@@ -30,20 +32,20 @@ failing is not called for a while. Its calls are answered at once, and its tools
 listed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.Breakers(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return o.print(os.Stdout, breakerTable(all))
+				return o.Print(os.Stdout, breakerTable(all))
 			})
 		},
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
-func newReset(o *options) *cobra.Command {
+func newReset(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reset SERVER [TOOL]", Short: "Close the circuit breakers of a server, or that of one tool",
 		Long: `Close all circuit breakers of a server, or that of one of its tools, and reset their
@@ -56,23 +58,23 @@ counters. The next call is made. TOOL is the server's own name of the tool.`,
 					return failure.New(failure.Usage, errors.New("the name of the tool is empty"))
 				}
 			}
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.ResetBreaker(cmd.Context(), args[0], tool)
 				if err != nil {
 					return err
 				}
-				return o.print(os.Stdout, breakerTable(slices.DeleteFunc(all, func(b admin.Breaker) bool { return b.Server != args[0] })))
+				return o.Print(os.Stdout, breakerTable(slices.DeleteFunc(all, func(b admin.Breaker) bool { return b.Server != args[0] })))
 			})
 		},
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
-func breakerTable(all []admin.Breaker) table {
-	t := table{
-		header: []string{"SERVER", "TOOL", "STATE", "IN STATE", "LEFT", "OPENED", "FAILURES", "LAST FAILURE"},
-		data:   map[string]any{"breakers": append([]admin.Breaker{}, all...)},
+func breakerTable(all []admin.Breaker) output.Table {
+	t := output.Table{
+		Header: []string{"SERVER", "TOOL", "STATE", "IN STATE", "LEFT", "OPENED", "FAILURES", "LAST FAILURE"},
+		Data:   map[string]any{"breakers": append([]admin.Breaker{}, all...)},
 	}
 	for _, b := range all {
 		tool, left := b.Tool, "-"
@@ -80,13 +82,13 @@ func breakerTable(all []admin.Breaker) table {
 			tool = "-"
 		}
 		if b.Until != nil {
-			left = seconds(max(0, time.Until(*b.Until).Seconds()))
+			left = output.Seconds(max(0, time.Until(*b.Until).Seconds()))
 		}
-		t.rows = append(t.rows, []string{
-			b.Server, tool, b.State, seconds(time.Since(b.Since).Seconds()), left,
+		t.Rows = append(t.Rows, []string{
+			b.Server, tool, b.State, output.Seconds(time.Since(b.Since).Seconds()), left,
 			fmt.Sprint(b.Opens), fmt.Sprint(b.Failures), b.Why,
 		})
-		t.names = append(t.names, strings.TrimSuffix(b.Server+" "+b.Tool, " "))
+		t.Names = append(t.Names, strings.TrimSuffix(b.Server+" "+b.Tool, " "))
 	}
 	return t
 }

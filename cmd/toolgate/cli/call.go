@@ -20,7 +20,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/elicitation"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -29,7 +31,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-func newCall(o *options) *cobra.Command {
+func newCall(o *command.Options) *cobra.Command {
 	var object string
 	c := &cobra.Command{
 		Use:   "call TOOL [NAME=VALUE ...]",
@@ -62,24 +64,24 @@ against what the tool accepts. Ctrl-C cancels the question, and otherwise the ca
 		},
 	}
 	c.Flags().StringVar(&object, "json", "", "arguments as a JSON `object`")
-	c.ValidArgsFunction = o.completeTools
-	o.outputFlag(c)
+	c.ValidArgsFunction = completeTools(o)
+	o.OutputFlag(c)
 	return c
 }
 
 // callByHand calls a tool and prints its result. Ctrl-C cancels the question that is open,
 // or the call, or what is done before it.
-func callByHand(ctx context.Context, o *options, name string, pairs []arguments.Pair, object string) error {
-	c := &toolCall{name: name, quiet: o.quiet}
+func callByHand(ctx context.Context, o *command.Options, name string, pairs []arguments.Pair, object string) error {
+	c := &toolCall{name: name, quiet: o.Quiet}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
 		width := func() int { return cmp.Or(screen.Of(os.Stderr).Width, 80) }
-		c.person = elicitation.New(os.Stdin, func(format string, args ...any) { fsay(os.Stderr, format, args...) }, width)
+		c.person = elicitation.New(os.Stdin, func(format string, args ...any) { output.SayTo(os.Stderr, format, args...) }, width)
 	}
-	o.live = liveOutput(o)
-	c.live = o.live
+	o.Live = liveOutput(o)
+	c.live = o.Live
 	ctx, stop := c.interruptible(ctx)
 	defer stop()
-	return o.withClient(ctx, func(ctx context.Context, client *lineClient, status statusFunc) error {
+	return withClient(o, ctx, func(ctx context.Context, client *lineClient, status statusFunc) error {
 		tool := listed(ctx, client, name)
 		params, err := callParams(name, tool, pairs, object)
 		if err != nil {
@@ -90,7 +92,7 @@ func callByHand(ctx context.Context, o *options, name string, pairs []arguments.
 		if err != nil {
 			return explainUnknown(ctx, name, refusedError(err), client, status)
 		}
-		if err := doubted(o.showResult(name, result), tool, pairs); err != nil {
+		if err := doubted(showResult(o, name, result), tool, pairs); err != nil {
 			return err
 		}
 		return c.unanswered
@@ -294,7 +296,7 @@ func progressText(params []byte) string {
 		text += " of " + total
 	}
 	if message, _ := mcp.LookupString(params, "message"); message != "" && message != text {
-		text += "  " + firstLine(message, 200)
+		text += "  " + output.FirstLine(message, 200)
 	}
 	return text
 }
@@ -371,18 +373,18 @@ func listed(ctx context.Context, client *lineClient, name string) []byte {
 }
 
 // showResult prints a tool's result: its texts for a person, or all of it for a program.
-func (o *options) showResult(tool string, result []byte) error {
+func showResult(o *command.Options, tool string, result []byte) error {
 	failed := string(mcp.Lookup(result, "isError")) == "true"
 	refused := mcp.Lookup(result, "_meta", refusal.Key)
-	switch o.output {
+	switch o.Output {
 	case "json":
 		var out bytes.Buffer
 		if err := json.Indent(&out, result, "", "  "); err != nil {
 			return err
 		}
-		fmt.Printf("%s\n", escapedJSON(out.Bytes()))
+		fmt.Printf("%s\n", output.EscapedJSON(out.Bytes()))
 	case "yaml":
-		if err := writeYAML(os.Stdout, json.RawMessage(result)); err != nil {
+		if err := output.YAML(os.Stdout, json.RawMessage(result)); err != nil {
 			return err
 		}
 	default:
@@ -394,16 +396,16 @@ func (o *options) showResult(tool string, result []byte) error {
 			silent = silent && ok && strings.TrimSpace(text) == ""
 			if ok {
 				if screen { // a program gets the text as it is
-					text = escaped(text)
+					text = output.Escaped(text)
 				}
 				fmt.Println(text)
 				continue
 			}
 			kind, _ := mcp.LookupString(block, "type")
-			say("[%s, %d bytes]\n", kind, len(block))
+			output.Say("[%s, %d bytes]\n", kind, len(block))
 		}
-		if silent && !failed && talks(o) {
-			note("%s has answered, without any text", tool)
+		if silent && !failed && command.Talks(o) {
+			output.Note("%s has answered, without any text", tool)
 		}
 	}
 	if !failed {

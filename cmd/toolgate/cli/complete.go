@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -23,25 +25,27 @@ const completeTime = 500 * time.Millisecond
 
 // completeTools completes the first argument of a command to a tool of the
 // configuration's gateway, and further arguments to the arguments of the tool.
-func (o *options) completeTools(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	none := cobra.ShellCompDirectiveNoFileComp
-	tools := o.runningTools(cmd.Context())
-	if len(args) == 0 {
-		var out []cobra.Completion
+func completeTools(o *command.Options) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp
+		tools := runningTools(o, cmd.Context())
+		if len(args) == 0 {
+			var out []cobra.Completion
+			for _, raw := range tools {
+				if name, _ := mcp.LookupString(raw, "name"); strings.HasPrefix(name, begun) {
+					text, _ := mcp.LookupString(raw, "description")
+					out = append(out, describe(name, text))
+				}
+			}
+			return out, none
+		}
 		for _, raw := range tools {
-			if name, _ := mcp.LookupString(raw, "name"); strings.HasPrefix(name, begun) {
-				text, _ := mcp.LookupString(raw, "description")
-				out = append(out, describe(name, text))
+			if name, _ := mcp.LookupString(raw, "name"); name == args[0] {
+				return completeArguments(raw, args[1:], begun), none | cobra.ShellCompDirectiveNoSpace
 			}
 		}
-		return out, none
+		return nil, none
 	}
-	for _, raw := range tools {
-		if name, _ := mcp.LookupString(raw, "name"); name == args[0] {
-			return completeArguments(raw, args[1:], begun), none | cobra.ShellCompDirectiveNoSpace
-		}
-	}
-	return nil, none
 }
 
 // completeArguments returns the arguments of a tool that are not given yet.
@@ -67,7 +71,7 @@ func describe(name, text string) cobra.Completion {
 			return r
 		}, s)
 	}
-	name, text = clean(name), clean(firstLine(text, 60))
+	name, text = clean(name), clean(output.FirstLine(text, 60))
 	if text == "" {
 		return name
 	}
@@ -76,14 +80,14 @@ func describe(name, text string) cobra.Completion {
 
 // runningTools lists the tools of the configuration's running gateway; none without a
 // gateway.
-func (o *options) runningTools(ctx context.Context) [][]byte {
+func runningTools(o *command.Options, ctx context.Context) [][]byte {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
-	control := o.completionControl(ctx)
+	control := completionControl(o, ctx)
 	if control == nil {
 		return nil
 	}
-	stream, err := control.Stdio(ctx, apiKey())
+	stream, err := control.Stdio(ctx, command.APIKey())
 	if err != nil {
 		return nil
 	}
@@ -97,12 +101,12 @@ func (o *options) runningTools(ctx context.Context) [][]byte {
 
 // completionControl returns a client for the gateway that the command would talk to, or
 // nil if there surely is none. It creates no file or folder.
-func (o *options) completionControl(ctx context.Context) *admin.Client {
-	found, err := o.findFile()
+func completionControl(o *command.Options, ctx context.Context) *admin.Client {
+	found, err := o.FindFile()
 	if err != nil {
 		return nil
 	}
-	path, _, err := target.Find(ctx, found, o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "")
+	path, _, err := target.Find(ctx, found, o.Config != "" || os.Getenv("TOOLGATE_CONFIG") != "")
 	if err != nil {
 		return nil
 	}
@@ -118,21 +122,23 @@ func (o *options) completionControl(ctx context.Context) *admin.Client {
 }
 
 // completeServers completes the first argument to a server of the running gateway.
-func (o *options) completeServers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	none := cobra.ShellCompDirectiveNoFileComp
-	control := o.completionControl(cmd.Context())
-	if len(args) > 0 || control == nil {
-		return nil, none
+func completeServers(o *command.Options) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp
+		control := completionControl(o, cmd.Context())
+		if len(args) > 0 || control == nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		status, err := control.Status(ctx)
+		if err != nil {
+			return nil, none
+		}
+		var out []cobra.Completion
+		for i := range status.Servers {
+			out = append(out, describe(status.Servers[i].Name, status.Servers[i].State))
+		}
+		return out, none
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
-	defer cancel()
-	status, err := control.Status(ctx)
-	if err != nil {
-		return nil, none
-	}
-	var out []cobra.Completion
-	for i := range status.Servers {
-		out = append(out, describe(status.Servers[i].Name, status.Servers[i].State))
-	}
-	return out, none
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
@@ -35,7 +37,7 @@ type connection struct {
 	show    bool
 }
 
-func newConnect(o *options) *cobra.Command {
+func newConnect(o *command.Options) *cobra.Command {
 	var want connection
 	var undo, restore bool
 	c := &cobra.Command{
@@ -62,12 +64,12 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 				if len(args) == 2 {
 					return failure.Newf(failure.Usage, "--undo takes no FILE; leave out %s", args[1])
 				}
-				return o.disconnect(client, want.scope, restore)
+				return disconnectClient(o, client, want.scope, restore)
 			}
 			if len(args) == 2 {
-				o.config = args[1]
+				o.Config = args[1]
 			}
-			return o.connect(cmd.Context(), client, want)
+			return connectClient(o, cmd.Context(), client, want)
 		},
 		ValidArgsFunction: completeClients,
 	}
@@ -82,7 +84,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	return c
 }
 
-func newDisconnect(o *options) *cobra.Command {
+func newDisconnect(o *command.Options) *cobra.Command {
 	var scope string
 	var restore bool
 	c := &cobra.Command{
@@ -95,7 +97,7 @@ func newDisconnect(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.disconnect(client, scope, restore)
+			return disconnectClient(o, client, scope, restore)
 		},
 		ValidArgsFunction: completeClients,
 	}
@@ -130,15 +132,15 @@ func completeClients(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 
 // toConnect returns the path of the configuration that a client is connected to; empty for
 // a demo that runs. A client never gets an entry that cannot start.
-func (o *options) toConnect(ctx context.Context, client *clients.Client, want *connection) (string, error) {
-	path, err := o.target(ctx)
+func toConnect(o *command.Options, ctx context.Context, client *clients.Client, want *connection) (string, error) {
+	path, err := o.Target(ctx)
 	if err != nil {
 		return "", err
 	}
 	if path != "" {
-		_, err := o.readConfigWith(path, nil)
-		if err == nil && len(o.with) > 0 && !want.remote {
-			warn("%s starts toolgate with %s alone when no gateway is running; to have the servers of the other files then, too, write them into it with `toolgate import --write`", client.Title, path)
+		_, err := o.ReadConfigWith(path, nil)
+		if err == nil && len(o.With) > 0 && !want.remote {
+			output.Warn("%s starts toolgate with %s alone when no gateway is running; to have the servers of the other files then, too, write them into it with `toolgate import --write`", client.Title, path)
 		}
 		return path, err
 	}
@@ -152,8 +154,8 @@ func (o *options) toConnect(ctx context.Context, client *clients.Client, want *c
 	return "", nil
 }
 
-// entry is the entry for toolgate in a client's file.
-func (o *options) entry(client *clients.Client, path string, want *connection) (edit.Map, error) {
+// clientEntry is the entry for toolgate in a client's file.
+func clientEntry(o *command.Options, client *clients.Client, path string, want *connection) (edit.Map, error) {
 	if !want.remote {
 		if want.capsule != "" || want.key != "" {
 			return nil, failure.Newf(failure.Usage, "--capsule and --key-env need --http")
@@ -171,7 +173,7 @@ func (o *options) entry(client *clients.Client, path string, want *connection) (
 	if client.Remote == nil {
 		return nil, failure.Newf(failure.Usage, "the file of %s cannot have servers over HTTP; leave --http out", client.Title)
 	}
-	c, err := o.readConfigWith(path, nil)
+	c, err := o.ReadConfigWith(path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +206,12 @@ func httpURL(c *config.Config) string {
 	return scheme + "://" + c.Toolgate.Listen.HTTP
 }
 
-func (o *options) connect(ctx context.Context, client *clients.Client, want connection) error {
-	from, err := o.toConnect(ctx, client, &want)
+func connectClient(o *command.Options, ctx context.Context, client *clients.Client, want connection) error {
+	from, err := toConnect(o, ctx, client, &want)
 	if err != nil {
 		return err
 	}
-	entry, err := o.entry(client, from, &want)
+	entry, err := clientEntry(o, client, from, &want)
 	if err != nil {
 		return err
 	}
@@ -217,14 +219,14 @@ func (o *options) connect(ctx context.Context, client *clients.Client, want conn
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(append([]string{from}, o.with...), func(read string) bool { return sameFile(read, path) }) {
+	if slices.ContainsFunc(append([]string{from}, o.With...), func(read string) bool { return sameFile(read, path) }) {
 		if want.only {
 			return failure.Newf(failure.Usage, "%s is the file that toolgate reads: without its servers there would be nothing to serve; run `toolgate import --write` first, and then `toolgate connect %s toolgate.yaml --only`", path, client.Name)
 		}
-		warn("%s is the file that toolgate reads, so %s has its servers twice: its own, and those of toolgate; run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
+		output.Warn("%s is the file that toolgate reads, so %s has its servers twice: its own, and those of toolgate; run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
 	}
 	if want.show {
-		say("%s:\n\n%s", path, shownEntry(client, path, entry))
+		output.Say("%s:\n\n%s", path, shownEntry(client, path, entry))
 		return nil
 	}
 	before, err := format.ReadFile(path)
@@ -240,7 +242,7 @@ func (o *options) connect(ctx context.Context, client *clients.Client, want conn
 		return failure.New(failure.Config, err)
 	}
 	if existed && bytes.Equal(before, after) {
-		say("%s is connected already: %s\n", client.Title, path)
+		output.Say("%s is connected already: %s\n", client.Title, path)
 		return nil
 	}
 	kept, err := keepFormer(client, path, before, after, existed)
@@ -255,14 +257,14 @@ func (o *options) connect(ctx context.Context, client *clients.Client, want conn
 			return failure.New(failure.Config, err)
 		}
 	}
-	say("%s is connected: %s\n", client.Title, path)
+	output.Say("%s is connected: %s\n", client.Title, path)
 	if len(removed) > 0 {
-		say("removed from it: %s\n", strings.Join(removed, ", "))
+		output.Say("removed from it: %s\n", strings.Join(removed, ", "))
 	}
 	if kept {
-		say("the old file: %s\n", backupName(path, after))
+		output.Say("the old file: %s\n", backupName(path, after))
 	}
-	note("%s", client.After)
+	output.Note("%s", client.After)
 	return nil
 }
 
@@ -353,7 +355,7 @@ func shownEntry(client *clients.Client, path string, entry edit.Map) string {
 	return edit.Text(path, client.Section, clients.Entry, entry)
 }
 
-func (o *options) disconnect(client *clients.Client, scope string, restore bool) error {
+func disconnectClient(o *command.Options, client *clients.Client, scope string, restore bool) error {
 	path, err := clientHome(client, scope)
 	if err != nil {
 		return err
@@ -381,11 +383,11 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		if err := replaceFile(path, before); err != nil {
 			return err
 		}
-		say("%s is as it was before: %s\n", client.Title, path)
+		output.Say("%s is as it was before: %s\n", client.Title, path)
 		return os.Remove(backup)
 	}
 	if client.Whole {
-		say("%s is disconnected: %s is removed\n", client.Title, path)
+		output.Say("%s is disconnected: %s is removed\n", client.Title, path)
 		return os.Remove(path)
 	}
 	after, err := edit.Delete(path, now, client.Section, clients.Entry)
@@ -393,17 +395,17 @@ func (o *options) disconnect(client *clients.Client, scope string, restore bool)
 		return failure.Newf(failure.Config, "%s: %w; remove %s from it by hand", path, err, clients.Entry)
 	}
 	if bytes.Equal(now, after) {
-		say("%s was not connected: %s\n", client.Title, path)
+		output.Say("%s was not connected: %s\n", client.Title, path)
 		return nil
 	}
 	if made(client, path, after) {
-		say("%s is disconnected: %s is removed\n", client.Title, path)
+		output.Say("%s is disconnected: %s is removed\n", client.Title, path)
 		return os.Remove(path)
 	}
 	if err := replaceFile(path, after); err != nil {
 		return err
 	}
-	say("%s is disconnected: %s\n", client.Title, path)
+	output.Say("%s is disconnected: %s\n", client.Title, path)
 	return nil
 }
 

@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	clientfiles "github.com/toolgate/toolgate/config/clients"
@@ -26,7 +28,7 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-func newDoctor(o *options) *cobra.Command {
+func newDoctor(o *command.Options) *cobra.Command {
 	var offline bool
 	c := &cobra.Command{
 		Use:   "doctor [FILE]",
@@ -36,15 +38,15 @@ and how to fix it. No server is started and nothing is changed. Remote servers g
 ping with the headers of the file. Every finding has a code; see docs/doctor.md, or
 toolgate doctor explain CODE.`,
 		Example: "  toolgate doctor\n  toolgate doctor explain TG2101",
-		Args:    fileArgument(o),
+		Args:    command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := &examination{o: o, offline: offline, now: time.Now()}
 			e.run(cmd.Context())
-			return o.printChecks(e.checks)
+			return printChecks(o, e.checks)
 		},
 	}
 	c.Flags().BoolVar(&offline, "offline", false, "make no requests over the network")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	explain := &cobra.Command{
 		Use:   "explain CODE",
 		Short: "Explain a code, and what to do about it",
@@ -61,7 +63,7 @@ toolgate doctor explain CODE.`,
 			if !ok {
 				return failure.Newf(failure.Usage, "there is no code %s; see `toolgate doctor codes`", args[0])
 			}
-			say("%s  %s (%s)\n\n%s\n\nWhat to do: %s\n", code.ID, code.Title, code.Level, code.Means, code.Fix)
+			output.Say("%s  %s (%s)\n\n%s\n\nWhat to do: %s\n", code.ID, code.Title, code.Level, code.Means, code.Fix)
 			return nil
 		},
 	}
@@ -70,50 +72,50 @@ toolgate doctor explain CODE.`,
 		Short: "List all codes",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			t := table{header: []string{"CODE", "LEVEL", "FINDING"}}
+			t := output.Table{Header: []string{"CODE", "LEVEL", "FINDING"}}
 			for _, code := range doctor.Codes() {
-				t.rows = append(t.rows, []string{code.ID, string(code.Level), code.Title})
-				t.names = append(t.names, code.ID)
+				t.Rows = append(t.Rows, []string{code.ID, string(code.Level), code.Title})
+				t.Names = append(t.Names, code.ID)
 			}
-			t.data = map[string]any{"codes": doctor.Codes()}
-			return o.print(os.Stdout, t)
+			t.Data = map[string]any{"codes": doctor.Codes()}
+			return o.Print(os.Stdout, t)
 		},
 	}
-	o.outputFlag(codes)
+	o.OutputFlag(codes)
 	c.AddCommand(explain, codes)
 	return c
 }
 
 // printChecks prints the findings. If one of them is an error, the exit code is that of a
 // configuration error.
-func (o *options) printChecks(checks []doctor.Check) error {
-	t := table{header: []string{"LEVEL", "CODE", "SUBJECT", "WHAT"}}
+func printChecks(o *command.Options, checks []doctor.Check) error {
+	t := output.Table{Header: []string{"LEVEL", "CODE", "SUBJECT", "WHAT"}}
 	found := []doctor.Finding{}
 	var fine [][]string
 	for _, c := range checks {
-		if len(c.Findings) == 0 && (o.output == "wide" || !strings.HasPrefix(c.What, "client ")) {
+		if len(c.Findings) == 0 && (o.Output == "wide" || !strings.HasPrefix(c.What, "client ")) {
 			fine = append(fine, []string{"ok", "", c.What, c.Note})
 		}
 		for _, f := range c.Findings {
 			found = append(found, f)
-			t.rows = append(t.rows, []string{string(f.Level), f.Code, f.Subject, firstLine(f.What, 100)})
-			t.names = append(t.names, f.Code)
+			t.Rows = append(t.Rows, []string{string(f.Level), f.Code, f.Subject, output.FirstLine(f.What, 100)})
+			t.Names = append(t.Names, f.Code)
 		}
 	}
-	slices.SortStableFunc(t.rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) }) // errors first
-	t.rows = append(t.rows, fine...)
+	slices.SortStableFunc(t.Rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) }) // errors first
+	t.Rows = append(t.Rows, fine...)
 	wrong, warnings := doctor.Errors(checks)
-	t.data = map[string]any{"checks": checks, "findings": found, "errors": wrong, "warnings": warnings}
-	if err := o.print(os.Stdout, t); err != nil {
+	t.Data = map[string]any{"checks": checks, "findings": found, "errors": wrong, "warnings": warnings}
+	if err := o.Print(os.Stdout, t); err != nil {
 		return err
 	}
-	if o.output == "table" || o.output == "wide" {
+	if o.Output == "table" || o.Output == "wide" {
 		for _, f := range found {
-			say("\n")
-			paragraph(os.Stdout, fmt.Sprintf("%s %s: %s", f.Code, f.Subject, f.What))
-			paragraph(os.Stdout, "  fix: "+f.Fix)
+			output.Say("\n")
+			output.Paragraph(os.Stdout, fmt.Sprintf("%s %s: %s", f.Code, f.Subject, f.What))
+			output.Paragraph(os.Stdout, "  fix: "+f.Fix)
 		}
-		say("\n%d ok, %s, %s\n", len(checks)-failing(checks), screen.Count(warnings, "warning"), screen.Count(wrong, "error"))
+		output.Say("\n%d ok, %s, %s\n", len(checks)-failing(checks), screen.Count(warnings, "warning"), screen.Count(wrong, "error"))
 	}
 	if wrong > 0 {
 		return failure.Newf(failure.Config, "%s found; `toolgate doctor explain CODE` says more", screen.Count(wrong, "error"))
@@ -133,7 +135,7 @@ func failing(checks []doctor.Check) int {
 
 // examination runs all checks, one after the other.
 type examination struct {
-	o       *options
+	o       *command.Options
 	offline bool
 	now     time.Time
 	checks  []doctor.Check
@@ -166,19 +168,19 @@ func (e *examination) add(what, remark string, found ...doctor.Finding) {
 
 func (e *examination) run(ctx context.Context) {
 	e.offsets = map[string]time.Duration{}
-	path, err := e.o.findFile()
+	path, err := e.o.FindFile()
 	if err != nil {
 		e.add("configuration", "", doctor.Found(doctor.CodeFile, "configuration", err.Error(), ""))
 		return
 	}
 	if dir, err := statedir.Find(path); err == nil {
 		if own, ok := dir.Running(ctx); ok {
-			e.o.with = own.With
+			e.o.With = own.With
 		}
 	}
 	e.otherFiles(path)
 	e.clients()
-	c, err := e.o.readConfigWith(path, nil)
+	c, err := e.o.ReadConfigWith(path, nil)
 	if err != nil {
 		e.add("configuration", "", fileFindings(path, err)...)
 		return
@@ -190,7 +192,7 @@ func (e *examination) run(ctx context.Context) {
 		return
 	}
 	running := e.running(ctx, state)
-	if ok, err := accepted(e.o, c, state); (!ok || err != nil) && running == nil {
+	if ok, err := command.Accepted(e.o, c, state); (!ok || err != nil) && running == nil {
 		e.offline = true // a request to its servers would have the credentials of the user
 		e.add("acceptance", "", doctor.Found(doctor.CodeNotAccepted, c.Path, "it is not accepted as it is now, so none of its servers was asked", ""))
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/decide"
 	"github.com/toolgate/toolgate/cmd/toolgate/doctor"
 	"github.com/toolgate/toolgate/config"
 	clientfiles "github.com/toolgate/toolgate/config/clients"
@@ -187,7 +188,7 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 }
 
 func (e *examination) relations(ctx context.Context, c *config.Config) {
-	phase, err := asked(c)
+	phase, err := decide.SpiceDBPhase(c)
 	if err != nil {
 		e.add("spicedb", "", doctor.Found(doctor.CodeSpiceDB, "spicedb", err.Error(), ""))
 		return

@@ -38,7 +38,7 @@ func here() string {
 
 // otherFiles reports configurations that exist but are not used.
 func (e *examination) otherFiles(used string) {
-	if e.o.config != "" || used == "" {
+	if e.o.Config != "" || used == "" {
 		return
 	}
 	userDir, _ := os.UserConfigDir()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,13 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
 // newUsage shows the execution log.
-func newUsage(o *options) *cobra.Command {
+func newUsage(o *command.Options) *cobra.Command {
 	since, by, suggesting := 24*time.Hour, []string{"tool"}, false
 	c := &cobra.Command{
 		Use:   "usage",
@@ -39,7 +42,7 @@ that always fail, and limits that were reached. It changes nothing.`,
 			if suggesting && cmd.Flags().Changed("by") {
 				return failure.Newf(failure.Usage, "--suggest goes by tools; leave --by out")
 			}
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				if suggesting {
 					return suggest(cmd.Context(), o, control, since)
 				}
@@ -47,19 +50,19 @@ that always fail, and limits that were reached. It changes nothing.`,
 				if err != nil {
 					return err
 				}
-				return o.print(os.Stdout, usageTable(all, by))
+				return o.Print(os.Stdout, usageTable(all, by))
 			})
 		},
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to look, as a `time`")
 	c.Flags().StringSliceVar(&by, "by", by, "what to group by: tool, server, tenant, persona")
 	c.Flags().BoolVar(&suggesting, "suggest", false, "show what may be worth a change")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // suggest shows what an operator may want to change.
-func suggest(ctx context.Context, o *options, control *admin.Client, since time.Duration) error {
+func suggest(ctx context.Context, o *command.Options, control *admin.Client, since time.Duration) error {
 	used, err := control.ToolUsage(ctx, time.Now().Add(-since), []string{"tool"})
 	if err != nil {
 		return err
@@ -69,11 +72,11 @@ func suggest(ctx context.Context, o *options, control *admin.Client, since time.
 		return err
 	}
 	all := suggestions(used, tools)
-	t := table{header: []string{"WHAT", "NAME", "SEEN", "TRY"}, data: map[string]any{"suggestions": all}, empty: "there is nothing to suggest"}
+	t := output.Table{Header: []string{"WHAT", "NAME", "SEEN", "TRY"}, Data: map[string]any{"suggestions": all}, Empty: "there is nothing to suggest"}
 	for _, s := range all {
-		t.names, t.rows = append(t.names, s.Name), append(t.rows, []string{s.What, s.Name, s.Seen, s.Try})
+		t.Names, t.Rows = append(t.Names, s.Name), append(t.Rows, []string{s.What, s.Name, s.Seen, s.Try})
 	}
-	return o.print(os.Stdout, t)
+	return o.Print(os.Stdout, t)
 }
 
 // suggestion is something that may be worth a change.
@@ -154,25 +157,25 @@ func suggestions(used []admin.ToolUsage, tools []admin.CatalogEntry) []suggestio
 	return all
 }
 
-func usageTable(all []admin.ToolUsage, by []string) table {
-	t := table{data: map[string]any{"usage": append([]admin.ToolUsage{}, all...)}, wide: 2, empty: "no tool was called in that time"}
+func usageTable(all []admin.ToolUsage, by []string) output.Table {
+	t := output.Table{Data: map[string]any{"usage": append([]admin.ToolUsage{}, all...)}, Wide: 2, Empty: "no tool was called in that time"}
 	for _, name := range by {
-		t.header = append(t.header, strings.ToUpper(name))
+		t.Header = append(t.Header, strings.ToUpper(name))
 	}
-	t.header = append(t.header, "CALLS", "FAILED", "REFUSED", "P50 MS", "P95 MS", "ERRORS", "BYTES IN", "BYTES OUT")
+	t.Header = append(t.Header, "CALLS", "FAILED", "REFUSED", "P50 MS", "P95 MS", "ERRORS", "BYTES IN", "BYTES OUT")
 	for i := range all {
 		u := &all[i]
 		var row, errors []string
 		for _, name := range by {
-			row = append(row, orDash(u.Group[name]))
+			row = append(row, cmp.Or(u.Group[name], "-"))
 		}
-		t.names = append(t.names, strings.Join(row, " "))
+		t.Names = append(t.Names, strings.Join(row, " "))
 		for _, class := range slices.Sorted(maps.Keys(u.Errors)) {
 			errors = append(errors, fmt.Sprintf("%s %d", class, u.Errors[class]))
 		}
 		share := 100 * float64(u.Failures) / float64(max(1, u.Calls))
-		t.rows = append(t.rows, append(row, fmt.Sprint(u.Calls), fmt.Sprintf("%d (%.1f%%)", u.Failures, share), fmt.Sprint(u.Refused),
-			fmt.Sprintf("%.1f", u.P50MS), fmt.Sprintf("%.1f", u.P95MS), orDash(strings.Join(errors, ", ")), fmt.Sprint(u.BytesIn), fmt.Sprint(u.BytesOut)))
+		t.Rows = append(t.Rows, append(row, fmt.Sprint(u.Calls), fmt.Sprintf("%d (%.1f%%)", u.Failures, share), fmt.Sprint(u.Refused),
+			fmt.Sprintf("%.1f", u.P50MS), fmt.Sprintf("%.1f", u.P95MS), cmp.Or(strings.Join(errors, ", "), "-"), fmt.Sprint(u.BytesIn), fmt.Sprint(u.BytesOut)))
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -43,7 +44,7 @@ func report(err error) int {
 	if err == nil || !ours && errors.Is(err, context.Canceled) {
 		return exitOK
 	}
-	tell("toolgate", "%v", failure.Plain(err))
+	output.Tell("toolgate", "%v", failure.Plain(err))
 	return code
 }
 

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newExport(o *options) *cobra.Command {
+func newExport(o *command.Options) *cobra.Command {
 	format := "mcp"
 	c := &cobra.Command{
 		Use:   "export",
@@ -23,13 +24,13 @@ func newExport(o *options) *cobra.Command {
 they are as in the result of tools/list. With --format openai they are the list of
 functions that the API of OpenAI, and of many others, accepts as "tools". A call of
 one of them is then a tools/call with the same name.`,
-		Args: fileArgument(o),
+		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			export := exporters[format]
 			if export == nil {
 				return failure.Newf(failure.Usage, "unknown --format %s; write mcp or openai", format)
 			}
-			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, _ statusFunc) error {
+			return withClient(o, cmd.Context(), func(ctx context.Context, client *lineClient, _ statusFunc) error {
 				items, err := client.all(ctx, mcp.Tool)
 				if err != nil {
 					return refusedError(err)

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/documents"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/edit"
@@ -23,7 +25,7 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-func newImport(o *options) *cobra.Command {
+func newImport(o *command.Options) *cobra.Command {
 	var how importing
 	c := &cobra.Command{
 		Use:   "import [CLIENT | FILE ...]",
@@ -43,7 +45,7 @@ imported.`,
 		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json\n  toolgate import governance.yaml --namespace fs --write",
 		RunE: func(c *cobra.Command, args []string) error {
 			how.asks = how.write && !c.Flags().Changed("secrets")
-			return o.importServers(c, args, how)
+			return importServers(o, c, args, how)
 		},
 		ValidArgsFunction: completeClients,
 	}
@@ -51,7 +53,7 @@ imported.`,
 	c.Flags().BoolVar(&how.all, "all", false, "import the same program once for each client")
 	c.Flags().StringVar(&how.namespace, "namespace", "", "`namespace` of the tools that rules of governance are about")
 	c.Flags().BoolVar(&how.secrets, "secrets", false, "put credentials into the key ring instead of the .env file")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -101,12 +103,12 @@ type importPlan struct {
 // origin is the first server that runs a program.
 type origin struct{ name, file string }
 
-func (o *options) importServers(c *cobra.Command, args []string, how importing) error {
+func importServers(o *command.Options, c *cobra.Command, args []string, how importing) error {
 	files, err := importFiles(args)
 	if err != nil {
 		return err
 	}
-	path, before, section, err := o.ownFile()
+	path, before, section, err := ownFile(o)
 	if err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (o *options) importServers(c *cobra.Command, args []string, how importing) 
 			return err
 		}
 	}
-	return o.printPlan(plan, files, path, how.write, changes)
+	return printPlan(o, plan, files, path, how.write, changes)
 }
 
 // isDocument tells whether a file holds rules or specifications of tools.
@@ -145,7 +147,7 @@ func isDocument(f clients.Found) bool {
 }
 
 // documents imports files of rules and of specifications of tools.
-func (how importing) documents(ctx context.Context, o *options, files []clients.Found, path string, before []byte) error {
+func (how importing) documents(ctx context.Context, o *command.Options, files []clients.Found, path string, before []byte) error {
 	var paths []string
 	for _, f := range files {
 		paths = append(paths, f.Path)
@@ -158,7 +160,7 @@ func (how importing) documents(ctx context.Context, o *options, files []clients.
 	if err != nil {
 		return failure.Newf(failure.Config, "nothing is imported: %w", err)
 	}
-	if err := o.checkText(path, after, nil, ""); err != nil {
+	if err := checkText(o, path, after, nil, ""); err != nil {
 		return failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
 	}
 	changes := string(before) != string(after)
@@ -167,27 +169,27 @@ func (how importing) documents(ctx context.Context, o *options, files []clients.
 			return err
 		}
 	}
-	t := table{header: []string{"NAME", "KIND", "ACTION", "FILE", "TO DO"}, data: map[string]any{"file": path, "items": items, "written": how.write && changes}}
+	t := output.Table{Header: []string{"NAME", "KIND", "ACTION", "FILE", "TO DO"}, Data: map[string]any{"file": path, "items": items, "written": how.write && changes}}
 	for _, item := range items {
-		t.rows = append(t.rows, []string{item.Name, string(item.Kind), item.Action, item.File, item.Do})
-		t.names = append(t.names, item.Name)
+		t.Rows = append(t.Rows, []string{item.Name, string(item.Kind), item.Action, item.File, item.Do})
+		t.Names = append(t.Names, item.Name)
 	}
-	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+	if err := o.Print(os.Stdout, t); err != nil || o.Output != "table" && o.Output != "wide" {
 		return err
 	}
 	switch {
 	case !changes:
-		say("%s stays as it is\n", path)
+		output.Say("%s stays as it is\n", path)
 	case how.write:
-		say("written to %s\n", path)
+		output.Say("written to %s\n", path)
 	default:
-		say("Nothing is written to %s yet; run it with --write.\n", path)
+		output.Say("Nothing is written to %s yet; run it with --write.\n", path)
 	}
 	return nil
 }
 
 // planImport plans an import, and returns the configuration after it.
-func planImport(o *options, files []clients.Found, path string, before []byte, section []string, how importing) (*importPlan, []byte, error) {
+func planImport(o *command.Options, files []clients.Found, path string, before []byte, section []string, how importing) (*importPlan, []byte, error) {
 	plan := &importPlan{
 		importing: how, taken: map[string]string{}, programs: map[string]origin{}, spare: map[string]string{},
 		kept: map[string]string{}, ring: newKeptSecrets(),
@@ -212,7 +214,7 @@ func planImport(o *options, files []clients.Found, path string, before []byte, s
 	if err := plan.ring.err; err != nil {
 		return nil, nil, failure.Newf(failure.Config, "look at the secrets that there are: %w; without --secrets credentials go into the .env file", err)
 	}
-	if err := o.checkText(path, after, plan.values(), ""); err != nil {
+	if err := checkText(o, path, after, plan.values(), ""); err != nil {
 		return nil, nil, failure.Newf(failure.Config, "the file would not be usable after the import: %w", err)
 	}
 	return plan, after, nil
@@ -247,7 +249,7 @@ func importFiles(args []string) ([]clients.Found, error) {
 
 // existing records what the configuration already has.
 func (p *importPlan) existing(path string, data []byte) error {
-	kept, err := envfile.Read(variablesFile(path))
+	kept, err := envfile.Read(command.VariablesFile(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -419,12 +421,12 @@ func (p *importPlan) write(ctx context.Context, path string, before, after []byt
 	if err := replaceFile(path, after); err != nil {
 		return err
 	}
-	return acceptWritten(path, before, after)
+	return command.AcceptWritten(path, before, after)
 }
 
 // writeVariables adds the new variables to the file beside the configuration.
 func (p *importPlan) writeVariables(path string) error {
-	name, err := followed(variablesFile(path))
+	name, err := followed(command.VariablesFile(path))
 	if err != nil {
 		return err
 	}
@@ -455,8 +457,8 @@ type importFile struct {
 	File   string `json:"file"`
 }
 
-func (o *options) printPlan(p *importPlan, files []clients.Found, path string, written, changes bool) error {
-	t := table{header: []string{"SERVER", "CLIENT", "ACTION", "SECRETS", "FILE", "REASON"}}
+func printPlan(o *command.Options, p *importPlan, files []clients.Found, path string, written, changes bool) error {
+	t := output.Table{Header: []string{"SERVER", "CLIENT", "ACTION", "SECRETS", "FILE", "REASON"}}
 	looked := []importFile{}
 	for _, f := range files {
 		looked = append(looked, importFile{f.Client.Name, f.Path})
@@ -467,40 +469,40 @@ func (o *options) printPlan(p *importPlan, files []clients.Found, path string, w
 		if item.Action == importNew || item.Action == importRename {
 			added++
 		}
-		t.rows = append(t.rows, []string{item.Name, item.Client, item.Action, strings.Join(item.Secrets, ","), item.File, item.Reason})
-		t.names = append(t.names, item.Name)
+		t.Rows = append(t.Rows, []string{item.Name, item.Client, item.Action, strings.Join(item.Secrets, ","), item.File, item.Reason})
+		t.Names = append(t.Names, item.Name)
 	}
-	variables, inRing, where := p.added, []string(nil), variablesFile(path)
+	variables, inRing, where := p.added, []string(nil), command.VariablesFile(path)
 	if p.secrets {
 		variables, inRing, where = nil, p.added, "the key ring"
 		if p.ring.place != "" {
 			where = p.ring.place.String()
 		}
 	}
-	t.data = map[string]any{
+	t.Data = map[string]any{
 		"file": path, "files": looked, "servers": append([]imported{}, p.items...), "variables": append([]string{}, variables...),
-		"variables_file": variablesFile(path), "keyring": append([]string{}, inRing...), "written": written && changes,
+		"variables_file": command.VariablesFile(path), "keyring": append([]string{}, inRing...), "written": written && changes,
 	}
-	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+	if err := o.Print(os.Stdout, t); err != nil || o.Output != "table" && o.Output != "wide" {
 		return err
 	}
 	switch {
 	case len(files) == 0:
-		say("no client with a file was found on this machine\n")
+		output.Say("no client with a file was found on this machine\n")
 	case !changes:
-		say("nothing new; %s stays as it is\n", path)
+		output.Say("nothing new; %s stays as it is\n", path)
 	case written:
-		say("added to %s: %s", path, screen.Count(added, "server"))
+		output.Say("added to %s: %s", path, screen.Count(added, "server"))
 		if len(p.added) > 0 {
-			say(", their credentials in %s", where)
+			output.Say(", their credentials in %s", where)
 		}
-		say(". Next: toolgate up, and then toolgate connect CLIENT --only\n")
+		output.Say(". Next: toolgate up, and then toolgate connect CLIENT --only\n")
 	default:
-		say("Plan: %s into %s", screen.Count(added, "server"), path)
+		output.Say("Plan: %s into %s", screen.Count(added, "server"), path)
 		if len(p.added) > 0 {
-			say(", %s into %s", screen.Count(len(p.added), "credential"), where)
+			output.Say(", %s into %s", screen.Count(len(p.added), "credential"), where)
 		}
-		say(". Nothing is written yet; run it with --write.\n")
+		output.Say(". Nothing is written yet; run it with --write.\n")
 	}
 	return nil
 }

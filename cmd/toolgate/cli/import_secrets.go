@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/config"
@@ -294,8 +296,8 @@ func wantsKeyring(c *cobra.Command, p *importPlan, path string) (bool, error) {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return false, nil
 	}
-	ask(fmt.Sprintf("%s (%s): keep in the key ring instead of %s? [Y/n]",
-		screen.Count(len(p.added), "credential"), strings.Join(p.added, ", "), variablesFile(path)))
+	output.Ask(fmt.Sprintf("%s (%s): keep in the key ring instead of %s? [Y/n]",
+		screen.Count(len(p.added), "credential"), strings.Join(p.added, ", "), command.VariablesFile(path)))
 	line, err := screen.ReadLine(in, false)
 	if err != nil {
 		return false, failure.Newf(failure.Usage, "nobody answered, so nothing was written; --secrets or --secrets=false answers beforehand")

@@ -2,15 +2,11 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/relay"
-	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
@@ -121,48 +117,4 @@ func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
 		}
 		params = append(append([]byte(`{"cursor":`), cursor...), '}')
 	}
-}
-
-// settleTime is how long a command waits for the servers of a gateway that it started for
-// itself.
-const settleTime = 60 * time.Second
-
-// waitSettled waits until every server has answered or failed, and says on stderr which
-// ones are slow.
-func (o *options) waitSettled(ctx context.Context, in *daemon.Daemon) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.settleWithin, settleTime))
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	began, next := time.Now(), 2*time.Second // then after twice the time, and so on
-	for !in.Settled() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if time.Since(began) > next && !o.quiet {
-			next *= 2
-			for _, s := range in.Control().Servers() {
-				if s.State == mcp.Starting.String() {
-					note("waiting for %s, %.0f s", s.Name, time.Since(began).Seconds())
-				}
-			}
-		}
-	}
-	in.Settle(ctx)
-}
-
-// stream opens a line stream to a gateway, with the caller's identity.
-func (o *options) stream(ctx context.Context, control *admin.Client, own *daemon.Daemon) (io.ReadWriteCloser, error) {
-	key := apiKey()
-	if control != nil {
-		stream, err := control.Stdio(ctx, key)
-		return stream, controlError(err)
-	}
-	here, there := relay.NewPipe()
-	if err := own.ServeStream(ctx, key, there); err != nil {
-		return nil, err
-	}
-	return here, nil
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newLint(o *options) *cobra.Command {
+func newLint(o *command.Options) *cobra.Command {
 	var names []string
 	c := &cobra.Command{
 		Use:   "lint",
@@ -25,7 +27,7 @@ error.
 
 Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 		Example: "  toolgate tools lint --client cursor,codex",
-		Args:    fileArgument(o),
+		Args:    command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen := clients.All()
 			if len(names) > 0 {
@@ -38,11 +40,11 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 					chosen = append(chosen, client)
 				}
 			}
-			return o.withClient(cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
-				err := o.lint(ctx, client, chosen, len(names) > 0)
-				if now, failed := status(ctx); failed == nil && talks(o) {
+			return withClient(o, cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
+				err := lintTools(o, ctx, client, chosen, len(names) > 0)
+				if now, failed := status(ctx); failed == nil && command.Talks(o) {
 					if starting := startingOf(now.Servers); len(starting) > 0 {
-						warn("still starting, and not checked: %s", strings.Join(starting, ", "))
+						output.Warn("still starting, and not checked: %s", strings.Join(starting, ", "))
 					}
 				}
 				return err
@@ -51,11 +53,11 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	}
 	c.Flags().StringSliceVar(&names, "client", nil, "`clients` to check; all by default")
 	_ = c.RegisterFlagCompletionFunc("client", completeClients)
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
-func (o *options) lint(ctx context.Context, client *lineClient, chosen []*clients.Client, named bool) error {
+func lintTools(o *command.Options, ctx context.Context, client *lineClient, chosen []*clients.Client, named bool) error {
 	items, err := client.all(ctx, mcp.Tool)
 	if err != nil {
 		return refusedError(err)
@@ -67,22 +69,22 @@ func (o *options) lint(ctx context.Context, client *lineClient, chosen []*client
 		tools[i].Schema = mcp.Lookup(raw, "inputSchema")
 	}
 	problems := []clients.Problem{}
-	t := table{header: []string{"CLIENT", "RULE", "TOOL", "WHAT", "FIX"}}
+	t := output.Table{Header: []string{"CLIENT", "RULE", "TOOL", "WHAT", "FIX"}}
 	for _, c := range chosen {
 		for _, p := range c.Lint(tools) {
 			problems = append(problems, p)
-			t.rows = append(t.rows, []string{p.Client, p.Rule, p.Tool, p.What, p.Fix})
-			t.names = append(t.names, p.Client+" "+p.Rule+" "+p.Tool)
+			t.Rows = append(t.Rows, []string{p.Client, p.Rule, p.Tool, p.What, p.Fix})
+			t.Names = append(t.Names, p.Client+" "+p.Rule+" "+p.Tool)
 		}
 	}
-	t.data = map[string]any{"tools": len(tools), "problems": problems}
-	if len(problems) > 0 || o.output != "table" && o.output != "wide" {
-		if err := o.print(os.Stdout, t); err != nil {
+	t.Data = map[string]any{"tools": len(tools), "problems": problems}
+	if len(problems) > 0 || o.Output != "table" && o.Output != "wide" {
+		if err := o.Print(os.Stdout, t); err != nil {
 			return err
 		}
 	}
-	if o.output == "table" || o.output == "wide" {
-		say("%s, %s, %s\n", screen.Count(len(tools), "tool"), screen.Count(len(chosen), "client"), screen.Count(len(problems), "problem"))
+	if o.Output == "table" || o.Output == "wide" {
+		output.Say("%s, %s, %s\n", screen.Count(len(tools), "tool"), screen.Count(len(chosen), "client"), screen.Count(len(problems), "problem"))
 	}
 	if named && len(problems) > 0 {
 		return failure.Newf(failure.Config, "%s", screen.Count(len(problems), "problem"))

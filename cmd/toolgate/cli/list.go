@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/decide"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -20,7 +23,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newList(o *options) *cobra.Command {
+func newList(o *command.Options) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:     "ls",
@@ -30,25 +33,25 @@ func newList(o *options) *cobra.Command {
 toolgate tools lists what clients see of it. The states are:
 
 ` + statesText(),
-		Args: fileArgument(o),
+		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.awaitRunning(cmd.Context(), wait); err != nil {
+			if err := awaitRunning(o, cmd.Context(), wait); err != nil {
 				return err
 			}
-			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+			return o.WithGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 				if own != nil {
-					return o.printStatus(own.Control().Status())
+					return printStatus(o, own.Control().Status())
 				}
 				status, err := control.Status(ctx)
 				if err != nil {
-					return controlError(err)
+					return command.ControlError(err)
 				}
-				return o.printStatus(status)
+				return printStatus(o, status)
 			})
 		},
 	}
 	c.Flags().DurationVar(&wait, "wait", 0, "wait up to this long until no server is starting")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -59,7 +62,7 @@ const awaitStart = 3 * time.Second
 // awaitRunning waits until none of the servers of the gateway that the command talks to is
 // starting. It does not wait if wait is 0, and not for a gateway that does not run after
 // awaitStart.
-func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
+func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
@@ -68,7 +71,7 @@ func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
 	defer cancel()
 	var last error // what the latest answer lacked
 	for {
-		path, err := o.target(whole) // it may have started since
+		path, err := o.Target(whole) // it may have started since
 		if err != nil {
 			return err
 		}
@@ -83,7 +86,7 @@ func (o *options) awaitRunning(ctx context.Context, wait time.Duration) error {
 		case err == nil:
 			last = fmt.Errorf("still starting: %s; wait longer, or see `toolgate logs %s`", strings.Join(starting, ", "), starting[0])
 		case errors.Is(err, admin.ErrNotRunning) && time.Since(began) >= min(awaitStart, wait):
-			o.settleWithin = wait
+			o.SettleWithin = wait
 			return nil
 		case errors.Is(err, admin.ErrNotRunning):
 			last = target.NotRunning(path)
@@ -110,25 +113,25 @@ func startingOf(servers []admin.Server) []string {
 }
 
 // printStatus prints the servers, and for a person also what is pending.
-func (o *options) printStatus(s admin.Status) error {
+func printStatus(o *command.Options, s admin.Status) error {
 	t := serverTable(s.Servers)
 	s.Servers = append([]admin.Server{}, s.Servers...)
-	t.data = s
-	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+	t.Data = s
+	if err := o.Print(os.Stdout, t); err != nil || o.Output != "table" && o.Output != "wide" {
 		return err
 	}
 	if len(s.Pending) > 0 {
-		say("waiting for `toolgate reload`:\n")
+		output.Say("waiting for `toolgate reload`:\n")
 		for _, path := range s.Pending {
-			say("  setting %s\n", path)
+			output.Say("  setting %s\n", path)
 		}
 	}
 	for _, row := range laterRows(s.AtNextStart) {
-		say("%s\n", row[0])
+		output.Say("%s\n", row[0])
 	}
-	printOperation(&s)
-	if talks(o) && slices.ContainsFunc(s.Servers, needsLegend) {
-		note("`toolgate ls --help` says what the states mean")
+	decide.PrintOperation(&s)
+	if command.Talks(o) && slices.ContainsFunc(s.Servers, needsLegend) {
+		output.Note("`toolgate ls --help` says what the states mean")
 	}
 	return nil
 }
@@ -169,10 +172,10 @@ func needsLegend(s admin.Server) bool {
 	return true
 }
 
-func serverTable(servers []admin.Server) table {
-	t := table{
-		header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "IN STATE", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES", "SANDBOX"},
-		wide:   6,
+func serverTable(servers []admin.Server) output.Table {
+	t := output.Table{
+		Header: []string{"SERVER", "KIND", "STATE", "TOOLS", "TOKENS", "IN STATE", "REASON", "NAMESPACE", "ERA", "PROTOCOL", "PROMPTS", "RESOURCES", "SANDBOX"},
+		Wide:   6,
 	}
 	for _, s := range servers {
 		state := s.State
@@ -182,39 +185,27 @@ func serverTable(servers []admin.Server) table {
 		if s.Breaker != "" {
 			state += " (breaker " + s.Breaker + ")"
 		}
-		t.rows = append(t.rows, []string{
-			s.Name, s.Kind, state, fmt.Sprint(s.Tools), short(s.Tokens), seconds(s.Seconds), s.Reason,
+		t.Rows = append(t.Rows, []string{
+			s.Name, s.Kind, state, fmt.Sprint(s.Tools), output.Short(s.Tokens), output.Seconds(s.Seconds), s.Reason,
 			s.Namespace, s.Era, s.Version, fmt.Sprint(s.Prompts), fmt.Sprint(s.Resources + s.Templates), s.Sandbox,
 		})
-		t.names = append(t.names, s.Name)
+		t.Names = append(t.Names, s.Name)
 	}
 	return t
 }
 
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1f s", s)
-	default:
-		return d.Round(time.Second).String()
-	}
-}
-
-func newTools(o *options) *cobra.Command {
+func newTools(o *command.Options) *cobra.Command {
 	var q admin.CatalogQuery
 	var check func() error
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "List the tools as clients see them, with their cost in tokens",
-		Args:  fileArgument(o),
+		Args:  command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := check(); err != nil {
 				return err
 			}
-			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+			return o.WithGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 				client, end, err := openClient(ctx, o, control, own)
 				if err != nil {
 					return err
@@ -224,12 +215,12 @@ func newTools(o *options) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return o.tools(ctx, client, statusOf(control, own), only)
+				return listTools(o, ctx, client, statusOf(control, own), only)
 			})
 		},
 	}
-	check = catalogFilters(c, &q)
-	o.outputFlag(c)
+	check = decide.CatalogFilters(c, &q)
+	o.OutputFlag(c)
 	c.AddCommand(newToolsShow(o), newLint(o), newExport(o), newDeclared(o), newDynamic(o))
 	for _, old := range newDeclaring(o) { // they can be typed without "store", too
 		c.AddCommand(unlisted(old))
@@ -260,8 +251,8 @@ func catalogNames(ctx context.Context, q admin.CatalogQuery, control *admin.Clie
 
 // withClient calls use with an MCP client of the configuration's gateway, and with a
 // function that returns its status.
-func (o *options) withClient(ctx context.Context, use func(context.Context, *lineClient, statusFunc) error) error {
-	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+func withClient(o *command.Options, ctx context.Context, use func(context.Context, *lineClient, statusFunc) error) error {
+	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		client, end, err := openClient(ctx, o, control, own)
 		if err != nil {
 			return err
@@ -272,8 +263,8 @@ func (o *options) withClient(ctx context.Context, use func(context.Context, *lin
 }
 
 // openClient returns an MCP client of a gateway, and what ends it.
-func openClient(ctx context.Context, o *options, control *admin.Client, own *daemon.Daemon) (*lineClient, func(), error) {
-	stream, err := o.stream(ctx, control, own)
+func openClient(ctx context.Context, o *command.Options, control *admin.Client, own *daemon.Daemon) (*lineClient, func(), error) {
+	stream, err := o.Stream(ctx, control, own)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -365,13 +356,13 @@ type toolRow struct {
 	Description string `json:"description"`
 }
 
-func (o *options) tools(ctx context.Context, client *lineClient, status statusFunc, only map[string]bool) error {
+func listTools(o *command.Options, ctx context.Context, client *lineClient, status statusFunc, only map[string]bool) error {
 	items, err := client.all(ctx, mcp.Tool)
 	if err != nil {
 		return refusedError(err)
 	}
 	rows := make([]toolRow, 0, len(items))
-	t := table{header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}, empty: "no tools"}
+	t := output.Table{Header: []string{"TOOL", "TOKENS", "READ-ONLY", "DESCRIPTION"}, Empty: "no tools"}
 	total := 0
 	for _, raw := range items {
 		row := toolRow{Tokens: build.ToolTokens(raw)}
@@ -387,34 +378,19 @@ func (o *options) tools(ctx context.Context, client *lineClient, status statusFu
 		}
 		total += row.Tokens
 		rows = append(rows, row)
-		t.rows = append(t.rows, []string{row.Name, fmt.Sprint(row.Tokens), readOnly, firstLine(row.Description, 72)})
-		t.names = append(t.names, row.Name)
+		t.Rows = append(t.Rows, []string{row.Name, fmt.Sprint(row.Tokens), readOnly, output.FirstLine(row.Description, 72)})
+		t.Names = append(t.Names, row.Name)
 	}
-	warnings := limitWarnings(t.names)
-	t.data = map[string]any{"tools": rows, "tokens": total, "warnings": append([]string{}, warnings...)}
-	if err := o.print(os.Stdout, t); err != nil {
+	warnings := limitWarnings(t.Names)
+	t.Data = map[string]any{"tools": rows, "tokens": total, "warnings": append([]string{}, warnings...)}
+	if err := o.Print(os.Stdout, t); err != nil {
 		return err
 	}
-	if o.output == "table" || o.output == "wide" {
-		say("%s, about %s tokens\n", screen.Count(len(rows), "tool"), short(total))
+	if o.Output == "table" || o.Output == "wide" {
+		output.Say("%s, about %s tokens\n", screen.Count(len(rows), "tool"), output.Short(total))
 		for _, w := range slices.Concat(status.absent(ctx), warnings) {
-			warn("%s", w)
+			output.Warn("%s", w)
 		}
 	}
 	return nil
-}
-
-// firstLine returns the first line of a text, cut to a number of characters.
-func firstLine(text string, most int) string {
-	runes := []rune(text)
-	for i, r := range runes {
-		if r == '\n' || r == '\r' {
-			runes = runes[:i]
-			break
-		}
-	}
-	if len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return string(runes)
 }

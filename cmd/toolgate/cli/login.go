@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -47,8 +49,8 @@ func whom(who admin.Who) (admin.Who, error) {
 }
 
 // withLogins calls use with a running gateway, or with one started for this command.
-func (o *options) withLogins(ctx context.Context, use func(ctx context.Context, l admin.Logins) error) error {
-	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+func withLogins(o *command.Options, ctx context.Context, use func(ctx context.Context, l admin.Logins) error) error {
+	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		var err error
 		if own != nil {
 			err = use(ctx, own.Control())
@@ -59,13 +61,13 @@ func (o *options) withLogins(ctx context.Context, use func(ctx context.Context, 
 			return err
 		}
 		if control != nil {
-			return controlError(err)
+			return command.ControlError(err)
 		}
 		return failure.New(failure.Auth, err)
 	})
 }
 
-func newLogin(o *options) *cobra.Command {
+func newLogin(o *command.Options) *cobra.Command {
 	var who admin.Who
 	var noBrowser bool
 	c := &cobra.Command{
@@ -87,7 +89,7 @@ Without SERVER it lists who is signed in where, and who has to sign in.`,
 			if err != nil {
 				return err
 			}
-			return o.withLogins(cmd.Context(), func(ctx context.Context, l admin.Logins) error {
+			return withLogins(o, cmd.Context(), func(ctx context.Context, l admin.Logins) error {
 				begun, err := l.BeginLogin(ctx, args[0], as)
 				if err != nil {
 					return err
@@ -96,12 +98,12 @@ Without SERVER it lists who is signed in where, and who has to sign in.`,
 				case "key":
 					err = enterKey(ctx, l, args[0], as, cmd.InOrStdin())
 				case "oauth":
-					err = o.signIn(ctx, l, args[0], as, begun, cmd.InOrStdin(), !noBrowser)
+					err = signIn(o, ctx, l, args[0], as, begun, cmd.InOrStdin(), !noBrowser)
 				default:
 					return failure.Newf(failure.Usage, "%s needs no login: the gateway gets its own tokens (auth.mode: %s)", args[0], begun.Mode)
 				}
 				if err == nil {
-					say("signed in to %s\n", args[0])
+					output.Say("signed in to %s\n", args[0])
 				}
 				return err
 			})
@@ -109,7 +111,7 @@ Without SERVER it lists who is signed in where, and who has to sign in.`,
 	}
 	c.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address; do not open the browser")
 	asFlags(c, &who)
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -118,7 +120,7 @@ func enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, 
 	var key []byte
 	var err error
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		ask("API key for " + server)
+		output.Ask("API key for " + server)
 		var text string
 		text, err = screen.ReadLine(f, true)
 		key = []byte(text)
@@ -136,14 +138,14 @@ func enterKey(ctx context.Context, l admin.Logins, server string, as admin.Who, 
 
 // signIn opens the browser and waits until the login is finished, by a redirect to the
 // gateway or by a pasted address.
-func (o *options) signIn(ctx context.Context, l admin.Logins, server string, as admin.Who, begun admin.Begun, in io.Reader, browser bool) error {
+func signIn(o *command.Options, ctx context.Context, l admin.Logins, server string, as admin.Who, begun admin.Begun, in io.Reader, browser bool) error {
 	began := time.Now()
-	say("open  %s\n", begun.URL)
+	output.Say("open  %s\n", begun.URL)
 	if browser {
 		openBrowser(ctx, begun.URL)
 	}
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		note("waiting for the browser; if it is on another machine, paste the address that it is redirected to")
+		output.Note("waiting for the browser; if it is on another machine, paste the address that it is redirected to")
 	}
 	pasted := make(chan string, 1)
 	go func() { // ends with the input, or with the process
@@ -199,7 +201,7 @@ func openBrowser(ctx context.Context, address string) {
 	}
 }
 
-func newLogout(o *options) *cobra.Command {
+func newLogout(o *command.Options) *cobra.Command {
 	var who admin.Who
 	c := &cobra.Command{
 		Use: "logout SERVER", Short: "Delete a login, and have its tokens revoked", Args: cobra.ExactArgs(1),
@@ -208,13 +210,13 @@ func newLogout(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.withLogins(cmd.Context(), func(ctx context.Context, l admin.Logins) error {
+			return withLogins(o, cmd.Context(), func(ctx context.Context, l admin.Logins) error {
 				had, err := l.Logout(ctx, args[0], as)
 				if err == nil && !had {
 					return failure.Newf(failure.Auth, "nobody was signed in to %s", args[0])
 				}
 				if err == nil {
-					say("signed out of %s\n", args[0])
+					output.Say("signed out of %s\n", args[0])
 				}
 				return err
 			})
@@ -225,31 +227,31 @@ func newLogout(o *options) *cobra.Command {
 }
 
 // newLogins is how `toolgate login` without a server can be typed, too.
-func newLogins(o *options) *cobra.Command {
+func newLogins(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "logins", Short: "List who is signed in where; see toolgate login", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return logins(cmd.Context(), o) },
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // logins lists who is signed in where, and who has to sign in.
-func logins(ctx context.Context, o *options) error {
-	return o.withLogins(ctx, func(ctx context.Context, l admin.Logins) error {
+func logins(ctx context.Context, o *command.Options) error {
+	return withLogins(o, ctx, func(ctx context.Context, l admin.Logins) error {
 		list, err := l.Logins(ctx)
 		if err != nil {
 			return err
 		}
-		t := table{header: []string{"SERVER", "WHO", "STATE", "SINCE", "WHY", "TENANT", "ISSUER", "AT"}, wide: 3, data: list, empty: "no server needs a login"}
+		t := output.Table{Header: []string{"SERVER", "WHO", "STATE", "SINCE", "WHY", "TENANT", "ISSUER", "AT"}, Wide: 3, Data: list, Empty: "no server needs a login"}
 		for _, e := range list {
 			since := ""
 			if e.Since != nil {
 				since = e.Since.Local().Format(time.DateTime)
 			}
-			t.rows = append(t.rows, []string{e.Server, e.Who, e.State, since, e.Why, e.Tenant, e.Issuer, e.At})
-			t.names = append(t.names, e.Server)
+			t.Rows = append(t.Rows, []string{e.Server, e.Who, e.State, since, e.Why, e.Tenant, e.Issuer, e.At})
+			t.Names = append(t.Names, e.Server)
 		}
-		return o.print(os.Stdout, t)
+		return o.Print(os.Stdout, t)
 	})
 }

@@ -6,61 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
-	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 var errTest = errors.New("test")
-
-func TestPrint(t *testing.T) {
-	tab := table{
-		header: []string{"NAME", "N", "MORE"}, wide: 1, names: []string{"é", "long", "a\x1b]0;x\a"},
-		rows: [][]string{{"é", "1", ""}, {"long", "", "x"}},
-		data: map[string]any{"list": []any{map[string]any{"name": "é", "n": "007", "yes": "true", "empty": []any{}}}},
-	}
-	for output, want := range map[string]string{
-		"table": "NAME  N\né     1\nlong\n",
-		"wide":  "NAME  N  MORE\né     1\nlong     x\n",
-		"name":  "é\nlong\na\ufffd]0;x\ufffd\n",
-		"json":  "{\n  \"list\": [\n    {\n      \"empty\": [],\n      \"n\": \"007\",\n      \"name\": \"é\",\n      \"yes\": \"true\"\n    }\n  ]\n}\n",
-		"yaml":  "list:\n  - empty: []\n    n: \"007\"\n    name: é\n    yes: \"true\"\n",
-	} {
-		var out strings.Builder
-		if err := (&options{output: output}).print(&out, tab); err != nil {
-			t.Errorf("%s: %v", output, err)
-		}
-		if diff := cmp.Diff(want, out.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", output, diff)
-		}
-	}
-	for _, output := range []string{"", "xml", "JSON"} {
-		if err := checkOutput(output); err == nil {
-			t.Errorf("%q is taken", output)
-		}
-	}
-}
-
-func TestShort(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1.0k", 9949: "9.9k", 10_000: "10k", 999_999: "999k", 1_000_000: "1.0M", 25_500_000: "25.5M"} {
-		if got := short(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-	for s, want := range map[float64]string{0: "0 ms", 0.0015: "1 ms", 0.9999: "999 ms", 1: "1.0 s", 59.94: "59.9 s", 60: "1m0s", 3725.4: "1h2m5s"} {
-		if got := seconds(s); got != want {
-			t.Errorf("%v s: %s, want %s", s, got, want)
-		}
-	}
-	for in, want := range map[string]string{"": "", "one\ntwo": "one", "one\r\ntwo": "one", "ééééé": "ééééé", "éééééé": "éééé…"} {
-		if got := firstLine(in, 5); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
 
 func TestTokens(t *testing.T) {
 	bare := build.ToolTokens([]byte(`{"name":"a","inputSchema":{}}`))
@@ -136,14 +87,3 @@ func TestCallParams(t *testing.T) {
 }
 
 func compact(text []byte) string { return strings.ReplaceAll(string(text), " ", "") }
-
-// What others named does nothing to the terminal that shows it.
-func TestColumnsArePrintable(t *testing.T) {
-	var out strings.Builder
-	if err := new(screen.Screen).Columns(&out, []string{"A"}, [][]string{{"x\x1b[31m\r\u202ey\u009bz é"}}); err != nil {
-		t.Fatal(err)
-	}
-	if want := "A\nx\ufffd[31m\ufffd\ufffdy\ufffdz é\n"; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
-}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
 )
 
 // writeConfiguration writes the page that leads to the settings: people write it, but for
@@ -21,6 +23,6 @@ func writeConfiguration(w io.Writer) error {
 	if !ok || !closed {
 		return fmt.Errorf("docs/configuration.md has no lines %q and %q", begin, end)
 	}
-	_, err = io.WriteString(w, before+begin+searchOrder+"\n"+end+after)
+	_, err = io.WriteString(w, before+begin+command.SearchOrder+"\n"+end+after)
 	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
@@ -21,7 +24,7 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-func newPolicyCommand(o *options) *cobra.Command {
+func newPolicyCommand(o *command.Options) *cobra.Command {
 	var version string
 	c := &cobra.Command{Use: "policy", Short: "Work with Rego policies"}
 	c.PersistentFlags().StringVar(&version, "rego", "v1", "`version` of the language: v0 or v1")
@@ -35,10 +38,10 @@ func newPolicyCommand(o *options) *cobra.Command {
 			if err != nil {
 				return failure.New(failure.Config, err)
 			}
-			return o.printTests(results)
+			return printTests(o, results)
 		},
 	}
-	o.outputFlag(test)
+	o.OutputFlag(test)
 	check := &cobra.Command{
 		Use:   "check FOLDER...",
 		Short: "Compile policies and report everything that is wrong with them",
@@ -47,9 +50,9 @@ func newPolicyCommand(o *options) *cobra.Command {
 			problems := opa.Check(opa.RegoVersion(version), args...)
 			for _, p := range problems {
 				if p.File != "" {
-					say("%s:%d: ", p.File, p.Line)
+					output.Say("%s:%d: ", p.File, p.Line)
 				}
-				say("%s\n", p.Text)
+				output.Say("%s\n", p.Text)
 			}
 			if len(problems) > 0 {
 				return failure.Newf(failure.Config, "the policies have %s", screen.Count(len(problems), "problem"))
@@ -73,8 +76,8 @@ type testedRule struct {
 }
 
 // printTests shows results; one that did not pass is an error.
-func (o *options) printTests(results []opa.TestResult) error {
-	t := table{header: []string{"RESULT", "TEST", "PLACE", "SAYS"}}
+func printTests(o *command.Options, results []opa.TestResult) error {
+	t := output.Table{Header: []string{"RESULT", "TEST", "PLACE", "SAYS"}}
 	shown := []testedRule{}
 	failed := 0
 	for _, r := range results {
@@ -91,11 +94,11 @@ func (o *options) printTests(results []opa.TestResult) error {
 			failed++
 		}
 		shown = append(shown, row)
-		t.rows = append(t.rows, []string{row.Result, row.Name, fmt.Sprintf("%s:%d", row.File, row.Line), firstLine(row.Error+row.Output, 80)})
-		t.names = append(t.names, row.Name)
+		t.Rows = append(t.Rows, []string{row.Result, row.Name, fmt.Sprintf("%s:%d", row.File, row.Line), output.FirstLine(row.Error+row.Output, 80)})
+		t.Names = append(t.Names, row.Name)
 	}
-	t.data = shown
-	if err := o.print(os.Stdout, t); err != nil {
+	t.Data = shown
+	if err := o.Print(os.Stdout, t); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -123,7 +126,7 @@ type replayedCall struct {
 	Reason string    `json:"reason"`
 }
 
-func newPolicyReplay(o *options) *cobra.Command {
+func newPolicyReplay(o *command.Options) *cobra.Command {
 	since := 24 * time.Hour
 	c := &cobra.Command{
 		Use:   "replay FOLDER",
@@ -138,7 +141,7 @@ intact.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, state, files, err := o.auditFiles(cmd.Context())
+			c, state, files, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -165,18 +168,18 @@ intact.`,
 			if err != nil {
 				return err
 			}
-			if err := o.print(os.Stdout, replayTable(got)); err != nil {
+			if err := o.Print(os.Stdout, replayTable(got)); err != nil {
 				return err
 			}
-			if o.output == "table" || o.output == "wide" {
-				note("%d decisions change, %d do not, %d are unknown, %d did not reach the policy",
+			if o.Output == "table" || o.Output == "wide" {
+				output.Note("%d decisions change, %d do not, %d are unknown, %d did not reach the policy",
 					len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
 			}
 			return nil
 		},
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to replay, as a `time`")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -308,13 +311,13 @@ func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys 
 	return d, true
 }
 
-func replayTable(got replayed) table {
-	t := table{header: []string{"TIME", "WHO", "TENANT", "TOOL", "WAS", "NOW", "REASON", "ID"}, data: got}
+func replayTable(got replayed) output.Table {
+	t := output.Table{Header: []string{"TIME", "WHO", "TENANT", "TOOL", "WAS", "NOW", "REASON", "ID"}, Data: got}
 	for _, c := range got.Changed {
-		t.rows = append(t.rows, []string{
-			c.Time.Local().Format(time.DateTime), c.Who, c.Tenant, c.Tool, c.Was, c.Now, orDash(shortened(c.Reason)), c.ID,
+		t.Rows = append(t.Rows, []string{
+			c.Time.Local().Format(time.DateTime), c.Who, c.Tenant, c.Tool, c.Was, c.Now, cmp.Or(shortened(c.Reason), "-"), c.ID,
 		})
-		t.names = append(t.names, c.ID)
+		t.Names = append(t.Names, c.ID)
 	}
 	return t
 }

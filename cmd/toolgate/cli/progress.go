@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -41,8 +43,8 @@ type progress struct {
 
 // liveOutput returns what to draw on, and to write everything else to meanwhile; nil if
 // stderr is not a terminal on which a cursor can be moved.
-func liveOutput(o *options) *screen.Live {
-	if !term.IsTerminal(int(os.Stderr.Fd())) || os.Getenv("TERM") == "dumb" || o.verbose {
+func liveOutput(o *command.Options) *screen.Live {
+	if !term.IsTerminal(int(os.Stderr.Fd())) || os.Getenv("TERM") == "dumb" || o.Verbose {
 		return nil
 	}
 	live := screen.NewLive(os.Stderr)
@@ -52,8 +54,8 @@ func liveOutput(o *options) *screen.Live {
 	return live
 }
 
-func newProgress(o *options, in *daemon.Daemon) *progress {
-	p := &progress{in: in, out: os.Stdout, live: o.live, screen: &screen.Screen{}, quiet: o.quiet, last: make(map[string]string)}
+func newProgress(o *command.Options, in *daemon.Daemon) *progress {
+	p := &progress{in: in, out: os.Stdout, live: o.Live, screen: &screen.Screen{}, quiet: o.Quiet, last: make(map[string]string)}
 	if p.live != nil {
 		p.size = func() *screen.Screen { return screen.Of(os.Stderr) }
 		p.out, p.screen = p.live, p.size()
@@ -111,7 +113,7 @@ func (p *progress) changed() {
 	for name := range p.last {
 		if !slices.ContainsFunc(servers, func(s admin.Server) bool { return s.Name == name }) {
 			delete(p.last, name)
-			fsay(p.out, "%-12s %s\n", "removed", name)
+			output.SayTo(p.out, "%-12s %s\n", "removed", name)
 		}
 	}
 	for i := range servers {
@@ -121,12 +123,12 @@ func (p *progress) changed() {
 			continue
 		}
 		p.last[s.Name] = said
-		line := fmt.Sprintf("%-12s %-14s %-7s %3d tools  %6s tokens  %s", s.State, s.Name, s.Kind, s.Tools, short(s.Tokens),
-			seconds(time.Since(p.in.Started()).Seconds()))
+		line := fmt.Sprintf("%-12s %-14s %-7s %3d tools  %6s tokens  %s", s.State, s.Name, s.Kind, s.Tools, output.Short(s.Tokens),
+			output.Seconds(time.Since(p.in.Started()).Seconds()))
 		if s.Reason != "" {
 			line += "  " + s.Reason
 		}
-		fsay(p.out, "%s\n", strings.TrimRight(line, " "))
+		output.SayTo(p.out, "%s\n", strings.TrimRight(line, " "))
 	}
 }
 
@@ -135,19 +137,19 @@ func (p *progress) changed() {
 func (p *progress) draw(servers []admin.Server) {
 	var text bytes.Buffer
 	t := serverTable(servers)
-	rows, left := t.rows, 0
+	rows, left := t.Rows, 0
 	if room := p.screen.Height - tableRest; p.screen.Height > 0 && len(rows) > max(room, 1) {
 		left = len(rows) - max(room, 1)
 		rows = rows[:len(rows)-left]
 	}
-	_ = p.screen.Columns(&text, t.header[:len(t.header)-t.wide], rows)
+	_ = p.screen.Columns(&text, t.Header[:len(t.Header)-t.Wide], rows)
 	if left > 0 {
 		fmt.Fprintf(&text, "and %s\n", screen.Count(left, "more server"))
 	}
 	p.live.Draw(text.Bytes())
 	p.whole = nil
 	if left > 0 {
-		p.whole = t.rows
+		p.whole = t.Rows
 	}
 	p.told.note(servers)
 }
@@ -160,7 +162,7 @@ func (p *progress) settle() {
 		if p.whole != nil {
 			var text bytes.Buffer
 			t := serverTable(nil)
-			_ = p.screen.Columns(&text, t.header[:len(t.header)-t.wide], p.whole)
+			_ = p.screen.Columns(&text, t.Header[:len(t.Header)-t.Wide], p.whole)
 			p.live.Draw(nil)
 			_, _ = p.live.Write(text.Bytes())
 		}
@@ -209,13 +211,13 @@ func (p *progress) introduce(ctx context.Context, url string, began time.Time) {
 	p.summarize(p.in.Control().Servers(), time.Since(began))
 	if p.in.Current().Path == "" && !p.in.Authenticated() && url != "" {
 		if line, err := demo.SelfTest(ctx, url); err != nil {
-			warn("%v", err)
+			output.Warn("%v", err)
 		} else {
-			say("%s\n", line)
+			output.Say("%s\n", line)
 		}
 	}
 	if p.live != nil {
-		say("%s\n", nextStep(p.in.Current().Path))
+		output.Say("%s\n", nextStep(p.in.Current().Path))
 	}
 }
 
@@ -239,7 +241,7 @@ func (p *progress) watch(ctx context.Context) {
 
 // sentence writes one for a person. mu is held.
 func (p *progress) sentence(text string) {
-	_, _ = io.WriteString(p.out, p.screen.Wrap(escaped(text))) // there is nobody to report an error to
+	_, _ = io.WriteString(p.out, p.screen.Wrap(output.Escaped(text))) // there is nobody to report an error to
 }
 
 // summarize says how many servers are ready, and of the others why they are not, which the
@@ -254,7 +256,7 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 		case mcp.Ready.String():
 			ready++
 			if p.live != nil && s.Unreviewed != nil {
-				say("%s: %s\n", s.Name, s.Reason)
+				output.Say("%s: %s\n", s.Name, s.Reason)
 			}
 		default:
 			switch {
@@ -274,10 +276,10 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 		wanted++
 	}
 	if ready == wanted {
-		say("ready    in %s\n", seconds(took.Seconds()))
+		output.Say("ready    in %s\n", output.Seconds(took.Seconds()))
 		return
 	}
-	say("ready    %d of %s, in %s (%s)\n", ready, screen.Count(wanted, "server"), seconds(took.Seconds()), next)
+	output.Say("ready    %d of %s, in %s (%s)\n", ready, screen.Count(wanted, "server"), output.Seconds(took.Seconds()), next)
 }
 
 // nextStep says what to do once a gateway runs.

@@ -7,10 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 )
 
-func newReload(o *options) *cobra.Command {
+func newReload(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reload",
 		Short: "Make the running gateway read its configuration again",
@@ -18,41 +20,41 @@ func newReload(o *options) *cobra.Command {
 whose settings are unchanged keep their connections. Settings that a gateway reads only
 when it starts, such as the address it listens on, are listed as taking effect at the
 next start.`,
-		Args: fileArgument(o),
+		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				got, err := control.Reload(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return o.printReloaded(&got)
+				return printReloaded(o, &got)
 			})
 		},
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // printReloaded prints what a reload did.
-func (o *options) printReloaded(r *admin.Reloaded) error {
-	t := table{data: r, names: slices.Concat(r.Applied, r.AtNextStart)}
+func printReloaded(o *command.Options, r *admin.Reloaded) error {
+	t := output.Table{Data: r, Names: slices.Concat(r.Applied, r.AtNextStart)}
 	switch {
 	case r.File == "":
-		t.header = []string{"reloaded"}
+		t.Header = []string{"reloaded"}
 	default:
-		t.header = []string{"reloaded " + strings.Join(append([]string{r.File}, r.With...), ", ")}
+		t.Header = []string{"reloaded " + strings.Join(append([]string{r.File}, r.With...), ", ")}
 	}
 	for _, what := range r.Applied {
-		t.rows = append(t.rows, []string{"  " + what})
+		t.Rows = append(t.Rows, []string{"  " + what})
 	}
 	if len(r.Applied) == 0 {
-		t.rows = append(t.rows, []string{"  nothing to apply"})
+		t.Rows = append(t.Rows, []string{"  nothing to apply"})
 	}
-	t.rows = append(t.rows, laterRows(r.AtNextStart)...)
+	t.Rows = append(t.Rows, laterRows(r.AtNextStart)...)
 	for _, text := range r.Warnings {
-		t.rows = append(t.rows, []string{"warning: " + text})
+		t.Rows = append(t.Rows, []string{"warning: " + text})
 	}
-	return o.print(os.Stdout, t)
+	return o.Print(os.Stdout, t)
 }
 
 // laterRows are the lines that name settings for the next start.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/profile"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
@@ -27,7 +29,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newServers(o *options) *cobra.Command {
+func newServers(o *command.Options) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "servers",
@@ -39,33 +41,33 @@ a server can use it, until it is promoted. toolgate ls shows all servers.`,
 	ls := &cobra.Command{
 		Use: "ls", Short: "List added servers", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				list, err := control.AddedServers(cmd.Context())
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"SERVER", "OFFER", "FOR", "STATE", "ARGUMENTS"}, data: list, empty: "no agent has added a server"}
+				t := output.Table{Header: []string{"SERVER", "OFFER", "FOR", "STATE", "ARGUMENTS"}, Data: list, Empty: "no agent has added a server"}
 				for _, s := range list {
 					whose := "everyone"
 					if !s.Promoted {
 						whose = s.Subject + " of " + s.Tenant
 					}
-					t.rows = append(t.rows, []string{s.Server, s.Offer, whose, s.State, strings.Join(s.Arguments, " ")})
-					t.names = append(t.names, s.Server)
+					t.Rows = append(t.Rows, []string{s.Server, s.Offer, whose, s.State, strings.Join(s.Arguments, " ")})
+					t.Names = append(t.Names, s.Server)
 				}
-				return o.print(os.Stdout, t)
+				return o.Print(os.Stdout, t)
 			})
 		},
 	}
-	o.outputFlag(ls)
+	o.OutputFlag(ls)
 	promote := &cobra.Command{
 		Use: "promote SERVER", Short: "Make a server available to everyone whom the gate lets see it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.PromoteServer(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				say("promoted %s\n", args[0])
+				output.Say("promoted %s\n", args[0])
 				return nil
 			})
 		},
@@ -74,11 +76,11 @@ a server can use it, until it is promoted. toolgate ls shows all servers.`,
 	remove := &cobra.Command{
 		Use: "remove SERVER", Short: "Remove a server", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.RemoveServer(cmd.Context(), args[0]); err != nil {
 					return err
 				}
-				say("removed %s\n", args[0])
+				output.Say("removed %s\n", args[0])
 				return nil
 			})
 		},
@@ -87,7 +89,7 @@ a server can use it, until it is promoted. toolgate ls shows all servers.`,
 	return c
 }
 
-func newRestart(o *options) *cobra.Command {
+func newRestart(o *command.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart SERVER",
 		Short: "Start a server again, and say whether it is ready",
@@ -97,18 +99,18 @@ closed.`,
 		Example: "  toolgate servers restart github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.RestartServer(cmd.Context(), args[0]); err != nil {
 					return err
 				}
 				return settled(cmd.Context(), control, args[0])
 			})
 		},
-		ValidArgsFunction: o.completeServers,
+		ValidArgsFunction: completeServers(o),
 	}
 }
 
-func newProfile(o *options) *cobra.Command {
+func newProfile(o *command.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "profile SERVER",
 		Short: "Propose the sandbox of a stdio server",
@@ -122,7 +124,7 @@ the network. What holds secrets, such as ~/.ssh, is never proposed.`,
 		Example: "  toolgate servers profile files",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.loadTarget(cmd.Context())
+			c, err := o.LoadTarget(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -138,20 +140,20 @@ the network. What holds secrets, such as ~/.ssh, is never proposed.`,
 				return err
 			}
 			search := profile.Search{Server: &c.Servers[i], Config: c, Off: build.KeepOff(c, build.OwnFiles(c, state))}
-			if o.verbose {
-				search.Log = func(what string) { note("trying %s", what) }
+			if o.Verbose {
+				search.Log = func(what string) { output.Note("trying %s", what) }
 			}
 			found, err := search.Propose(cmd.Context())
 			if err != nil {
 				return failure.New(failure.Unreachable, err)
 			}
 			for _, path := range found.Withheld {
-				note("the server asked for %s, which is not proposed", path)
+				output.Note("the server asked for %s, which is not proposed", path)
 			}
-			say("%s", found.YAML(args[0]))
+			output.Say("%s", found.YAML(args[0]))
 			return nil
 		},
-		ValidArgsFunction: o.completeServers,
+		ValidArgsFunction: completeServers(o),
 	}
 }
 
@@ -180,7 +182,7 @@ func settled(ctx context.Context, control *admin.Client, server string) error {
 		case i < 0:
 			return failure.Newf(failure.Usage, "the server %s is gone; see `toolgate ls`", server)
 		case status.Servers[i].State == mcp.Ready.String():
-			say("%s is ready, with %s\n", server, screen.Count(status.Servers[i].Tools, "tool"))
+			output.Say("%s is ready, with %s\n", server, screen.Count(status.Servers[i].Tools, "tool"))
 			return nil
 		case status.Servers[i].State != mcp.Starting.String():
 			return failure.Newf(failure.Unreachable, "%s; see `toolgate logs %s`", absentServer(&status.Servers[i]), server)
@@ -193,7 +195,7 @@ func settled(ctx context.Context, control *admin.Client, server string) error {
 	}
 }
 
-func newAdd(o *options) *cobra.Command {
+func newAdd(o *command.Options) *cobra.Command {
 	var env, headers map[string]string
 	var kind string
 	c := &cobra.Command{
@@ -210,7 +212,7 @@ starts the server.`,
 			if err != nil {
 				return err
 			}
-			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
+			return changeServers(o, func(path string, data []byte, section []string) ([]byte, error) {
 				return edit.Set(path, data, section, args[0], entry)
 			}, args[0], args[0]+" is in")
 		},
@@ -221,7 +223,7 @@ starts the server.`,
 	return c
 }
 
-func newRemove(o *options) *cobra.Command {
+func newRemove(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a server from the file",
@@ -230,7 +232,7 @@ running gateway notices the change by itself.`,
 		Aliases: []string{"rm"},
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return o.changeServers(func(path string, data []byte, section []string) ([]byte, error) {
+			return changeServers(o, func(path string, data []byte, section []string) ([]byte, error) {
 				out, err := edit.Delete(path, data, section, args[0])
 				if err == nil && string(out) == string(data) {
 					return nil, failure.Newf(failure.Usage, "%s has no server %q; `toolgate validate %s` lists its servers", path, args[0], path)
@@ -238,7 +240,7 @@ running gateway notices the change by itself.`,
 				return out, err
 			}, "", args[0]+" is no longer in")
 		},
-		ValidArgsFunction: o.completeFileServers,
+		ValidArgsFunction: completeFileServers(o),
 	}
 	return c
 }
@@ -283,8 +285,8 @@ func appendTexts(m edit.Map, key string, texts map[string]string) edit.Map {
 
 // ownFile returns the configuration file to change: the one in use, or a new one in this
 // folder.
-func (o *options) ownFile() (path string, data []byte, section []string, err error) {
-	path, err = o.findFile()
+func ownFile(o *command.Options) (path string, data []byte, section []string, err error) {
+	path, err = o.FindFile()
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -315,8 +317,8 @@ func serversSection(root *tree.Node) []string {
 
 // changeServers changes the configuration file, unless the result would not be usable, or
 // the server, if one is named, could not start as it is written.
-func (o *options) changeServers(change func(path string, data []byte, section []string) ([]byte, error), server, did string) error {
-	path, data, section, err := o.ownFile()
+func changeServers(o *command.Options, change func(path string, data []byte, section []string) ([]byte, error), server, did string) error {
+	path, data, section, err := ownFile(o)
 	if err != nil {
 		return err
 	}
@@ -327,23 +329,23 @@ func (o *options) changeServers(change func(path string, data []byte, section []
 		}
 		return failure.New(failure.Config, err)
 	}
-	if err := o.checkText(path, out, nil, server); err != nil {
+	if err := checkText(o, path, out, nil, server); err != nil {
 		return failure.Newf(failure.Config, "the file would not be usable after this change, so it stays as it is: %w", err)
 	}
 	if err := replaceFile(path, out); err != nil {
 		return err
 	}
-	say("%s %s\n", did, path)
+	output.Say("%s %s\n", did, path)
 	if target.Runs(context.Background(), path) { // which has a deadline
-		say("`toolgate reload` has the running gateway take it over\n")
+		output.Say("`toolgate reload` has the running gateway take it over\n")
 	}
-	return acceptWritten(path, data, out)
+	return command.AcceptWritten(path, data, out)
 }
 
 // checkText checks a configuration before it is written, together with variables and
 // secrets that will be stored beside it. server is what was added; empty for none.
-func (o *options) checkText(path string, data []byte, kept map[string]string, server string) error {
-	lookup, _, err := variables(path)
+func checkText(o *command.Options, path string, data []byte, kept map[string]string, server string) error {
+	lookup, _, err := command.Variables(path)
 	if err != nil {
 		return err
 	}
@@ -362,7 +364,7 @@ func (o *options) checkText(path string, data []byte, kept map[string]string, se
 			v, ok := kept[name]
 			return v, ok
 		},
-		Environ: os.Environ(), Flags: o.set,
+		Environ: os.Environ(), Flags: o.Set,
 	})
 	if err != nil {
 		return err
@@ -375,21 +377,23 @@ func (o *options) checkText(path string, data []byte, kept map[string]string, se
 }
 
 // completeFileServers completes the first argument to a server of the file.
-func (o *options) completeFileServers(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+func completeFileServers(o *command.Options) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		path, err := o.FindFile()
+		if err != nil || path == "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, err := config.Load(path, config.Options{Raw: true})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []cobra.Completion
+		for i := range c.Servers {
+			out = append(out, describe(c.Servers[i].Key, string(c.Servers[i].Transport)))
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
 	}
-	path, err := o.findFile()
-	if err != nil || path == "" {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := config.Load(path, config.Options{Raw: true})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []cobra.Completion
-	for i := range c.Servers {
-		out = append(out, describe(c.Servers[i].Key, string(c.Servers[i].Transport)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -10,30 +10,33 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/decide"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-func newStatus(o *options) *cobra.Command {
+func newStatus(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the running gateway on one screen",
 		Long: `Show the running gateway of a configuration: its mode, its servers, circuit breakers
 that are not closed, budgets, and calls that wait for an approval. It starts nothing.`,
-		Args: fileArgument(o),
+		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				now, err := overviewOf(cmd.Context(), control)
 				if err != nil {
 					return err
 				}
-				return o.printOverview(&now)
+				return printOverview(o, &now)
 			})
 		},
 		ValidArgsFunction: completeFiles,
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -104,40 +107,40 @@ func overviewOf(ctx context.Context, control *admin.Client) (overview, error) {
 }
 
 // printOverview prints the screen. As data it prints the overview, as names the servers.
-func (o *options) printOverview(now *overview) error {
+func printOverview(o *command.Options, now *overview) error {
 	t := serverTable(now.Servers)
-	t.data = now
-	if o.output != "table" && o.output != "wide" {
-		return o.print(os.Stdout, t)
+	t.Data = now
+	if o.Output != "table" && o.Output != "wide" {
+		return o.Print(os.Stdout, t)
 	}
 	state := "ready"
 	if !now.Ready {
 		state = "not ready: " + now.NotReady + ": " + now.Detail
 	}
-	say("mode %s, %s\n\n", now.Mode, printable(state))
-	if err := o.print(os.Stdout, t); err != nil {
+	output.Say("mode %s, %s\n\n", now.Mode, output.Printable(state))
+	if err := o.Print(os.Stdout, t); err != nil {
 		return err
 	}
 	for _, b := range now.Breakers {
-		say("breaker   %s: %s\n", printable(strings.TrimSuffix(b.Server+" "+b.Tool, " ")), printable(strings.TrimSuffix(b.State+" ("+b.Why+")", " ()")))
+		output.Say("breaker   %s: %s\n", output.Printable(strings.TrimSuffix(b.Server+" "+b.Tool, " ")), output.Printable(strings.TrimSuffix(b.State+" ("+b.Why+")", " ()")))
 	}
 	if len(now.Budgets) > 0 {
-		say("\n")
-		if err := o.print(os.Stdout, budgetTable(now.Budgets)); err != nil {
+		output.Say("\n")
+		if err := o.Print(os.Stdout, decide.BudgetTable(now.Budgets)); err != nil {
 			return err
 		}
 	}
 	for _, w := range now.Approvals {
-		say("approval  %s: %s for %s\n", printable(w.ID), printable(w.Tool), printable(w.Who))
+		output.Say("approval  %s: %s for %s\n", output.Printable(w.ID), output.Printable(w.Tool), output.Printable(w.Who))
 	}
 	for _, p := range now.Pending {
-		say("pending   %s waits for `toolgate reload`\n", printable(p))
+		output.Say("pending   %s waits for `toolgate reload`\n", output.Printable(p))
 	}
 	for _, p := range now.NextStart {
-		say("pending   %s waits for the next start\n", printable(p))
+		output.Say("pending   %s waits for the next start\n", output.Printable(p))
 	}
 	for _, a := range now.Alarms {
-		say("alarm     %s\n", printable(a))
+		output.Say("alarm     %s\n", output.Printable(a))
 	}
 	return nil
 }

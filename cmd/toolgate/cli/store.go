@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -18,7 +20,7 @@ import (
 // manageTime bounds an operation on a whole store.
 const manageTime = 30 * time.Minute
 
-func newStoreCommand(o *options) *cobra.Command {
+func newStoreCommand(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Check the store, or back it up",
@@ -27,11 +29,11 @@ func newStoreCommand(o *options) *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use: "check", Short: "Read the whole store and report damage", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withStore(cmd.Context(), func(ctx context.Context, s *store.Store) error {
+			return withStore(o, cmd.Context(), func(ctx context.Context, s *store.Store) error {
 				if err := s.Check(ctx); err != nil {
 					return err
 				}
-				say("%s: no damage found\n", s.Path())
+				output.Say("%s: no damage found\n", s.Path())
 				return nil
 			})
 		},
@@ -43,11 +45,11 @@ a damaged one with it while no gateway runs. For a PostgreSQL database use the
 server's own backup tools.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withStore(cmd.Context(), func(ctx context.Context, s *store.Store) error {
+			return withStore(o, cmd.Context(), func(ctx context.Context, s *store.Store) error {
 				if err := s.Backup(ctx, args[0]); err != nil {
 					return err
 				}
-				say("%s: copied to %s\n", s.Path(), args[0])
+				output.Say("%s: copied to %s\n", s.Path(), args[0])
 				return nil
 			})
 		},
@@ -57,8 +59,8 @@ server's own backup tools.`,
 
 // withStore calls use with the store of a configuration, opened for reading while others
 // may write it.
-func (o *options) withStore(ctx context.Context, use func(context.Context, *store.Store) error) error {
-	c, err := o.loadTarget(ctx)
+func withStore(o *command.Options, ctx context.Context, use func(context.Context, *store.Store) error) error {
+	c, err := o.LoadTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (o *options) withStore(ctx context.Context, use func(context.Context, *stor
 // every gateway that shares it.
 
 // newDeclared groups the commands for the tools of the store.
-func newDeclared(o *options) *cobra.Command {
+func newDeclared(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Manage the tools that are declared in the store of the running gateway",
@@ -93,7 +95,7 @@ every gateway that shares the store.`,
 }
 
 // newDeclaring returns the commands for the tools of the store.
-func newDeclaring(o *options) []*cobra.Command {
+func newDeclaring(o *command.Options) []*cobra.Command {
 	var reason string
 	declare := &cobra.Command{
 		Use:   "declare DOCUMENT",
@@ -108,13 +110,13 @@ declared or none.`,
 			if err != nil {
 				return failure.New(failure.Config, err)
 			}
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				did, err := control.DeclareTools(cmd.Context(), admin.Declaration{File: args[0], Data: data, Reason: reason})
 				if err != nil {
 					return err
 				}
 				for _, what := range did.Changes {
-					say("%s\n", what)
+					output.Say("%s\n", what)
 				}
 				return nil
 			})
@@ -123,11 +125,11 @@ declared or none.`,
 	undeclare := &cobra.Command{
 		Use: "undeclare NAME", Short: "Remove a tool from the store of the running gateway", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.UndeclareTool(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				say("%s is no longer declared\n", args[0])
+				output.Say("%s is no longer declared\n", args[0])
 				return nil
 			})
 		},
@@ -135,21 +137,21 @@ declared or none.`,
 	list := &cobra.Command{
 		Use: "declared", Short: "List the tools that are declared in the store of the running gateway", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.DeclaredTools(cmd.Context())
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"TOOL", "TYPE", "TARGET", "BY", "PROBLEM"}, data: all, empty: "no tools are declared in the store"}
+				t := output.Table{Header: []string{"TOOL", "TYPE", "TARGET", "BY", "PROBLEM"}, Data: all, Empty: "no tools are declared in the store"}
 				for _, d := range all {
-					t.rows = append(t.rows, []string{d.Name, d.Type, d.Target, d.Actor, d.Problem})
-					t.names = append(t.names, d.Name)
+					t.Rows = append(t.Rows, []string{d.Name, d.Type, d.Target, d.Actor, d.Problem})
+					t.Names = append(t.Names, d.Name)
 				}
-				return o.print(os.Stdout, t)
+				return o.Print(os.Stdout, t)
 			})
 		},
 	}
-	o.outputFlag(list)
+	o.OutputFlag(list)
 	for _, c := range []*cobra.Command{declare, undeclare} {
 		c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
 	}
@@ -157,7 +159,7 @@ declared or none.`,
 }
 
 // newDynamic groups the commands for the tools that agents register.
-func newDynamic(o *options) *cobra.Command {
+func newDynamic(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dynamic",
 		Short: "Manage the tools that agents have registered at the running gateway",
@@ -168,31 +170,31 @@ nobody else. A tool whose template has changed since is not served.`,
 	list := &cobra.Command{
 		Use: "ls", Short: "List the tools that agents have registered", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.DynamicTools(cmd.Context())
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"TOOL", "TEMPLATE", "FOR", "PROBLEM"}, data: all, empty: "no tools are registered"}
+				t := output.Table{Header: []string{"TOOL", "TEMPLATE", "FOR", "PROBLEM"}, Data: all, Empty: "no tools are registered"}
 				for i := range all {
 					d := &all[i]
-					t.rows = append(t.rows, []string{d.Name, d.Template, strings.TrimPrefix(d.Subject+" of "+d.Tenant, " of "), d.Problem})
-					t.names = append(t.names, d.Name)
+					t.Rows = append(t.Rows, []string{d.Name, d.Template, strings.TrimPrefix(d.Subject+" of "+d.Tenant, " of "), d.Problem})
+					t.Names = append(t.Names, d.Name)
 				}
-				return o.print(os.Stdout, t)
+				return o.Print(os.Stdout, t)
 			})
 		},
 	}
-	o.outputFlag(list)
+	o.OutputFlag(list)
 	var reason string
 	remove := &cobra.Command{
 		Use: "rm NAME", Short: "Remove a tool that an agent has registered", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				if err := control.RemoveDynamicTool(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				say("%s is no longer registered\n", args[0])
+				output.Say("%s is no longer registered\n", args[0])
 				return nil
 			})
 		},

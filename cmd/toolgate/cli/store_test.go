@@ -172,7 +172,7 @@ func TestStoreAddressIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Toolgate.Store = "postgres://someone:secret@db.example/toolgate"
-	for _, row := range settingsTable(c, false, true).rows {
+	for _, row := range settingsTable(c, false, true).Rows {
 		if row[0] == "store" && !strings.HasPrefix(row[1], "postgres://[redacted]@") {
 			t.Errorf("the address of the store is shown: %s", row[1])
 		}

@@ -10,13 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/decide"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newToolsShow(o *options) *cobra.Command {
+func newToolsShow(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a tool: what it does, its arguments, and how to call it",
@@ -26,7 +29,7 @@ says who may call the tool.`,
 		Example: "  toolgate tools show demo__add",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+			return o.WithGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 				client, end, err := openClient(ctx, o, control, own)
 				if err != nil {
 					return err
@@ -44,9 +47,9 @@ says who may call the tool.`,
 				return printTool(o, args[0], tool, toolFacts(ctx, known, args[0]))
 			})
 		},
-		ValidArgsFunction: o.completeTools,
+		ValidArgsFunction: completeTools(o),
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -61,7 +64,7 @@ type catalogAnswers interface {
 func toolFacts(ctx context.Context, g catalogAnswers, name string) [][2]string {
 	var facts [][2]string
 	if e, err := g.CatalogEntry(ctx, name, mcp.Tool.String()); err == nil {
-		facts = append(facts, [2]string{"class", classText(&e)})
+		facts = append(facts, [2]string{"class", decide.ClassText(&e)})
 	}
 	may := "toolgate why " + name + " --everyone"
 	if w, err := g.Why(ctx, admin.WhyQuestion{Name: name}); err == nil {
@@ -71,44 +74,44 @@ func toolFacts(ctx context.Context, g catalogAnswers, name string) [][2]string {
 }
 
 // printTool prints a tool as it is listed.
-func printTool(o *options, name string, tool []byte, facts [][2]string) error {
+func printTool(o *command.Options, name string, tool []byte, facts [][2]string) error {
 	in, out := mcp.Lookup(tool, "inputSchema"), mcp.Lookup(tool, "outputSchema")
 	all := arguments.Describe(in)
-	if o.output != "table" && o.output != "wide" {
-		return o.print(os.Stdout, table{data: json.RawMessage(tool), names: []string{name}})
+	if o.Output != "table" && o.Output != "wide" {
+		return o.Print(os.Stdout, output.Table{Data: json.RawMessage(tool), Names: []string{name}})
 	}
 	text, _ := mcp.LookupString(tool, "description")
-	say("%s\n\n%s\n\n", name, strings.TrimSpace(text))
+	output.Say("%s\n\n%s\n\n", name, strings.TrimSpace(text))
 	if hints := mcp.Lookup(tool, "annotations"); mcp.IsObject(hints) {
 		facts = append([][2]string{{"its server says", string(hints)}}, facts...)
 	}
 	for _, f := range append(facts, [2]string{"example", arguments.Example(name, in)}) {
-		say("%-16s %s\n", f[0], f[1])
+		output.Say("%-16s %s\n", f[0], f[1])
 	}
 	if len(all) == 0 {
-		say("\nIt takes no arguments.\n")
+		output.Say("\nIt takes no arguments.\n")
 	} else {
-		say("\n")
-		if err := o.print(os.Stdout, schemaTable("ARGUMENT", all)); err != nil {
+		output.Say("\n")
+		if err := o.Print(os.Stdout, schemaTable("ARGUMENT", all)); err != nil {
 			return err
 		}
 	}
 	if results := arguments.Describe(out); len(results) > 0 {
-		say("\n")
-		return o.print(os.Stdout, schemaTable("RESULT", results))
+		output.Say("\n")
+		return o.Print(os.Stdout, schemaTable("RESULT", results))
 	}
 	return nil
 }
 
 // schemaTable shows the members that a schema describes.
-func schemaTable(title string, all []arguments.Argument) table {
-	t := table{header: []string{title, "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}}
+func schemaTable(title string, all []arguments.Argument) output.Table {
+	t := output.Table{Header: []string{title, "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"}}
 	for _, a := range all {
 		required := "-"
 		if a.Required {
 			required = "yes"
 		}
-		t.rows = append(t.rows, []string{a.Name, cmp.Or(a.Type, "any"), required, cmp.Or(a.Default, "-"), firstLine(a.Description, 120)})
+		t.Rows = append(t.Rows, []string{a.Name, cmp.Or(a.Type, "any"), required, cmp.Or(a.Default, "-"), output.FirstLine(a.Description, 120)})
 	}
 	return t
 }

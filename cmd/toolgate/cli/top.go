@@ -17,12 +17,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-func newTop(o *options) *cobra.Command {
+func newTop(o *command.Options) *cobra.Command {
 	var every time.Duration
 	var count int
 	c := &cobra.Command{
@@ -35,20 +37,20 @@ filter: type a part of the names, then press Enter to keep it or Esc to clear it
 it. With -o json each update is one line, for programs. --count prints that many updates
 and ends.`,
 		Example: "  toolgate top\n  toolgate top --count 1 -o json",
-		Args:    fileArgument(o),
+		Args:    command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every < minEvery || count < 0 {
 				return failure.Newf(failure.Usage, "write --every %v or more, and --count 0 or more", minEvery)
 			}
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
-				return o.top(cmd.Context(), control, every, count)
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
+				return watchTop(o, cmd.Context(), control, every, count)
 			})
 		},
 		ValidArgsFunction: completeFiles,
 	}
 	c.Flags().DurationVar(&every, "every", 2*time.Second, "time between two updates")
 	c.Flags().IntVar(&count, "count", 0, "number of updates; 0 for no end")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -79,8 +81,8 @@ type topTool struct {
 	AllTime int64   `json:"calls_in_all"`
 }
 
-func (o *options) top(ctx context.Context, control *admin.Client, every time.Duration, count int) error {
-	if count == 0 && o.output == "table" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb" {
+func watchTop(o *command.Options, ctx context.Context, control *admin.Client, every time.Duration, count int) error {
+	if count == 0 && o.Output == "table" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb" {
 		return topOnTerminal(ctx, control, every)
 	}
 	tick := time.NewTicker(every)
@@ -91,7 +93,7 @@ func (o *options) top(ctx context.Context, control *admin.Client, every time.Dur
 		if err != nil {
 			return untilInterrupted(ctx, err)
 		}
-		if err := o.printLook(&l); err != nil {
+		if err := printLook(o, &l); err != nil {
 			return err
 		}
 		before = activity
@@ -162,28 +164,28 @@ func lookOf(before, after *admin.Activity, now *overview) look {
 // topRows is the maximum number of tools in the table.
 const topRows = 30
 
-func (o *options) printLook(l *look) error {
-	switch o.output {
+func printLook(o *command.Options, l *look) error {
+	switch o.Output {
 	case "json", "yaml":
 		text, err := json.Marshal(l) // JSON is valid YAML
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Printf("%s\n", escapedJSON(text))
+		_, err = fmt.Printf("%s\n", output.EscapedJSON(text))
 		return err
 	}
-	t := table{header: topHeader, data: l}
+	t := output.Table{Header: topHeader, Data: l}
 	for i := range l.Tools {
 		row := &l.Tools[i]
-		t.names = append(t.names, row.name())
-		if len(t.rows) < topRows || o.output == "wide" {
-			t.rows = append(t.rows, row.cells())
+		t.Names = append(t.Names, row.name())
+		if len(t.Rows) < topRows || o.Output == "wide" {
+			t.Rows = append(t.Rows, row.cells())
 		}
 	}
-	if o.output != "name" {
-		say("%s\n", l.title())
+	if o.Output != "name" {
+		output.Say("%s\n", l.title())
 	}
-	return o.print(os.Stdout, t)
+	return o.Print(os.Stdout, t)
 }
 
 // title says how the gateway is, in one line.
@@ -192,7 +194,7 @@ func (l *look) title() string {
 	if !l.Ready {
 		ready = "not ready"
 	}
-	text := fmt.Sprintf("%s  %s, %s, %s", l.Now.Format(time.TimeOnly), printable(l.Mode), ready, screen.Count(l.Sessions, "session"))
+	text := fmt.Sprintf("%s  %s, %s, %s", l.Now.Format(time.TimeOnly), output.Printable(l.Mode), ready, screen.Count(l.Sessions, "session"))
 	if l.Pending > 0 {
 		text += ", " + screen.Count(l.Pending, "approval") + " pending"
 	}
@@ -341,7 +343,7 @@ func (v *topView) draw(l *look, s *screen.Screen) []byte {
 	fmt.Fprintln(&text, l.title())
 	switch {
 	case v.filter != "":
-		fmt.Fprintf(&text, "%d of %s with %s\n", len(tools), screen.Count(len(l.Tools), "tool"), printable(v.filter))
+		fmt.Fprintf(&text, "%d of %s with %s\n", len(tools), screen.Count(len(l.Tools), "tool"), output.Printable(v.filter))
 	default:
 		fmt.Fprintln(&text)
 	}

@@ -1,27 +1,16 @@
 package cli
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
-	"github.com/toolgate/toolgate/internal/logs"
 )
 
-func newTrust(o *options) *cobra.Command {
+func newTrust(o *command.Options) *cobra.Command {
 	var forget bool
 	c := &cobra.Command{
 		Use:   "trust [FILE]",
@@ -35,9 +24,9 @@ A file that you name with --config or TOOLGATE_CONFIG, or that toolgate itself h
 written, is accepted by that. What the file refers to, such as programs and policies
 in the same folder, is not part of its text.`,
 		Example: "  toolgate trust\n  toolgate trust --forget",
-		Args:    fileArgument(o),
+		Args:    command.FileArgument(o),
 		RunE: func(*cobra.Command, []string) error {
-			path, err := o.findFile()
+			path, err := o.FindFile()
 			if err != nil {
 				return err
 			}
@@ -52,174 +41,23 @@ in the same folder, is not part of its text.`,
 				if err := state.Forget(); err != nil {
 					return err
 				}
-				say("%s is no longer accepted\n", path)
+				output.Say("%s is no longer accepted\n", path)
 				return nil
 			}
-			c, err := o.readConfig(path)
+			c, err := o.ReadConfig(path)
 			if err != nil {
 				return err
 			}
-			for _, line := range runs(c) {
-				say("%s\n", line)
+			for _, line := range command.Runs(c) {
+				output.Say("%s\n", line)
 			}
-			if err := accept(path, c.Sum); err != nil {
+			if err := command.Accept(path, c.Sum); err != nil {
 				return err
 			}
-			say("%s is accepted as it is now\n", path)
+			output.Say("%s is accepted as it is now\n", path)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&forget, "forget", false, "take it back: the next start asks again")
 	return c
-}
-
-// accept records that a text of a configuration may run.
-func accept(path, sum string) error {
-	state, err := statedir.Open(path)
-	if err != nil {
-		return err
-	}
-	return state.Accept(sum)
-}
-
-// acceptWritten records that a text which toolgate has just written may run, if the text
-// before it might, or if there was none. So adding a server to the file of somebody else
-// does not accept the rest of it.
-func acceptWritten(path string, before, after []byte) error {
-	state, err := statedir.Open(path)
-	if err != nil {
-		return err
-	}
-	if before != nil {
-		if ok, err := state.Accepted(config.Sum(before)); err != nil || !ok {
-			return err
-		}
-	}
-	return state.Accept(config.Sum(after))
-}
-
-// named tells whether somebody chose the configuration of this command.
-func named(o *options) bool { return o.config != "" || os.Getenv("TOOLGATE_CONFIG") != "" }
-
-// accepted tells whether a configuration may run: somebody named it, it is in the user's own
-// folder, or its user has accepted it as it is now.
-func accepted(o *options, c *config.Config, state *statedir.Dir) (bool, error) {
-	if c.Path == "" || named(o) || c.Path != config.FileName || inConfigFolder(c.Path) {
-		return true, nil
-	}
-	return state.Accepted(c.Sum)
-}
-
-// acceptedFile returns the absolute path of a configuration that its user has accepted as it
-// is now. That somebody names it is not enough, because whoever starts it asks nobody.
-func (o *options) acceptedFile() (string, error) {
-	path, err := o.findFile()
-	if err != nil {
-		return "", err
-	}
-	if path == "" {
-		return "", failure.Newf(failure.Config, "there is no %s in this folder; name a file", config.FileName)
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", failure.New(failure.Config, err)
-	}
-	c, err := o.readConfigWith(path, nil)
-	if err != nil {
-		return "", err
-	}
-	state, err := statedir.Find(path)
-	if err != nil {
-		return "", err
-	}
-	if ok, err := state.Accepted(c.Sum); err != nil || !ok && !inConfigFolder(path) {
-		return "", cmp.Or(err, failure.Newf(failure.Config, "%s is not accepted as it is now; read it, then run `toolgate trust %s`", path, path))
-	}
-	return path, nil
-}
-
-// mayRun returns an error if the configuration was found in the working folder and its
-// user has not accepted it. On a terminal it asks. What runs is accepted by that.
-func mayRun(o *options, c *config.Config, state *statedir.Dir) error {
-	ok, err := accepted(o, c, state)
-	if err != nil {
-		return err
-	}
-	if ok {
-		return state.AcceptFiles(c)
-	}
-	note("%s would run:\n%s", c.Path, strings.Join(runs(c), "\n"))
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
-		return failure.Newf(failure.Config, "%s in this folder may be somebody else's and is not accepted as it is now; read it, then run `toolgate trust`, or name it with -c %s", c.Path, c.Path)
-	}
-	answer, err := promptInput("", fmt.Sprintf("%s in this folder is not accepted as it is now. Run it? [y/N]", c.Path), false)
-	if err != nil {
-		return failure.Newf(failure.Config, "%s is not run: %w", c.Path, err)
-	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return failure.Newf(failure.Config, "%s is not run; `toolgate trust` accepts it", c.Path)
-	}
-	return state.AcceptFiles(c)
-}
-
-// inConfigFolder tells whether a file is the one in the user's configuration folder.
-func inConfigFolder(path string) bool {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return false
-	}
-	own, err := os.Stat(filepath.Join(dir, "toolgate", config.FileName))
-	if err != nil {
-		return false
-	}
-	it, err := os.Stat(path)
-	return err == nil && os.SameFile(own, it)
-}
-
-// acceptedHere returns the configuration of the working folder if its user has accepted
-// it as it is now; empty otherwise.
-func acceptedHere() (string, error) {
-	text, err := format.ReadFile(config.FileName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", failure.New(failure.Config, err)
-	}
-	state, err := statedir.Find(config.FileName)
-	if err != nil {
-		return "", err
-	}
-	if ok, err := state.Accepted(config.Sum(text)); !ok || err != nil {
-		return "", err
-	}
-	return config.FileName, nil
-}
-
-// maxRuns bounds how many lines say what a configuration runs.
-const maxRuns = 30
-
-// runs says what a configuration starts and reaches, in lines for a terminal.
-func runs(c *config.Config) []string {
-	var out []string
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		if s.Disabled {
-			continue
-		}
-		what := "reaches  " + s.Written.URL
-		if s.Written.Command != "" {
-			what = "starts   " + strings.Join(append([]string{s.Written.Command}, s.Written.Args...), " ")
-		}
-		out = append(out, fmt.Sprintf("%-12s %s", logs.Printable(s.Key), logs.Printable(what)))
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Toolgate.Native.Plugins)) {
-		out = append(out, fmt.Sprintf("%-12s starts   a plugin", logs.Printable(name)))
-	}
-	if n := len(c.Toolgate.Tools); n > 0 {
-		out = append(out, fmt.Sprintf("%-12s %d declared", "tools", n))
-	}
-	if more := len(out) - maxRuns; more > 0 {
-		out = append(out[:maxRuns], fmt.Sprintf("and %d more", more))
-	}
-	return out
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/clients"
@@ -31,7 +33,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-func newUp(o *options) *cobra.Command {
+func newUp(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "up [FILE...]",
 		Aliases: []string{"serve", "run", "start"},
@@ -44,12 +46,12 @@ Several files are served as one: the servers of all of them. What two files call
 same name must be the same server. Only the first file may have settings of toolgate, and
 other commands name the gateway by it.`,
 		Example: "  toolgate up\n  toolgate up ~/.cursor/mcp.json\n  toolgate up toolgate.yaml ~/.claude.json",
-		Args:    filesArgument(o),
+		Args:    command.FilesArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.up(cmd.Context())
+			return runUp(o, cmd.Context())
 		},
 	}
-	c.Flags().StringVar(&o.listen, "listen", "", "`address` to listen on instead of the configured one, such as 127.0.0.1:0")
+	c.Flags().StringVar(&o.Listen, "listen", "", "`address` to listen on instead of the configured one, such as 127.0.0.1:0")
 	return c
 }
 
@@ -67,26 +69,26 @@ func newStop() *cobra.Command {
 				return failure.New(failure.Config, err)
 			}
 			if len(all) == 0 {
-				say("no gateway is running\n")
+				output.Say("no gateway is running\n")
 				return nil
 			}
 			for i := range all {
 				if all[i].Here == 0 {
-					say("the gateway of %s is a process of another container: stop it there\n", target.Files(&all[i]))
+					output.Say("the gateway of %s is a process of another container: stop it there\n", target.Files(&all[i]))
 					continue
 				}
-				say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Files(&all[i]), all[i].Here)
+				output.Say("the gateway of %s: press Ctrl-C in its terminal, or `kill %d`\n", target.Files(&all[i]), all[i].Here)
 			}
 			return nil
 		},
 	}
 }
 
-func (o *options) up(ctx context.Context) error {
+func runUp(o *command.Options, ctx context.Context) error {
 	began := time.Now()
 	surviveBrokenPipes()
-	o.awaits = true
-	c, err := o.loadConfig()
+	o.Awaits = true
+	c, err := o.LoadConfig()
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func (o *options) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := mayRun(o, c, state); err != nil {
+	if err := command.MayRun(o, c, state); err != nil {
 		return err
 	}
 	warnOf(c)
@@ -107,7 +109,7 @@ func (o *options) up(ctx context.Context) error {
 		return err
 	}
 	if problem := certs.Problem(time.Now()); problem != "" {
-		warn("%s", problem)
+		output.Warn("%s", problem)
 	}
 	listener, err := listen.Open(ctx, c)
 	if taken, ok := errors.AsType[*listen.InUseError](err); ok {
@@ -119,8 +121,8 @@ func (o *options) up(ctx context.Context) error {
 	if listener != nil {
 		defer listener.Close()
 	}
-	o.live = liveOutput(o)
-	in, err := o.takePlace(ctx, c, state, generated)
+	o.Live = liveOutput(o)
+	in, err := takePlace(o, ctx, c, state, generated)
 	if err != nil {
 		return heldBy(ctx, state, err)
 	}
@@ -136,16 +138,16 @@ func (o *options) up(ctx context.Context) error {
 	state.Remember(c)
 	return in.Run(ctx, func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, shown.end)() // what ends then has not failed
-		say("toolgate %s  %s\n", version.Version, source(c))
+		output.Say("toolgate %s  %s\n", version.Version, source(c))
 		if fresh != "" {
-			say("API key (shown once)  %s\n", fresh)
-			say("clients send it as the header Authorization: Bearer KEY; to make another, remove %s and start again\n", filepath.Join(state.Path, guardKeyFile))
+			output.Say("API key (shown once)  %s\n", fresh)
+			output.Say("clients send it as the header Authorization: Bearer KEY; to make another, remove %s and start again\n", filepath.Join(state.Path, guardKeyFile))
 		}
 		group, ctx := errgroup.WithContext(ctx)
 		url := ""
 		if listener != nil {
 			url = build.ServerURL(c, listener.Addr())
-			paragraph(os.Stdout, fmt.Sprintf("MCP      %s/mcp  (older clients: %s/sse)", reachable(url), reachable(url)))
+			output.Paragraph(os.Stdout, fmt.Sprintf("MCP      %s/mcp  (older clients: %s/sse)", reachable(url), reachable(url)))
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
 		listening := make(chan struct{})
@@ -181,15 +183,15 @@ func reachable(address string) string {
 
 // takePlace creates the gateway of a configuration. A gateway that serves only clients of
 // `toolgate stdio` ends for it, and its clients join this one.
-func (o *options) takePlace(ctx context.Context, c *config.Config, state *statedir.Dir, generated string) (*daemon.Daemon, error) {
+func takePlace(o *command.Options, ctx context.Context, c *config.Config, state *statedir.Dir, generated string) (*daemon.Daemon, error) {
 	token, err := state.Secret("admin.token")
 	if err != nil {
 		return nil, err
 	}
 	control := &admin.Client{Path: state.Socket, Token: token, Timeout: makeRoomTime}
-	told := o.quiet
+	told := o.Quiet
 	for end := time.Now().Add(takePlaceTime); ; {
-		in, err := daemon.New(ctx, o.daemon(), c, state, generated)
+		in, err := daemon.New(ctx, o.Daemon(), c, state, generated)
 		held, busy := errors.AsType[*store.InUseError](err)
 		if !busy || time.Now().After(end) {
 			return in, err
@@ -202,7 +204,7 @@ func (o *options) takePlace(ctx context.Context, c *config.Config, state *stated
 			return nil, err
 		}
 		if !told {
-			note("waiting for process %d, which holds %s, to end", held.PID, held.Path)
+			output.Note("waiting for process %d, which holds %s, to end", held.PID, held.Path)
 			told = true
 		}
 		select {
@@ -231,7 +233,7 @@ const (
 	makeRoomTime = 3 * time.Second
 	// takePlacePause is shorter than the pause of clients that look for a gateway, so
 	// that they find this one instead of starting their own.
-	takePlacePause = takeOverPause / 5
+	takePlacePause = command.TakeOverPause / 5
 )
 
 // source names the origin of the configuration.
@@ -249,13 +251,13 @@ func source(c *config.Config) string {
 // warnOf says what a person should know of a configuration that is used.
 func warnOf(c *config.Config) {
 	for _, w := range c.Warnings {
-		warn("%s", w)
+		output.Warn("%s", w)
 	}
 	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
-		warn("%s", noServers(c))
+		output.Warn("%s", noServers(c))
 	}
 	for _, s := range c.Skipped {
-		warn("%s", skippedText(c, &s))
+		output.Warn("%s", skippedText(c, &s))
 	}
 }
 

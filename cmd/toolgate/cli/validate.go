@@ -12,9 +12,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/clients"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/settings"
 	"github.com/toolgate/toolgate/config"
@@ -32,7 +33,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-func newValidate(o *options) *cobra.Command {
+func newValidate(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [FILE...]",
 		Short: "Check a configuration without starting anything",
@@ -42,9 +43,9 @@ running gateway of this configuration offers, or with what it offered when it la
 ran. Without either, it compares them with the names that the servers can have. A
 server that cannot start as it is written makes the exit code that of a configuration
 error. Several files are checked as the one configuration that toolgate up makes of them.`,
-		Args: filesArgument(o),
+		Args: command.FilesArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.loadConfig()
+			c, err := o.LoadConfig()
 			if err != nil {
 				return err
 			}
@@ -71,16 +72,16 @@ error. Several files are checked as the one configuration that toolgate up makes
 			}
 			if g.Policy != nil {
 				for _, w := range g.Policy.Warnings() {
-					warn("%s", w)
+					output.Warn("%s", w)
 				}
 			}
-			if err := o.print(os.Stdout, validationTable(c)); err != nil {
+			if err := o.Print(os.Stdout, validationTable(c)); err != nil {
 				return err
 			}
 			return refusedServers(c)
 		},
 	}
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
@@ -111,8 +112,8 @@ type checkedServer struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-func validationTable(c *config.Config) table {
-	t := table{header: []string{"SERVER", "NAMESPACE", "TRANSPORT", "STATUS", "TARGET", "REASON"}, empty: "no servers"}
+func validationTable(c *config.Config) output.Table {
+	t := output.Table{Header: []string{"SERVER", "NAMESPACE", "TRANSPORT", "STATUS", "TARGET", "REASON"}, Empty: "no servers"}
 	servers := []checkedServer{}
 	for i := range c.Servers {
 		s := &c.Servers[i]
@@ -128,45 +129,45 @@ func validationTable(c *config.Config) table {
 			row.Status, row.Reason = "refused", strings.ReplaceAll(s.Refused.Error(), "\n", "; ")
 		}
 		servers = append(servers, row)
-		t.rows = append(t.rows, []string{row.Name, row.Namespace, row.Transport, row.Status, firstLine(row.Target, 60), row.Reason})
-		t.names = append(t.names, row.Name)
+		t.Rows = append(t.Rows, []string{row.Name, row.Namespace, row.Transport, row.Status, output.FirstLine(row.Target, 60), row.Reason})
+		t.Names = append(t.Names, row.Name)
 	}
 	skipped := []string{}
 	for _, s := range c.Skipped {
 		skipped = append(skipped, fmt.Sprintf("%s (line %d): %s", s.Key, s.Line, s.Reason))
-		warn("%s", skippedText(c, &s))
+		output.Warn("%s", skippedText(c, &s))
 	}
 	for _, w := range c.Warnings {
-		warn("%s", w)
+		output.Warn("%s", w)
 	}
 	for _, u := range daemon.UnconfinedOf(c, sandbox.Available) {
-		warn("%s", u)
+		output.Warn("%s", u)
 	}
 	if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
-		warn("%s", noServers(c))
+		output.Warn("%s", noServers(c))
 	}
-	t.data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
+	t.Data = map[string]any{"file": c.Path, "servers": servers, "skipped": skipped}
 	return t
 }
 
-func newConfig(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Show the configuration in force, and explain settings", Long: "Show the configuration in force, and explain settings.\n\n" + searchOrder}
+func newConfig(o *command.Options) *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Show the configuration in force, and explain settings", Long: "Show the configuration in force, and explain settings.\n\n" + command.SearchOrder}
 	var origin, everything bool
 	show := &cobra.Command{
 		Use:   "show",
 		Short: "Show the settings that are not defaults, and with --origin where they come from",
-		Args:  fileArgument(o),
+		Args:  command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := o.loadTarget(cmd.Context())
+			c, err := o.LoadTarget(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return o.print(os.Stdout, settingsTable(c, origin, everything))
+			return o.Print(os.Stdout, settingsTable(c, origin, everything))
 		},
 	}
 	show.Flags().BoolVar(&origin, "origin", false, "show where each value comes from")
 	show.Flags().BoolVar(&everything, "all", false, "show the defaults, too")
-	o.outputFlag(show)
+	o.OutputFlag(show)
 	schema := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the file, for editors",
@@ -199,11 +200,11 @@ func newExplain() *cobra.Command {
 }
 
 // settingsTable shows settings, and with origin where they come from.
-func settingsTable(c *config.Config, origin, all bool) table {
+func settingsTable(c *config.Config, origin, all bool) output.Table {
 	list := settings.Of(c, all)
-	t := table{header: []string{"SETTING", "VALUE"}, empty: "every setting has its default; --all shows them"}
+	t := output.Table{Header: []string{"SETTING", "VALUE"}, Empty: "every setting has its default; --all shows them"}
 	if origin {
-		t.header = append(t.header, "ORIGIN")
+		t.Header = append(t.Header, "ORIGIN")
 	}
 	for i := range list {
 		s := &list[i]
@@ -213,10 +214,10 @@ func settingsTable(c *config.Config, origin, all bool) table {
 		} else {
 			s.Origin = ""
 		}
-		t.rows = append(t.rows, row)
-		t.names = append(t.names, s.Path)
+		t.Rows = append(t.Rows, row)
+		t.Names = append(t.Names, s.Path)
 	}
-	t.data = map[string]any{"file": c.Path, "settings": list}
+	t.Data = map[string]any{"file": c.Path, "settings": list}
 	return t
 }
 
@@ -228,8 +229,8 @@ func newKey() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			text, sum := auth.Generate()
-			say("key     %s\nsha256  %s\n", text, sum)
-			note("give the key to the client and write the sha256 under toolgate.auth.keys; the key itself is not stored")
+			output.Say("key     %s\nsha256  %s\n", text, sum)
+			output.Note("give the key to the client and write the sha256 under toolgate.auth.keys; the key itself is not stored")
 			return nil
 		},
 	})
@@ -242,7 +243,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			say("%s\n", versionLine())
+			output.Say("%s\n", versionLine())
 			return nil
 		},
 	}
@@ -261,24 +262,12 @@ func versionLine() string {
 	return fmt.Sprintf("toolgate %s%s %s %s/%s", version.Version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// promptInput asks for a value that a file leaves to its user, if there is a user to ask.
-func promptInput(id, description string, password bool) (string, error) {
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return "", errors.New("nobody can be asked, because stdin is not a terminal; run the command on a terminal, or write ${NAME} instead and set that variable")
-	}
-	if description == "" {
-		description = id
-	}
-	ask(description)
-	return screen.ReadLine(os.Stdin, password)
-}
-
 // checkNames compares the names in a configuration with what its gateway is known to
 // offer.
 func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) error {
 	inv, err := references.Known(ctx, c)
 	if err != nil {
-		warn("names are checked against the file alone, because what the gateway offers is unknown: %v", err)
+		output.Warn("names are checked against the file alone, because what the gateway offers is unknown: %v", err)
 		inv = references.NewInventory(c)
 	}
 	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
@@ -299,7 +288,7 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 	}
 	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
-		warn("the names in the seed are not checked: %v", err)
+		output.Warn("the names in the seed are not checked: %v", err)
 		return nil
 	}
 	seen := make(map[string]bool)
@@ -317,20 +306,6 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 		}
 	}
 	return failure.New(failure.Config, errors.Join(problems...))
-}
-
-// short formats a count for a table.
-func short(n int) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprint(n)
-	case n < 10_000:
-		return fmt.Sprintf("%.1fk", float64(n)/1000)
-	case n < 1_000_000:
-		return fmt.Sprintf("%dk", n/1000)
-	default:
-		return fmt.Sprintf("%.1fM", float64(n)/1e6)
-	}
 }
 
 // limitWarnings says which clients cannot use a list of tools as it is. It assumes that

@@ -9,13 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/arguments"
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newWhy(o *options) *cobra.Command {
+func newWhy(o *command.Options) *cobra.Command {
 	var q admin.WhyQuestion
 	var who callerFlags
 	var object string
@@ -46,7 +48,7 @@ call needs an approval first.`,
 				return err
 			}
 			q.As, q.Assumed = who.caller(cmd)
-			return o.withGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+			return o.WithGateway(cmd.Context(), func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 				if q.Args, err = questionArguments(ctx, o, control, own, q.Name, pairs, object); err != nil {
 					return err
 				}
@@ -57,17 +59,17 @@ call needs an approval first.`,
 				why, err := e.Why(ctx, q)
 				switch {
 				case err != nil && control != nil:
-					return controlError(err)
+					return command.ControlError(err)
 				case err != nil:
 					return err
 				}
 				if why.Assumed {
 					noteAssumed(why.Caller)
 				}
-				if talks(o) {
-					paragraph(os.Stdout, inOneSentence(&why))
+				if command.Talks(o) {
+					output.Paragraph(os.Stdout, inOneSentence(&why))
 				}
-				return o.print(os.Stdout, whyTable(&why))
+				return o.Print(os.Stdout, whyTable(&why))
 			})
 		},
 	}
@@ -75,14 +77,14 @@ call needs an approval first.`,
 	c.Flags().BoolVar(&everyone, "everyone", false, "list which known callers may see and call it, for any arguments")
 	c.Flags().StringVar(&object, "json", "", "arguments of the call as a JSON `object`")
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // questionArguments returns the arguments of a call that is asked about, as the call would
 // send them; nil if none are given. A tool that the command's own caller does not see is
 // taken for one whose schema is not known.
-func questionArguments(ctx context.Context, o *options, control *admin.Client, own *daemon.Daemon, name string, pairs []arguments.Pair, object string) ([]byte, error) {
+func questionArguments(ctx context.Context, o *command.Options, control *admin.Client, own *daemon.Daemon, name string, pairs []arguments.Pair, object string) ([]byte, error) {
 	if len(pairs) == 0 && object == "" {
 		return nil, nil
 	}
@@ -99,7 +101,7 @@ func questionArguments(ctx context.Context, o *options, control *admin.Client, o
 }
 
 // newWhoCan is how `toolgate why --everyone` can be typed, too.
-func newWhoCan(o *options) *cobra.Command {
+func newWhoCan(o *command.Options) *cobra.Command {
 	var flags callerFlags
 	c := &cobra.Command{
 		Use:    "who-can NAME",
@@ -109,21 +111,21 @@ func newWhoCan(o *options) *cobra.Command {
 		RunE:   func(cmd *cobra.Command, args []string) error { return whoCan(o, cmd, args, &flags) },
 	}
 	flags.add(c)
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // whoCan lists who may see and call what the only argument names.
-func whoCan(o *options, cmd *cobra.Command, args []string, flags *callerFlags) error {
+func whoCan(o *command.Options, cmd *cobra.Command, args []string, flags *callerFlags) error {
 	if len(args) > 1 {
 		return failure.Newf(failure.Usage, "--everyone is for any arguments; leave out %s", args[1])
 	}
-	return o.withExplainer(cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
+	return withExplainer(o, cmd.Context(), func(ctx context.Context, e admin.Explainer) error {
 		who, err := e.WhoCan(ctx, args[0], flags.besides(cmd))
 		if err != nil {
 			return err
 		}
-		t := table{header: []string{"CALLER", "SEES", "CALLS", "REASON"}, data: who}
+		t := output.Table{Header: []string{"CALLER", "SEES", "CALLS", "REASON"}, Data: who}
 		for _, w := range who {
 			if w.Assumed {
 				noteAssumed(w.Caller)
@@ -132,10 +134,10 @@ func whoCan(o *options, cmd *cobra.Command, args []string, flags *callerFlags) e
 			if w.Asks {
 				calls = "asks"
 			}
-			t.rows = append(t.rows, []string{w.Caller, yesNo(w.View), calls, w.Reason})
-			t.names = append(t.names, w.Caller)
+			t.Rows = append(t.Rows, []string{w.Caller, yesNo(w.View), calls, w.Reason})
+			t.Names = append(t.Names, w.Caller)
 		}
-		return o.print(os.Stdout, t)
+		return o.Print(os.Stdout, t)
 	})
 }
 
@@ -148,13 +150,13 @@ func yesNo(yes bool) string {
 
 // withExplainer calls use with the running gateway, or with one that is started for this
 // command.
-func (o *options) withExplainer(ctx context.Context, use func(context.Context, admin.Explainer) error) error {
-	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+func withExplainer(o *command.Options, ctx context.Context, use func(context.Context, admin.Explainer) error) error {
+	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		if own != nil {
 			return use(ctx, own.Control())
 		}
 		if err := use(ctx, control); err != nil {
-			return controlError(err)
+			return command.ControlError(err)
 		}
 		return nil
 	})
@@ -180,8 +182,8 @@ func inOneSentence(w *admin.Why) string {
 }
 
 // whyTable shows an explanation: a row per phase and action.
-func whyTable(w *admin.Why) table {
-	t := table{header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, data: w}
+func whyTable(w *admin.Why) output.Table {
+	t := output.Table{Header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, Data: w}
 	for _, action := range []struct {
 		name    string
 		verdict *admin.WhyVerdict
@@ -191,10 +193,10 @@ func whyTable(w *admin.Why) table {
 			if s.Question != "" {
 				rule = s.Question
 			}
-			t.rows = append(t.rows, []string{action.name, s.Phase, s.Effect, joined(s.Reason, s.Error), rule, s.Change})
+			t.Rows = append(t.Rows, []string{action.name, s.Phase, s.Effect, joined(s.Reason, s.Error), rule, s.Change})
 		}
-		t.rows = append(t.rows, []string{action.name, "-", action.verdict.Effect, action.verdict.Reason, "", ""})
-		t.names = append(t.names, action.name+" "+action.verdict.Effect)
+		t.Rows = append(t.Rows, []string{action.name, "-", action.verdict.Effect, action.verdict.Reason, "", ""})
+		t.Names = append(t.Names, action.name+" "+action.verdict.Effect)
 	}
 	return t
 }

@@ -1,4 +1,6 @@
-package cli
+// Package decide has the commands about what may be called: the catalog, approvals, the
+// operating mode, budgets and SpiceDB.
+package decide
 
 import (
 	"context"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -21,13 +25,13 @@ import (
 
 // catalogOptions are the flags that the commands about the catalog share.
 type catalogOptions struct {
-	*options
+	*command.Options
 	kind   string
 	reason string
 }
 
-func newCatalog(o *options) *cobra.Command {
-	c := &catalogOptions{options: o}
+func NewCatalog(o *command.Options) *cobra.Command {
+	c := &catalogOptions{Options: o}
 	root := &cobra.Command{
 		Use:   "catalog",
 		Short: "Review and control which capabilities are exposed, and to whom",
@@ -62,17 +66,17 @@ func (c *catalogOptions) ls() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&q.Server, "server", "", "only what this `server` offers")
 	cmd.Flags().StringVar(&q.State, "state", "", "only entries that are active, held, orphaned or refused")
-	check = catalogFilters(cmd, &q)
+	check = CatalogFilters(cmd, &q)
 	states := []string{store.StateActive, store.StateHeld, store.StateOrphaned, "refused"}
 	stateIs = func() error { return oneOf(cmd, "state", states) }
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }
 
-// catalogFilters gives a command flags that select entries of the catalog, and returns
+// CatalogFilters gives a command flags that select entries of the catalog, and returns
 // what checks their values.
-func catalogFilters(cmd *cobra.Command, q *admin.CatalogQuery) (check func() error) {
+func CatalogFilters(cmd *cobra.Command, q *admin.CatalogQuery) (check func() error) {
 	cmd.Flags().StringVar(&q.Category, "category", "", "only tools of this `category`")
 	cmd.Flags().StringVar(&q.Provider, "provider", "", "only what is of this `provider`: mcp, native or external")
 	cmd.Flags().StringVar(&q.Source, "source", "", "only entries of this `source`: discovery, dynamic, seed or operator")
@@ -99,12 +103,12 @@ func catalogFilters(cmd *cobra.Command, q *admin.CatalogQuery) (check func() err
 }
 
 func (c *catalogOptions) list(ctx context.Context, q admin.CatalogQuery) error {
-	return c.withControl(ctx, func(control *admin.Client) error {
+	return c.WithControl(ctx, func(control *admin.Client) error {
 		all, err := control.Catalog(ctx, q)
 		if err != nil {
 			return err
 		}
-		return c.print(os.Stdout, catalogTable(all))
+		return c.Print(os.Stdout, catalogTable(all))
 	})
 }
 
@@ -117,8 +121,8 @@ func oneOf(cmd *cobra.Command, flag string, words []string) error {
 	return failure.Newf(failure.Usage, "--%s %q: write %s or %s", flag, value, strings.Join(words[:len(words)-1], ", "), words[len(words)-1])
 }
 
-// classText is the class of an entry. What nobody has classed counts as destructive.
-func classText(e *admin.CatalogEntry) string {
+// ClassText is the class of an entry. What nobody has classed counts as destructive.
+func ClassText(e *admin.CatalogEntry) string {
 	if e.Said == "" && e.Class == registry.ClassDestructive {
 		return "unclassed (as destructive)"
 	}
@@ -126,20 +130,20 @@ func classText(e *admin.CatalogEntry) string {
 }
 
 // catalogTable shows entries of the catalog.
-func catalogTable(all []admin.CatalogEntry) table {
-	t := table{
-		header: []string{"NAME", "KIND", "STATE", "ENABLED", "CLASS", "TENANTS", "KEPT FROM", "FLAGGED", "SERVER", "CATEGORY", "PROVIDER", "SOURCE", "RISK", "CHANGED BY", "ID"},
-		wide:   7, data: all, empty: "the catalog has no such entry",
+func catalogTable(all []admin.CatalogEntry) output.Table {
+	t := output.Table{
+		Header: []string{"NAME", "KIND", "STATE", "ENABLED", "CLASS", "TENANTS", "KEPT FROM", "FLAGGED", "SERVER", "CATEGORY", "PROVIDER", "SOURCE", "RISK", "CHANGED BY", "ID"},
+		Wide:   7, Data: all, Empty: "the catalog has no such entry",
 	}
 	inMode := len(all) > 0 && all[0].InMode != ""
 	if inMode {
-		t.header = slices.Insert(t.header, 4, "IN THE MODE")
+		t.Header = slices.Insert(t.Header, 4, "IN THE MODE")
 	}
 	for i := range all {
 		e := &all[i]
 		flagged := ""
 		if len(e.Flagged) > 0 {
-			flagged = firstLine(strings.Join(e.Flagged, "; "), 60)
+			flagged = output.FirstLine(strings.Join(e.Flagged, "; "), 60)
 		}
 		var tenants []string
 		for _, tenant := range slices.Sorted(maps.Keys(e.Tenants)) {
@@ -150,14 +154,14 @@ func catalogTable(all []admin.CatalogEntry) table {
 			enabled += " (default)"
 		}
 		row := []string{
-			safe(e.Name), e.Kind, e.State, enabled, classText(e), strings.Join(tenants, " "), strings.Join(e.DeniedPersonas, " "),
+			safe(e.Name), e.Kind, e.State, enabled, ClassText(e), strings.Join(tenants, " "), strings.Join(e.DeniedPersonas, " "),
 			flagged, e.Server, e.Category, e.Provider, e.Source, e.Risk, e.Actor, e.ID,
 		}
 		if inMode {
 			row = slices.Insert(row, 4, map[string]string{"pass": "passes", "ask": "needs an approval"}[e.InMode])
 		}
-		t.rows = append(t.rows, row)
-		t.names = append(t.names, e.Name)
+		t.Rows = append(t.Rows, row)
+		t.Names = append(t.Names, e.Name)
 	}
 	return t
 }
@@ -182,25 +186,25 @@ func (c *catalogOptions) show() *cobra.Command {
 		Use: "show NAME", Short: "Show what the catalog knows about one capability, with its definitions",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				e, err := control.CatalogEntry(cmd.Context(), args[0], c.kind)
 				if err != nil {
 					return err
 				}
-				return c.print(os.Stdout, entryTable(&e))
+				return c.Print(os.Stdout, entryTable(&e))
 			})
 		},
 	}
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }
 
 // entryTable shows one entry, one line for each fact.
-func entryTable(e *admin.CatalogEntry) table {
-	t := table{header: []string{"WHAT", "VALUE"}, data: e, names: []string{e.Name}}
+func entryTable(e *admin.CatalogEntry) output.Table {
+	t := output.Table{Header: []string{"WHAT", "VALUE"}, Data: e, Names: []string{e.Name}}
 	add := func(what, value string) {
 		if value != "" {
-			t.rows = append(t.rows, []string{what, value})
+			t.Rows = append(t.Rows, []string{what, value})
 		}
 	}
 	add("name", safe(e.Name))
@@ -214,7 +218,7 @@ func entryTable(e *admin.CatalogEntry) table {
 	add("source", e.Source)
 	add("state", e.State)
 	add("enabled", map[bool]string{true: onOff(e.Enabled), false: onOff(e.Enabled) + " (default)"}[e.Decided])
-	add("class", classText(e))
+	add("class", ClassText(e))
 	add("said", e.Said)
 	add("risk", e.Risk)
 	for _, why := range e.Flagged {
@@ -240,7 +244,7 @@ func entryTable(e *admin.CatalogEntry) table {
 		definition = e.Held
 	}
 	for i, line := range strings.Split(strings.TrimSuffix(registry.Pretty(definition), "\n"), "\n") {
-		t.rows = append(t.rows, []string{map[bool]string{true: "definition"}[i == 0], line})
+		t.Rows = append(t.Rows, []string{map[bool]string{true: "definition"}[i == 0], line})
 	}
 	return t
 }
@@ -252,23 +256,23 @@ func (c *catalogOptions) history() *cobra.Command {
 toolgate catalog accept NAME --hash HASH goes back to an older one.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.CatalogHistory(cmd.Context(), args[0], c.kind)
 				if err != nil {
 					return err
 				}
-				t := table{header: []string{"HASH", "VERSION", "ACCEPTED", "BY", "NOW"}, data: all, empty: "no definition of it was ever accepted"}
+				t := output.Table{Header: []string{"HASH", "VERSION", "ACCEPTED", "BY", "NOW"}, Data: all, Empty: "no definition of it was ever accepted"}
 				for i := range all {
 					d := &all[i]
 					by := strings.TrimSuffix(d.Actor+": "+d.Reason, ": ")
-					t.rows = append(t.rows, []string{d.Hash, safe(d.Version), d.AcceptedAt.Format(time.RFC3339), by, map[bool]string{true: "accepted"}[d.Current]})
-					t.names = append(t.names, d.Hash)
+					t.Rows = append(t.Rows, []string{d.Hash, safe(d.Version), d.AcceptedAt.Format(time.RFC3339), by, map[bool]string{true: "accepted"}[d.Current]})
+					t.Names = append(t.Names, d.Hash)
 				}
-				return c.print(os.Stdout, t)
+				return c.Print(os.Stdout, t)
 			})
 		},
 	}
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }
 
@@ -277,14 +281,14 @@ func (c *catalogOptions) diff() *cobra.Command {
 		Use: "diff NAME...", Short: "Compare held definitions with the accepted ones",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				for _, name := range args {
 					e, err := control.CatalogEntry(cmd.Context(), name, c.kind)
 					if err != nil {
 						return err
 					}
 					if e.HeldHash == "" {
-						note("%s: nothing is held", e.Name)
+						output.Note("%s: nothing is held", e.Name)
 						continue
 					}
 					printDiff(&e)
@@ -298,11 +302,11 @@ func (c *catalogOptions) diff() *cobra.Command {
 
 // printDiff shows what would be accepted.
 func printDiff(e *admin.CatalogEntry) {
-	say("%s  %s\n", safe(e.Name), e.HeldHash)
+	output.Say("%s  %s\n", safe(e.Name), e.HeldHash)
 	for _, why := range e.Flagged {
-		say("flagged: %s\n", why)
+		output.Say("flagged: %s\n", why)
 	}
-	say("%s", e.Diff)
+	output.Say("%s", e.Diff)
 }
 
 // changing returns a command that changes each capability in its arguments.
@@ -314,7 +318,7 @@ func (c *catalogOptions) changing(use, short string, change func(args []string) 
 			if err != nil {
 				return err
 			}
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all := []admin.CatalogEntry{}
 				for _, name := range names {
 					what.Name = name
@@ -324,12 +328,12 @@ func (c *catalogOptions) changing(use, short string, change func(args []string) 
 					}
 					all = append(all, e)
 				}
-				return c.print(os.Stdout, catalogTable(all))
+				return c.Print(os.Stdout, catalogTable(all))
 			})
 		},
 	}
 	c.reasonFlag(cmd)
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }
 
@@ -448,7 +452,7 @@ the older one or the newer one is accepted again.`,
 			case hash != "" && len(args) != 1:
 				return failure.Newf(failure.Usage, "--hash belongs to one definition; name only one")
 			}
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				ctx := cmd.Context()
 				if len(args) == 0 {
 					waiting, err := control.Catalog(ctx, admin.CatalogQuery{Server: server, Kind: c.kind, State: store.StateHeld})
@@ -467,7 +471,7 @@ the older one or the newer one is accepted again.`,
 	cmd.Flags().StringVar(&server, "server", "", "accept everything held of this `server`")
 	cmd.Flags().StringVar(&hash, "hash", "", "accept only the definition with this `hash`, as diff or history shows it")
 	c.reasonFlag(cmd)
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }
 
@@ -483,7 +487,7 @@ func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, 
 		if e.HeldHash == "" && !older {
 			return failure.Newf(failure.Usage, "%s: %w", e.Name, registry.ErrNotHeld)
 		}
-		if !older && (c.output == "table" || c.output == "wide") {
+		if !older && (c.Output == "table" || c.Output == "wide") {
 			printDiff(&e)
 		}
 		looked := e.HeldHash
@@ -496,7 +500,7 @@ func (c *catalogOptions) acceptEach(ctx context.Context, control *admin.Client, 
 		}
 		accepted = append(accepted, done)
 	}
-	return c.print(os.Stdout, catalogTable(accepted))
+	return c.Print(os.Stdout, catalogTable(accepted))
 }
 
 func (c *catalogOptions) seed() *cobra.Command {
@@ -508,16 +512,16 @@ func (c *catalogOptions) seed() *cobra.Command {
 			if err != nil {
 				return failure.Newf(failure.Config, "read the seed: %w", err)
 			}
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				did, err := control.SeedCatalog(cmd.Context(), admin.CatalogSeed{File: args[0], Data: data, Actor: actor(), Reason: c.reason})
 				if _, asked := errors.AsType[*admin.QuestionError](err); asked {
 					return failure.New(failure.Config, err)
 				} else if err != nil {
 					return err
 				}
-				t := table{header: []string{"SEED", "APPLIED", "UNMATCHED"}, data: did, names: did.Unmatched}
-				t.rows = append(t.rows, []string{args[0], strconv.Itoa(did.Applied), strconv.Itoa(len(did.Unmatched))})
-				if err := c.print(os.Stdout, t); err != nil {
+				t := output.Table{Header: []string{"SEED", "APPLIED", "UNMATCHED"}, Data: did, Names: did.Unmatched}
+				t.Rows = append(t.Rows, []string{args[0], strconv.Itoa(did.Applied), strconv.Itoa(len(did.Unmatched))})
+				if err := c.Print(os.Stdout, t); err != nil {
 					return err
 				}
 				if len(did.Unmatched) > 0 {
@@ -528,7 +532,7 @@ func (c *catalogOptions) seed() *cobra.Command {
 		},
 	}
 	c.reasonFlag(cmd)
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }
 
@@ -539,7 +543,7 @@ func (c *catalogOptions) orphans() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			return c.withControl(cmd.Context(), func(control *admin.Client) error {
+			return c.WithControl(cmd.Context(), func(control *admin.Client) error {
 				all, err := control.Catalog(ctx, admin.CatalogQuery{Kind: c.kind, State: store.StateOrphaned})
 				if err != nil {
 					return err
@@ -551,12 +555,12 @@ func (c *catalogOptions) orphans() *cobra.Command {
 						}
 					}
 				}
-				return c.print(os.Stdout, catalogTable(all))
+				return c.Print(os.Stdout, catalogTable(all))
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&forget, "forget", false, "remove them from the catalog; if they come back, they are new")
 	c.reasonFlag(cmd)
-	c.outputFlag(cmd)
+	c.OutputFlag(cmd)
 	return cmd
 }

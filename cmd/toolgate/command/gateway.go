@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -14,8 +15,8 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// searchOrder says which configuration and which gateway a command uses.
-const searchOrder = `toolgate reads one file. It takes the first of these:
+// SearchOrder says which configuration and which gateway a command uses.
+const SearchOrder = `toolgate reads one file. It takes the first of these:
 
   1. the file that --config (-c) names
   2. the file that the variable TOOLGATE_CONFIG names
@@ -33,36 +34,36 @@ one. If one other gateway runs, it asks that one and says so. If several others 
 it lists them, and you choose one with -c. If none runs, ls, tools, call, why,
 who-can and lint start the servers of the file for themselves and stop them again.`
 
-// fileArgument accepts one argument, which names the configuration like --config.
-func fileArgument(o *options) cobra.PositionalArgs {
+// FileArgument accepts one argument, which names the configuration like --config.
+func FileArgument(o *Options) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return errors.New("takes one file (`toolgate up` takes several, and other commands name their gateway by the first)")
 		}
-		return filesArgument(o)(cmd, args)
+		return FilesArgument(o)(cmd, args)
 	}
 }
 
-// filesArgument accepts any number of arguments, which name one configuration: the first
+// FilesArgument accepts any number of arguments, which name one configuration: the first
 // like --config, the others the files whose servers join it.
-func filesArgument(o *options) cobra.PositionalArgs {
+func FilesArgument(o *Options) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			o.config, o.with = args[0], args[1:]
+			o.Config, o.With = args[0], args[1:]
 		}
 		return nil
 	}
 }
 
-// talks tells whether a person reads what a command notes besides its output.
-func talks(o *options) bool {
-	return !o.quiet && (o.output == "" || o.output == "table" || o.output == "wide")
+// Talks tells whether a person reads what a command notes besides its output.
+func Talks(o *Options) bool {
+	return !o.Quiet && (o.Output == "" || o.Output == "table" || o.Output == "wide")
 }
 
-// target returns the path of the configuration whose gateway a command talks to; empty for
+// Target returns the path of the configuration whose gateway a command talks to; empty for
 // the demo. It tells a person if that is not the configuration which a start would read.
-func (o *options) target(ctx context.Context) (string, error) {
-	found, err := o.findFile()
+func (o *Options) Target(ctx context.Context) (string, error) {
+	found, err := o.FindFile()
 	if err != nil {
 		return "", err
 	}
@@ -70,27 +71,27 @@ func (o *options) target(ctx context.Context) (string, error) {
 	if err != nil || running == nil {
 		return path, err
 	}
-	o.with = running.With
-	if path != found && !o.told && talks(o) {
+	o.With = running.With
+	if path != found && !o.told && Talks(o) {
 		o.told = true
-		note("using the gateway of %s, %s", target.Files(running), target.Process(running))
+		output.Note("using the gateway of %s, %s", target.Files(running), target.Process(running))
 	}
 	return path, nil
 }
 
-// loadTarget reads the configuration of the gateway that a command talks to.
-func (o *options) loadTarget(ctx context.Context) (*config.Config, error) {
-	path, err := o.target(ctx)
+// LoadTarget reads the configuration of the gateway that a command talks to.
+func (o *Options) LoadTarget(ctx context.Context) (*config.Config, error) {
+	path, err := o.Target(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return o.readConfig(path)
+	return o.ReadConfig(path)
 }
 
-// withControl calls use with a client of the running gateway's control API. It does not
+// WithControl calls use with a client of the running gateway's control API. It does not
 // read the configuration, which may be broken.
-func (o *options) withControl(ctx context.Context, use func(*admin.Client) error) error {
-	path, err := o.target(ctx)
+func (o *Options) WithControl(ctx context.Context, use func(*admin.Client) error) error {
+	path, err := o.Target(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,14 +106,14 @@ func (o *options) withControl(ctx context.Context, use func(*admin.Client) error
 	if _, coded := errors.AsType[*failure.Error](err); err == nil || coded {
 		return err
 	}
-	return controlError(err)
+	return ControlError(err)
 }
 
-// withGateway calls use with the running gateway, or with one that is started for this
+// WithGateway calls use with the running gateway, or with one that is started for this
 // command and stopped afterwards. control is nil for the latter, own for the former. A
 // running gateway is used even if its configuration is broken at the moment.
-func (o *options) withGateway(ctx context.Context, use func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error) error {
-	path, err := o.target(ctx)
+func (o *Options) WithGateway(ctx context.Context, use func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error) error {
+	path, err := o.Target(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,11 +123,11 @@ func (o *options) withGateway(ctx context.Context, use func(ctx context.Context,
 	}
 	if _, err := control.Status(ctx); !errors.Is(err, admin.ErrNotRunning) && !errors.Is(err, admin.ErrNoAnswer) {
 		if err != nil {
-			return controlError(err)
+			return ControlError(err)
 		}
 		return use(ctx, control, nil)
 	}
-	c, err := o.readConfig(path)
+	c, err := o.ReadConfig(path)
 	if err != nil {
 		return err
 	}
@@ -134,10 +135,10 @@ func (o *options) withGateway(ctx context.Context, use func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	if err := mayRun(o, c, state); err != nil {
+	if err := MayRun(o, c, state); err != nil {
 		return err
 	}
-	control, in, err := o.joinOrOwn(ctx, c, state, commandAttempts, func(control *admin.Client) error {
+	control, in, err := o.JoinOrOwn(ctx, c, state, commandAttempts, func(control *admin.Client) error {
 		_, err := control.Status(ctx)
 		return err
 	})
@@ -148,11 +149,11 @@ func (o *options) withGateway(ctx context.Context, use func(ctx context.Context,
 		return use(ctx, control, nil)
 	}
 	switch {
-	case !talks(o):
+	case !Talks(o):
 	case path == "":
-		note("no gateway is running: the demo is started for this command only")
+		output.Note("no gateway is running: the demo is started for this command only")
 	default:
-		note("no gateway is running with %s: its servers are started for this command only", target.Shown(path))
+		output.Note("no gateway is running with %s: its servers are started for this command only", target.Shown(path))
 	}
 	return in.Run(ctx, func(ctx context.Context) error {
 		o.waitSettled(ctx, in)

@@ -1,4 +1,4 @@
-package cli
+package decide
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -17,7 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-func newModeCommand(o *options) *cobra.Command {
+func NewMode(o *command.Options) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "mode [MODE]",
@@ -39,25 +41,25 @@ of that mode is toolgate, and it is not kept in the store.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: []string{"NORMAL", "ALERT", "DEGRADED", "LOCKDOWN", "RECOVERY"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := o.changeMode(cmd.Context(), word(args), reason)
+			m, err := changeMode(o, cmd.Context(), word(args), reason)
 			if err != nil {
 				return err
 			}
-			return o.print(os.Stdout, modeTable(&m))
+			return o.Print(os.Stdout, modeTable(&m))
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "`text`; stored with the mode")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
 // changeMode sets the mode unless it is empty, and returns the mode in force: that of the
 // running gateway, or that of the store if none runs.
-func (o *options) changeMode(ctx context.Context, mode, reason string) (admin.Mode, error) {
+func changeMode(o *command.Options, ctx context.Context, mode, reason string) (admin.Mode, error) {
 	if mode == "" && reason != "" {
 		return admin.Mode{}, failure.Newf(failure.Usage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
 	}
-	path, err := o.target(ctx)
+	path, err := o.Target(ctx)
 	if err != nil {
 		return admin.Mode{}, err
 	}
@@ -67,9 +69,9 @@ func (o *options) changeMode(ctx context.Context, mode, reason string) (admin.Mo
 	}
 	m, err := useMode(ctx, control, mode, reason)
 	if !errors.Is(err, admin.ErrNotRunning) {
-		return m, controlError(err)
+		return m, command.ControlError(err)
 	}
-	c, err := o.readConfig(path)
+	c, err := o.ReadConfig(path)
 	if err != nil {
 		return admin.Mode{}, err
 	}
@@ -77,10 +79,10 @@ func (o *options) changeMode(ctx context.Context, mode, reason string) (admin.Mo
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	if err := mayRun(o, c, state); err != nil {
+	if err := command.MayRun(o, c, state); err != nil {
 		return admin.Mode{}, err
 	}
-	in, err := daemon.New(ctx, o.daemon(), c, state, "")
+	in, err := daemon.New(ctx, o.Daemon(), c, state, "")
 	if err != nil {
 		return admin.Mode{}, err
 	}
@@ -95,29 +97,37 @@ func useMode(ctx context.Context, k admin.ModeKeeper, mode, reason string) (admi
 	return k.SetMode(ctx, mode, reason)
 }
 
-func modeTable(m *admin.Mode) table {
-	t := table{header: []string{"MODE", "SINCE", "ACTOR", "REASON"}, data: m, names: []string{m.Mode}}
+func modeTable(m *admin.Mode) output.Table {
+	t := output.Table{Header: []string{"MODE", "SINCE", "ACTOR", "REASON"}, Data: m, Names: []string{m.Mode}}
 	since := "-"
 	if m.Since != nil {
 		since = m.Since.Local().Format(time.DateTime)
 	}
-	t.rows = [][]string{{m.Mode, since, m.Actor, m.Reason}}
+	t.Rows = [][]string{{m.Mode, since, m.Actor, m.Reason}}
 	return t
 }
 
-// printOperation prints the mode unless it is NORMAL, and what is wrong.
-func printOperation(s *admin.Status) {
+// PrintOperation prints the mode unless it is NORMAL, and what is wrong.
+func PrintOperation(s *admin.Status) {
 	if m := s.Mode; m != nil && m.Mode != string(governance.Normal) {
 		by := ""
 		if m.Since != nil {
 			by = fmt.Sprintf(" since %s, by %s: %s", m.Since.Local().Format(time.DateTime), m.Actor, m.Reason)
 		}
-		say("mode %s%s\n", m.Mode, by)
+		output.Say("mode %s%s\n", m.Mode, by)
 	}
 	if s.NotReady != "" {
-		say("not ready: %s: %s\n", s.NotReady, s.Detail)
+		output.Say("not ready: %s: %s\n", s.NotReady, s.Detail)
 	}
 	for _, a := range s.Alarms {
-		say("alarm: %s\n", a)
+		output.Say("alarm: %s\n", a)
 	}
+}
+
+// word returns the only argument of a command; empty without one.
+func word(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return ""
 }

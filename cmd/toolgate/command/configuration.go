@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/secrets"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/envfile"
@@ -19,38 +20,39 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-// loadConfig finds and reads the configuration of a command. Without a file anywhere it
+// LoadConfig finds and reads the configuration of a command. Without a file anywhere it
 // returns the demo.
-func (o *options) loadConfig() (*config.Config, error) {
-	path, err := o.findFile()
+func (o *Options) LoadConfig() (*config.Config, error) {
+	path, err := o.FindFile()
 	if err != nil {
 		return nil, err
 	}
-	return o.readConfig(path)
+	return o.ReadConfig(path)
 }
 
-// findFile finds the configuration of a command. It returns "" for the demo.
-func (o *options) findFile() (string, error) {
+// FindFile finds the configuration of a command. It returns "" for the demo.
+func (o *Options) FindFile() (string, error) {
 	userDir, _ := os.UserConfigDir()
-	path, err := config.FindFile("", o.config, userDir, os.LookupEnv)
+	path, err := config.FindFile("", o.Config, userDir, os.LookupEnv)
 	return path, failure.New(failure.Config, err)
 }
 
-func (o *options) readConfig(path string) (*config.Config, error) {
-	return o.readConfigWith(path, promptInput)
+// ReadConfig reads a configuration. It asks a person for what the file asks for.
+func (o *Options) ReadConfig(path string) (*config.Config, error) {
+	return o.ReadConfigWith(path, promptInput)
 }
 
-// findOwnFile finds the configuration of a command that clients start in other people's
+// FindOwnFile finds the configuration of a command that clients start in other people's
 // folders. It uses a file in the working folder only if its user has accepted that.
 // Otherwise it mentions the file in a note.
-func (o *options) findOwnFile() (string, error) {
+func (o *Options) FindOwnFile() (string, error) {
 	if !named(o) {
 		if path, err := acceptedHere(); path != "" || err != nil {
 			return path, err
 		}
 	}
 	userDir, _ := os.UserConfigDir()
-	path, err := config.FindOwnFile("", o.config, userDir, os.LookupEnv)
+	path, err := config.FindOwnFile("", o.Config, userDir, os.LookupEnv)
 	if err != nil {
 		return "", failure.New(failure.Config, err)
 	}
@@ -70,20 +72,20 @@ func noteUnused(path string) {
 		return
 	}
 	if abs, err := filepath.Abs(config.FileName); err == nil {
-		warn("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, accept it with `toolgate trust %s`", abs, abs)
+		output.Warn("%s is not used: clients start this command in other people's folders, where a file could choose what runs; to use it, accept it with `toolgate trust %s`", abs, abs)
 	}
 }
 
-// readConfigWith reads a configuration. It asks a person through ask; nil asks nobody.
-func (o *options) readConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
-	flags := maps.Clone(o.set)
-	if o.listen != "" {
+// ReadConfigWith reads a configuration. It asks a person through ask; nil asks nobody.
+func (o *Options) ReadConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
+	flags := maps.Clone(o.Set)
+	if o.Listen != "" {
 		if flags == nil {
 			flags = make(map[string]string)
 		}
-		flags["listen.http"] = o.listen
+		flags["listen.http"] = o.Listen
 	}
-	lookup, beside, err := variables(path)
+	lookup, beside, err := Variables(path)
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
 	}
@@ -101,7 +103,7 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 		}
 	} else {
 		var more []string
-		if opts.With, more, err = further(o.with); err == nil {
+		if opts.With, more, err = further(o.With); err == nil {
 			c, err = config.Load(path, opts)
 		}
 		changing = append(changing, more...)
@@ -123,7 +125,7 @@ func (o *options) readConfigWith(path string, ask func(id, description string, p
 // absolute paths of the files with their variables.
 func further(paths []string) (with []config.Further, beside []string, err error) {
 	for _, path := range paths {
-		lookup, own, err := variables(path)
+		lookup, own, err := Variables(path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,36 +137,36 @@ func further(paths []string) (with []config.Further, beside []string, err error)
 	return with, beside, nil
 }
 
-// takeoverConfig returns the configuration for a process that takes over from a gateway that
+// TakeoverConfig returns the configuration for a process that takes over from a gateway that
 // has gone. No person asked for this start. So it uses the file as it is now only if that
 // configuration was in force. Otherwise it uses what this process read when a person
 // started it, and the change waits for a reload.
-func (o *options) takeoverConfig(c *config.Config, state *statedir.Dir) *config.Config {
+func (o *Options) TakeoverConfig(c *config.Config, state *statedir.Dir) *config.Config {
 	text, err := os.ReadFile(filepath.Join(state.Path, statedir.InForceFile))
 	if err != nil {
 		return c
 	}
-	now, err := o.readConfig(c.Path)
+	now, err := o.ReadConfig(c.Path)
 	if err != nil || statedir.Digest(now) == "" || statedir.Digest(now) != strings.TrimSpace(string(text)) {
 		return c
 	}
 	return now
 }
 
-// variablesFile returns where the variables of a configuration may be stored beside it:
+// VariablesFile returns where the variables of a configuration may be stored beside it:
 // toolgate.env for toolgate.yaml.
-func variablesFile(path string) string {
+func VariablesFile(path string) string {
 	return strings.TrimSuffix(path, filepath.Ext(path)) + ".env"
 }
 
-// variables returns a lookup for the variables that a configuration refers to. It looks
+// Variables returns a lookup for the variables that a configuration refers to. It looks
 // in the environment first, then in the .env file beside the configuration, which only
 // its user may read. beside is the absolute path of that file; empty if there is none.
-func variables(path string) (lookup func(string) (string, bool), beside string, err error) {
+func Variables(path string) (lookup func(string) (string, bool), beside string, err error) {
 	if path == "" {
 		return os.LookupEnv, "", nil
 	}
-	name := variablesFile(path)
+	name := VariablesFile(path)
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -1,4 +1,4 @@
-package cli
+package decide
 
 import (
 	"os"
@@ -8,16 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
 )
 
-func newBudgetCommand(o *options) *cobra.Command {
+func NewBudget(o *command.Options) *cobra.Command {
 	c := &cobra.Command{Use: "budget", Short: "Show who has used how much of plans and budgets"}
 	c.AddCommand(newBudgetList(o), newBudgetRebuild(o))
 	return c
 }
 
-func newBudgetList(o *options) *cobra.Command {
+func newBudgetList(o *command.Options) *cobra.Command {
 	var q admin.BudgetQuery
 	var asJSON bool
 	c := &cobra.Command{
@@ -29,28 +31,28 @@ empty at the pace so far. Unused budgets are not listed.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				o.output = "json"
+				o.Output = "json"
 			}
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				uses, err := control.BudgetUse(cmd.Context(), q)
 				if err != nil {
 					return err
 				}
 				if len(uses) == admin.MaxBudgetUses {
-					note("only the first %d are shown; narrow the list with --budget and --key", len(uses))
+					output.Note("only the first %d are shown; narrow the list with --budget and --key", len(uses))
 				}
-				return o.print(os.Stdout, budgetTable(uses))
+				return o.Print(os.Stdout, BudgetTable(uses))
 			})
 		},
 	}
 	c.Flags().StringVar(&q.Budget, "budget", "", "only the budget of this `name`; plan means the plans")
 	c.Flags().StringVar(&q.Key, "key", "", "only the owner with this `key`, as -o wide shows it")
 	c.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
-func newBudgetRebuild(o *options) *cobra.Command {
+func newBudgetRebuild(o *command.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
 		Short: "Start counting again after usage was lost",
@@ -58,10 +60,10 @@ func newBudgetRebuild(o *options) *cobra.Command {
 as unused from then on. Until you run this command, everything with a limit is refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				did, err := control.RebuildBudgets(cmd.Context())
 				if err == nil {
-					say("%s\n", did)
+					output.Say("%s\n", did)
 				}
 				return err
 			})
@@ -69,10 +71,10 @@ as unused from then on. Until you run this command, everything with a limit is r
 	}
 }
 
-func budgetTable(uses []admin.BudgetUse) table {
-	t := table{
-		header: []string{"BUDGET", "OWNER", "USED", "LIMIT", "UNIT", "WINDOW", "RESETS", "EMPTY", "KEY"}, wide: 1, empty: "no plan or budget has been used",
-		data: append([]admin.BudgetUse{}, uses...),
+func BudgetTable(uses []admin.BudgetUse) output.Table {
+	t := output.Table{
+		Header: []string{"BUDGET", "OWNER", "USED", "LIMIT", "UNIT", "WINDOW", "RESETS", "EMPTY", "KEY"}, Wide: 1, Empty: "no plan or budget has been used",
+		Data: append([]admin.BudgetUse{}, uses...),
 	}
 	for i := range uses {
 		u := &uses[i]
@@ -80,11 +82,11 @@ func budgetTable(uses []admin.BudgetUse) table {
 		if u.Limit != nil {
 			limit = strconv.FormatInt(*u.Limit, 10)
 		}
-		t.rows = append(t.rows, []string{
+		t.Rows = append(t.Rows, []string{
 			u.Budget, u.Per + " " + strings.Join(u.Owner, " "), strconv.FormatInt(u.Used, 10), limit, u.Unit, u.Window,
 			u.ResetAt.Local().Format(time.DateTime), emptyText(u), u.Key,
 		})
-		t.names = append(t.names, u.Budget+" "+u.Key)
+		t.Names = append(t.Names, u.Budget+" "+u.Key)
 	}
 	return t
 }

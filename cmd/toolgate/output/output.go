@@ -1,4 +1,6 @@
-package cli
+// Package output prints what commands answer, and what they tell a person besides. The texts
+// of servers and callers in it do nothing to the terminal.
+package output
 
 import (
 	"bytes"
@@ -19,62 +21,62 @@ import (
 	"github.com/toolgate/toolgate/internal/logs"
 )
 
-// table is the output of a command: columns for people, the same rows as data for
+// Table is the output of a command: columns for people, the same rows as data for
 // programs.
-type table struct {
-	header []string
-	rows   [][]string
-	data   any      // for json and yaml
-	names  []string // for name
-	wide   int      // columns shown only in wide; from the right
-	empty  string   // the sentence for a table without rows
+type Table struct {
+	Header []string
+	Rows   [][]string
+	Data   any      // for json and yaml
+	Names  []string // for name
+	Wide   int      // columns shown only in wide; from the right
+	Empty  string   // the sentence for a table without rows
 }
 
-// outputs are the values of -o.
-var outputs = []string{"table", "wide", "json", "yaml", "name"}
+// Formats are the values of -o.
+var Formats = []string{"table", "wide", "json", "yaml", "name"}
 
-// checkOutput refuses an unknown -o before anything is started for it.
-func checkOutput(output string) error {
-	if !slices.Contains(outputs, output) {
+// Check refuses an unknown -o before anything is started for it.
+func Check(output string) error {
+	if !slices.Contains(Formats, output) {
 		return failure.Newf(failure.Usage, "unknown output %q; write table, wide, json, yaml or name", output)
 	}
 	return nil
 }
 
-// print writes the table in the requested format.
-func (o *options) print(w io.Writer, t table) error {
-	switch o.output {
+// Print writes a table in one of the formats.
+func Print(w io.Writer, format string, t Table) error {
+	switch format {
 	case "json":
-		text, err := json.MarshalIndent(t.data, "", "  ")
+		text, err := json.MarshalIndent(t.Data, "", "  ")
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "%s\n", escapedJSON(text))
+		_, err = fmt.Fprintf(w, "%s\n", EscapedJSON(text))
 		return err
 	case "yaml":
-		return writeYAML(w, t.data)
+		return YAML(w, t.Data)
 	case "name":
-		for _, n := range t.names {
-			fmt.Fprintln(w, printable(n))
+		for _, n := range t.Names {
+			fmt.Fprintln(w, Printable(n))
 		}
 		return nil
 	default:
-		if len(t.rows) == 0 && t.empty != "" {
-			fmt.Fprintln(w, t.empty)
+		if len(t.Rows) == 0 && t.Empty != "" {
+			fmt.Fprintln(w, t.Empty)
 			return nil
 		}
-		to, columns := screen.Of(os.Stdout), len(t.header) // w leads there
-		if o.output == "wide" {
+		to, columns := screen.Of(os.Stdout), len(t.Header) // w leads there
+		if format == "wide" {
 			to.Width = 0
 		} else {
-			columns -= t.wide
+			columns -= t.Wide
 		}
-		return to.Columns(w, t.header[:columns], t.rows)
+		return to.Columns(w, t.Header[:columns], t.Rows)
 	}
 }
 
-// writeYAML writes data as YAML, with the names and the order of its JSON.
-func writeYAML(w io.Writer, data any) error {
+// YAML writes data as YAML, with the names and the order of its JSON.
+func YAML(w io.Writer, data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
@@ -97,7 +99,7 @@ func writeYAML(w io.Writer, data any) error {
 // yamlEscapes escapes characters that a terminal interprets. YAML does not allow all of
 // them literally, and they appear only inside double quotes.
 func yamlEscapes(text []byte) []byte {
-	return []byte(escaped(string(text)))
+	return []byte(Escaped(string(text)))
 }
 
 // block removes JSON's flow style and quotes from a tree, except where a value needs
@@ -112,9 +114,9 @@ func block(n *yaml.Node) {
 	}
 }
 
-// printable replaces every character that is not printable: names and arguments come from
+// Printable replaces every character that is not printable: names and arguments come from
 // others.
-func printable(text string) string {
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -123,13 +125,13 @@ func printable(text string) string {
 	}, text)
 }
 
-// say prints for a person, on stdout. The output of commands comes from servers, callers
+// Say prints for a person, on stdout. The output of commands comes from servers, callers
 // and other people's files, so control characters in it are escaped.
-func say(format string, args ...any) { fsay(os.Stdout, format, args...) }
+func Say(format string, args ...any) { SayTo(os.Stdout, format, args...) }
 
-// fsay is say for another writer.
-func fsay(w io.Writer, format string, args ...any) {
-	_, _ = io.WriteString(w, escaped(fmt.Sprintf(format, args...))) // there is nobody to report an error to
+// SayTo is [Say] for another writer.
+func SayTo(w io.Writer, format string, args ...any) {
+	_, _ = io.WriteString(w, Escaped(fmt.Sprintf(format, args...))) // there is nobody to report an error to
 }
 
 // Everything that a command tells a person besides its output goes to stderr in one form:
@@ -137,37 +139,38 @@ func fsay(w io.Writer, format string, args ...any) {
 // what a person should look into, and those with "note: " what else is worth knowing. A
 // message of several lines goes on in lines that begin with two spaces.
 
-// warn tells what a person should look into.
-func warn(format string, args ...any) { tell("warning", format, args...) }
+// Warn tells what a person should look into.
+func Warn(format string, args ...any) { Tell("warning", format, args...) }
 
-// note tells what is worth knowing.
-func note(format string, args ...any) { tell("note", format, args...) }
+// Note tells what is worth knowing.
+func Note(format string, args ...any) { Tell("note", format, args...) }
 
-func tell(kind, format string, args ...any) {
-	text := strings.TrimRight(escaped(fmt.Sprintf(format, args...)), "\n")
-	paragraph(os.Stderr, kind+": "+strings.ReplaceAll(text, "\n", "\n  "))
+// Tell writes one message in that form.
+func Tell(kind, format string, args ...any) {
+	text := strings.TrimRight(Escaped(fmt.Sprintf(format, args...)), "\n")
+	Paragraph(os.Stderr, kind+": "+strings.ReplaceAll(text, "\n", "\n  "))
 }
 
-// paragraph writes lines that are broken between words where they lead to a terminal.
-func paragraph(to *os.File, text string) {
+// Paragraph writes lines that are broken between words where they lead to a terminal.
+func Paragraph(to *os.File, text string) {
 	on := screen.Of(to)
-	for line := range strings.SplitSeq(escaped(text), "\n") {
+	for line := range strings.SplitSeq(Escaped(text), "\n") {
 		_, _ = io.WriteString(to, on.Wrap(line)) // there is nobody to report an error to
 	}
 }
 
-// ask writes a question, whose answer is typed in the same line. A question that names the
+// Ask writes a question, whose answer is typed in the same line. A question that names the
 // answers ends with them.
-func ask(question string) {
+func Ask(question string) {
 	if !strings.HasSuffix(question, "]") {
 		question += ":"
 	}
-	fsay(os.Stderr, "%s ", question)
+	SayTo(os.Stderr, "%s ", question)
 }
 
-// escaped escapes every character of a text that a terminal interprets or that changes how
+// Escaped escapes every character of a text that a terminal interprets or that changes how
 // other characters are displayed. Newlines and tabs stay.
-func escaped(text string) string {
+func Escaped(text string) string {
 	if !strings.ContainsFunc(text, actsInText) && utf8.ValidString(text) {
 		return text
 	}
@@ -183,9 +186,9 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// escapedJSON replaces these characters in JSON with escapes of the same value. Outside
+// EscapedJSON replaces these characters in JSON with escapes of the same value. Outside
 // strings, JSON has none of them except newlines.
-func escapedJSON(text []byte) []byte {
+func EscapedJSON(text []byte) []byte {
 	if !strings.ContainsFunc(string(text), actsInText) {
 		return text
 	}

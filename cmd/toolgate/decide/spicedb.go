@@ -1,4 +1,4 @@
-package cli
+package decide
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/spicedb"
@@ -19,7 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-func newSpiceDBCommand(o *options) *cobra.Command {
+func NewSpiceDB(o *command.Options) *cobra.Command {
 	c := &cobra.Command{Use: "spicedb", Short: "Check and fill SpiceDB; see toolgate doctor and toolgate catalog sync", Hidden: true}
 	check := &cobra.Command{
 		Use:   "check",
@@ -27,16 +29,16 @@ func newSpiceDBCommand(o *options) *cobra.Command {
 		Long: `Check that the SpiceDB of a configuration answers, that its schema has the types and
 permissions that toolgate asks for, that its caveats accept what toolgate sends, and
 that it can be watched. Nothing is written.`,
-		Args: fileArgument(o),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.checkSpiceDB(cmd.Context()) },
+		Args: command.FileArgument(o),
+		RunE: func(cmd *cobra.Command, args []string) error { return checkSpiceDB(o, cmd.Context()) },
 	}
-	o.outputFlag(check)
+	o.OutputFlag(check)
 	c.AddCommand(check, newSync(o))
 	return c
 }
 
 // newSync writes to SpiceDB what the catalog has.
-func newSync(o *options) *cobra.Command {
+func newSync(o *command.Options) *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
 		Use:   "sync",
@@ -45,16 +47,16 @@ func newSync(o *options) *cobra.Command {
 is on. Whoever may execute a server may then execute all that it offers. Existing
 relations are not written again, and nothing is deleted.`,
 		Example: "  toolgate catalog sync --dry-run",
-		Args:    fileArgument(o),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.syncSpiceDB(cmd.Context(), dry) },
+		Args:    command.FileArgument(o),
+		RunE:    func(cmd *cobra.Command, args []string) error { return syncSpiceDB(o, cmd.Context(), dry) },
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be written")
-	o.outputFlag(c)
+	o.OutputFlag(c)
 	return c
 }
 
-// asked returns the phase that asks the SpiceDB of a configuration. The caller closes it.
-func asked(c *config.Config) (*spicedb.Phase, error) {
+// SpiceDBPhase returns the phase that asks the SpiceDB of a configuration. The caller closes it.
+func SpiceDBPhase(c *config.Config) (*spicedb.Phase, error) {
 	if c.Toolgate.SpiceDB.Endpoint == "" {
 		return nil, failure.Newf(failure.Config, "%s configures no SpiceDB; write its address as spicedb: { endpoint: host:port } under toolgate", c.Path)
 	}
@@ -72,8 +74,8 @@ type foundProblem struct {
 	Do    string `json:"do"`
 }
 
-func (o *options) checkSpiceDB(ctx context.Context) error {
-	c, err := o.loadTarget(ctx)
+func checkSpiceDB(o *command.Options, ctx context.Context) error {
+	c, err := o.LoadTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,16 +83,16 @@ func (o *options) checkSpiceDB(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := mayRun(o, c, state); err != nil {
+	if err := command.MayRun(o, c, state); err != nil {
 		return err
 	}
-	phase, err := asked(c)
+	phase, err := SpiceDBPhase(c)
 	if err != nil {
 		return err
 	}
 	defer phase.Close()
 	found := []foundProblem{}
-	t := table{header: []string{"LEVEL", "PROBLEM", "WHAT TO DO"}}
+	t := output.Table{Header: []string{"LEVEL", "PROBLEM", "WHAT TO DO"}}
 	wrong := 0
 	for _, p := range phase.Diagnose(ctx) {
 		row := foundProblem{Level: "error", What: p.What, Do: p.Do}
@@ -100,15 +102,15 @@ func (o *options) checkSpiceDB(ctx context.Context) error {
 			wrong++
 		}
 		found = append(found, row)
-		t.rows = append(t.rows, []string{row.Level, row.What, row.Do})
-		t.names = append(t.names, row.What)
+		t.Rows = append(t.Rows, []string{row.Level, row.What, row.Do})
+		t.Names = append(t.Names, row.What)
 	}
-	if len(found) == 0 && (o.output == "table" || o.output == "wide") {
-		say("%s answers, and its schema has what toolgate asks for\n", c.Toolgate.SpiceDB.Endpoint)
+	if len(found) == 0 && (o.Output == "table" || o.Output == "wide") {
+		output.Say("%s answers, and its schema has what toolgate asks for\n", c.Toolgate.SpiceDB.Endpoint)
 		return nil
 	}
-	t.data = map[string]any{"endpoint": c.Toolgate.SpiceDB.Endpoint, "problems": found}
-	if err := o.print(os.Stdout, t); err != nil {
+	t.Data = map[string]any{"endpoint": c.Toolgate.SpiceDB.Endpoint, "problems": found}
+	if err := o.Print(os.Stdout, t); err != nil {
 		return err
 	}
 	switch {
@@ -128,13 +130,13 @@ type synced struct {
 	Elsewhere []string `json:"elsewhere"`
 }
 
-func (o *options) syncSpiceDB(ctx context.Context, dry bool) error {
-	c, err := o.loadTarget(ctx)
+func syncSpiceDB(o *command.Options, ctx context.Context, dry bool) error {
+	c, err := o.LoadTarget(ctx)
 	if err != nil {
 		return err
 	}
-	return o.withGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
-		phase, err := asked(c)
+	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+		phase, err := SpiceDBPhase(c)
 		if err != nil {
 			return err
 		}
@@ -145,7 +147,7 @@ func (o *options) syncSpiceDB(ctx context.Context, dry bool) error {
 		}
 		exposed, err := lister.Capabilities(ctx)
 		if err != nil {
-			return controlError(err)
+			return command.ControlError(err)
 		}
 		do := phase.Sync
 		if dry {
@@ -155,7 +157,7 @@ func (o *options) syncSpiceDB(ctx context.Context, dry bool) error {
 		if err != nil && len(report.Written) == 0 {
 			return failure.New(failure.Unreachable, err)
 		}
-		return errors.Join(o.printSynced(&report, dry), failure.New(failure.Unreachable, err))
+		return errors.Join(printSynced(o, &report, dry), failure.New(failure.Unreachable, err))
 	})
 }
 
@@ -175,24 +177,24 @@ func onServers(all []admin.Capability) []spicedb.Capability {
 }
 
 // printSynced prints what was written, or would be.
-func (o *options) printSynced(r *spicedb.SyncReport, dry bool) error {
-	t := table{
-		header: []string{"RELATIONSHIP", "STATE"}, names: r.Written,
-		data: synced{DryRun: dry, Written: append([]string{}, r.Written...), Kept: r.Kept, Elsewhere: append([]string{}, r.Elsewhere...)},
+func printSynced(o *command.Options, r *spicedb.SyncReport, dry bool) error {
+	t := output.Table{
+		Header: []string{"RELATIONSHIP", "STATE"}, Names: r.Written,
+		Data: synced{DryRun: dry, Written: append([]string{}, r.Written...), Kept: r.Kept, Elsewhere: append([]string{}, r.Elsewhere...)},
 	}
 	state := "written"
 	if dry {
 		state = "would be written"
 	}
 	for _, w := range r.Written {
-		t.rows = append(t.rows, []string{w, state})
+		t.Rows = append(t.Rows, []string{w, state})
 	}
 	for _, e := range r.Elsewhere {
-		t.rows = append(t.rows, []string{e, "on another server: delete it unless that is meant"})
+		t.Rows = append(t.Rows, []string{e, "on another server: delete it unless that is meant"})
 	}
-	if err := o.print(os.Stdout, t); err != nil || o.output != "table" && o.output != "wide" {
+	if err := o.Print(os.Stdout, t); err != nil || o.Output != "table" && o.Output != "wide" {
 		return err
 	}
-	say("%d %s, %d already there\n", len(r.Written), state, r.Kept)
+	output.Say("%d %s, %d already there\n", len(r.Written), state, r.Kept)
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package decide
 
 import (
 	"encoding/json"
@@ -10,13 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
-func newApprovals(o *options) *cobra.Command {
+func NewApprovals(o *command.Options) *cobra.Command {
 	var state string
 	c := &cobra.Command{
 		Use:   "approvals",
@@ -30,12 +32,12 @@ answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 			if !slices.Contains([]string{"pending", "granted", "denied", "used", "expired", "all"}, state) {
 				return failure.Newf(failure.Usage, "unknown --state %q; write pending, granted, denied, used, expired or all", state)
 			}
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				items, err := control.Approvals(cmd.Context(), strings.TrimPrefix(state, "all"))
 				if err != nil {
 					return err
 				}
-				return o.print(os.Stdout, approvalTable(items))
+				return o.Print(os.Stdout, approvalTable(items))
 			})
 		},
 	}
@@ -43,12 +45,12 @@ answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 	show := &cobra.Command{
 		Use: "show ID", Short: "Show a call with its arguments", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.withControl(cmd.Context(), func(control *admin.Client) error {
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
 				item, err := control.Approval(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return o.print(os.Stdout, approvalDetails(&item))
+				return o.Print(os.Stdout, approvalDetails(&item))
 			})
 		},
 	}
@@ -57,13 +59,13 @@ answer, the API key in the variable TOOLGATE_API_KEY says who you are.`,
 		d := &cobra.Command{
 			Use: do + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return o.withControl(cmd.Context(), func(control *admin.Client) error {
-					said.Key = apiKey()
+				return o.WithControl(cmd.Context(), func(control *admin.Client) error {
+					said.Key = command.APIKey()
 					item, err := control.Answer(cmd.Context(), args[0], said)
 					if err != nil {
 						return err
 					}
-					return o.print(os.Stdout, approvalTable([]approval.Item{item}))
+					return o.Print(os.Stdout, approvalTable([]approval.Item{item}))
 				})
 			},
 		}
@@ -82,25 +84,25 @@ caller gives you.`),
 same arguments is refused with the reason, and nobody is asked again.`),
 		answer(admin.Retract, "Take a denial back", `Take a denial back before it expires: the next such call asks for an approval again.`),
 	} {
-		o.outputFlag(sub)
+		o.OutputFlag(sub)
 		c.AddCommand(sub)
 	}
 	return c
 }
 
-func approvalTable(items []approval.Item) table {
-	t := table{header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, wide: 2, data: append([]approval.Item{}, items...), empty: "no calls wait for an approval"}
+func approvalTable(items []approval.Item) output.Table {
+	t := output.Table{Header: []string{"ID", "STATE", "TOOL", "CALLER", "ANSWERS", "UNTIL", "ARGUMENTS", "DECIDED"}, Wide: 2, Data: append([]approval.Item{}, items...), Empty: "no calls wait for an approval"}
 	for i := range items {
 		item := &items[i]
 		decided := item.DecidedBy
 		if item.Reason != "" {
 			decided += ": " + item.Reason
 		}
-		t.rows = append(t.rows, []string{
+		t.Rows = append(t.Rows, []string{
 			item.ID, item.State, item.Tool, item.Subject + " of " + item.Tenant, answers(item.By),
 			item.ExpiresAt.Local().Format(time.DateTime), notShown(item, ": ") + item.Arguments, decided,
 		})
-		t.names = append(t.names, item.ID)
+		t.Names = append(t.Names, item.ID)
 	}
 	return t
 }
@@ -123,11 +125,11 @@ func answers(by [][]string) string {
 	return strings.Join(demands, ", and ")
 }
 
-func approvalDetails(item *approval.Item) table {
-	t := table{header: []string{item.ID, item.State}, data: item, names: []string{item.ID}}
+func approvalDetails(item *approval.Item) output.Table {
+	t := output.Table{Header: []string{item.ID, item.State}, Data: item, Names: []string{item.ID}}
 	row := func(name, value string) {
 		if value != "" {
-			t.rows = append(t.rows, []string{name, value})
+			t.Rows = append(t.Rows, []string{name, value})
 		}
 	}
 	missing := notShown(item, "; approve needs --hash")
@@ -150,7 +152,7 @@ func approvalDetails(item *approval.Item) table {
 			name = "arguments"
 		}
 		if line != "" {
-			t.rows = append(t.rows, []string{name, line})
+			t.Rows = append(t.Rows, []string{name, line})
 		}
 	}
 	row("hash", item.ArgsHash)
