@@ -56,6 +56,11 @@ var rules = map[string]rule{
 		ours: []string{"config/tree", "config/units", "internal/mcp", "proxy/redact", "proxy/refusal"},
 		why:  "what is done with a result follows from its tool and the rules; whose it is, is handed in",
 	},
+	"proxy/result/jq": {
+		ours:   []string{"internal/mcp"},
+		others: []string{"github.com/itchyny/gojq"},
+		why:    "a program of a stranger computes with a value and its bounds, and reaches nothing else; gojq runs it",
+	},
 	"proxy/reuse": {
 		ours: []string{"internal/mcp"},
 		why:  "whoever uses it says what makes two calls the same, so that it can only hold and find",
