@@ -74,10 +74,6 @@ var rules = map[string]rule{
 		others: []string{"github.com/blevesearch/snowballstem"},
 		why:    "ranks a catalog for words; who may view what is handed in; snowballstem finds the stems of English words",
 	},
-	"proxy/find/measure": {
-		ours: []string{"internal/mcp", "proxy/find"},
-		why:  "measures any ranking of names against known answers",
-	},
 	"proxy/schemas": {
 		ours: []string{"internal/mcp"},
 		why:  "how a schema is written for a reader depends on the schema and the reader alone",

@@ -10,12 +10,12 @@ const maxReasons = 8
 
 // reasons says why an item matches: for each word of the query the best match, in the
 // field that made most of it.
-func (v *View) reasons(p *parsed, doc uint32) []Reason {
+func (v *View) reasons(p *parsed, item uint32) []Reason {
 	var out []Reason
 	sum := 0.0
 	for _, words := range p.words {
 		for i := range words {
-			r, ok := v.reason(&words[i], doc)
+			r, ok := v.reason(&words[i], item)
 			if !ok {
 				continue
 			}
@@ -36,11 +36,11 @@ func (v *View) reasons(p *parsed, doc uint32) []Reason {
 
 // reason is the best match of a word in an item or in the name of its server. Share is
 // the score.
-func (v *View) reason(w *word, doc uint32) (Reason, bool) {
-	d := &v.x.items[doc]
+func (v *View) reason(w *word, item uint32) (Reason, bool) {
+	d := &v.x.facts[item]
 	var r Reason
 	for _, a := range w.alternatives {
-		c := v.x.countsOf(doc, a.term)
+		c := v.x.countsOf(item, a.term)
 		if c == 0 {
 			continue
 		}
@@ -50,26 +50,18 @@ func (v *View) reason(w *word, doc uint32) (Reason, bool) {
 		}
 	}
 	if n, ok := v.x.words.number[w.text]; ok {
-		if x := v.serverShare(&v.x.servers[d.server], n, w.weight) * float32(weights.server); float64(x) > r.Share {
-			r = Reason{Field: "server", Word: w.text, Match: w.text, Share: float64(x)}
-		}
+		v.eachServer(n, w.weight, func(server uint16, score float32) {
+			if x := float64(score) * weights.server; server == d.server && x > r.Share {
+				r = Reason{Field: "server", Word: w.text, Match: w.text, Share: x}
+			}
+		})
 	}
 	return r, r.Share > 0
 }
 
-// countsOf returns how often a document has a term.
-func (x *Index) countsOf(doc, term uint32) counts {
-	for _, e := range x.entries[x.begins[doc]:x.begins[doc+1]] {
-		if e.term == term {
-			return e.counts
-		}
-	}
-	return 0
-}
-
 // frequencies returns the weighted frequency of BM25F, and the field that made most of
 // it.
-func (v *View) frequencies(d *document, c counts) (tf float32, most field) {
+func (v *View) frequencies(d *facts, c counts) (tf float32, most field) {
 	var best float32
 	for f := range fields {
 		if n := c.of(f); n != 0 {

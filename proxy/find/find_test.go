@@ -120,8 +120,8 @@ func TestOddQueries(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	v := find.Build(catalog, map[string]string{"slack": "Chat with colleagues."}, nil).View(everything)
-	r := v.Search(find.Query{Text: "chat message", Explain: true, Limit: 1})
+	v := find.Build(catalog, map[string]string{"slack": "Gossip of colleagues."}, nil).View(everything)
+	r := v.Search(find.Query{Text: "gossip message", Explain: true, Limit: 1})
 	if len(r.Hits) != 1 || catalog[r.Hits[0].Item].Name != "post_message" {
 		t.Fatalf("got %v", found(catalog, r))
 	}
@@ -130,10 +130,10 @@ func TestReasons(t *testing.T) {
 		sum += reason.Share
 		byField[reason.Field] = reason.Word
 	}
-	if sum < 0.99 || sum > 1.01 || byField["name"] != "messag" || byField["server"] != "chat" {
+	if sum < 0.99 || sum > 1.01 || byField["name"] != "messag" || byField["server"] != "gossip" {
 		t.Errorf("got %+v", r.Hits[0].Reasons)
 	}
-	if r := v.Search(find.Query{Text: "chat message"}); r.Hits[0].Reasons != nil {
+	if r := v.Search(find.Query{Text: "gossip message"}); r.Hits[0].Reasons != nil {
 		t.Error("reasons that nobody asked for")
 	}
 }

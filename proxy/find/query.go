@@ -47,7 +47,7 @@ func (v *View) parse(text string) *parsed {
 	}
 	p := &parsed{}
 	left, similarLeft := maxWords, maxSimilar
-	for _, step := range splitSteps(text) {
+	for _, step := range splitSteps(plain(text)) {
 		stems, raw := queryWords(step, &left)
 		if len(stems) == 0 {
 			continue
@@ -114,6 +114,11 @@ func (v *View) expand(stems, raw []string, similarLeft *int) []word {
 		if actions[raw[i]] != actionUnknown {
 			w.weight = float32(weights.verb)
 		}
+		if weakWords[raw[i]] {
+			w.weight *= float32(weights.weak)
+		} else if isDigits(raw[i]) {
+			w.weight = float32(weights.number)
+		}
 		best := map[string]float64{s: 1}
 		for n := 1; n <= t.longest && i+n <= len(stems); n++ {
 			key := s
@@ -132,7 +137,7 @@ func (v *View) expand(stems, raw []string, similarLeft *int) []word {
 			joined := stem(raw[i] + raw[i+1])
 			best[joined] = max(best[joined], 0.9)
 		}
-		w.alternatives = v.alternatives(best)
+		w.alternatives = v.alternatives(s, best)
 		if len(w.alternatives) == 0 && *similarLeft > 0 && len(s) >= 4 {
 			*similarLeft--
 			w.alternatives = v.spelledAlike(s)
@@ -144,8 +149,14 @@ func (v *View) expand(stems, raw []string, similarLeft *int) []word {
 }
 
 // alternatives returns the terms that a visible item has, heaviest first.
-func (v *View) alternatives(best map[string]float64) []alternative {
+func (v *View) alternatives(s string, best map[string]float64) []alternative {
 	var out []alternative
+	var own float32
+	if n, ok := v.x.words.number[s]; ok {
+		if df := v.frequency(n); df > 0 {
+			own = idf(v.n, df)
+		}
+	}
 	for term, weight := range best {
 		n, ok := v.x.words.number[term]
 		if !ok {
@@ -155,7 +166,11 @@ func (v *View) alternatives(best map[string]float64) []alternative {
 		if df == 0 {
 			continue
 		}
-		out = append(out, alternative{n, float32(weight), idf(v.n, df)})
+		x := idf(v.n, df)
+		if own > 0 && x > own {
+			x = float32(weights.rarer)*x + float32(1-weights.rarer)*own
+		}
+		out = append(out, alternative{n, float32(weight), x})
 	}
 	return v.heaviest(out)
 }

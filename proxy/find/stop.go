@@ -30,3 +30,40 @@ func wordSet(text string) map[string]bool {
 	}
 	return set
 }
+
+// weakWords are words that say little about a tool, because they fit any request. They
+// count less than others.
+var weakWords = wordSet(`
+getting provide provides provided give gives given get gets got getting make makes making made take takes
+find finding found show shows showing tell go going come bring put let see say said ask asks asking
+try trying keep start begin work works working help helps helpful helping assist assistance assisting
+think believe understand understanding learn share guide recommend suggest suggestion suggestions
+recommendation recommendations explain discover offer offers include includes including included
+contain contains consider considering relate related relating regarding concerning based according
+allow allows enable enables ensure require requires required support supports
+follow following involve choose decide improve increase achieve avoid handle deal
+information info detail details detailed thing things way ways kind kinds type types sort sorts
+example examples option options idea ideas tip tips advice part parts area areas piece pieces aspect aspects
+number numbers lot lots bit amount list lists set sets range variety series group case cases point points
+purpose goal reason reasons problem problems issue issues question questions answer answers solution solutions
+result results effect effects situation process step steps method methods approach
+tool tools plugin plugins app apps application applications feature features function functions
+capability platform service services resource resources product products system
+user users person people someone friend friends family individual individuals everyone
+good great best better nice new newest latest recent current currently popular top important key main
+specific specifically particular particularly certain special unique different various several many multiple
+available accurate effective effectively efficient easy easily simple simply quick quickly fast
+interesting interested useful relevant appropriate suitable proper reliable comprehensive complete full
+high higher highest low lower lowest large big small long short old first last next second one two three
+whole entire total overall general common real right correct exact exactly directly
+able potential possible likely sure certain necessary
+today tomorrow yesterday now day days week weeks month months year years time times date soon
+ability access additional additionally also always another around away back become best both change
+content context create current data different due either
+especially fully generally here however instead involving know latest least level like
+look looking love lookup meet much must name names near need never often once online open
+others otherwise overall own page perform place plan please prefer preferably properly quite
+really save seem send should since sites site still such text together
+trying under unless upon upcoming via want well whether whose within without world would yet
+personal personalized custom customized professional high-quality quality
+`)

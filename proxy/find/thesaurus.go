@@ -10,7 +10,8 @@ import (
 // entry a line.
 //
 //	a, b, c       words that mean about the same
-//	a = b, c      a means b and c, which do not mean each other
+//	a = b, c      a means b and c, which do not mean each other; they mean a only if it
+//	              is one word
 //	a > b, c      a is the wider word or the subject of b and c
 //
 // A line that begins with # is a comment. An entry of several words is known in
@@ -56,7 +57,9 @@ func parseThesaurus(text string) *thesaurus {
 			h := stems(head)
 			for _, e := range entriesOf(tail) {
 				t.add(h, e, relationSame)
-				t.add(e, h, relationSame)
+				if len(h) == 1 { // "log in" is "login", but "login" is neither "log" nor "in"
+					t.add(e, h, relationSame)
+				}
 			}
 			continue
 		}

@@ -27,21 +27,21 @@ type norms [fields][256]float32
 // View returns the view of a caller. visible is called once for each item, before View
 // returns.
 func (x *Index) View(visible func(item int) bool) *View {
-	v := &View{x: x, visible: make([]uint64, (len(x.items)+63)/64), servers: make([]bool, len(x.servers))}
+	v := &View{x: x, visible: make([]uint64, (len(x.facts)+63)/64), servers: make([]bool, len(x.servers))}
 	var sums [fields]float64
-	for i := range x.items {
+	for i := range x.facts {
 		if !visible(i) {
 			continue
 		}
 		v.visible[i/64] |= 1 << (i % 64)
 		v.n++
-		d := &x.items[i]
+		d := &x.facts[i]
 		v.servers[d.server] = true
 		for f, n := range d.lengths {
 			sums[f] += long(n)
 		}
 	}
-	v.all = v.n == len(x.items)
+	v.all = v.n == len(x.facts)
 	v.norms = newNorms(sums, v.n)
 	for s, seen := range v.servers {
 		if seen {
@@ -65,26 +65,22 @@ func newNorms(sums [fields]float64, n int) *norms {
 	return &out
 }
 
-func (v *View) has(doc uint32) bool { return v.all || v.visible[doc/64]>>(doc%64)&1 != 0 }
+func (v *View) has(item uint32) bool { return v.all || v.visible[item/64]>>(item%64)&1 != 0 }
 
 // Len is the number of visible items.
 func (v *View) Len() int { return v.n }
 
 // frequency is the number of visible items that have a term.
 func (v *View) frequency(term uint32) int {
-	list := v.x.documents(term)
+	list := v.x.items(term)
 	if v.all {
 		return len(list)
 	}
 	n := 0
 	for _, p := range list {
-		n += int(v.visible[p.doc/64] >> (p.doc % 64) & 1)
+		n += int(v.visible[p.item/64] >> (p.item % 64) & 1)
 	}
 	return n
-}
-
-func (x *Index) documents(term uint32) []posting {
-	return x.list[x.starts[term]:x.starts[term+1]]
 }
 
 // Nearest returns the items with the n names that are most like a name, best first: "did
@@ -103,9 +99,9 @@ func (v *View) Nearest(name string, n int) []int {
 	for w, bitsOf := range v.visible {
 		for ; bitsOf != 0; bitsOf &= bitsOf - 1 {
 			i := w*64 + bits.TrailingZeros64(bitsOf)
-			d := &v.x.items[i]
-			local := localName(d.name, v.x.servers[d.server].name)
-			score := max(similar(want, grams, strings.ToLower(d.name)), 0.95*similar(want, grams, strings.ToLower(local)))
+			name := v.x.names[i]
+			local := localName(name, v.x.servers[v.x.facts[i].server].name)
+			score := max(similar(want, grams, strings.ToLower(name)), 0.95*similar(want, grams, strings.ToLower(local)))
 			if score >= 0.4 {
 				found = append(found, near{i, score})
 			}
