@@ -256,9 +256,9 @@ func (a approvals) covers(demands []gate.Demand) bool {
 }
 
 // decideIfOld decides again on a call that has waited, when its decision is too old to
-// act on.
+// act on. Who is not there may have lost their credential at any time.
 func (c *call) decideIfOld() error {
-	if time.Since(c.decided) <= maxDecisionAge {
+	if c.x.Present == nil && time.Since(c.decided) <= maxDecisionAge {
 		return nil
 	}
 	return c.decideAgain()
@@ -267,6 +267,14 @@ func (c *call) decideIfOld() error {
 // decideAgain decides again on a call, however old its decision is. The approvals of the
 // call must cover what is demanded now.
 func (c *call) decideAgain() error {
+	if c.x.Present != nil {
+		id, ok := c.x.Present()
+		if !ok {
+			return revoked()
+		}
+		x := *c.x
+		x.Identity, c.x = id, &x
+	}
 	if err := c.decide(); err != nil {
 		return err
 	}
@@ -308,12 +316,17 @@ func (g *Gateway) decideAgainFor(ctx context.Context, x *Exchange, r *Route, by 
 func (d *serverRequests) stillAllowed(ctx context.Context) error {
 	err := d.decideAgain(ctx)
 	if k, ok := d.g.opts.Authenticator.(Knowing); ok && !k.Knows(d.client().Identity) {
-		err = mcp.Errorf(mcp.CodeInvalidRequest, "The credential of this call is no longer accepted")
+		err = revoked()
 	}
 	if err != nil {
 		d.refused.Store(true)
 	}
 	return err
+}
+
+// revoked is the refusal of a caller whose credential was revoked while its call waited.
+func revoked() *mcp.Error {
+	return mcp.Errorf(mcp.CodeInvalidRequest, "The credential of this call is no longer accepted")
 }
 
 // hiddenUnlessUndecided hides something from a caller who knows of it already, because

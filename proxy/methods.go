@@ -174,6 +174,7 @@ func checkMeta(msg *mcp.Message) *mcp.Error {
 type Exchange struct {
 	Message   mcp.Message
 	Identity  *gate.Identity
+	Present   func() (id *gate.Identity, ok bool) // see [Gateway.CallFor]; nil for a request of a client
 	Scope     Scope
 	Era       mcp.Era
 	Version   mcp.Version

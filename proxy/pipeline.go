@@ -92,11 +92,17 @@ type Made struct {
 	Fault   *mcp.Error
 }
 
-// CallFor calls a tool on behalf of an identity that has no client at the moment. The
-// call passes the same [order] as one of a client that declares no capabilities. args
+// CallFor calls a tool on behalf of a caller that has no client at the moment. The call
+// passes the same [order] as one of a client that declares no capabilities. present
+// returns the caller with the rights that it has now, and false when its credential is
+// not accepted any more: a call that has waited asks again before it is delivered. args
 // is a JSON object. CallFor returns at the latest when ctx has ended, which should have
 // a deadline.
-func (g *Gateway) CallFor(ctx context.Context, id *gate.Identity, scope Scope, tool string, args []byte) Made {
+func (g *Gateway) CallFor(ctx context.Context, present func() (id *gate.Identity, ok bool), scope Scope, tool string, args []byte) Made {
+	id, ok := present()
+	if !ok {
+		return Made{Outcome: audit.OutcomeDenied, Fault: revoked()}
+	}
 	params := append(mcp.AppendQuote([]byte(`{"name":`), tool), `,"arguments":`...)
 	params = append(append(params, args...), '}')
 	message, err := mcp.Parse(mcp.AppendRequest(nil, mcp.NumberID(1), mcp.MethodToolsCall, params), mcp.Limits{})
@@ -104,7 +110,7 @@ func (g *Gateway) CallFor(ctx context.Context, id *gate.Identity, scope Scope, t
 		return Made{Outcome: audit.OutcomeDenied, Fault: invalid(err)}
 	}
 	x := &Exchange{
-		Message: message, Identity: id, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern, Transport: "schedule", responder: nobody{},
+		Message: message, Identity: id, Present: present, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern, Transport: "schedule", responder: nobody{},
 	}
 	g.waitCall(ctx, x, mcp.Tool, tool)
 	c := g.newRequest(x, &planCall, mcp.Tool, tool)

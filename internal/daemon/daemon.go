@@ -217,7 +217,7 @@ func (d *Daemon) newSignIn() *signin.Service {
 // serveInside makes the groups of tools that the gateway serves itself.
 func (d *Daemon) serveInside() {
 	d.inside = inside.New(inside.Parts{
-		Store: d.store, Hidden: &d.hidden, Gateway: func() inside.Gateway { return d.gateway }, Lasts: d.identities.Lasts,
+		Store: d.store, Hidden: &d.hidden, Keys: d.keys, Gateway: func() inside.Gateway { return d.gateway }, Lasts: d.identities.Lasts,
 	})
 	d.schedule = schedule.New(schedule.Options{
 		Log: d.log, Calls: store.NewSchedules(d.store), On: func() bool { return d.Current().Toolgate.Native.Schedule != nil },

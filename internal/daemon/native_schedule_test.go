@@ -59,6 +59,20 @@ func (r *running) became(t *testing.T, who, id string) (one store.Schedule) {
 	return one
 }
 
+// asked waits for a question to a person and returns its id.
+func (r *running) asked(t *testing.T) (id string) {
+	t.Helper()
+	testwait.Until(t, patience, "the question", func() bool {
+		list, err := r.Approvals(t.Context(), store.ApprovalPending)
+		if err != nil || len(list) == 0 {
+			return false
+		}
+		id = list[0].ID
+		return true
+	})
+	return id
+}
+
 // keyed is a configuration in which the owners of keys may call everything, and so on.
 func keyed(change func(section map[string]any), keys ...string) map[string]any {
 	section := withKeys(keys...)
@@ -189,20 +203,113 @@ func TestPlannedCallIsApproved(t *testing.T) {
 		t.Errorf("asked before its time: %v, %v", list, err)
 	}
 	r.due(t)
-	var question string
-	testwait.Until(t, patience, "the question", func() bool {
-		list, err := r.Approvals(t.Context(), store.ApprovalPending)
-		if err != nil || len(list) == 0 {
-			return false
-		}
-		question = list[0].ID
-		return true
-	})
-	if _, err := r.Answer(t.Context(), question, admin.Answer{Do: admin.Approve}); err != nil {
+	if _, err := r.Answer(t.Context(), r.asked(t), admin.Answer{Do: admin.Approve}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.became(t, owner.Key(), id); got.State != store.ScheduleMade || string(got.Result) != "hello" {
 		t.Errorf("%+v, %s", got, got.Result)
+	}
+}
+
+// A caller who loses its key or its rights while its call waits for an approval does not have
+// the call made.
+func TestPlannedCallWaitsAndItsOwnerChanges(t *testing.T) {
+	t.Parallel()
+	asks := func(s map[string]any) {
+		s["governance"] = map[string]any{"tools": map[string]any{"util__echo": map[string]any{"requires_approval": true}}}
+		s["approvals"] = map[string]any{"wait": "1m"}
+	}
+	for name, tc := range map[string]struct {
+		keys   []string // afterwards
+		change func(s map[string]any)
+		text   string
+	}{
+		"no key": {keys: []string{"bob"}, text: "no longer accepted"},
+		"other groups": {keys: []string{"alice", "bob"}, text: "not allowed", change: func(s map[string]any) {
+			s["auth"].(map[string]any)["keys"].([]any)[0].(map[string]any)["groups"] = []string{"new"}
+			s["capsules"] = map[string]any{"c": map[string]any{"groups": []string{"new"}, "visible": []string{"util__*"}, "callable": []string{"util__timestamp"}}}
+			delete(s, "gate")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			h.write(t, servers{}, keyed(asks, "alice", "bob"))
+			r := h.newRunning(t)
+			owner, err := r.Identities.Identity(t.Context(), "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := planned(t, r.as(t, "alice"), "util__echo", `{"text":"hello"}`)
+			r.due(t)
+			question := r.asked(t)
+			h.write(t, servers{}, keyed(func(s map[string]any) {
+				asks(s)
+				if tc.change != nil {
+					tc.change(s)
+				}
+			}, tc.keys...))
+			if _, err := r.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Answer(t.Context(), question, admin.Answer{Do: admin.Approve}); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.became(t, owner.Key(), id); got.State != store.ScheduleRefused || !strings.Contains(string(got.Result), tc.text) {
+				t.Errorf("%s: %s, want %s", got.State, got.Result, tc.text)
+			}
+		})
+	}
+}
+
+// Nobody reads planned arguments in the store, or makes them those of another call; and they
+// are gone when the call has ended.
+func TestPlannedArgumentsAreSealed(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{}, keyed(nil, "alice", "bob"))
+	r := h.newRunning(t)
+	alice, err := r.Identities.Identity(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob, err := r.Identities.Identity(t.Context(), "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := planned(t, r.as(t, "alice"), "util__echo", `{"text":"nobody reads this"}`)
+	moved := planned(t, r.as(t, "alice"), "util__echo", `{"text":"of alice"}`)
+	other := planned(t, r.as(t, "alice"), "util__timestamp", `{}`)
+	plain := planned(t, r.as(t, "alice"), "util__echo", `{"text":"x"}`)
+	list, err := store.NewSchedules(r.Store).List(t.Context(), alice.Key())
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%d, %v", len(list), err)
+	}
+	for i := range list {
+		if len(list[i].Arguments) == 0 || strings.Contains(string(list[i].Arguments), "text") {
+			t.Errorf("stored: %s", list[i].Arguments)
+		}
+	}
+	if err := r.Store.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE schedules SET principal = ?, credential = ? WHERE id = ?`, bob.Key(), bob.Credential, moved)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE schedules SET tool = 'util__echo' WHERE id = ?`, other)
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE schedules SET arguments = ? WHERE id = ?`, []byte(`{"text":"x"}`), plain)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.due(t)
+	if got := r.became(t, alice.Key(), made); got.State != store.ScheduleMade || string(got.Result) != "nobody reads this" || len(got.Arguments) != 0 {
+		t.Errorf("%+v, %s", got, got.Result)
+	}
+	for id, who := range map[string]string{moved: bob.Key(), other: alice.Key(), plain: alice.Key()} {
+		if got := r.became(t, who, id); got.State != store.ScheduleRefused || !strings.Contains(string(got.Result), "toolgate.keys") || len(got.Arguments) != 0 {
+			t.Errorf("%+v, %s", got, got.Result)
+		}
 	}
 }
 

@@ -378,7 +378,7 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/inside": {
 		ours: []string{
-			"gate", "internal/audit", "internal/daemon/hidden", "internal/mcp", "internal/store", "native/plugins/memory", "native/plugins/schedule", "native/toolapi", "proxy",
+			"gate", "internal/audit", "internal/daemon/hidden", "internal/mcp", "internal/seal", "internal/store", "native/plugins/memory", "native/plugins/schedule", "native/toolapi", "proxy",
 		},
 		why: "hands the parts of a gateway to the groups that it serves itself",
 	},

@@ -13,8 +13,9 @@ import (
 const (
 	// MaxPlanned is how many calls of a principal may be planned at once.
 	MaxPlanned = 32
-	// MaxScheduledArguments is how large the arguments of one may be, in bytes.
-	MaxScheduledArguments = 64 << 10
+	// MaxScheduledArguments is how large the arguments of one may be as they are stored,
+	// in bytes.
+	MaxScheduledArguments = 96 << 10
 	// MaxScheduledResult is how much of its result is kept, in bytes.
 	MaxScheduledResult = 16 << 10
 	// maxSchedules is how many rows of a principal are kept; the oldest that have ended
@@ -46,7 +47,7 @@ type Schedule struct {
 	Credential string // by which it was known; at most 512 bytes
 	Capsule    string // of the endpoint; empty for none
 	Tool       string // as exposed; at most 512 bytes
-	Arguments  []byte // a JSON object; at most [MaxScheduledArguments]
+	Arguments  []byte // opaque; at most [MaxScheduledArguments], and empty once it has ended
 	DueAt      time.Time
 	ScheduleEnd
 
@@ -160,34 +161,44 @@ func (c *Schedules) Cancel(ctx context.Context, principal, id string) (ok bool, 
 		return false, nil
 	}
 	err = c.s.change(ctx, TopicSchedules, func(ctx context.Context, tx *Tx) (bool, error) {
-		const q = `UPDATE schedules SET state = 'cancelled', ended_at = ? WHERE id = ? AND principal = ? AND state = 'planned'`
-		n, err := tx.Exec(ctx, q, time.Now().UnixNano(), id, foreign(principal))
+		const q = `UPDATE schedules SET state = 'cancelled', ended_at = ?, arguments = ? WHERE id = ? AND principal = ? AND state = 'planned'`
+		n, err := tx.Exec(ctx, q, time.Now().UnixNano(), []byte{}, id, foreign(principal))
 		ok = n > 0
 		return ok, wrapped("cancel a call", err)
 	})
 	return ok && err == nil, err
 }
 
-// Next returns when the next planned call is due; ok is false when none is planned.
-func (c *Schedules) Next(ctx context.Context) (due time.Time, ok bool, err error) {
+// Next returns when the next planned call is due that belongs to none of some principals; ok
+// is false when none is planned.
+func (c *Schedules) Next(ctx context.Context, but ...string) (due time.Time, ok bool, err error) {
 	if c.s == nil {
 		return time.Time{}, false, ErrClosed
 	}
 	err = c.s.View(ctx, func(ctx context.Context, tx *Tx) error {
 		var n int64
-		const q = `SELECT due_at FROM schedules WHERE state = 'planned' ORDER BY due_at LIMIT 1`
-		n, ok, err = found(n, tx.QueryRow(ctx, q).Scan(&n))
+		where, args := without(but)
+		q := `SELECT due_at FROM schedules WHERE state = 'planned'` + where + ` ORDER BY due_at LIMIT 1`
+		n, ok, err = found(n, tx.QueryRow(ctx, q, args...).Scan(&n))
 		due = instant(n)
 		return err
 	})
 	return due, ok && err == nil, err
 }
 
-// Claim gives a holder the first planned call that is due, until lease. Nobody else gets
-// it any more, whatever becomes of the holder: the claim is committed when Claim returns.
+// without is the condition that a call belongs to none of some principals.
+func without(principals []string) (where string, args []any) {
+	for _, p := range principals {
+		where, args = where+" AND principal <> ?", append(args, foreign(p))
+	}
+	return where, args
+}
+
+// Claim gives a holder the first planned call that is due and belongs to none of some
+// principals, until lease. Nobody else gets it any more, whatever becomes of the holder: the claim is committed when Claim returns.
 // Calls that were due before missed are ended as missed instead. ok is false when nothing
 // is due.
-func (c *Schedules) Claim(ctx context.Context, holder string, missed, lease time.Time) (s Schedule, ok bool, err error) {
+func (c *Schedules) Claim(ctx context.Context, holder string, missed, lease time.Time, but ...string) (s Schedule, ok bool, err error) {
 	if c.s == nil {
 		return Schedule{}, false, ErrClosed
 	}
@@ -196,12 +207,13 @@ func (c *Schedules) Claim(ctx context.Context, holder string, missed, lease time
 	}
 	err = c.s.change(ctx, TopicSchedules, func(ctx context.Context, tx *Tx) (bool, error) {
 		now := time.Now().UnixNano()
-		const late = `UPDATE schedules SET state = 'missed', ended_at = ? WHERE state = 'planned' AND due_at < ?`
-		if _, err := tx.Exec(ctx, late, now, nanos(missed)); err != nil {
+		const late = `UPDATE schedules SET state = 'missed', ended_at = ?, arguments = ? WHERE state = 'planned' AND due_at < ?`
+		if _, err := tx.Exec(ctx, late, now, []byte{}, nanos(missed)); err != nil {
 			return false, fmt.Errorf("end missed calls: %w", err)
 		}
-		const q = `SELECT ` + scheduleColumns + ` FROM schedules WHERE state = 'planned' AND due_at <= ? ORDER BY due_at, id LIMIT 1`
-		list, err := schedulesOf(ctx, tx, q, now)
+		where, args := without(but)
+		q := `SELECT ` + scheduleColumns + ` FROM schedules WHERE state = 'planned' AND due_at <= ?` + where + ` ORDER BY due_at, id LIMIT 1`
+		list, err := schedulesOf(ctx, tx, q, append([]any{now}, args...)...)
 		if ok = len(list) > 0; err != nil || !ok {
 			return false, err
 		}
@@ -240,8 +252,8 @@ func (c *Schedules) Finish(ctx context.Context, id, holder, state string, end Sc
 		return false, fmt.Errorf("finish a call: a result of %d bytes: %w", len(end.Result), ErrTooLarge)
 	}
 	err = c.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
-		const q = `UPDATE schedules SET state = ?, ended_at = ?, call_id = ?, result = ? WHERE id = ? AND holder = ? AND state IN ('running', 'lost')`
-		n, err := tx.Exec(ctx, q, state, time.Now().UnixNano(), writable(end.CallID), nonNil(end.Result), id, holder)
+		const q = `UPDATE schedules SET state = ?, ended_at = ?, call_id = ?, result = ?, arguments = ? WHERE id = ? AND holder = ? AND state IN ('running', 'lost')`
+		n, err := tx.Exec(ctx, q, state, time.Now().UnixNano(), writable(end.CallID), nonNil(end.Result), []byte{}, id, holder)
 		ok = n > 0
 		return wrapped("finish a call", err)
 	})
@@ -256,7 +268,7 @@ func (c *Schedules) Lose(ctx context.Context) (lost int64, err error) {
 	}
 	err = c.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 		now := time.Now().UnixNano()
-		lost, err = tx.Exec(ctx, `UPDATE schedules SET state = 'lost', ended_at = ? WHERE state = 'running' AND lease < ?`, now, now)
+		lost, err = tx.Exec(ctx, `UPDATE schedules SET state = 'lost', ended_at = ?, arguments = ? WHERE state = 'running' AND lease < ?`, now, []byte{}, now)
 		return wrapped("end lost calls", err)
 	})
 	return lost, err

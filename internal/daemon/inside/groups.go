@@ -3,6 +3,7 @@ package inside
 import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/plugins/memory"
 	"github.com/toolgate/toolgate/native/plugins/schedule"
@@ -13,6 +14,7 @@ import (
 type Parts struct {
 	Store  *store.Store
 	Hidden *hidden.Secrets
+	Keys   *seal.Keyring
 	// Gateway returns the gateway, once it is made.
 	Gateway func() Gateway
 	// Lasts tells whether the rights of a caller can be looked up when it is not there.

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/plugins/schedule"
 	"github.com/toolgate/toolgate/native/toolapi"
@@ -19,7 +20,7 @@ import (
 // Gateway is what groups need of the gateway that serves them.
 type Gateway interface {
 	Why(ctx context.Context, id *gate.Identity, scope proxy.Scope, name string, args []byte) *proxy.Why
-	CallFor(ctx context.Context, id *gate.Identity, scope proxy.Scope, tool string, args []byte) proxy.Made
+	CallFor(ctx context.Context, present func() (*gate.Identity, bool), scope proxy.Scope, tool string, args []byte) proxy.Made
 }
 
 // schedules makes the group schedule.
@@ -35,6 +36,10 @@ type planner struct {
 
 var _ schedule.Planner = (*planner)(nil)
 
+// maxArguments is how large the arguments of a planned call may be, in bytes. Sealed, they
+// have a third more.
+const maxArguments = 64 << 10
+
 var errNoCaller = errors.New("the call has no caller")
 
 // Plan implements [schedule.Planner].
@@ -44,9 +49,9 @@ func (p *planner) Plan(ctx context.Context, tool string, arguments []byte, at ti
 	case id == nil:
 		return schedule.Call{}, errNoCaller
 	case !p.parts.Lasts(id):
-		return schedule.Call{}, toolapi.Problemf("Calls are scheduled for callers with an API key. What your token or certificate says of you holds only while you show it.")
-	case len(arguments) > store.MaxScheduledArguments:
-		return schedule.Call{}, toolapi.Problemf("The arguments have at most %d bytes.", store.MaxScheduledArguments)
+		return schedule.Call{}, toolapi.Problemf("Calls are scheduled for callers with an API key. Your token or certificate is not kept, so that nobody could tell at that time whether it still holds and what it allows; ask the operator for a key under toolgate.auth.keys.")
+	case len(arguments) > maxArguments:
+		return schedule.Call{}, toolapi.Problemf("The arguments have at most %d bytes.", maxArguments)
 	}
 	w := p.parts.Gateway().Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
 	switch {
@@ -55,9 +60,13 @@ func (p *planner) Plan(ctx context.Context, tool string, arguments []byte, at ti
 	case w.Server == schedule.Name:
 		return schedule.Call{}, toolapi.Problemf("A scheduled call does not schedule others.")
 	}
-	got, err := p.calls.Add(ctx, store.Schedule{
-		Principal: id.Key(), Credential: id.Credential, Capsule: capsule, Tool: tool, Arguments: arguments, DueAt: at,
-	})
+	call := store.Schedule{Principal: id.Key(), Credential: id.Credential, Capsule: capsule, Tool: tool, DueAt: at}
+	sealed, err := p.parts.Keys.Seal(purpose, sealedWith(&call), arguments)
+	if err != nil {
+		return schedule.Call{}, fmt.Errorf("seal the arguments of a planned call: %w", err)
+	}
+	call.Arguments = []byte(sealed)
+	got, err := p.calls.Add(ctx, call)
 	if errors.Is(err, store.ErrTooMany) {
 		return schedule.Call{}, toolapi.Problemf("You have %d calls planned, which is the most; cancel one of them first.", store.MaxPlanned)
 	}
@@ -89,14 +98,28 @@ func (p *planner) Cancel(ctx context.Context, call string) (bool, error) {
 
 func planned(s *store.Schedule) schedule.Call {
 	return schedule.Call{
-		ID: s.ID, Tool: s.Tool, Arguments: s.Arguments, State: s.State, DueAt: s.DueAt, EndedAt: s.EndedAt, Result: string(s.Result), CallID: s.CallID,
+		ID: s.ID, Tool: s.Tool, State: s.State, DueAt: s.DueAt, EndedAt: s.EndedAt, Result: string(s.Result), CallID: s.CallID,
 	}
 }
 
+// purpose separates the seals of planned arguments from all others.
+const purpose = seal.Kept + "planned call"
+
+// sealedWith is what the arguments of a planned call belong to: no row can be made another
+// caller's, or a call of another tool.
+func sealedWith(c *store.Schedule) string {
+	return fmt.Sprintf("%q %q %q %q", c.Principal, c.Credential, c.Capsule, c.Tool)
+}
+
 // Make makes a planned call like one of a client that is not there to be asked, and
-// returns what is kept of it: the text of the result without its secrets, cut.
-func (g *Groups) Make(ctx context.Context, id *gate.Identity, call *store.Schedule) (state string, end store.ScheduleEnd) {
-	made := g.parts.Gateway().CallFor(ctx, id, proxy.Scope{Capsule: call.Capsule}, call.Tool, call.Arguments)
+// returns what is kept of it: the text of the result without its secrets, cut. present
+// returns its caller as it is then.
+func (g *Groups) Make(ctx context.Context, present func() (*gate.Identity, bool), call *store.Schedule) (state string, end store.ScheduleEnd) {
+	arguments, err := g.parts.Keys.Open(purpose, sealedWith(call), string(call.Arguments))
+	if err != nil {
+		return store.ScheduleRefused, store.ScheduleEnd{Result: []byte("Its arguments were not sealed with a key of this gateway. Set the same toolgate.keys on all gateways that share the store.")}
+	}
+	made := g.parts.Gateway().CallFor(ctx, present, proxy.Scope{Capsule: call.Capsule}, call.Tool, arguments)
 	text := textOf(&made)
 	switch made.Outcome {
 	case audit.OutcomeOK:

@@ -61,12 +61,12 @@ type gated struct {
 	at func(step string)
 }
 
-func (g gated) Claim(ctx context.Context, holder string, missed, lease time.Time) (store.Schedule, bool, error) {
-	due, ok, err := g.Next(ctx)
+func (g gated) Claim(ctx context.Context, holder string, missed, lease time.Time, but ...string) (store.Schedule, bool, error) {
+	due, ok, err := g.Next(ctx, but...)
 	if err == nil && ok && !due.After(time.Now()) {
 		g.at("claim")
 	}
-	s, ok, err := g.Schedules.Claim(ctx, holder, missed, lease)
+	s, ok, err := g.Schedules.Claim(ctx, holder, missed, lease, but...)
 	if ok {
 		g.at("claimed")
 	}
@@ -112,7 +112,7 @@ func gateway(path, file, stop string) (err error) {
 			fmt.Fprintln(log, "present", os.Getpid(), principal)
 			return &gate.Identity{}, true
 		},
-		Make: func(_ context.Context, _ *gate.Identity, c *store.Schedule) (string, store.ScheduleEnd) {
+		Make: func(_ context.Context, _ func() (*gate.Identity, bool), c *store.Schedule) (string, store.ScheduleEnd) {
 			at("call")
 			fmt.Fprintln(log, "made", os.Getpid(), c.Principal, c.ID)
 			at("effect")
@@ -265,7 +265,7 @@ func TestTwoGateways(t *testing.T) {
 		r := schedule.New(schedule.Options{
 			Log: slog.New(slog.DiscardHandler), Calls: store.NewSchedules(s), On: func() bool { return true },
 			Present: func(string, string) (*gate.Identity, bool) { return &gate.Identity{}, true },
-			Make: func(ctx context.Context, _ *gate.Identity, c *store.Schedule) (string, store.ScheduleEnd) {
+			Make: func(ctx context.Context, _ func() (*gate.Identity, bool), c *store.Schedule) (string, store.ScheduleEnd) {
 				mu.Lock()
 				made[c.ID] = append(made[c.ID], n)
 				by := map[int]bool{}

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// maxRunning bounds the planned calls that one gateway makes at once.
-	maxRunning = 8
+	// maxRunning bounds the planned calls that one gateway makes at once, and maxOfOne
+	// those of one principal.
+	maxRunning, maxOfOne = 64, 8
 	// maxLate is how late a call may still be made, when no gateway ran at its time.
 	maxLate = time.Hour
 	// callTime bounds one call, with the wait for an approval.
@@ -31,8 +32,8 @@ const (
 
 // Calls are the planned calls, as [store.Schedules] has them.
 type Calls interface {
-	Next(ctx context.Context) (due time.Time, ok bool, err error)
-	Claim(ctx context.Context, holder string, missed, lease time.Time) (store.Schedule, bool, error)
+	Next(ctx context.Context, but ...string) (due time.Time, ok bool, err error)
+	Claim(ctx context.Context, holder string, missed, lease time.Time, but ...string) (store.Schedule, bool, error)
 	Renew(ctx context.Context, id, holder string, lease time.Time) error
 	Finish(ctx context.Context, id, holder, state string, end store.ScheduleEnd) (bool, error)
 	Lose(ctx context.Context) (int64, error)
@@ -49,8 +50,8 @@ type Options struct {
 	Present func(principal, credential string) (*gate.Identity, bool)
 	// Make makes a call, and returns one of the final states with what the owner is told.
 	// It checks everything that is checked for a call of a client. It returns soon after
-	// its context has ended.
-	Make func(ctx context.Context, id *gate.Identity, call *store.Schedule) (state string, end store.ScheduleEnd)
+	// its context has ended. present returns what Present does, at any moment of the call.
+	Make func(ctx context.Context, present func() (*gate.Identity, bool), call *store.Schedule) (state string, end store.ScheduleEnd)
 	// Lease is how long a claim stands that is not renewed; 30 s when zero.
 	Lease time.Duration
 }
@@ -60,7 +61,7 @@ type Runner struct {
 	o       Options
 	holder  string
 	changed chan struct{} // capacity 1: there may be something to do
-	places  chan struct{} // one token for each running call
+	places  places
 	running sync.WaitGroup
 }
 
@@ -69,7 +70,7 @@ func New(o Options) *Runner {
 	if o.Lease == 0 {
 		o.Lease = lease
 	}
-	return &Runner{o: o, holder: rand.Text(), changed: make(chan struct{}, 1), places: make(chan struct{}, maxRunning)}
+	return &Runner{o: o, holder: rand.Text(), changed: make(chan struct{}, 1), places: places{of: map[string]int{}}}
 }
 
 // Changed reports that the planned calls have changed, or whether they are made.
@@ -116,45 +117,42 @@ func (r *Runner) round(claims, calls context.Context) (wait time.Duration) {
 		r.o.Log.Warn("planned calls were lost with the gateway that made them", "calls", n)
 	}
 	for {
-		select {
-		case r.places <- struct{}{}:
-		default:
+		full, but := r.places.taken()
+		if full {
 			return look
 		}
-		call, ok, err := r.claim(claims)
-		if !ok {
-			<-r.places
-		}
+		call, ok, err := r.claim(claims, but)
 		switch {
 		case err != nil:
 			return r.failed(claims, err)
 		case !ok:
-			return r.next(claims)
+			return r.next(claims, but)
 		}
+		r.places.take(call.Principal)
 		r.running.Go(func() {
 			defer r.Changed()
-			defer func() { <-r.places }()
+			defer r.places.free(call.Principal)
 			r.run(calls, &call)
 		})
 	}
 }
 
-// claim takes the first call that is due.
-func (r *Runner) claim(ctx context.Context) (store.Schedule, bool, error) {
+// claim takes the first call that is due, but for those of some principals.
+func (r *Runner) claim(ctx context.Context, but []string) (store.Schedule, bool, error) {
 	if ctx.Err() != nil {
 		return store.Schedule{}, false, ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	now := time.Now()
-	return r.o.Calls.Claim(ctx, r.holder, now.Add(-maxLate), now.Add(r.o.Lease))
+	return r.o.Calls.Claim(ctx, r.holder, now.Add(-maxLate), now.Add(r.o.Lease), but...)
 }
 
-// next returns how long it is until the next call is due.
-func (r *Runner) next(claims context.Context) time.Duration {
+// next returns how long it is until the next call is due, but for those of some principals.
+func (r *Runner) next(claims context.Context, but []string) time.Duration {
 	ctx, cancel := context.WithTimeout(claims, storeTime)
 	defer cancel()
-	due, ok, err := r.o.Calls.Next(ctx)
+	due, ok, err := r.o.Calls.Next(ctx, but...)
 	switch {
 	case err != nil:
 		return r.failed(claims, err)
@@ -204,11 +202,11 @@ func (r *Runner) make(ctx context.Context, call *store.Schedule) (state string, 
 			state, end = store.ScheduleFailed, store.ScheduleEnd{Result: []byte("The gateway failed during the call.")}
 		}
 	}()
-	id, ok := r.o.Present(call.Principal, call.Credential)
-	if !ok {
+	present := func() (*gate.Identity, bool) { return r.o.Present(call.Principal, call.Credential) }
+	if _, ok := present(); !ok {
 		return store.ScheduleRefused, store.ScheduleEnd{Result: []byte("The credential by which the call was planned is not accepted any more.")}
 	}
-	return r.o.Make(ctx, id, call)
+	return r.o.Make(ctx, present, call)
 }
 
 // renew extends the lease of a call until ctx ends. The returned channel is closed then.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,29 +25,31 @@ type table struct {
 	err   error
 }
 
-func (t *table) plan(id string, at time.Time) {
+func (t *table) plan(id string, at time.Time) { t.planFor("p", id, at) }
+
+func (t *table) planFor(principal, id string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.calls = append(t.calls, store.Schedule{ID: id, Principal: "p", Credential: "key", DueAt: at, State: store.SchedulePlanned})
+	t.calls = append(t.calls, store.Schedule{ID: id, Principal: principal, Credential: "key", DueAt: at, State: store.SchedulePlanned})
 }
 
-func (t *table) Next(context.Context) (due time.Time, ok bool, err error) {
+func (t *table) Next(_ context.Context, but ...string) (due time.Time, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.calls {
-		if c.State == store.SchedulePlanned && (!ok || c.DueAt.Before(due)) {
+		if c.State == store.SchedulePlanned && !slices.Contains(but, c.Principal) && (!ok || c.DueAt.Before(due)) {
 			due, ok = c.DueAt, true
 		}
 	}
 	return due, ok, t.err
 }
 
-func (t *table) Claim(_ context.Context, _ string, missed, lease time.Time) (store.Schedule, bool, error) {
+func (t *table) Claim(_ context.Context, _ string, missed, lease time.Time, but ...string) (store.Schedule, bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.calls {
 		switch c := &t.calls[i]; {
-		case c.State != store.SchedulePlanned || c.DueAt.After(time.Now()):
+		case c.State != store.SchedulePlanned || slices.Contains(but, c.Principal) || c.DueAt.After(time.Now()):
 		case c.DueAt.Before(missed):
 			c.State = store.ScheduleMissed
 		default:
@@ -129,7 +132,8 @@ func newRig(t *testing.T, make func(ctx context.Context, id string) string) *rig
 			defer r.mu.Unlock()
 			return &gate.Identity{Persona: principal + credential}, r.known
 		},
-		Make: func(ctx context.Context, id *gate.Identity, c *store.Schedule) (string, store.ScheduleEnd) {
+		Make: func(ctx context.Context, present func() (*gate.Identity, bool), c *store.Schedule) (string, store.ScheduleEnd) {
+			id, _ := present()
 			r.mu.Lock()
 			r.made = append(r.made, fmt.Sprint(c.ID, " ", id.Persona))
 			r.mu.Unlock()
@@ -247,7 +251,7 @@ func TestCallOfADeadGateway(t *testing.T) {
 	})
 }
 
-// At most eight run at once, and the others follow at once.
+// At most eight of one principal run at once, and the others follow at once.
 func TestCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		most, now := 0, 0
@@ -271,6 +275,44 @@ func TestCallsAtOnce(t *testing.T) {
 		synctest.Wait()
 		if most != 8 || len(r.made) != 20 {
 			t.Errorf("%d at once, %d made", most, len(r.made))
+		}
+	})
+}
+
+// Calls of many that wait for long do not keep another one from making a call, and those who
+// are many have few places each.
+func TestPlacesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running := map[string]int{}
+		var mu sync.Mutex
+		r := newRig(t, func(ctx context.Context, id string) string {
+			who, _, _ := strings.Cut(id, " ")
+			mu.Lock()
+			running[who]++
+			mu.Unlock()
+			<-ctx.Done()
+			return store.ScheduleFailed
+		})
+		for i := range 9 {
+			for j := range 32 {
+				r.planFor(fmt.Sprint(i), fmt.Sprintf("%d %d", i, j), at(0))
+			}
+		}
+		r.Changed()
+		synctest.Wait()
+		r.planFor("late", "late 1", at(time.Second))
+		r.planFor("late", "late 2", at(time.Second))
+		r.Changed()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		all := 0
+		for who, n := range running {
+			if all += n; n > 8 {
+				t.Errorf("%s has %d running", who, n)
+			}
+		}
+		if running["late"] != 1 || all > 64 || all < 60 || len(running) != 10 {
+			t.Errorf("%v", running)
 		}
 	})
 }

@@ -20,14 +20,13 @@ const (
 
 // Call is a planned call and what has become of it.
 type Call struct {
-	ID        string
-	Tool      string
-	Arguments json.RawMessage
-	State     string
-	DueAt     time.Time
-	EndedAt   time.Time // zero until then
-	Result    string    // what the tool has answered, or why the call was not made
-	CallID    string    // in the audit log
+	ID      string
+	Tool    string
+	State   string
+	DueAt   time.Time
+	EndedAt time.Time // zero until then
+	Result  string    // what the tool has answered, or why the call was not made
+	CallID  string    // in the audit log
 }
 
 // Planner plans calls of the caller of a context. It is safe for concurrent use. An error

@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 // plans are calls in memory, of one caller.
 type plans struct {
 	calls []schedule.Call
+	args  []string
 	err   error
 }
 
@@ -28,8 +28,8 @@ func (p *plans) Plan(_ context.Context, tool string, arguments []byte, at time.T
 	if tool == "hidden" {
 		return schedule.Call{}, toolapi.Problemf("There is no tool %q.", tool)
 	}
-	c := schedule.Call{ID: fmt.Sprint("sch_", len(p.calls)), Tool: tool, Arguments: json.RawMessage(arguments), State: "planned", DueAt: at}
-	p.calls = append(p.calls, c)
+	c := schedule.Call{ID: fmt.Sprint("sch_", len(p.calls)), Tool: tool, State: "planned", DueAt: at}
+	p.calls, p.args = append(p.calls, c), append(p.args, string(arguments))
 	return c, p.err
 }
 
@@ -88,10 +88,10 @@ func TestTools(t *testing.T) {
 				t.Errorf("%s %s: %s, want %s", step.tool, step.args, got, step.want)
 			}
 		}
-		if got := string(p.calls[0].Arguments); got != `{"n":9007199254740993,"b":[1, 2]}` {
+		if got := p.args[0]; got != `{"n":9007199254740993,"b":[1, 2]}` {
 			t.Errorf("arguments %s", got)
 		}
-		if got := string(p.calls[2].Arguments); got != `{}` {
+		if got := p.args[2]; got != `{}` {
 			t.Errorf("no arguments are %s", got)
 		}
 		p.calls[1].State, p.calls[1].Result, p.calls[1].EndedAt = "made", strings.Repeat("ä", 300), time.Now()
