@@ -28,3 +28,14 @@ func BenchmarkCompact(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tools)), "ns/tool")
 }
+
+func BenchmarkStrict(b *testing.B) {
+	tools := catalog(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range tools {
+			schemas.Strict(tools[i].InputSchema)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tools)), "ns/tool")
+}

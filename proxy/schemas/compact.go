@@ -154,6 +154,9 @@ func (c *compacter) trivial(s *value) {
 	if list := s.get("required"); list != nil && list.kind == '[' && len(list.values) == 0 {
 		s.drop("required")
 	}
+	if names := s.get("propertyNames"); names != nil && anyNames("propertyNames", names) {
+		s.drop("propertyNames")
+	}
 	if rest := s.get("additionalProperties"); rest != nil && !c.unevaluated && (rest.kind == 't' || rest.kind == '{' && len(rest.keys) == 0) {
 		s.drop("additionalProperties")
 	}
