@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
@@ -53,6 +54,8 @@ type Toolgate struct {
 	Registry registry.Settings `config:"registry"`
 	// Named sets of capabilities for certain callers. Default: none; this phase abstains.
 	Capsules map[string]capsule.Settings `config:"capsules"`
+	// How tools are found where an endpoint has the find view. Default: the default of each setting.
+	Find findview.Settings `config:"find"`
 	// Decides by relationships, in a SpiceDB server or in this file. Default: off; this phase abstains.
 	SpiceDB spicedb.Settings `config:"spicedb"`
 	// Decides by a Rego policy. Default: off; this phase abstains.

@@ -22,6 +22,7 @@ type call struct {
 	plan *plan
 	kind mcp.Kind  // of what is called
 	name string    // exposed name or URI of what is called
+	via  string    // the tool of the find view that calls it; empty without one
 	snap *Snapshot // taken at the start; only decisions use the newest gate
 	rec  *record
 

@@ -19,6 +19,8 @@ func (r reading) Part() gate.Part { return gate.Part{Name: "capsule", Check: r.C
 
 func (reading) Holds(_ *gate.Identity, name string) bool { return name == "reading" }
 
+func (reading) Finds(string) bool { return false }
+
 func (reading) Check(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	if r.Capsule == "" || r.Capsule == "reading" && strings.Contains(r.Exposed, "get") {
 		return gate.Decision{Effect: gate.Allow}, nil

@@ -296,10 +296,11 @@ func (s *backendEntry) ttl(kind mcp.Kind) (own time.Duration, contributes bool) 
 	}
 }
 
-// Scope narrows the view of a connection.
+// Scope is what an endpoint is about.
 type Scope struct {
 	Server  string // only this server; empty for all
 	Capsule string // only this capsule; empty for all that the caller holds
+	View    View
 }
 
 // has reports whether a server is in scope.
@@ -314,7 +315,7 @@ func (s Scope) of(routes []*Route) []*Route {
 }
 
 // key identifies the scope where something is bound to it.
-func (s Scope) key() string { return s.Server + "\x00" + s.Capsule }
+func (s Scope) key() string { return s.Server + "\x00" + s.Capsule + "\x00" + string(s.View) }
 
 // claim is an item of a server that asks for a name.
 type claim struct {

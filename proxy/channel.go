@@ -196,13 +196,13 @@ func (d *channel) answer(id mcp.ID, got response) {
 
 // serveSSE serves the stream of the HTTP+SSE transport (2024-11-05 basic/transports).
 // The session ends with its stream.
-func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
+func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET")
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	s, err := hf.g.openSession(id, Scope{}, "sse")
+	s, err := hf.g.openSession(id, scope, "sse")
 	if err != nil {
 		writeBusy(w, "", err)
 		return
@@ -226,7 +226,7 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	s := hf.g.session(r.URL.Query().Get("sessionId"), id, Scope{})
+	s := holdSession(hf.g, r.URL.Query().Get("sessionId"), id, func(s *Session) bool { return s.transport == "sse" })
 	if s != nil {
 		defer s.release()
 	}

@@ -1,3 +1,23 @@
+// Package proxy is the gateway itself. It speaks MCP to clients, merges the lists of
+// all backends into one catalog, and takes every call through the same security steps.
+//
+//	stdio.go  channel.go  http.go       bindings: bytes in, bytes out
+//	        \    |    /
+//	        Exchange                    one client request and the way back to its client
+//	            │
+//	        methods.go                  dispatch by method
+//	        /        \
+//	  list.go     call.go               a call and everything that is known of it
+//	       |         │
+//	       |      pipeline.go           the one order of steps; plan.go says which of them
+//	        \        /                  each kind of request leaves out, and why
+//	        Snapshot                    catalog, gate and limits of one generation
+//	            │
+//	         Backend                    an upstream server or the native host
+//
+// The package declares the interfaces that it needs ([Backend], [Auditor],
+// [Authenticator]) and imports none of their implementations. A [Snapshot] never
+// changes once it is published; every change makes a new one.
 package proxy
 
 import (
@@ -12,6 +32,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/reuse"
@@ -48,7 +69,8 @@ type Gateway struct {
 	keptResults   *result.Store
 	reused        *reuse.Results
 
-	first *firstLists
+	first  *firstLists
+	finder finder
 
 	life context.Context // context of Run; ends all sessions
 	stop context.CancelCauseFunc
@@ -91,6 +113,7 @@ func New(opts Options) (*Gateway, error) {
 	g.tasks.legacy = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.tasks.extension = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
+	g.finder = finder{g: g, index: findview.NewIndex[*Route](), views: make(map[audienceOf]*viewed)}
 	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
 	g.reused = reuse.New(reuse.Limits{Bytes: 64 << 20, BytesPerPrincipal: 16 << 20, BytesPerResult: 1 << 20})
 	g.serverInfo = Implementation(opts.Version)
@@ -131,6 +154,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var views sync.WaitGroup
 	defer views.Wait()
 	views.Go(func() { g.watchDecisions(ctx) })
+	views.Go(func() { g.finder.index.Run(ctx) })
 	sweep := time.NewTicker(max(g.opts.Limits.Idle/20, 10*time.Millisecond))
 	defer sweep.Stop()
 	for {

@@ -22,9 +22,10 @@ import (
 // and the health endpoints.
 type httpFront struct{ g *Gateway }
 
-// Handler serves /mcp, /mcp/s/SERVER, /mcp/c/CAPSULE, /sse with /message, /livez and
-// /readyz, the metadata of [Options.Resource], and a text for people with browsers at /. Paths are compared exactly, never
-// cleaned or redirected, so that no endpoint has a second spelling.
+// Handler serves /mcp, /mcp/s/SERVER and /mcp/c/CAPSULE, /sse with /message, /livez and
+// /readyz, the metadata of [Options.Resource], and a text for people with browsers at /.
+// Behind the path of an MCP endpoint, /find is its find view. Paths are compared exactly,
+// never cleaned or redirected, so that no endpoint has a second spelling.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.front.serveHTTP) }
 
 // NewServer returns an HTTP server whose limits keep clients from exhausting it.
@@ -72,17 +73,20 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
+	path, scope := hf.viewOf(path)
 	server, isServer := strings.CutPrefix(path, "/mcp/s/")
 	capsule, isCapsule := strings.CutPrefix(path, "/mcp/c/")
 	switch {
 	case path == "/mcp":
-		hf.serveStreamable(w, r, id, Scope{})
+		hf.serveStreamable(w, r, id, scope)
 	case isServer && hf.viewsServer(r.Context(), id, server):
-		hf.serveStreamable(w, r, id, Scope{Server: server})
+		scope.Server = server
+		hf.serveStreamable(w, r, id, scope)
 	case isCapsule && hf.g.config.Load().holdsCapsule(id, capsule):
-		hf.serveStreamable(w, r, id, Scope{Capsule: capsule})
+		scope.Capsule = capsule
+		hf.serveStreamable(w, r, id, scope)
 	case path == "/sse":
-		hf.serveSSE(w, r, id)
+		hf.serveSSE(w, r, id, scope)
 	case path == "/message":
 		hf.serveMessage(w, r, id)
 	case path == "/":
@@ -91,6 +95,25 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeRefused(w, r, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "There is nothing at this path; the endpoint is /mcp"))
 	}
+}
+
+// viewOf returns a path without its view, and the scope of that view. The endpoint of a
+// capsule has the view of the capsule.
+func (hf *httpFront) viewOf(path string) (string, Scope) {
+	if base, ok := strings.CutSuffix(path, "/"+string(FindView)); ok && base != "/mcp/s" && base != "/mcp/c" && endpoint(base) {
+		return base, Scope{View: FindView}
+	}
+	if capsule, ok := strings.CutPrefix(path, "/mcp/c/"); ok {
+		if of := hf.g.config.Load().Capsules; of != nil && of.Finds(capsule) {
+			return path, Scope{View: FindView}
+		}
+	}
+	return path, Scope{}
+}
+
+// endpoint reports whether a path may be that of an MCP endpoint.
+func endpoint(path string) bool {
+	return path == "/mcp" || path == "/sse" || strings.HasPrefix(path, "/mcp/s/") || strings.HasPrefix(path, "/mcp/c/")
 }
 
 // viewsServer reports whether the endpoint of a server exists for a caller: it may view

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -44,10 +45,10 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	s.clientInfo = append([]byte(nil), msg.Param("clientInfo")...)
 
 	out := []byte(`{"protocolVersion":"` + string(version) + `","capabilities":`)
-	out = append(out, g.capabilities(servers, decided, version)...)
+	out = append(out, g.capabilities(servers, decided, version, s.scope)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
-	if text := snap.instructions(who, servers, g.opts.Limits.Instructions); text != "" {
+	if text := snap.instructions(who, servers, s.scope, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -77,8 +78,8 @@ func discover(g *Gateway, ctx context.Context, x *Exchange) response {
 	snap := g.snapshot.Load()
 	servers, decided := snap.describedServers(ctx, x.Identity, x.Scope, modernFeatures)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
-	out = append(out, g.capabilities(servers, decided, x.Version)...)
-	if text := snap.instructions(x.Identity, servers, g.opts.Limits.Instructions); text != "" {
+	out = append(out, g.capabilities(servers, decided, x.Version, x.Scope)...)
+	if text := snap.instructions(x.Identity, servers, x.Scope, g.opts.Limits.Instructions); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -144,9 +145,9 @@ func (s *Snapshot) viewsAny(ctx context.Context, id *gate.Identity, scope Scope,
 // capabilities merges the capabilities of servers for a client of a revision. While a
 // server is unknown, or the gate cannot decide, everything that may turn out to be
 // offered is declared.
-func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mcp.Version) []byte {
+func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mcp.Version, scope Scope) []byte {
 	maybe := !decided
-	tools, prompts, resources, subscribe, logging, completions := maybe, maybe, maybe, maybe, maybe, maybe
+	tools, prompts, resources, subscribe, logging, completions := maybe || scope.View == FindView, maybe, maybe, maybe, maybe, maybe
 	var tasks, listTasks, cancelTasks bool // of 2025-11-25
 	extensions := map[string][]byte{}
 	for _, s := range servers {
@@ -216,9 +217,12 @@ func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mc
 }
 
 // instructions merges the instructions of servers, as far as the registry lets the
-// caller see them. Each is cut to most bytes.
-func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, most int) string {
+// caller see them. Each is cut to most bytes. What is longer than clients read begins
+// with a summary. The find view has the summary alone: what a server says of itself is
+// of no use before one of its tools is found.
+func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, scope Scope, most int) string {
 	var parts []string
+	var said []findview.Server
 	prefixed := false
 	for _, of := range servers {
 		if of.listing == nil {
@@ -228,6 +232,7 @@ func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, most
 		if text != "" && s.registry != nil && !s.registry.ShowsInstructions(id, of.backend.Name(), text) {
 			text = ""
 		}
+		said = append(said, findview.Server{Name: of.backend.Name(), Instructions: text})
 		if len(text) > most {
 			text = strings.ToValidUTF8(text[:most], "") + "..."
 		}
@@ -241,8 +246,15 @@ func (s *Snapshot) instructions(id *gate.Identity, servers []*backendEntry, most
 			parts = append(parts, text)
 		}
 	}
+	if scope.View == FindView {
+		return findview.Instructions(said)
+	}
 	if prefixed {
 		parts = append([]string{"Tools and prompts are named SERVER__NAME after the server that they come from."}, parts...)
 	}
-	return strings.Join(parts, "\n\n")
+	whole := strings.Join(parts, "\n\n")
+	if len(whole) > findview.MaxInstructions {
+		return findview.Servers(said) + "\n\n" + whole
+	}
+	return whole
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -25,7 +26,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 	snap := g.snapshot.Load()
 	catalog := snap.Catalog(x)
 	catalog.notifyListed(x)
-	entries := catalog.lists[kind].entries
+	entries := snap.listed(catalog, x.Scope, kind)
 	cursor := x.Message.Param("cursor")
 	first := cursor == nil || string(cursor) == "null"
 	if !first {
@@ -45,7 +46,9 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 	if err != nil {
 		return g.refuse(x, err)
 	}
-	p.hide(ctx, snap, x, kind)
+	if p.find = x.Scope.finds(kind); !p.find {
+		p.hide(ctx, snap, x, kind)
+	}
 	if first && kind == mcp.Tool {
 		g.opts.Metrics.listed(x.Identity.Persona, len(p.routes))
 	}
@@ -79,11 +82,38 @@ type page struct {
 	more   bool                   // the caller may view more after it
 	whole  bool                   // everything in scope is on it, so that it is the same for every caller
 	hidden map[*backendEntry]bool // servers of which the caller may view nothing in this list, up to the end of the page
+	find   bool                   // it begins with the tools of the find view
+}
+
+// items returns what the page lists, for clients of a revision.
+func (p *page) items(rev revision.Index) [][]byte {
+	var all [][]byte
+	if p.find {
+		all = append(all, findViewTools()[rev]...)
+	}
+	for _, r := range p.routes {
+		all = append(all, r.listed(rev))
+	}
+	return all
+}
+
+// ttl is how long the page is fresh. That of the find view depends on nothing but the
+// tools that it lists.
+func (p *page) ttl(c *Catalog, kind mcp.Kind, scope Scope) time.Duration {
+	if !p.find {
+		return c.ttl(kind, scope, p.hidden)
+	}
+	least := emptyListTTL
+	for _, r := range p.routes {
+		if own, contributes := r.to.ttl(kind); contributes {
+			least = min(least, own)
+		}
+	}
+	return least
 }
 
 // visible asks the gate about the entries until a page is full.
 func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
-	entries = x.Scope.of(entries)
 	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
@@ -142,11 +172,11 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Kind, p page, nex
 	body = append(body, kind.ListKey()...)
 	body = append(body, `":[`...)
 	rev := revision.Of(x.Version)
-	for i, r := range p.routes {
+	for i, item := range p.items(rev) {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(body, r.listed(rev)...)
+		body = append(body, item...)
 	}
 	body = append(body, ']')
 	if next != "" {
@@ -154,7 +184,7 @@ func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Kind, p page, nex
 		body = mcp.AppendQuote(body, next)
 	}
 	if x.Era == mcp.Modern {
-		body = g.appendCaching(body, c.ttl(kind, x.Scope, p.hidden).Milliseconds())
+		body = g.appendCaching(body, p.ttl(c, kind, x.Scope).Milliseconds())
 	}
 	return append(body, '}')
 }

@@ -25,7 +25,7 @@ var methods = map[string]method{
 	mcp.MethodPromptsList: {true, true, listMethod(mcp.Prompt), true},
 	mcp.MethodResources:   {true, true, listMethod(mcp.Resource), true},
 	mcp.MethodTemplates:   {true, true, listMethod(mcp.Template), true},
-	mcp.MethodToolsCall:   {true, true, callMethod(mcp.Tool, "name"), false},
+	mcp.MethodToolsCall:   {true, true, callTool, false},
 	mcp.MethodPromptsGet:  {true, true, callMethod(mcp.Prompt, "name"), false},
 	mcp.MethodRead:        {true, true, read, false},
 	mcp.MethodComplete:    {true, true, complete, false},
@@ -104,10 +104,10 @@ func calledKind(method string) mcp.Kind {
 
 // refuseCall answers a call that does not reach the pipeline. It leaves an audit entry
 // like every call.
-func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, fault *mcp.Error) (answer response) {
+func (g *Gateway) refuseCall(x *Exchange, kind mcp.Kind, name string, why error) (answer response) {
 	c := g.newRequest(x, &planCall, kind, name)
 	defer func() { c.end(&answer, nil) }()
-	return c.refuse(fault)
+	return c.refuse(why)
 }
 
 // reject answers a request that is not served at all: it is malformed, out of order, or

@@ -383,6 +383,13 @@ type Config struct {
 	Reusable Reusable
 	// Capsules knows who has the endpoint of which capsule; nil means nobody.
 	Capsules CapsuleHolder
+	// Pins returns the exposed names of the tools that the find view of a capsule lists
+	// beside its own, sorted. An empty name is that of the endpoints without a capsule.
+	// nil pins nothing.
+	Pins func(capsule string) []string
+	// AnswerTokens is about how many tokens an answer of a search has at most; 1500 when
+	// zero.
+	AnswerTokens int
 	// Listed is given all exposed names before a catalog with other names is served. It
 	// does not block. It may be nil.
 	Listed func(names []string)
@@ -436,6 +443,8 @@ type Registry interface {
 // capsule that does not exist.
 type CapsuleHolder interface {
 	Holds(id *gate.Identity, name string) bool
+	// Finds reports whether the endpoint of a capsule has the find view.
+	Finds(name string) bool
 }
 
 // PendingCall is a call that has passed the gate and is not delivered yet.

@@ -31,7 +31,7 @@ type plan struct {
 
 // plans are all plans.
 var plans = []*plan{
-	&planCall, &planUnlisted, &planOverloaded, &planTask, &planTaskCancel, &planTaskList, &planPollTask, &planKept,
+	&planCall, &planFound, &planSearch, &planUnlisted, &planOverloaded, &planTask, &planTaskCancel, &planTaskList, &planPollTask, &planKept,
 	&planSubscribe, &planListenTo, &planUnsubscribe,
 }
 
@@ -57,6 +57,26 @@ var planCall = plan{
 	name: "a call", find: findListed, hidden: (*call).unknownName,
 	prepare: prepareCall, checkArguments: checkCall, charge: chargeRound, execute: executeCall,
 }
+
+// The tools of the find view (see package findview).
+var (
+	planFound = plan{
+		name: "a call by the find view", find: findListed, hidden: (*call).unknownName,
+		prepare: prepareFound, checkArguments: checkFound, charge: chargeRound, execute: executeCall,
+	}
+	planSearch = plan{
+		name: "a search of the find view", check: checkSearch, execute: answerSearch,
+		omitted: mergeOmissions(
+			omit("it searches what the caller may view and calls nothing", "find", "gate", "gate again", "gate last"),
+			omit("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "begin", "reuse"),
+			omit("the exchange step reads its arguments, and answers with what is wrong with them", "arguments"),
+			omit("it is answered at once", "round", "round once"),
+			omit("the request step counts it as a list", "rates"),
+			omit("nothing is changed that people could approve", "approval", "grant"),
+			omit("budgets count calls", "budget"),
+		),
+	}
+)
 
 // A call continues under one of these when nobody sees the called tool before a
 // sign-in, or when there is no room to wait.

@@ -160,5 +160,8 @@ func (c *call) unknownName(gate.Decision) error {
 	if err := c.g.requests.Take(limit.UnknownNames, c.x.Identity.Key()); err != nil {
 		return err
 	}
+	if c.via != "" {
+		return c.g.finder.unknown(c)
+	}
 	return unknown(c.x, c.kind, c.name)
 }

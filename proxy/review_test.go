@@ -98,7 +98,7 @@ func TestEchoesAreBounded(t *testing.T) {
 	b.listing = &l
 	b.mu.Unlock()
 	r := newRig(t, mounted(b)).run()
-	if n := len(r.snapshot.Load().instructions(nil, r.snapshot.Load().catalog.servers, 16<<10)); n > 16<<10+200 {
+	if n := len(r.snapshot.Load().instructions(nil, r.snapshot.Load().catalog.servers, Scope{}, 16<<10)); n > 16<<10+500 {
 		t.Errorf("%d bytes of instructions", n)
 	}
 	if n := len(r.modern("1", "tools/call", `"name":"`+strings.Repeat("é", 4*maxEchoedName)+`"`).text()); n > 2*maxEchoedName {

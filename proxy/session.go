@@ -106,8 +106,14 @@ func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) 
 // nobody can find out about the sessions of others. The caller holds it and must
 // release it.
 func (g *Gateway) session(id string, who *gate.Identity, scope Scope) *Session {
+	return holdSession(g, id, who, func(s *Session) bool { return s.scope == scope })
+}
+
+// holdSession is [Gateway.session] for a session of any scope that accept returns true
+// for.
+func holdSession(g *Gateway, id string, who *gate.Identity, accept func(*Session) bool) *Session {
 	key := who.Key()
-	s := g.sessions.hold(id, func(s *Session) bool { return s.principal == key && s.scope == scope })
+	s := g.sessions.hold(id, func(s *Session) bool { return s.principal == key && accept(s) })
 	if s != nil {
 		s.latest.Store(who)
 	}

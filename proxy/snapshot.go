@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"slices"
@@ -31,6 +32,9 @@ type Snapshot struct {
 	outputs   result.OutputChecker // nil checks nothing
 	reusable  Reusable             // nil reuses nothing
 	reusing   map[string]bool      // servers with tools whose results may be reused
+
+	pins         func(capsule string) []string // nil pins nothing
+	answerTokens int                           // of a search
 
 	generation uint64 // of the configuration
 
@@ -73,8 +77,8 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
-		outputs: config.Outputs,
-		pinned:  config.Chain.Pin(), byFeatures: newCatalogs(servers),
+		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, defaultAnswerTokens),
+		pinned: config.Chain.Pin(), byFeatures: newCatalogs(servers),
 	}
 	next.catalog = next.byFeatures[modernFeatures]
 	next.registry = config.Registry
@@ -92,6 +96,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		pb.g.log.Warn("some listed items are not offered: their names belong to others, or share a hash with too many",
 			"server", r.Server, "names", n, "such_as", r.Original)
 	}
+	pb.g.finder.update(next)
 	pb.announce(ctx, old, next)
 	pb.g.first.update(servers)
 }
@@ -355,7 +360,7 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 	some := false
 	then := Snapshot{Chain: s.pinned} // the gate as it was for this catalog
 	for r, d := range then.views(ctx, id, who.scope, of.rendered[c.kind]) {
-		if d.Effect == gate.Allow {
+		if d.Effect == gate.Allow && s.lists(who.scope, r) {
 			h.Write(r.raw)
 			h.WriteByte(0)
 			some = true
@@ -364,5 +369,9 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 	if !some {
 		return view{}
 	}
-	return view{h.Sum64(), of.listing.Announced[c.kind], of.isWithoutFeatures, of.listing.Era}
+	announced := of.listing.Announced[c.kind]
+	if who.scope.View == FindView && c.kind == mcp.Tool { // a change behind the list is none of the few listed tools
+		announced = 0
+	}
+	return view{h.Sum64(), announced, of.isWithoutFeatures, of.listing.Era}
 }

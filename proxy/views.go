@@ -111,7 +111,7 @@ func (s *Snapshot) digests(ctx context.Context, id *gate.Identity, who audience)
 	for _, kind := range mcp.Kinds {
 		var h maphash.Hash
 		h.SetSeed(digestSeed)
-		for r, d := range s.views(ctx, id, who.scope, who.scope.of(s.catalogOf(id, who.features).lists[kind].entries)) {
+		for r, d := range s.views(ctx, id, who.scope, s.listed(s.catalogOf(id, who.features), who.scope, kind)) {
 			switch {
 			case d.Err != nil && !d.Undecidable():
 				undecided[kind.Changed()] = true

@@ -22,6 +22,8 @@ type Capsule struct {
 	Callable []Pattern // which of those may be called
 	Personas []string  // that hold it
 	Groups   []string  // that hold it
+	Finds    bool      // its endpoint has the find view
+	Pins     []string  // names that the find view also lists; nil for those of every find view
 }
 
 // Pattern is a glob and the place where it is written.
@@ -75,6 +77,32 @@ func (p *Phase) Part() gate.Part {
 // that does not exist, so that callers cannot tell the two cases apart.
 func (p *Phase) Holds(id *gate.Identity, name string) bool {
 	return len(p.held(id, name)) > 0
+}
+
+// Finds reports whether the endpoint of a capsule has the find view.
+func (p *Phase) Finds(name string) bool {
+	c := p.named(name)
+	return c != nil && c.Finds
+}
+
+// Pins returns the names that the find view of a capsule also lists. nil means that the
+// capsule has no list of its own.
+func (p *Phase) Pins(name string) []string {
+	if c := p.named(name); c != nil {
+		return c.Pins
+	}
+	return nil
+}
+
+func (p *Phase) named(name string) *Capsule {
+	if p == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.capsules, func(c Capsule) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.capsules[i]
 }
 
 // held returns the capsules that decide for an identity: the named one or, with an

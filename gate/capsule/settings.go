@@ -16,6 +16,11 @@ type Settings struct {
 	Personas []string `config:"personas"`
 	// Groups that have the capsule. Default: none.
 	Groups []string `config:"groups"`
+	// What tools/list of the capsule's endpoint holds: full for all tools that the caller may view, find for the tools of
+	// the find view. Default: full.
+	View string `config:"view" enum:"full|find" default:"full"`
+	// Names of tools that the capsule's find view also lists. Default: those of find.pins.
+	Pins []string `config:"pins"`
 }
 
 // Configured returns the phase of the capsules of a section. at returns where the
@@ -33,7 +38,7 @@ func Configured(section map[string]Settings, at func(path string) (file string, 
 	for name, set := range section {
 		all = append(all, Capsule{
 			Name: name, Visible: patterns(name+".visible", set.Visible), Callable: patterns(name+".callable", set.Callable),
-			Personas: set.Personas, Groups: set.Groups,
+			Personas: set.Personas, Groups: set.Groups, Finds: set.View == "find", Pins: set.Pins,
 		})
 	}
 	return New(all)

@@ -61,6 +61,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = appendNumber(b, `,"bytes_left_out":`, e.LeftOut)
 	b = append(b, `,"output_invalid":`...)
 	b = strconv.AppendBool(b, e.OutputInvalid)
+	b = appendStrings(append(b, `,"shown":`...), e.Shown)
 	return append(b, "}\n"...)
 }
 
@@ -76,14 +77,8 @@ func appendCall(b []byte, e *Entry, event Event) []byte {
 	b = appendField(b, `,"tenant":`, e.Principal.Tenant)
 	b = appendField(b, `,"subject":`, e.Principal.Subject)
 	b = appendField(b, `,"persona":`, e.Principal.Persona)
-	b = append(b, `,"groups":[`...)
-	for i, group := range e.Principal.Groups {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, group)
-	}
-	b = appendField(b, `],"plan":`, e.Principal.Plan)
+	b = appendStrings(append(b, `,"groups":`...), e.Principal.Groups)
+	b = appendField(b, `,"plan":`, e.Principal.Plan)
 	b = appendField(b, `},"session":`, e.Session)
 	b = appendField(b, `,"client":{"name":`, e.Client.Name)
 	b = appendField(b, `,"version":`, e.Client.Version)
@@ -93,12 +88,24 @@ func appendCall(b []byte, e *Entry, event Event) []byte {
 	b = appendField(b, `,"method":`, e.Method)
 	b = appendField(b, `,"kind":`, e.Kind)
 	b = appendField(b, `,"name":`, e.Name)
+	b = appendField(b, `,"via":`, e.Via)
 	b = appendField(b, `,"server":`, e.Server)
 	b = appendField(b, `,"original_name":`, e.OriginalName)
 	b = appendField(b, `,"capability_id":`, e.CapabilityID)
 	b = appendField(b, `,"args_hash":`, e.ArgsHash)
 	b = appendFields(append(b, `,"fields":`...), e.Fields)
 	return appendField(b, `,"trace_id":`, e.TraceID)
+}
+
+func appendStrings(b []byte, all []string) []byte {
+	b = append(b, '[')
+	for i, s := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	return append(b, ']')
 }
 
 func appendFields(b []byte, fields []Field) []byte {

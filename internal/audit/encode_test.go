@@ -71,6 +71,9 @@ func reference(t testing.TB, e audit.Entry) string {
 	if e.Budgets == nil {
 		e.Budgets = []audit.Budget{} // a list in any case
 	}
+	if e.Shown == nil {
+		e.Shown = []string{}
+	}
 	if e.Principal.Groups == nil {
 		e.Principal.Groups = []string{}
 	}

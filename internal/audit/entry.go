@@ -49,6 +49,7 @@ type Entry struct {
 	Method          string    `json:"method"`
 	Kind            string    `json:"kind"` // tool, prompt, resource or template
 	Name            string    `json:"name"` // as exposed to the client
+	Via             string    `json:"via"`  // the tool of the find view by which it was called; empty without one
 	Server          string    `json:"server"`
 	OriginalName    string    `json:"original_name"`
 	CapabilityID    string    `json:"capability_id"`
@@ -71,6 +72,7 @@ type Entry struct {
 	Redacted        int64     `json:"redacted"`       // secrets removed from the result
 	LeftOut         int64     `json:"bytes_left_out"` // bytes left out of a result that was too large
 	OutputInvalid   bool      `json:"output_invalid"` // the result did not match its own output schema
+	Shown           []string  `json:"shown"`          // names that a search of the find view returned
 }
 
 // Principal is the caller.

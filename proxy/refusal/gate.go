@@ -47,6 +47,26 @@ func BadArguments(text string) *Error {
 	return &Error{Kind: "invalid_arguments", Code: CodeArguments, Phase: "arguments", Text: text}
 }
 
+// UnknownFound is the refusal of a call by the find view of a name that does not exist
+// for the caller. near are names that do and may be meant; search is the tool that
+// finds others.
+func UnknownFound(name string, near []string, search string) *Error {
+	text := fmt.Sprintf("There is no tool %q.", name)
+	if len(near) > 0 {
+		text += " You may mean " + strings.Join(near, ", ") + "."
+	}
+	return &Error{Kind: "unknown_tool", Code: CodeArguments, Phase: "find", Text: text + " Find tools with " + search + "."}
+}
+
+// WrongCall is the refusal of a call by a tool of the find view that says something
+// else of what is called. right is the tool that says the truth.
+func WrongCall(name, via, right string) *Error {
+	return &Error{
+		Kind: "wrong_call", Code: CodeArguments, Phase: "find",
+		Text: fmt.Sprintf("%s is not called by %s; nothing was done. Call it by %s, with the same arguments.", name, via, right),
+	}
+}
+
 // Governed is the refusal of a call by the operator's rules or the operating mode.
 // reason is one sentence without its full stop.
 func Governed(reason string) *Error {

@@ -51,6 +51,8 @@ var refusalTexts = map[string]string{
 	"too_many_calls":         "The caller has too many calls in flight. Wait for one to end.",
 	"too_many_open_calls":    "The caller has too many calls that wait for its answers. Answer some, or give them up.",
 	"too_many_sessions":      "All sessions of the caller, or of the gateway, are in use. End one, or wait and try again.",
+	"unknown_tool":           "A call by the find view names a tool that does not exist for the caller. The text names the nearest ones.",
+	"wrong_call":             "A tool of the find view was asked to call what it does not say of itself, such as a tool that writes by `toolgate__call_read`. The text names the right one; nothing was done.",
 	"too_many_subscriptions": "The caller has too many subscriptions. End some.",
 	"upstream_busy":          "The server has no free slot for another call now. Try again.",
 	"upstream_disabled":      "The server is switched off, or cannot be started as configured.",

@@ -1,0 +1,438 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/find"
+	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/revision"
+)
+
+// View is what the list of tools of an endpoint holds. It narrows what is listed and
+// never what may be called.
+type View string
+
+// The views.
+const (
+	FullView View = ""     // all tools that the caller may view
+	FindView View = "find" // the tools of package findview, and the pinned ones
+)
+
+// finds reports whether a list begins with the tools of the find view.
+func (s Scope) finds(kind mcp.Kind) bool { return s.View == FindView && kind == mcp.Tool }
+
+// findViewTools returns the tools of the find view as clients of each revision can take
+// them.
+var findViewTools = sync.OnceValue(func() (all [revision.Count][][]byte) {
+	for rev := range all {
+		for _, t := range findview.Tools() {
+			all[rev] = append(all[rev], revision.Item(revision.Versions[rev], mcp.Tool, t.Raw))
+		}
+	}
+	return all
+})
+
+// listed returns the routes that a list may hold, sorted by exposed name.
+func (s *Snapshot) listed(c *Catalog, scope Scope, kind mcp.Kind) []*Route {
+	if !scope.finds(kind) {
+		return scope.of(c.lists[kind].entries)
+	}
+	var pinned []*Route
+	for _, name := range s.pinnedIn(scope) {
+		if r := c.lists[kind].byName[name]; r != nil && scope.has(r.Server) {
+			pinned = append(pinned, r)
+		}
+	}
+	return pinned
+}
+
+// lists reports whether a list of a scope holds a route that the caller may view.
+func (s *Snapshot) lists(scope Scope, r *Route) bool {
+	return !scope.finds(r.Kind) || slices.Contains(s.pinnedIn(scope), r.Exposed)
+}
+
+func (s *Snapshot) pinnedIn(scope Scope) []string {
+	if s.pins == nil {
+		return nil
+	}
+	return s.pins(scope.Capsule)
+}
+
+// callTool answers tools/call. The find view's own tools are answered here. Every other
+// name is one of a tool, also in the find view.
+func callTool(g *Gateway, ctx context.Context, x *Exchange) response {
+	via, ok := x.Message.ParamString("name")
+	if !ok || x.Scope.View != FindView || !findview.Has(via) {
+		return callMethod(mcp.Tool, "name")(g, ctx, x)
+	}
+	if via == findview.FindTools || via == findview.DescribeTools {
+		return g.newRequest(x, &planSearch, mcp.Tool, via).serve(ctx)
+	}
+	inner, err := findview.ParseCall(via, x.Message.Param("arguments"))
+	if err != nil {
+		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
+	}
+	if x, err = x.calling(inner); err != nil {
+		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
+	}
+	g.waitCall(ctx, x, mcp.Tool, inner.Name)
+	c := g.newRequest(x, &planFound, mcp.Tool, inner.Name)
+	c.via, c.rec.entry.Via = via, via
+	return c.serve(ctx)
+}
+
+// calling returns the exchange as if its client had called the tool directly. The
+// headers of the client mirror nothing of that call. In case of an error it returns the
+// exchange itself.
+func (x *Exchange) calling(inner findview.Call) (*Exchange, error) {
+	params := mcp.SetMember(x.Message.Params(), "name", mcp.Quote(inner.Name))
+	params = mcp.SetMember(params, "arguments", inner.Arguments)
+	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), mcp.Limits{})
+	if err != nil {
+		return x, err
+	}
+	direct := *x
+	direct.Message, direct.Header = message, nil
+	return &direct, nil
+}
+
+// prepareFound refuses a call by another tool of the find view than the annotations of
+// the called one demand, and prepares it otherwise.
+func prepareFound(c *call) error {
+	if right := findview.CallOf(c.route.raw); right != c.via {
+		return refusal.WrongCall(c.route.Exposed, c.via, right)
+	}
+	return prepareCall(c)
+}
+
+// maxEchoedSchema bounds a schema that a refusal repeats.
+const maxEchoedSchema = 8 << 10
+
+// checkFound is [checkCall] for a caller that may not have seen the schema: a refusal of
+// the arguments tells it.
+func checkFound(c *call) error {
+	err := checkCall(c)
+	refused, ok := err.(*refusal.Error) //nolint:errorlint // as checkCall returns it
+	if !ok || refused.Kind != "invalid_arguments" {
+		return err
+	}
+	schema := mcp.Lookup(c.route.listed(revision.Of(c.x.Version)), "inputSchema")
+	if len(schema) == 0 || len(schema) > maxEchoedSchema {
+		return err
+	}
+	told := *refused
+	told.Text += "\nThe schema of the arguments: " + string(schema)
+	return &told
+}
+
+// checkSearch counts a search as a list.
+func checkSearch(c *call) error { return c.g.requests.Take(limit.Lists, c.x.Identity.Key()) }
+
+// finder finds what callers may view. It owns the search index and what is known for a
+// moment of who may view what.
+type finder struct {
+	g     *Gateway
+	index *findview.Index[*Route]
+
+	mu    sync.Mutex
+	views map[audienceOf]*viewed
+}
+
+// audienceOf is an audience of one catalog and one index.
+type audienceOf struct {
+	audience
+	snap  *Snapshot
+	built *findview.Built[*Route]
+}
+
+// viewed is what an audience may view, as it was at a time.
+type viewed struct {
+	*find.View
+	routes map[int]*Route // by their number in the index
+	at     time.Time
+}
+
+// defaultAnswerTokens is about how many tokens an answer of a search has at most.
+const defaultAnswerTokens = 1500
+
+// maxViews bounds the audiences whose view is kept.
+const maxViews = 64
+
+// update puts the catalogs of a snapshot into the search index.
+func (f *finder) update(s *Snapshot) {
+	catalogs := s.everyCatalog()
+	servers := make(map[string]string)
+	for _, c := range catalogs {
+		for _, of := range c.servers {
+			if of.listing == nil || s.registry != nil && !s.registry.ShowsInstructions(&gate.Identity{}, of.backend.Name(), of.listing.Instructions) {
+				continue
+			}
+			servers[of.backend.Name()] = of.listing.Instructions
+		}
+	}
+	f.mu.Lock()
+	f.views = make(map[audienceOf]*viewed)
+	f.mu.Unlock()
+	f.index.Set(&findview.Catalog[*Route]{Servers: servers, Items: func(yield func(*Route, func() find.Item) bool) {
+		for _, c := range catalogs {
+			for _, kind := range mcp.Kinds {
+				for _, r := range c.lists[kind].entries {
+					if !yield(r, r.findable) {
+						return
+					}
+				}
+			}
+		}
+	}})
+}
+
+// findable returns what can be found of a route.
+func (r *Route) findable() find.Item {
+	sum := sha256.Sum256(r.raw)
+	item := find.Item{
+		Kind: r.Kind, Name: r.Exposed, Server: r.Server, Hash: r.Kind.String() + r.Exposed + "\x00" + r.Server + "\x00" + string(sum[:]),
+		ReadOnly: findview.CallOf(r.raw) == findview.CallRead,
+	}
+	item.Title, _ = mcp.LookupString(r.raw, "title")
+	item.Description, _ = mcp.LookupString(r.raw, "description")
+	if r.Kind == mcp.Tool {
+		item.Schema = mcp.Lookup(r.raw, "inputSchema")
+	}
+	return item
+}
+
+// view returns what a caller may view. It may be a second old, so that what is shown of
+// it has to be asked about again.
+func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*viewed, error) {
+	built := f.index.Current()
+	if built == nil {
+		return nil, nil
+	}
+	features := modernFeatures
+	if snap.varies() {
+		features = x.features()
+	}
+	who := audienceOf{audience{snap.Chain.ViewClass(x.Identity), x.Scope, features}, snap, built}
+	now := time.Now()
+	f.mu.Lock()
+	known := f.views[who]
+	f.mu.Unlock()
+	if known != nil && now.Sub(known.at) < maxDecisionAge {
+		return known, nil
+	}
+	v := &viewed{routes: make(map[int]*Route), at: now}
+	catalog := snap.catalogOf(x.Identity, features)
+	for _, kind := range mcp.Kinds {
+		for r, d := range snap.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
+			switch {
+			case d.Err != nil && !d.Undecidable():
+				return nil, refusal.Undecided(d)
+			case d.Effect != gate.Allow:
+			default:
+				if i, ok := built.Find(r, kind, r.Exposed); ok {
+					v.routes[i] = r
+				}
+			}
+		}
+	}
+	v.View = built.View(func(item int) bool { return v.routes[item] != nil })
+	f.keep(who, v)
+	return v, nil
+}
+
+// keep keeps a view for the next searches of its audience.
+func (f *finder) keep(who audienceOf, v *viewed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for other, old := range f.views {
+		if len(f.views) >= maxViews || v.at.Sub(old.at) >= maxDecisionAge {
+			delete(f.views, other)
+		}
+	}
+	f.views[who] = v
+}
+
+// answerSearch answers a search or a description.
+func answerSearch(c *call) (response, error) {
+	g, x := c.g, c.x
+	g.waitList(c.ctx, x, mcp.Tool)
+	g.finder.index.Await(c.ctx)
+	args := x.Message.Param("arguments")
+	answer := g.finder.search
+	if c.name == findview.DescribeTools {
+		answer = g.finder.describe
+	}
+	structured, shown, err := answer(c.ctx, g.snapshot.Load(), x, args)
+	if err != nil {
+		return response{}, err
+	}
+	c.rec.entry.Shown = shown
+	result := append(mcp.AppendQuote([]byte(`{"content":[{"type":"text","text":`), string(structured)), "}]"...)
+	if x.Version >= mcp.V20250618 {
+		result = append(append(result, `,"structuredContent":`...), structured...)
+	}
+	result = append(result, '}')
+	if x.Era == mcp.Modern {
+		result = g.modernResult(result, false, false)
+	}
+	return response{result: result}, nil
+}
+
+// search answers [findview.FindTools].
+func (f *finder) search(ctx context.Context, snap *Snapshot, x *Exchange, args []byte) (structured []byte, shown []string, err error) {
+	q, err := findview.ParseQuery(args)
+	if err != nil {
+		return nil, nil, refusal.BadArguments(err.Error() + ".")
+	}
+	v, err := f.view(ctx, snap, x)
+	if err != nil {
+		return nil, nil, err
+	}
+	var a findview.Answer
+	if v != nil {
+		result := v.Search(find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit})
+		a.More = result.More
+		for _, h := range result.Hits {
+			if one, ok := f.found(ctx, x, v.routes[h.Item]); ok {
+				a.Found = append(a.Found, one)
+			}
+		}
+	}
+	a.Notes = f.notes(ctx, snap, x, q.Server, len(a.Found) == 0)
+	structured, shown = a.Render(q.Detail, snap.answerTokens)
+	return structured, shown, nil
+}
+
+// describe answers [findview.DescribeTools].
+func (f *finder) describe(ctx context.Context, snap *Snapshot, x *Exchange, args []byte) (structured []byte, shown []string, err error) {
+	names, err := findview.ParseNames(args)
+	if err != nil {
+		return nil, nil, refusal.BadArguments(err.Error() + ".")
+	}
+	v, err := f.view(ctx, snap, x)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []findview.Found
+	var unknown []findview.Unknown
+	catalog := snap.Catalog(x)
+	for _, name := range names {
+		one, ok := findview.Found{}, false
+		for _, kind := range [...]mcp.Kind{mcp.Tool, mcp.Prompt} {
+			if r := catalog.resolve(kind, name, x.Scope); r != nil && !ok {
+				one, ok = f.found(ctx, x, r)
+			}
+		}
+		if ok {
+			found = append(found, one)
+		} else {
+			unknown = append(unknown, findview.Unknown{Name: name, Near: f.near(ctx, x, v, name)})
+		}
+	}
+	structured, shown = findview.Describe(found, unknown, maxDescribed*snap.answerTokens)
+	return structured, shown, nil
+}
+
+// maxDescribed is how many times the size of a search a description may have: what it
+// returns was asked for by name.
+const maxDescribed = 4
+
+// found returns what a caller is told of a route. ok is false where the caller may not
+// view it by the newest gate.
+func (f *finder) found(ctx context.Context, x *Exchange, r *Route) (one findview.Found, ok bool) {
+	snap := f.g.snapshot.Load()
+	if d := snap.decide(ctx, gate.View, x, r, nil, nil); d.Err != nil || d.Effect != gate.Allow {
+		return one, false
+	}
+	one = findview.Found{Name: r.Exposed, Server: r.Server, Kind: r.Kind, Definition: r.listed(revision.Of(x.Version))}
+	if r.Kind != mcp.Tool {
+		return one, true
+	}
+	// A decision that needs the arguments cannot be made yet, and nothing is said of it.
+	d := snap.decide(ctx, gate.Call, x, r, nil, nil)
+	if d.Err == nil && d.Effect != gate.Allow {
+		one.Refused = d.Reason
+	}
+	more, err := snap.checkTool(ctx, x, r)
+	if refused, is := err.(*refusal.Error); is && one.Refused == "" { //nolint:errorlint // as checkTool returns it
+		one.Refused = refused.Text
+	}
+	one.Approval = one.Refused == "" && len(d.Demands)+len(more) > 0
+	return one, true
+}
+
+// maxNear is how many names that may be meant are told.
+const maxNear = 3
+
+// near returns names that a caller may view and may mean.
+func (f *finder) near(ctx context.Context, x *Exchange, v *viewed, name string) (names []string) {
+	if v == nil {
+		return nil
+	}
+	for _, i := range v.Nearest(name, maxNear) {
+		if one, ok := f.found(ctx, x, v.routes[i]); ok {
+			names = append(names, one.Name)
+		}
+	}
+	return names
+}
+
+// unknown is the refusal of a call by the find view of a name that does not exist for
+// the caller.
+func (f *finder) unknown(c *call) error {
+	v, err := f.view(c.ctx, c.snap, c.x)
+	if err != nil {
+		v = nil
+	}
+	return refusal.UnknownFound(c.name, f.near(c.ctx, c.x, v, c.name), findview.FindTools)
+}
+
+// maxNamed is how many servers an answer names that found nothing.
+const maxNamed = 20
+
+// notes says why something may be missing, for servers of which the caller may view
+// something. For a search that found nothing it says where there is something.
+func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, server string, nothing bool) (notes []string) {
+	var names []string
+	for _, of := range snap.Catalog(x).servers {
+		name := of.backend.Name()
+		_, status := of.backend.Listing()
+		ready := of.listing != nil && (status.State == mcp.Ready || status.State == mcp.Degraded)
+		if !x.Scope.has(name) || server != "" && server != name || ready && !nothing || status.State == mcp.Disabled {
+			continue
+		}
+		if some, err := snap.viewsAny(ctx, x.Identity, x.Scope, of); err != nil || !some {
+			continue
+		}
+		names = append(names, name)
+		switch {
+		case ready:
+		case status.State == mcp.NeedsLogin:
+			notes = append(notes, fmt.Sprintf("The server %s needs a sign-in, so that tools of it may be missing.", name))
+		case of.listing == nil:
+			notes = append(notes, fmt.Sprintf("The server %s has not started yet, so that its tools are missing.", name))
+		default:
+			notes = append(notes, fmt.Sprintf("The server %s does not answer at the moment; a call of its tools may fail.", name))
+		}
+	}
+	switch {
+	case !nothing:
+	case server != "" && len(names) == 0:
+		notes = append(notes, fmt.Sprintf("There is no server %q.", server))
+	case len(names) > 0:
+		notes = append(notes, "Nothing matches. Say it in other words. There are tools of: "+strings.Join(names[:min(len(names), maxNamed)], ", ")+".")
+	default:
+		notes = append(notes, "There are no tools that you may view.")
+	}
+	return notes
+}

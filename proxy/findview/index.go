@@ -1,0 +1,149 @@
+package findview
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/find"
+)
+
+// Catalog is one generation of what can be found.
+type Catalog[K comparable] struct {
+	Items iter.Seq2[K, func() find.Item] // each with its identity
+	// Servers are the instructions of the servers, by their names.
+	Servers map[string]string
+}
+
+// Index is the search index of the latest catalog. It is built off the request path: the
+// one of the catalog before serves until then. K identifies an item for as long as its
+// definition is the same. The zero value finds nothing. It is safe for concurrent use,
+// with one Run.
+type Index[K comparable] struct {
+	latest  atomic.Pointer[Catalog[K]]
+	changed chan struct{} // capacity 1
+	built   atomic.Pointer[Built[K]]
+}
+
+// NewIndex returns an index of nothing.
+func NewIndex[K comparable]() *Index[K] { return &Index[K]{changed: make(chan struct{}, 1)} }
+
+// Built is the index of one catalog. It is immutable.
+type Built[K comparable] struct {
+	*find.Index
+	of     *Catalog[K]
+	Items  []find.Item
+	byKey  map[K]int
+	byName map[named]int
+}
+
+// named is what an item is found by where its definition is another than in the index.
+type named struct {
+	kind mcp.Kind
+	name string
+}
+
+// Set takes a new catalog, which Run puts into the index. It does not block.
+func (x *Index[K]) Set(c *Catalog[K]) {
+	x.latest.Store(c)
+	select {
+	case x.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run builds the index of each new catalog until ctx ends. Catalogs that follow while it
+// builds become one.
+func (x *Index[K]) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.changed:
+		}
+		x.built.Store(build(x.latest.Load(), x.built.Load()))
+	}
+}
+
+// maxAwait bounds the wait for an index that is being built.
+const maxAwait = 50 * time.Millisecond
+
+// Await waits a moment for the index of the latest catalog, if that is being built, and
+// longer for the first of all. It returns when ctx ends.
+func (x *Index[K]) Await(ctx context.Context) {
+	behind := func() bool { b := x.built.Load(); return b == nil || b.of != x.latest.Load() }
+	if !behind() {
+		return
+	}
+	most := maxAwait
+	if x.built.Load() == nil {
+		most *= 100
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for behind() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Current returns the latest index, nil where none has been built yet.
+func (x *Index[K]) Current() *Built[K] { return x.built.Load() }
+
+// build makes the index of a catalog. Items of several clients that are equal are one,
+// and what is equal in the index before is reused.
+func build[K comparable](c *Catalog[K], before *Built[K]) *Built[K] {
+	b := &Built[K]{of: c, byKey: make(map[K]int), byName: make(map[named]int)}
+	equal := make(map[string]int) // by hash
+	for key, read := range c.Items {
+		item, known := before.itemOf(key)
+		if !known {
+			item = read()
+		}
+		i, seen := equal[item.Hash]
+		if !seen {
+			i = len(b.Items)
+			b.Items, equal[item.Hash] = append(b.Items, item), i
+		}
+		b.byKey[key] = i
+		if of := (named{item.Kind, item.Name}); !seen {
+			if _, taken := b.byName[of]; !taken {
+				b.byName[of] = i
+			}
+		}
+	}
+	var previous *find.Index
+	if before != nil {
+		previous = before.Index
+	}
+	b.Index = find.Build(b.Items, c.Servers, previous)
+	return b
+}
+
+func (b *Built[K]) itemOf(key K) (find.Item, bool) {
+	if b == nil {
+		return find.Item{}, false
+	}
+	i, ok := b.byKey[key]
+	if !ok {
+		return find.Item{}, false
+	}
+	return b.Items[i], true
+}
+
+// Find returns the number of an item in the index: that of its identity, or where its
+// definition is newer than the index, that of its name. ok is false for a new name.
+func (b *Built[K]) Find(key K, kind mcp.Kind, name string) (i int, ok bool) {
+	if i, ok = b.byKey[key]; ok {
+		return i, true
+	}
+	i, ok = b.byName[named{kind, name}]
+	return i, ok
+}

@@ -1,0 +1,10 @@
+package findview
+
+// Settings are how tools are found.
+type Settings struct {
+	// Names of tools that the find view also lists, so that a model need not search for them. The full view marks them
+	// for clients that search by themselves. Default: none.
+	Pins []string `config:"pins"`
+	// About how many tokens an answer of toolgate__find_tools has at most. Default: 1500.
+	AnswerTokens int `config:"answer_tokens" default:"1500" min:"200" max:"20000"`
+}
