@@ -21,7 +21,8 @@ var actions = func() map[string]action {
 		actionWrite: `create add new make insert open write save set update edit change modify patch put
 			post send reply comment publish upload move rename copy merge assign attach start run
 			execute launch deploy restart enable disable approve invite schedule book append register
-			submit push commit close reopen lock subscribe apply import replace trigger connect`,
+			submit push commit close reopen lock subscribe apply import replace trigger connect
+			generate build draw render design compose notify tell inform message email share fill click type`,
 		actionDelete: `delete remove drop destroy erase clear purge uninstall revoke unsubscribe cancel kill
 			terminate stop clean wipe reset unassign detach`,
 	} {

@@ -2,65 +2,31 @@ package find_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/find"
 )
 
-// large returns a catalog of 10,000 tools of 200 servers, with their instructions, and
-// its size in bytes. Its words are those of the thesaurus, which are rare or common as
-// the words of a language are (Zipf).
-var large = sync.OnceValues(func() ([]find.Item, map[string]string) {
-	text, err := os.ReadFile("thesaurus.txt")
-	if err != nil {
-		panic(err)
-	}
-	words := regexp.MustCompile(`[a-z]{3,}`).FindAllString(string(text), -1)
-	slices.Sort(words)
-	words = slices.Compact(words)
-	r := rand.New(rand.NewPCG(1, 2))
-	r.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
-	zipf := rand.NewZipf(r, 1.2, 20, uint64(len(words)-1))
-	say := func(n int) string {
-		out := make([]string, n)
-		for i := range out {
-			out[i] = words[zipf.Uint64()]
-		}
-		return strings.Join(out, " ")
-	}
-	var items []find.Item
-	servers := map[string]string{}
-	for s := range 200 {
-		server := fmt.Sprintf("%s%d", say(1), s)
-		servers[server] = say(60)
-		for i := range 50 {
-			var schema strings.Builder
-			schema.WriteString(`{"type":"object","properties":{`)
-			for p := range 5 {
-				if p > 0 {
-					schema.WriteByte(',')
-				}
-				fmt.Fprintf(&schema, `"%s_%d":{"type":"string","description":"%s"}`, say(1), p, say(9))
-			}
-			schema.WriteString(`}}`)
-			name := strings.ReplaceAll(say(3), " ", "_")
-			items = append(items, find.Item{
-				Kind: mcp.Tool, Server: server, Name: name, Description: say(10) + ". " + say(30),
-				Schema: []byte(schema.String()), ReadOnly: i%2 == 0, Hash: fmt.Sprint(server, i, name),
-			})
-		}
+// large returns a catalog of 10,000 tools: those of LiveMCPBench many times, with other
+// names for the servers and some words that only they have.
+func large(b *testing.B) ([]find.Item, map[string]string) {
+	real := readSet(b, "livemcpbench").items
+	items, servers := make([]find.Item, 10_000), map[string]string{}
+	for i := range items {
+		it := real[i%len(real)]
+		n := i / len(real)
+		it.Server = fmt.Sprintf("%s-%d", it.Server, n)
+		it.Description += fmt.Sprintf(" Made by company%d for purpose%d.", n, i)
+		it.Hash = fmt.Sprint(i)
+		servers[it.Server] = fmt.Sprintf("Tools of company%d. ", n) + it.Description
+		items[i] = it
 	}
 	return items, servers
-})
+}
 
 // queries are such as models and people ask.
 var queries = []string{
@@ -75,7 +41,7 @@ var queries = []string{
 }
 
 func BenchmarkSearch(b *testing.B) {
-	items, servers := large()
+	items, servers := large(b)
 	x := find.Build(items, servers, nil)
 	for _, c := range []struct {
 		name    string
@@ -105,7 +71,7 @@ func BenchmarkSearch(b *testing.B) {
 }
 
 func BenchmarkBuild(b *testing.B) {
-	items, servers := large()
+	items, servers := large(b)
 	b.Run("new", func(b *testing.B) {
 		for b.Loop() {
 			find.Build(items, servers, nil)

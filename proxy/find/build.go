@@ -339,10 +339,13 @@ func short(n int) uint8 {
 	return uint8(min(255, 64+int(8*math.Log2(float64(n)/64))))
 }
 
-// long is the length that a byte stands for.
-func long(b uint8) float64 {
-	if b < 64 {
-		return float64(b)
+// long are the lengths that bytes stand for.
+var long = func() (table [256]float64) {
+	for b := range table {
+		table[b] = float64(b)
+		if b >= 64 {
+			table[b] = 64 * math.Exp2(float64(b-64)/8)
+		}
 	}
-	return 64 * math.Exp2(float64(b-64)/8)
-}
+	return table
+}()

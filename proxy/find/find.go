@@ -43,9 +43,11 @@ type Query struct {
 	Limit int
 	// Explain fills the reasons of the hits.
 	Explain bool
-	// Boost, if it is not nil, returns a number that is added to the score of a matching
-	// item, where a score is between 0 and about 1. It is called for each match that may
-	// become a hit, and must not depend on what the caller may not view.
+	// Boost, if it is not nil, returns a number that is added to the score of an item,
+	// where the words alone give between 0 and about 1. It is called for each visible item
+	// of the server and the kinds, also for those that no word matches: they are found if
+	// their score is above 0. What it returns must not depend on what the caller may not
+	// view.
 	Boost func(item int) float64
 }
 
@@ -56,8 +58,9 @@ const MaxHits = 200
 type Hit struct {
 	// Item is the position of the item in the slice that Build took.
 	Item int
-	// Score orders the hits of one result, highest first. Scores of different queries
-	// cannot be compared.
+	// Score is how well the item matches the whole query. Items that serve a step of the
+	// query come before better ones that serve a step which an earlier hit serves. Scores
+	// of different queries cannot be compared.
 	Score float64
 	// Reasons say what matched, most important first. It is nil without Explain.
 	Reasons []Reason

@@ -99,6 +99,10 @@ func TestRestrictions(t *testing.T) {
 	if got := found(catalog, boosted); got[0] != "gitlab/create_issue" {
 		t.Errorf("boosted: got %v", got)
 	}
+	unnamed := v.Search(find.Query{Text: "zzzz", Server: "files", Boost: func(i int) float64 { return 0.1 }})
+	if got := found(catalog, unnamed); !slices.Equal(got, []string{"files/delete_file", "files/readFile"}) {
+		t.Errorf("boosted without a word that matches: got %v", got)
+	}
 }
 
 func TestOddQueries(t *testing.T) {

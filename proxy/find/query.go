@@ -200,39 +200,3 @@ func (v *View) spelledAlike(s string) []alternative {
 	}
 	return v.heaviest(out)[:min(len(out), 4)]
 }
-
-// splitSteps splits a query into what it asks for, one after the other.
-func splitSteps(text string) []string {
-	var steps []string
-	add := func(s string) {
-		if s = strings.TrimSpace(s); s != "" && len(steps) < maxSteps {
-			steps = append(steps, s)
-		}
-	}
-	start := 0
-	for i := 0; i < len(text); i++ {
-		cut := 0
-		switch c := text[i]; {
-		case c == '\n', c == ';':
-			cut = 1
-		case (c == '.' || c == '!' || c == '?' || c == ',') && i+1 < len(text) && text[i+1] == ' ':
-			cut = 1
-		case c == ' ':
-			for _, w := range connectives {
-				if strings.HasPrefix(text[i:], w) {
-					cut = len(w)
-					break
-				}
-			}
-		}
-		if cut > 0 {
-			add(text[start:i])
-			start = i + cut
-			i = start - 1
-		}
-	}
-	add(text[start:])
-	return steps
-}
-
-var connectives = []string{" and then ", " then ", " and ", " after that ", " afterwards "}

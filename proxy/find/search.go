@@ -68,10 +68,16 @@ func (v *View) Search(q Query) Result {
 // step adds the scores of one step. It returns the score of an item that has all of its
 // words.
 func (v *View) step(s *scratch, words []word, scores []float32) (most float32) {
+	var heaviest float32
+	for i := range words {
+		x := words[i].weight * v.heaviestIDF(&words[i])
+		most += x
+		heaviest = max(heaviest, x)
+	}
+	least := heaviest * float32(weights.least)
 	for i := range words {
 		w := &words[i]
-		most += w.weight * v.heaviestIDF(w)
-		v.lookUp(s, w)
+		v.lookUp(s, w, least)
 		for _, d := range s.touched {
 			scores[d] += w.weight * s.best[d]
 			s.name[d] += w.weight * s.bestName[d]
@@ -95,12 +101,17 @@ func (v *View) heaviestIDF(w *word) float32 {
 // lookUp leaves in s.best the score of each item for one word, and in s.touched which
 // they are. It is BM25F (Robertson, Zaragoza and Taylor, "Simple BM25 extension to
 // multiple weighted fields", 2004). A word and the words that may stand for it count
-// once, with the best of them.
-func (v *View) lookUp(s *scratch, w *word) {
+// once, with the best of them. Those that would add less than least are left out: most of
+// them are common, so that they take most of the time (Turtle and Flood, "Query
+// evaluation: strategies and optimizations", 1995).
+func (v *View) lookUp(s *scratch, w *word, least float32) {
 	s.touched = s.touched[:0]
 	k1 := float32(weights.k1)
 	for _, a := range w.alternatives {
 		x := a.weight * a.idf
+		if w.weight*x < least {
+			continue
+		}
 		for _, p := range v.x.items(a.term) {
 			if !v.has(p.item) {
 				continue
@@ -201,64 +212,106 @@ const deep = 200
 // number of all that match.
 func (v *View) relevant(s *scratch, p *parsed, q *Query) (found []uint32, matches int) {
 	v.score(s, p, q)
-	found = s.found
 	var top float32
-	for _, d := range found {
+	for _, d := range s.found {
 		top = max(top, s.total[d])
 	}
 	v.addTools(s, top)
+	s.best = s.best[:0]
 	floor := top * float32(weights.floor)
-	kept := found[:0]
-	for _, d := range found {
-		if s.total[d] >= floor {
-			kept = append(kept, d)
+	for _, d := range s.found {
+		if x := s.total[d]; x >= floor {
+			s.best = append(s.best, x)
 		}
 	}
-	first := func(a, b uint32) int {
+	matches = len(s.best)
+	floor = max(floor, largest(s.best, deep))
+	found = slices.DeleteFunc(s.found, func(d uint32) bool { return s.total[d] < floor })
+	slices.SortFunc(found, func(a, b uint32) int {
 		if s.total[a] != s.total[b] {
 			return cmp.Compare(s.total[b], s.total[a])
 		}
 		return v.x.compare(a, b)
+	})
+	return found[:min(len(found), deep)], matches
+}
+
+// largest returns the n-th largest of some numbers, or 0 if there are fewer. It reorders
+// them (Hoare, "Algorithm 65: Find", 1961).
+func largest(list []float32, n int) float32 {
+	if n > len(list) {
+		return 0
 	}
-	matches = len(kept)
-	kept = smallest(kept, deep, first)
-	slices.SortFunc(kept, first)
-	return kept, matches
+	for from, end := 0, len(list)-1; ; {
+		pivot := list[(from+end)/2]
+		i, j := from, end
+		for i <= j {
+			for list[i] > pivot {
+				i++
+			}
+			for list[j] < pivot {
+				j--
+			}
+			if i <= j {
+				list[i], list[j] = list[j], list[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case n-1 <= j:
+			end = j
+		case n-1 >= i:
+			from = i
+		default:
+			return pivot
+		}
+	}
 }
 
 // score fills s.total and s.found.
 func (v *View) score(s *scratch, p *parsed, q *Query) {
 	steps := s.steps[:len(p.words)]
+	for _, scores := range steps {
+		for i, x := range scores {
+			s.total[i] += x
+		}
+	}
 	var most float32
 	for _, m := range s.most {
 		most += m
 	}
 	s.found = s.found[:0]
-	for i := range v.x.facts {
-		var sum float32
-		for _, scores := range steps {
-			sum += scores[i]
-		}
-		if sum == 0 || !v.wanted(i, q) {
+	for i, x := range s.total {
+		if x == 0 && q.Boost == nil || !v.wanted(i, q) {
 			continue
 		}
-		it := &v.x.facts[i]
-		if n := float32(it.lengths[fieldName]); n > 0 {
-			sum *= 1 + float32(weights.nameCover)*min(1, s.name[i]/n)
+		if x != 0 {
+			x = v.adjust(x, s.name[i], &v.x.facts[i], p) / most
 		}
-		if p.action == actionRead {
-			if it.readOnly || it.action == actionRead {
-				sum *= float32(1 + weights.action)
-			} else if it.action == actionWrite || it.action == actionDelete {
-				sum *= float32(1 - weights.actionAgainst)
-			}
-		}
-		s.total[i] = sum / most
 		if q.Boost != nil {
-			s.total[i] += float32(q.Boost(i))
+			x += float32(q.Boost(i))
 		}
-		s.found = append(s.found, uint32(i))
+		s.total[i] = x
+		if x > 0 {
+			s.found = append(s.found, uint32(i))
+		}
 	}
+}
+
+// adjust raises the score of an item for the part of its name that matches, and changes
+// it when the query reads and the item does or does not.
+func (v *View) adjust(score, name float32, it *facts, p *parsed) float32 {
+	if n := it.lengths[fieldName]; n > 0 {
+		score *= 1 + float32(weights.nameCover)*min(1, name/float32(n))
+	}
+	if p.action == actionRead {
+		if it.readOnly || it.action == actionRead {
+			score *= float32(1 + weights.action)
+		} else if it.action == actionWrite || it.action == actionDelete {
+			score *= float32(1 - weights.actionAgainst)
+		}
+	}
+	return score
 }
 
 // addTools adds to each score a part for how well the tools of the same server match:
@@ -282,88 +335,9 @@ func (v *View) addTools(s *scratch, top float32) {
 	}
 }
 
-// smallest moves the n items that come first to the front of a list and returns them, in
-// no order (Hoare, "Algorithm 65: Find", 1961).
-func smallest(list []uint32, n int, compare func(a, b uint32) int) []uint32 {
-	from, end := 0, len(list)-1
-	for n < len(list) && from < end {
-		pivot := list[(from+end)/2]
-		i, j := from, end
-		for i <= j {
-			for compare(list[i], pivot) < 0 {
-				i++
-			}
-			for compare(list[j], pivot) > 0 {
-				j--
-			}
-			if i <= j {
-				list[i], list[j] = list[j], list[i]
-				i, j = i+1, j-1
-			}
-		}
-		switch {
-		case n <= j:
-			end = j
-		case n >= i:
-			from = i
-		default:
-			from = end
-		}
-	}
-	return list[:min(n, len(list))]
-}
-
-// diversify moves items to the front that serve steps which the items before them do
-// not. It is xQuAD (Santos, Macdonald and Ounis, "Exploiting query reformulations for
-// web search result diversification", 2010) with the steps as the aspects of the query.
-func (v *View) diversify(s *scratch, steps int, found []uint32, limit int) {
-	candidates := found
-	var mass float32
-	open := make([]float32, steps) // how much of a step is not served yet
-	tops := make([]float32, steps)
-	for i := range steps {
-		mass += float32(math.Pow(float64(s.most[i]), weights.mass))
-		for _, d := range candidates {
-			tops[i] = max(tops[i], s.steps[i][d])
-		}
-	}
-	for i := range steps {
-		open[i] = float32(math.Pow(float64(s.most[i]), weights.mass)) / mass
-	}
-	top := s.total[candidates[0]]
-	lambda := float32(weights.step)
-	for at := range min(limit, len(candidates)) {
-		best, bestScore := at, float32(-1)
-		for j := at; j < len(candidates); j++ {
-			d := candidates[j]
-			score := (1 - lambda) * s.total[d] / top
-			for i := range steps {
-				if tops[i] > 0 {
-					score += lambda * open[i] * s.steps[i][d] / tops[i]
-				}
-			}
-			for _, e := range candidates[:at] {
-				if v.x.facts[e].twins == v.x.facts[d].twins && v.x.facts[e].server != v.x.facts[d].server {
-					score *= float32(weights.twin)
-					break
-				}
-			}
-			if score > bestScore {
-				best, bestScore = j, score
-			}
-		}
-		d := candidates[best]
-		copy(candidates[at+1:best+1], candidates[at:best])
-		candidates[at] = d
-		for i := range steps {
-			if tops[i] > 0 {
-				open[i] *= 1 - float32(weights.served)*s.steps[i][d]/tops[i]
-			}
-		}
-	}
-}
-
-func (v *View) wanted(d int, q *Query) bool {
-	it := &v.x.facts[d]
-	return v.has(uint32(d)) && (q.Server == "" || v.x.servers[it.server].name == q.Server) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, it.kind))
+// wanted reports whether an item is visible, and of the server and the kinds of a query.
+func (v *View) wanted(item int, q *Query) bool {
+	f := &v.x.facts[item]
+	return v.has(uint32(item)) && (q.Server == "" || v.x.servers[f.server].name == q.Server) &&
+		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, f.kind))
 }

@@ -38,7 +38,7 @@ func (x *Index) View(visible func(item int) bool) *View {
 		d := &x.facts[i]
 		v.servers[d.server] = true
 		for f, n := range d.lengths {
-			sums[f] += long(n)
+			sums[f] += long[n]
 		}
 	}
 	v.all = v.n == len(x.facts)
@@ -59,7 +59,7 @@ func newNorms(sums [fields]float64, n int) *norms {
 		average := max(1, sums[f]/float64(max(1, n)))
 		for l := range out[f] {
 			b := fieldWeights[f].b
-			out[f][l] = float32(fieldWeights[f].weight / (1 - b + b*long(uint8(l))/average))
+			out[f][l] = float32(fieldWeights[f].weight / (1 - b + b*long[l]/average))
 		}
 	}
 	return &out
