@@ -32,9 +32,9 @@ type alternative struct {
 
 // parsed is a query as the index sees it.
 type parsed struct {
-	steps  []string // texts
-	words  [][]word // by step
-	action action
+	steps   []string // texts
+	words   [][]word // by step
+	actions []action // what the verb of each step asks for
 }
 
 // parse splits a query into steps and words.
@@ -48,15 +48,14 @@ func (v *View) parse(text string) *parsed {
 	p := &parsed{}
 	left, similarLeft := maxWords, maxSimilar
 	for _, step := range splitSteps(plain(text)) {
-		stems, raw := queryWords(step, &left)
-		if len(stems) == 0 {
+		list := tokens(step, &left)
+		words := v.expand(list, &similarLeft)
+		if len(words) == 0 {
 			continue
 		}
-		if len(p.words) == 0 {
-			p.action = queryAction(raw)
-		}
+		p.actions = append(p.actions, queryAction(list))
 		p.steps = append(p.steps, step)
-		p.words = append(p.words, v.expand(stems, raw, &similarLeft))
+		p.words = append(p.words, words)
 		if left <= 0 {
 			break
 		}
@@ -64,88 +63,149 @@ func (v *View) parse(text string) *parsed {
 	return p
 }
 
-// queryWords returns the stems of the words of a text, and the words themselves, without
-// stop words as long as others are left.
-func queryWords(text string, left *int) (found, raw []string) {
+// token is a word of the text of a query.
+type token struct {
+	raw, stem string
+	stop      bool
+}
+
+// tokens returns the words of a text. left is how many words that are no stop words may
+// still be read.
+func tokens(text string, left *int) []token {
 	var s splitter
-	var stopped, stoppedRaw []string
+	var out []token
+	stops := 0
 	s.split(text, func(w []byte) bool {
-		if *left <= 0 {
-			return false
+		t := token{raw: string(w)}
+		t.stem, t.stop = stem(t.raw), stopWords[t.raw]
+		if t.stop {
+			stops++
+		} else {
+			*left--
 		}
-		word := string(w)
-		if stopWords[word] {
-			if len(stopped) < 16 {
-				stopped, stoppedRaw = append(stopped, stem(word)), append(stoppedRaw, word)
-			}
-			return true
-		}
-		*left--
-		found, raw = append(found, stem(word)), append(raw, word)
-		return true
+		out = append(out, t)
+		return *left > 0 && stops < maxWords
 	})
-	if len(found) == 0 {
-		return stopped, stoppedRaw
-	}
-	return found, raw
+	return out
 }
 
 // queryAction returns what the first verb of a query asks for.
-func queryAction(raw []string) action {
-	for _, w := range raw[:min(len(raw), 4)] {
-		if a := actions[w]; a != actionUnknown {
+func queryAction(list []token) action {
+	left := 4
+	for i := range list {
+		if list[i].stop {
+			continue
+		}
+		if a := actions[list[i].raw]; a != actionUnknown {
 			return a
+		}
+		if left--; left == 0 {
+			break
 		}
 	}
 	return actionUnknown
 }
 
-// expand finds the terms that may stand for each word.
-func (v *View) expand(stems, raw []string, similarLeft *int) []word {
+// expand finds the terms that may stand for each word. Stop words count if there are no
+// others.
+func (v *View) expand(list []token, similarLeft *int) []word {
 	t := loadThesaurus()
-	var out []word
-	at := map[string]int{}
-	for i, s := range stems {
-		if j, ok := at[s]; ok {
-			out[j].weight += 0.3 / out[j].weight // repeated words count, but less each time
+	e := expansion{v: v, t: t, list: list, at: map[string]int{}, similarLeft: similarLeft}
+	for i := 0; i < len(list); {
+		if n := e.idiom(i); n > 0 {
+			i += n
 			continue
 		}
-		w := word{text: s, weight: 1}
-		if actions[raw[i]] != actionUnknown {
-			w.weight = float32(weights.verb)
+		if !list[i].stop {
+			e.word(i)
 		}
-		if weakWords[raw[i]] {
-			w.weight *= float32(weights.weak)
-		} else if isDigits(raw[i]) {
-			w.weight = float32(weights.number)
-		}
-		best := map[string]float64{s: 1}
-		for n := 1; n <= t.longest && i+n <= len(stems); n++ {
-			key := s
-			if n > 1 {
-				key = strings.Join(stems[i:i+n], " ")
-			}
-			for _, r := range t.of[key] {
-				x := weights.relation[r.relation]
-				if r.parts > 1 {
-					x *= weights.part
-				}
-				best[r.term] = max(best[r.term], x)
-			}
-		}
-		if i+1 < len(stems) { // "time zone" is also "timezone"
-			joined := stem(raw[i] + raw[i+1])
-			best[joined] = max(best[joined], 0.9)
-		}
-		w.alternatives = v.alternatives(s, best)
-		if len(w.alternatives) == 0 && *similarLeft > 0 && len(s) >= 4 {
-			*similarLeft--
-			w.alternatives = v.spelledAlike(s)
-		}
-		at[s] = len(out)
-		out = append(out, w)
+		i++
 	}
-	return out
+	if len(e.out) == 0 {
+		for i := range min(len(list), 16) {
+			e.word(i)
+		}
+	}
+	return e.out
+}
+
+// expansion is the list of words of a step while it is made.
+type expansion struct {
+	v           *View
+	t           *thesaurus
+	list        []token
+	out         []word
+	at          map[string]int // where a stem is in out
+	similarLeft *int
+	key         []byte
+}
+
+// phrase returns the stems of n words, joined by spaces. It is valid until the next call.
+func (e *expansion) phrase(i, n int) []byte {
+	e.key = append(e.key[:0], e.list[i].stem...)
+	for _, t := range e.list[i+1 : i+n] {
+		e.key = append(append(e.key, ' '), t.stem...)
+	}
+	return e.key
+}
+
+// idiom adds the words that stand for an idiom, and returns how many words that has.
+func (e *expansion) idiom(i int) int {
+	for n := min(e.t.longest, len(e.list)-i); n > 1; n-- {
+		related, ok := e.t.idioms[string(e.phrase(i, n))]
+		if !ok {
+			continue
+		}
+		best := map[string]float64{}
+		for _, r := range related {
+			best[r.term] = weights.relation[relationSame]
+		}
+		name := string(e.key)
+		e.out = append(e.out, word{text: name, weight: 0.7, alternatives: e.v.alternatives(name, best)})
+		return n
+	}
+	return 0
+}
+
+// word adds a word with those that may stand for it.
+func (e *expansion) word(i int) {
+	s, raw := e.list[i].stem, e.list[i].raw
+	if j, ok := e.at[s]; ok {
+		e.out[j].weight += 0.3 / e.out[j].weight // repeated words count, but less each time
+		return
+	}
+	w := word{text: s, weight: 1}
+	if actions[raw] != actionUnknown {
+		w.weight = float32(weights.verb)
+	}
+	if weakWords[raw] {
+		w.weight *= float32(weights.weak)
+	} else if isDigits(raw) {
+		w.weight = float32(weights.number)
+	} else if formats[raw] {
+		w.weight = float32(weights.format)
+	}
+	best := map[string]float64{s: 1}
+	for n := 1; n <= min(e.t.longest, len(e.list)-i); n++ {
+		for _, r := range e.t.of[string(e.phrase(i, n))] {
+			x := weights.relation[r.relation]
+			if r.parts > 1 {
+				x *= weights.part
+			}
+			best[r.term] = max(best[r.term], x)
+		}
+	}
+	if i+1 < len(e.list) { // "time zone" is also "timezone"
+		joined := stem(raw + e.list[i+1].raw)
+		best[joined] = max(best[joined], 0.9)
+	}
+	w.alternatives = e.v.alternatives(s, best)
+	if len(w.alternatives) == 0 && *e.similarLeft > 0 && len(s) >= 4 {
+		*e.similarLeft--
+		w.alternatives = e.v.spelledAlike(s)
+	}
+	e.at[s] = len(e.out)
+	e.out = append(e.out, w)
 }
 
 // alternatives returns the terms that a visible item has, heaviest first.

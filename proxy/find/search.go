@@ -57,6 +57,9 @@ func (v *View) Search(q Query) Result {
 	for i, words := range p.words {
 		s.steps[i] = cleared(s.steps[i], n)
 		s.most[i] = v.step(s, words, s.steps[i])
+		if p.actions[i] == actionRead {
+			v.preferReading(s.steps[i])
+		}
 	}
 	r := v.merge(s, p, q)
 	if len(p.steps) > 1 {
@@ -96,6 +99,22 @@ func (v *View) heaviestIDF(w *word) float32 {
 		}
 	}
 	return most
+}
+
+// preferReading raises the scores of items that read, and lowers those of items that write.
+func (v *View) preferReading(scores []float32) {
+	reads, writes := float32(1+weights.reads), float32(1-weights.writes)
+	for i, x := range scores {
+		if x == 0 {
+			continue
+		}
+		switch f := &v.x.facts[i]; {
+		case f.readOnly || f.action == actionRead:
+			scores[i] *= reads
+		case f.action == actionWrite || f.action == actionDelete:
+			scores[i] *= writes
+		}
+	}
 }
 
 // lookUp leaves in s.best the score of each item for one word, and in s.touched which
@@ -211,7 +230,7 @@ const deep = 200
 // relevant returns the best items, best first, with their scores in s.total, and the
 // number of all that match.
 func (v *View) relevant(s *scratch, p *parsed, q *Query) (found []uint32, matches int) {
-	v.score(s, p, q)
+	v.score(s, len(p.words), q)
 	var top float32
 	for _, d := range s.found {
 		top = max(top, s.total[d])
@@ -269,8 +288,8 @@ func largest(list []float32, n int) float32 {
 }
 
 // score fills s.total and s.found.
-func (v *View) score(s *scratch, p *parsed, q *Query) {
-	steps := s.steps[:len(p.words)]
+func (v *View) score(s *scratch, n int, q *Query) {
+	steps := s.steps[:n]
 	for _, scores := range steps {
 		for i, x := range scores {
 			s.total[i] += x
@@ -286,7 +305,7 @@ func (v *View) score(s *scratch, p *parsed, q *Query) {
 			continue
 		}
 		if x != 0 {
-			x = v.adjust(x, s.name[i], &v.x.facts[i], p) / most
+			x = adjust(x, s.name[i], v.x.facts[i].lengths[fieldName]) / most
 		}
 		if q.Boost != nil {
 			x += float32(q.Boost(i))
@@ -298,18 +317,10 @@ func (v *View) score(s *scratch, p *parsed, q *Query) {
 	}
 }
 
-// adjust raises the score of an item for the part of its name that matches, and changes
-// it when the query reads and the item does or does not.
-func (v *View) adjust(score, name float32, it *facts, p *parsed) float32 {
-	if n := it.lengths[fieldName]; n > 0 {
-		score *= 1 + float32(weights.nameCover)*min(1, name/float32(n))
-	}
-	if p.action == actionRead {
-		if it.readOnly || it.action == actionRead {
-			score *= float32(1 + weights.action)
-		} else if it.action == actionWrite || it.action == actionDelete {
-			score *= float32(1 - weights.actionAgainst)
-		}
+// adjust raises the score of an item for the part of its name that matches.
+func adjust(score, name float32, length uint8) float32 {
+	if length > 0 {
+		score *= 1 + float32(weights.nameCover)*min(1, name/float32(length))
 	}
 	return score
 }

@@ -12,6 +12,7 @@ import (
 //	a, b, c       words that mean about the same
 //	a = b, c      a means b and c, which do not mean each other; they mean a only if it
 //	              is one word
+//	a b -> c, d   in a query, the words a b are replaced by c and d
 //	a > b, c      a is the wider word or the subject of b and c
 //
 // A line that begins with # is a comment. An entry of several words is known in
@@ -41,16 +42,28 @@ type related struct {
 // joined by a space.
 type thesaurus struct {
 	of      map[string][]related
-	longest int // words in the longest entry
+	idioms  map[string][]related // which replace their words
+	longest int                  // words in the longest entry
 }
 
 var loadThesaurus = sync.OnceValue(func() *thesaurus { return parseThesaurus(thesaurusText) })
 
 func parseThesaurus(text string) *thesaurus {
-	t := &thesaurus{of: map[string][]related{}, longest: 1}
+	t := &thesaurus{of: map[string][]related{}, idioms: map[string][]related{}, longest: 1}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
+			continue
+		}
+		if head, tail, ok := strings.Cut(line, "->"); ok {
+			h := stems(head)
+			t.longest = max(t.longest, len(h))
+			for _, e := range entriesOf(tail) {
+				for _, term := range e {
+					key := strings.Join(h, " ")
+					t.idioms[key] = append(t.idioms[key], related{term, relationSame, len(e)})
+				}
+			}
 			continue
 		}
 		if head, tail, ok := strings.Cut(line, "="); ok {
@@ -111,6 +124,9 @@ func (t *thesaurus) add(from, to []string, r relation) {
 	list := t.of[key]
 next:
 	for _, term := range to {
+		if term == key {
+			continue
+		}
 		for i := range list {
 			if list[i].term == term {
 				if r < list[i].relation {
