@@ -61,7 +61,7 @@ func grantsOf(p Policy, program, temp string) (*grants, error) {
 				return nil, err
 			}
 			for _, path := range found {
-				if err := g.add(path, b.access, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if _, err := g.add(path, b.access, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return nil, err
 				}
 			}
@@ -69,22 +69,19 @@ func grantsOf(p Policy, program, temp string) (*grants, error) {
 	}
 	if p.Network == FullNetwork {
 		for _, path := range online {
-			if err := g.add(path, shim.Read, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if _, err := g.add(path, shim.Read, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
 		}
 	}
-	var writable []string
-	for _, path := range p.Write {
-		real, _, err := resolve(path)
-		if err != nil {
-			return nil, granting(path, err)
-		}
-		if real == "/" {
-			return nil, errors.New("the root cannot be granted for writing")
-		}
-		writable = append(writable, real)
+	writable, err := allReal(p.Write)
+	if err != nil {
+		return nil, err
 	}
+	if slices.Contains(writable, "/") {
+		return nil, errors.New("the root cannot be granted for writing")
+	}
+	given := map[int][]string{} // real paths by access
 	for _, list := range []struct {
 		access int
 		paths  []string
@@ -93,17 +90,37 @@ func grantsOf(p Policy, program, temp string) (*grants, error) {
 			if path == "" { // there is no program, or it has no name
 				continue
 			}
-			if err := g.add(path, list.access, writable); err != nil {
+			real, err := g.add(path, list.access, writable)
+			if err != nil {
 				return nil, granting(path, err)
 			}
+			given[list.access] = append(given[list.access], real)
+		}
+	}
+	if p.Check != nil {
+		if err := p.Check(given[shim.Read], given[shim.Write], given[shim.Run]); err != nil {
+			return nil, err
 		}
 	}
 	if temp != "" {
-		if err := g.add(temp, shim.Write, nil); err != nil {
+		if _, err := g.add(temp, shim.Write, nil); err != nil {
 			return nil, granting(temp, err)
 		}
 	}
 	return g, nil
+}
+
+// allReal returns the real paths of some paths.
+func allReal(paths []string) ([]string, error) {
+	out := make([]string, len(paths))
+	for i, path := range paths {
+		real, _, err := resolve(path)
+		if err != nil {
+			return nil, granting(path, err)
+		}
+		out[i] = real
+	}
+	return out, nil
 }
 
 func granting(path string, err error) error {
@@ -113,41 +130,41 @@ func granting(path string, err error) error {
 	return fmt.Errorf("granting %s: %w", path, err)
 }
 
-// add grants one path. Links in writable folders are refused: an earlier confined
-// process could have created one to be granted more the next time.
-func (g *grants) add(path string, access int, writable []string) error {
+// add grants one path and returns its real one. Links in writable folders are refused: an
+// earlier confined process could have created one to be granted more the next time.
+func (g *grants) add(path string, access int, writable []string) (string, error) {
 	real, links, err := resolve(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, l := range links {
 		for _, w := range writable {
 			if shim.Inside(l.Path, w) && !shim.Inside(real, w) {
-				return fmt.Errorf("the link %s leads out of %s, which may be written", l.Path, w)
+				return "", fmt.Errorf("the link %s leads out of %s, which may be written", l.Path, w)
 			}
 		}
 		g.links[l.Path] = l.Target
 	}
 	if names := strings.Split(real, "/"); names[1] == "proc" && len(names) > 2 && strings.Trim(names[2], "0123456789") == "" {
-		return errors.New("it is about one process")
+		return "", errors.New("it is about one process")
 	}
 	if real != "/" {
 		g.access[real] |= access
-		return nil
+		return real, nil
 	}
 	entries, err := os.ReadDir("/")
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, e := range entries {
 		if slices.Contains(system, e.Name()) {
 			continue
 		}
-		if err := g.add("/"+e.Name(), access, writable); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if _, err := g.add("/"+e.Name(), access, writable); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
 		}
 	}
-	return nil
+	return real, nil
 }
 
 // contains reports whether a real path is granted.

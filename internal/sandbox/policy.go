@@ -35,6 +35,10 @@ type Policy struct {
 	// Read, Write and Run are absolute paths of files and of folders with everything in
 	// them. Write and Run include reading.
 	Read, Write, Run []string
+	// Check is asked at each start about the real paths of Read, Write and Run, which alone
+	// are granted: its error refuses the start. So a link that has changed since the policy
+	// was made does not lead to what nobody may be given. Nil is not asked.
+	Check func(read, write, run []string) error `json:"-"`
 	// Temp gives the process a private folder, which is removed after its end. HOME and
 	// TMPDIR name it.
 	Temp    bool

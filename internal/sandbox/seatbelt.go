@@ -82,7 +82,8 @@ func seatbeltQuote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// realPolicy returns a policy with the real paths of what it grants, which must exist.
+// realPolicy returns a policy with the real paths of what it grants, which must exist and be
+// what its Check allows.
 func realPolicy(p Policy) (Policy, error) {
 	for _, list := range []*[]string{&p.Read, &p.Write, &p.Run} {
 		real := make([]string, len(*list))
@@ -97,6 +98,11 @@ func realPolicy(p Policy) (Policy, error) {
 			real[i] = at
 		}
 		*list = real
+	}
+	if p.Check != nil {
+		if err := p.Check(p.Read, p.Write, p.Run); err != nil {
+			return p, err
+		}
 	}
 	return p, nil
 }

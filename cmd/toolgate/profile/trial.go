@@ -40,6 +40,7 @@ func (s *Search) try(ctx context.Context, g *grants, what string) trial {
 	set := g.sandbox()
 	server.Sandbox, server.Disabled = &set, false
 	spec := build.UpstreamSpec(&server, s.Config, false)
+	spec.Sandbox.Check = s.Off.CheckGrants
 	return start(ctx, spec)
 }
 

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/toolgate/toolgate/config"
@@ -37,6 +38,18 @@ func Layers(p sandbox.Policy) []string {
 	return l.Names()
 }
 
+// CheckGrants refuses to give the process of a server the gateway's own files, or to let
+// it change what a server or a tool is started from. A nil receiver refuses everything.
+func (k *KeptOff) CheckGrants(read, write, run []string) error {
+	if k == nil {
+		return errors.New("nothing is granted before a configuration is in force")
+	}
+	if err := keepsOff(&sandbox.Policy{Read: read, Write: write, Run: run}, k.Own); err != nil {
+		return err
+	}
+	return k.check(write)
+}
+
 // CheckSandboxes refuses servers whose sandbox gives them the gateway's own files, or lets
 // them change what a server or a tool is started from.
 func CheckSandboxes(servers []config.Server, c *config.Config, off *KeptOff) error {
@@ -45,11 +58,7 @@ func CheckSandboxes(servers []config.Server, c *config.Config, off *KeptOff) err
 		if set == nil {
 			continue
 		}
-		err := keepsOff(&sandbox.Policy{Read: set.Read, Write: set.Write, Run: set.Run}, off.Own)
-		if err == nil {
-			err = off.check(set.Write)
-		}
-		if err != nil {
+		if err := off.CheckGrants(set.Read, set.Write, set.Run); err != nil {
 			return failure.New(failure.Config, fmt.Errorf("%s: toolgate.servers.%s.sandbox.%w", c.Path, servers[i].Key, err))
 		}
 	}

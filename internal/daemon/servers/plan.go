@@ -22,6 +22,7 @@ import (
 // Plan is what a configuration asks to run: made and checked, and not started.
 type Plan struct {
 	c             *config.Config
+	off           *build.KeptOff
 	servers       []config.Server
 	mounts        []build.MountOf // of servers
 	native        map[string]native.Spec
@@ -36,7 +37,7 @@ type Plan struct {
 // servers and those that agents have added; authenticated tells whether callers are
 // known. Who does not use a plan discards it.
 func (t *Table) Plan(c *config.Config, list []config.Server, off *build.KeptOff, authenticated bool) (_ *Plan, err error) {
-	p := &Plan{c: c, servers: list, authenticated: authenticated}
+	p := &Plan{c: c, off: off, servers: list, authenticated: authenticated}
 	if p.mounts, err = build.NewMounts(c, list); err != nil {
 		return nil, err
 	}
@@ -224,6 +225,9 @@ func (t *Table) newUpstream(ctx context.Context, before *server, of *config.Serv
 	if err != nil && spec.Refused == "" {
 		spec.Refused = err.Error()
 	}
+	if spec.Sandbox != nil {
+		spec.Sandbox.Check = t.checkGrants
+	}
 	source, _ := shown.(*credential.Source)
 	told := &sink{t: t}
 	to := t.reach(ctx, *spec, told, shown, source)
@@ -244,6 +248,12 @@ func (t *Table) newUpstream(ctx context.Context, before *server, of *config.Serv
 		})
 		t.running.Go(func() { _ = s.guard.Run(ctx) })
 	}
+}
+
+// checkGrants is asked what a process of a server may be given, whenever one starts: by the
+// configuration in force then.
+func (t *Table) checkGrants(read, write, run []string) error {
+	return t.now.Load().plan.off.CheckGrants(read, write, run)
 }
 
 // configured is a server of the file.
