@@ -30,9 +30,9 @@ type record struct {
 	recording     *Recording
 	undecidedView gate.Decision // why the view decision could not be made; else zero
 
-	steps [maxSteps]audit.Step // memory of entry.Steps
-	begun bool                 // the line of the beginning is written
-	span  Span                 // nil for a call that is not traced; set only by trace
+	steps [maxSteps + 1]audit.Step // memory of entry.Steps
+	begun bool                     // the line of the beginning is written
+	span  Span                     // nil for a call that is not traced; set only by trace
 }
 
 func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name string) *record {
@@ -193,7 +193,8 @@ func isError(result []byte) bool {
 	return string(mcp.Lookup(result, "isError")) == "true"
 }
 
-// maxSteps bounds the recorded steps of a call; later ones are dropped.
+// maxSteps bounds the recorded steps of a call; later ones are dropped. One more place is kept
+// for what is said of the cache.
 const maxSteps = 16
 
 // Verdicts of the steps outside the gate.
@@ -207,11 +208,17 @@ const (
 // step records what a phase decides. Every call uses it, so the steps live inside the
 // record.
 func (rec *record) step(phase, verdict, rule, rev string) {
-	n := len(rec.entry.Steps)
-	if n == maxSteps {
-		return
+	if len(rec.entry.Steps) < maxSteps {
+		rec.add(phase, verdict, rule, rev)
 	}
-	if n == 0 {
+}
+
+// cache records whether a result was reused, however many steps there are. It is called
+// once for a call.
+func (rec *record) cache(verdict, why string) { rec.add("cache", verdict, why, "") }
+
+func (rec *record) add(phase, verdict, rule, rev string) {
+	if len(rec.entry.Steps) == 0 {
 		rec.entry.Steps = rec.steps[:0]
 	}
 	rec.entry.Steps = append(rec.entry.Steps, audit.Step{

@@ -58,7 +58,7 @@ func (c *call) reuse() error {
 // reusedAnswer settles the charge of a call with a reused result and returns it.
 func (c *call) reusedAnswer(found reuse.Found, now time.Time) (response, error) {
 	age := now.Sub(found.Made).Milliseconds()
-	c.rec.step("cache", "hit", strconv.FormatInt(age, 10)+" ms old", "")
+	c.rec.cache("hit", strconv.FormatInt(age, 10)+" ms old")
 	if err := c.settleRound(&found.Answer, nil); err != nil {
 		return response{}, err
 	}
@@ -81,7 +81,8 @@ func (c *call) reuseKey() (_ reuse.Key, ok bool) {
 	if r.shape == nil || r.shape.Reuse <= 0 || request.Method != mcp.MethodToolsCall {
 		return reuse.Key{}, false
 	}
-	if len(c.rec.entry.Steps) >= maxSteps-1 { // the last decisions are not among them
+	if len(c.rec.entry.Steps) >= maxSteps { // the last decisions may not be among them
+		c.rec.cache("skip", "the call has more decisions than are recorded")
 		return reuse.Key{}, false
 	}
 	if c.retry != nil || len(c.demands) > 0 || len(c.approved) > 0 || len(request.Headers) > 0 || x.Message.Param("task") != nil {
@@ -89,7 +90,7 @@ func (c *call) reuseKey() (_ reuse.Key, ok bool) {
 	}
 	state, ok := c.snap.readOnly(r, x)
 	if !ok {
-		c.rec.step("cache", "skip", "the tool is not known to be read-only", "")
+		c.rec.cache("skip", "the tool is not known to be read-only")
 		return reuse.Key{}, false
 	}
 	k := reuse.NewKey()

@@ -381,3 +381,31 @@ func BenchmarkReuse(b *testing.B) {
 		})
 	}
 }
+
+// The audit entry says what became of the cache, however many decisions there are; a call
+// whose decisions are more than are recorded is not reused.
+func TestReuseOfManyDecisions(t *testing.T) {
+	for phases, hit := range map[int]string{1: "hit", 8: "hit", 14: "skip", 30: "skip"} {
+		synctest.Test(t, func(t *testing.T) {
+			_, r := counting(t, mcp.Modern, func(_ *Options, c *Config) {
+				chain := make([]gate.Phase, phases)
+				for i := range chain {
+					chain[i] = rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+						return gate.Decision{Effect: gate.Abstain}, nil
+					})
+				}
+				c.Chain = gate.NewChain(append(chain, rule(func(context.Context, *gate.Request) (gate.Decision, error) {
+					return gate.Decision{Effect: gate.Allow}, nil
+				}))...)
+			})
+			for range 2 {
+				r.reads("alice", "s__read", `{}`)
+			}
+			e := r.ledger.all()[1]
+			last := e.Steps[len(e.Steps)-1]
+			if last.Phase != "cache" || last.Verdict != hit || len(e.Steps) > maxSteps+1 {
+				t.Errorf("%d phases: %d steps, the last one %+v", phases, len(e.Steps), last)
+			}
+		})
+	}
+}

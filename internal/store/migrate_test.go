@@ -175,7 +175,40 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []bool{meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1, credential.Version == 3}
+	declared, _, err := s.Declared().List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, err := store.NewMemories(s).List(ctx, "p", store.MemoryNote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered, _, err := s.Dynamic().Tools().List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned, err := store.NewSchedules(s).List(ctx, "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	restrictions, _, err := s.Restrictions().List(ctx, "bot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := s.Registry().History(ctx, "cap_x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls int
+	if err := s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+		return tx.QueryRow(ctx, "SELECT count(*) FROM tool_execution_log WHERE principal = 'h'").Scan(&calls)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := []bool{
+		meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1, credential.Version == 3,
+		len(declared) == 1, len(notes) == 1, len(registered) == 1, len(planned) == 1 && planned[0].Tool == "t", len(restrictions) == 1, len(history) == 1, calls == 1,
+	}
 	want := make([]bool, len(got))
 	for i := range want {
 		want[i] = n > i

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"net/url"
 	"time"
 
 	"github.com/toolgate/toolgate/config/secret"
@@ -33,7 +34,9 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 		p.At(n.Get("metrics"), path+".metrics", "add otlp: http://127.0.0.1:4318", "nothing says where metrics are sent")
 		return
 	}
-	if _, err := signalURL(s.OTLP, "metrics"); err != nil {
+	if u, err := url.Parse(s.OTLP); err == nil && u.User != nil {
+		p.At(n.Get("otlp"), path+".otlp", `write headers: { Authorization: "Basic ${COLLECTOR_LOGIN}" } with the base64 of user:password instead`, "metrics are sent without the user and the password of the address")
+	} else if _, err := signalURL(s.OTLP, "metrics"); err != nil {
 		p.At(n.Get("otlp"), path+".otlp", "write it without a path", "the address for metrics does not follow from it")
 	}
 }

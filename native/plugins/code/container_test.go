@@ -47,10 +47,74 @@ func fakeRuntime(dir string) int {
 		_, _ = r.Read(make([]byte, 1))
 	}
 	if slices.Contains(os.Args, "rm") {
-		return 0
+		return removing(dir)
 	}
 	fmt.Println("from the container")
 	return 7
+}
+
+// removing fails as often as the file busy has bytes, and then says what the file says has.
+func removing(dir string) int {
+	busy := filepath.Join(dir, "busy")
+	if data, err := os.ReadFile(busy); err == nil && len(data) > 0 {
+		if os.WriteFile(busy, data[1:], 0o600) != nil {
+			return 125
+		}
+		fmt.Fprintln(os.Stderr, "the container is busy")
+		return 1
+	}
+	if said, err := os.ReadFile(filepath.Join(dir, "says")); err == nil {
+		fmt.Fprintln(os.Stderr, string(said))
+		return 1
+	}
+	return 0
+}
+
+// A container that cannot be removed is tried again, a bounded number of times, and the
+// operator is told.
+func TestContainerStays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fails int
+		says  string
+		want  []string // told, in order
+		tries int
+	}{
+		"removed at once":  {tries: 1},
+		"gone already":     {says: "Error: No such container: x", tries: 1},
+		"at the third try": {fails: 2, want: []string{"cannot be removed: the container is busy; it is tried again", "is removed"}, tries: 3},
+		"it stays":         {fails: 99, want: []string{"is tried again", "stays: the container is busy; remove it with `"}, tries: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := make(chan string, 9)
+			code.TellRemovals(t, func(line string) { told <- line })
+			dir := folder(t)
+			self, err := os.Executable()
+			must(t, err)
+			runtime := filepath.Join(dir, "fake-runtime")
+			copyFile(t, self, runtime)
+			must(t, os.WriteFile(filepath.Join(dir, "busy"), []byte(strings.Repeat("x", tc.fails)), 0o600))
+			if tc.says != "" {
+				must(t, os.WriteFile(filepath.Join(dir, "says"), []byte(tc.says), 0o600))
+			}
+			tool := open(t, code.Config{Timeout: time.Second, Container: code.Container{Runtime: runtime, Image: "python:3"}})["execute"]
+			if out := run(t, tool, "# hang"); !out.TimedOut {
+				t.Errorf("%+v", out)
+			}
+			for _, want := range tc.want {
+				if line := <-told; !strings.Contains(line, want) || !strings.Contains(line, "the container toolgate-") {
+					t.Errorf("told %q, want %q", line, want)
+				}
+			}
+			data, err := os.ReadFile(filepath.Join(dir, "asked"))
+			must(t, err)
+			if n := strings.Count(string(data), `"--force"`); n != tc.tries {
+				t.Errorf("%d tries, want %d", n, tc.tries)
+			}
+			if len(told) > 0 {
+				t.Errorf("told %q, too", <-told)
+			}
+		})
+	}
 }
 
 func TestContainer(t *testing.T) {

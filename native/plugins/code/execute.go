@@ -122,9 +122,6 @@ func library(python string) []string {
 	return exists(filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64"))
 }
 
-// removeWait bounds the removal of a container.
-const removeWait = 20 * time.Second
-
 // inContainer runs a program in its own container, with nothing but its image and a
 // small folder in memory, and without privileges.
 func (s *service) inContainer(ctx context.Context, code string, timeout time.Duration) (outcome, error) {
@@ -140,10 +137,7 @@ func (s *service) inContainer(ctx context.Context, code string, timeout time.Dur
 		remove := j
 		remove.program.Args = []string{"rm", "--force", name}
 		remove.stdin, remove.timeout = nil, removeWait
-		_, failed := remove.run(context.WithoutCancel(ctx))
-		if err == nil && failed != nil {
-			err = failed
-		}
+		s.leftover.remove(context.WithoutCancel(ctx), name, &remove)
 	}
 	return out, err
 }

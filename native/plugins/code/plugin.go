@@ -90,6 +90,7 @@ func Plugin() *toolapi.Plugin {
 		return nil
 	}
 	p.Close = func() {
+		s.leftover.close()
 		if s.tree != nil {
 			s.tree.Close()
 		}
@@ -102,6 +103,8 @@ type service struct {
 	config Config
 	tree   *files.Tree
 	slots  chan struct{} // one for each run
+
+	leftover leftovers // containers that were not removed
 }
 
 func (s *service) open(config []byte) error {
