@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -182,4 +183,26 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%q: got %v, want %v", q, got, want)
 		}
 	}
+}
+
+// An index and its views serve any number of searches at once, also while another index
+// is built from it.
+func TestConcurrentSearches(t *testing.T) {
+	x := find.Build(catalog, nil, nil)
+	v := x.View(everything)
+	q := find.Query{Text: "close the stale pull requests and tell the team, then read a file", Explain: true}
+	want := fmt.Sprint(v.Search(q))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if got := fmt.Sprint(v.Search(q)); got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+				next := find.Build(append(slices.Clone(catalog), tool("files", "stat", "Size of a file.", "")), nil, x)
+				next.View(everything).Search(q)
+			}
+		})
+	}
+	wg.Wait()
 }
