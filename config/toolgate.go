@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Toolgate is everything under the "toolgate" key of a file. Each field says
@@ -56,6 +57,10 @@ type Toolgate struct {
 	Capsules map[string]capsule.Settings `config:"capsules"`
 	// How tools are found where an endpoint has the find view. Default: the default of each setting.
 	Find findview.Settings `config:"find"`
+	// How tools' schemas are listed at endpoints that do not say it by /verbatim, /compact or /strict behind their path:
+	// as their servers wrote them, without what does not help a model, or rewritten for clients that refuse anyOf or
+	// $ref. Default: verbatim.
+	Schemas schemas.Mode `config:"schemas" enum:"verbatim|compact|strict" default:"verbatim"`
 	// Decides by relationships, in a SpiceDB server or in this file. Default: off; this phase abstains.
 	SpiceDB spicedb.Settings `config:"spicedb"`
 	// Decides by a Rego policy. Default: off; this phase abstains.

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/revision"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Catalog holds everything that is exposed, by kind and name. It is immutable, except
@@ -77,21 +78,58 @@ type Route struct {
 	item  []byte // as its server listed it; nil for what is not listed
 	input []byte // input schema of a tool, in item
 
-	cleanUntil atomic.Int64                           // when its names are searched for secrets again, in ns since 1970
-	byRevision [revision.Count]atomic.Pointer[[]byte] // raw for each revision, made at first use
+	cleanUntil      atomic.Int64                // when its names are searched for secrets again, in ns since 1970
+	verbatim        byRevision                  // of raw
+	compact, strict atomic.Pointer[withSchemas] // raw with other schemas, made at first use
 }
 
-// listed returns the item's bytes for clients of a revision.
-func (r *Route) listed(rev revision.Index) []byte {
-	if made := r.byRevision[rev].Load(); made != nil {
+// byRevision is an item as clients of each revision can take it, made at first use.
+type byRevision [revision.Count]atomic.Pointer[[]byte]
+
+func (b *byRevision) item(rev revision.Index, kind mcp.Kind, raw []byte) []byte {
+	if made := b[rev].Load(); made != nil {
 		return *made
 	}
-	made := &r.raw
-	if item := revision.Item(revision.Versions[rev], r.Kind, r.raw); !bytes.Equal(item, r.raw) {
+	made := &raw
+	if item := revision.Item(revision.Versions[rev], kind, raw); !bytes.Equal(item, raw) {
 		made = &item
 	}
-	r.byRevision[rev].Store(made) // a concurrent caller stores equal bytes
+	b[rev].Store(made) // a concurrent caller stores equal bytes
 	return *made
+}
+
+// withSchemas is a tool with its schemas in another form than its server's.
+type withSchemas struct {
+	schemas.Rewritten
+	raw []byte
+	byRevision
+}
+
+// listed returns the item's bytes for clients of a revision, with schemas in a mode.
+func (r *Route) listed(rev revision.Index, mode schemas.Mode) []byte {
+	if other := r.in(mode); other != nil {
+		return other.item(rev, r.Kind, other.raw)
+	}
+	return r.verbatim.item(rev, r.Kind, r.raw)
+}
+
+// in returns the tool with its schemas in a mode; nil for those of its server, and for
+// what is no tool.
+func (r *Route) in(mode schemas.Mode) *withSchemas {
+	made := &r.compact
+	switch {
+	case r.Kind != mcp.Tool || mode != schemas.CompactMode && mode != schemas.StrictMode:
+		return nil
+	case mode == schemas.StrictMode:
+		made = &r.strict
+	}
+	if known := made.Load(); known != nil {
+		return known
+	}
+	other := &withSchemas{}
+	other.raw, other.Rewritten = mode.Tool(r.raw)
+	made.Store(other) // a concurrent caller stores an equal one
+	return other
 }
 
 func (s *backendEntry) shape(kind mcp.Kind, original string) *ToolShape {
@@ -301,6 +339,8 @@ type Scope struct {
 	Server  string // only this server; empty for all
 	Capsule string // only this capsule; empty for all that the caller holds
 	View    View
+	// Schemas is how the schemas of tools are listed; empty for the default.
+	Schemas schemas.Mode
 }
 
 // has reports whether a server is in scope.
@@ -315,7 +355,9 @@ func (s Scope) of(routes []*Route) []*Route {
 }
 
 // key identifies the scope where something is bound to it.
-func (s Scope) key() string { return s.Server + "\x00" + s.Capsule + "\x00" + string(s.View) }
+func (s Scope) key() string {
+	return s.Server + "\x00" + s.Capsule + "\x00" + string(s.View) + "\x00" + string(s.Schemas)
+}
 
 // claim is an item of a server that asks for a name.
 type claim struct {

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/revision"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // View is what the list of tools of an endpoint holds. It narrows what is listed and
@@ -66,6 +69,32 @@ func (s *Snapshot) pinnedIn(scope Scope) []string {
 		return nil
 	}
 	return s.pins(scope.Capsule)
+}
+
+// schemasIn returns how the schemas of tools are listed in a scope.
+func (s *Snapshot) schemasIn(scope Scope) schemas.Mode { return cmp.Or(scope.Schemas, s.schemas) }
+
+// translated returns the exchange with arguments of the server's own schema in place of
+// those that are made for the schema as it was listed; itself where they are the same.
+// Arguments that cannot be turned stay as they are, and the check of arguments says what
+// is wrong with them.
+func (x *Exchange) translated(listed *withSchemas) *Exchange {
+	if listed == nil || !listed.Translates() || x.Message.Method != mcp.MethodToolsCall {
+		return x
+	}
+	given := x.Message.Param("arguments")
+	own, err := listed.Translate(given)
+	if err != nil || bytes.Equal(own, given) {
+		return x
+	}
+	params := mcp.SetMember(x.Message.Params(), "arguments", own)
+	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), mcp.Limits{})
+	if err != nil {
+		return x
+	}
+	translated := *x
+	translated.Message = message
+	return &translated
 }
 
 // callTool answers tools/call. The find view's own tools are answered here. Every other
@@ -126,7 +155,7 @@ func checkFound(c *call) error {
 	if !ok || refused.Kind != "invalid_arguments" {
 		return err
 	}
-	schema := mcp.Lookup(c.route.listed(revision.Of(c.x.Version)), "inputSchema")
+	schema := mcp.Lookup(c.route.listed(revision.Of(c.x.Version), c.snap.schemasIn(c.x.Scope)), "inputSchema")
 	if len(schema) == 0 || len(schema) > maxEchoedSchema {
 		return err
 	}
@@ -354,7 +383,7 @@ func (f *finder) found(ctx context.Context, x *Exchange, r *Route) (one findview
 	if d := snap.decide(ctx, gate.View, x, r, nil, nil); d.Err != nil || d.Effect != gate.Allow {
 		return one, false
 	}
-	one = findview.Found{Name: r.Exposed, Server: r.Server, Kind: r.Kind, Definition: r.listed(revision.Of(x.Version))}
+	one = findview.Found{Name: r.Exposed, Server: r.Server, Kind: r.Kind, Definition: r.listed(revision.Of(x.Version), snap.schemasIn(x.Scope))}
 	if r.Kind != mcp.Tool {
 		return one, true
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/about"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // httpFront is the HTTP binding: both HTTP transports of MCP, the admission of callers,
@@ -24,7 +25,8 @@ type httpFront struct{ g *Gateway }
 
 // Handler serves /mcp, /mcp/s/SERVER and /mcp/c/CAPSULE, /sse with /message, /livez and
 // /readyz, the metadata of [Options.Resource], and a text for people with browsers at /.
-// Behind the path of an MCP endpoint, /find is its find view. Paths are compared exactly,
+// Behind the path of an MCP endpoint, /verbatim, /compact or /strict is how it lists
+// schemas, and /find behind that its find view. Paths are compared exactly,
 // never cleaned or redirected, so that no endpoint has a second spelling.
 func (g *Gateway) Handler() http.Handler { return http.HandlerFunc(g.front.serveHTTP) }
 
@@ -97,18 +99,35 @@ func (hf *httpFront) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// viewOf returns a path without its view, and the scope of that view. The endpoint of a
-// capsule has the view of the capsule.
+// viewOf returns a path without its schemas and its view, and the scope of those. The
+// endpoint of a capsule has the view of the capsule.
 func (hf *httpFront) viewOf(path string) (string, Scope) {
-	if base, ok := strings.CutSuffix(path, "/"+string(FindView)); ok && base != "/mcp/s" && base != "/mcp/c" && endpoint(base) {
-		return base, Scope{View: FindView}
+	base, scope := path, Scope{}
+	if cut, ok := cutSegment(base, string(FindView)); ok {
+		base, scope.View = cut, FindView
 	}
-	if capsule, ok := strings.CutPrefix(path, "/mcp/c/"); ok {
-		if of := hf.g.config.Load().Capsules; of != nil && of.Finds(capsule) {
-			return path, Scope{View: FindView}
+	for _, mode := range schemas.Modes {
+		if cut, ok := cutSegment(base, string(mode)); ok {
+			base, scope.Schemas = cut, mode
+			break
 		}
 	}
-	return path, Scope{}
+	if !endpoint(base) {
+		return path, Scope{}
+	}
+	if capsule, ok := strings.CutPrefix(base, "/mcp/c/"); ok && scope.View == FullView {
+		if of := hf.g.config.Load().Capsules; of != nil && of.Finds(capsule) {
+			scope.View = FindView
+		}
+	}
+	return base, scope
+}
+
+// cutSegment cuts the last segment off a path, unless it is the name of a server or a
+// capsule.
+func cutSegment(path, segment string) (base string, ok bool) {
+	base, ok = strings.CutSuffix(path, "/"+segment)
+	return base, ok && base != "/mcp/s" && base != "/mcp/c"
 }
 
 // endpoint reports whether a path may be that of an MCP endpoint.

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/revision"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // list answers one page of a list: what the caller may view, sorted by exposed name,
@@ -83,6 +84,8 @@ type page struct {
 	whole  bool                   // everything in scope is on it, so that it is the same for every caller
 	hidden map[*backendEntry]bool // servers of which the caller may view nothing in this list, up to the end of the page
 	find   bool                   // it begins with the tools of the find view
+
+	schemas schemas.Mode // of tools
 }
 
 // items returns what the page lists, for clients of a revision.
@@ -92,7 +95,7 @@ func (p *page) items(rev revision.Index) [][]byte {
 		all = append(all, findViewTools()[rev]...)
 	}
 	for _, r := range p.routes {
-		all = append(all, r.listed(rev))
+		all = append(all, r.listed(rev, p.schemas))
 	}
 	return all
 }
@@ -114,7 +117,7 @@ func (p *page) ttl(c *Catalog, kind mcp.Kind, scope Scope) time.Duration {
 
 // visible asks the gate about the entries until a page is full.
 func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
-	p := page{whole: true, routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
+	p := page{whole: true, schemas: snap.schemasIn(x.Scope), routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
 		case d.Err != nil && !d.Undecidable():

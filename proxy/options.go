@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Backend is an upstream server or the native host. It is safe for concurrent use.
@@ -390,6 +391,9 @@ type Config struct {
 	// AnswerTokens is about how many tokens an answer of a search has at most; 1500 when
 	// zero.
 	AnswerTokens int
+	// Schemas is how schemas of tools are listed where an endpoint does not say it; empty
+	// is verbatim.
+	Schemas schemas.Mode
 	// Listed is given all exposed names before a catalog with other names is served. It
 	// does not block. It may be nil.
 	Listed func(names []string)

@@ -102,7 +102,7 @@ func TestListMemory(t *testing.T) {
 	}
 	route := catalog.lists[mcp.Tool].entries[0]
 	for rev := range revision.Count {
-		if item := route.listed(rev); &item[0] != &route.raw[0] {
+		if item := route.listed(rev, ""); &item[0] != &route.raw[0] {
 			t.Errorf("%s: a copy of an item that needs nothing", revision.Versions[rev])
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Snapshot is the catalog, the gate and the limits of one generation. A request uses
@@ -35,6 +36,7 @@ type Snapshot struct {
 
 	pins         func(capsule string) []string // nil pins nothing
 	answerTokens int                           // of a search
+	schemas      schemas.Mode                  // of endpoints that name none
 
 	generation uint64 // of the configuration
 
@@ -77,7 +79,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
-		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, defaultAnswerTokens),
+		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, defaultAnswerTokens), schemas: config.Schemas,
 		pinned: config.Chain.Pin(), byFeatures: newCatalogs(servers),
 	}
 	next.catalog = next.byFeatures[modernFeatures]
@@ -357,6 +359,7 @@ func (s *Snapshot) viewed(ctx context.Context, id *gate.Identity, who audience, 
 	}
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
+	h.WriteString(string(s.schemasIn(who.scope)))
 	some := false
 	then := Snapshot{Chain: s.pinned} // the gate as it was for this catalog
 	for r, d := range then.views(ctx, id, who.scope, of.rendered[c.kind]) {

@@ -47,6 +47,9 @@ func findListed(c *call) error {
 	case r == nil:
 		return c.unknownName(gate.Decision{})
 	}
+	// Before anything reads the arguments.
+	c.x = c.x.translated(r.in(c.snap.schemasIn(c.x.Scope)))
+	c.rec.x = c.x
 	c.setRoute(r)
 	c.rec.note(r)
 	return nil

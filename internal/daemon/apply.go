@@ -240,7 +240,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 		Rates: r.d.rates.Limiter(c), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(r.d.settings.boot.Audit, &r.d.hidden),
-		Pins: build.Pins(&c.Toolgate.Find, a.gates.Capsules), AnswerTokens: c.Toolgate.Find.AnswerTokens,
+		Pins: build.Pins(&c.Toolgate.Find, a.gates.Capsules), AnswerTokens: c.Toolgate.Find.AnswerTokens, Schemas: c.Toolgate.Schemas,
 		Outputs: build.OutputChecker{Checker: a.gates.Examiner.Checker}, Reusable: a.gates.Examiner.Reusable,
 	}
 	r.d.budgets.inForce.Store(a.limiter)

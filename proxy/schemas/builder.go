@@ -36,7 +36,7 @@ func (b *builder) build(of spec, open []*value) (built, error) {
 	if err != nil {
 		return built{}, err
 	}
-	return b.emit(simplify(list), b.about(of))
+	return b.emit(simplify(list), b.about(of, ""))
 }
 
 // about is what a schema says for people, and its default.
@@ -45,15 +45,16 @@ type about struct {
 	value       *value // nil for no default
 }
 
-// about returns what schemas that apply together say before their alternatives.
-func (b *builder) about(of spec) (a about) {
+// about returns what schemas that apply together say before their alternatives. The name
+// is that of the property.
+func (b *builder) about(of spec, name string) (a about) {
 	for _, s := range of {
 		for range 8 {
 			if a.description == "" {
 				a.description = textIn(s.get("description"))
 			}
-			if a.description == "" {
-				a.description = textIn(s.get("title"))
+			if title := textIn(s.get("title")); a.description == "" && !repeats(title, name) {
+				a.description = title
 			}
 			if a.value == nil {
 				a.value = s.get("default")
@@ -296,7 +297,7 @@ func (b *builder) object(x *branch, s *value) (built, error) {
 		if !listed {
 			of = x.rest
 		}
-		m, err := b.member(of, x.open, required[name])
+		m, err := b.member(name, of, x.open, required[name])
 		if err != nil {
 			return built{}, err
 		}
@@ -388,7 +389,7 @@ type member struct {
 
 // member rewrites the schema of a property. One that may be null is left out instead, if
 // that is its default or the translation can tell.
-func (b *builder) member(of spec, open []*value, needed bool) (member, error) {
+func (b *builder) member(name string, of spec, open []*value, needed bool) (member, error) {
 	if b.left--; b.left < 0 {
 		return member{}, errTooLarge
 	}
@@ -399,7 +400,7 @@ func (b *builder) member(of spec, open []*value, needed bool) (member, error) {
 	if err != nil {
 		return member{}, err
 	}
-	list, a := simplify(list), b.about(of)
+	list, a := simplify(list), b.about(of, name)
 	rest := slices.DeleteFunc(slices.Clone(list), func(x *branch) bool { return x.kind == "null" })
 	nullable := len(rest) > 0 && len(rest) < len(list)
 	var m member
