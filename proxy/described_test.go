@@ -27,7 +27,7 @@ func TestDescribed(t *testing.T) {
 		case c.Original == "p":
 			return Description{Title: "A prompt"}
 		}
-		return Description{Title: "Seeded", Meta: `{"risk":"low"}`}
+		return Description{Title: "Seeded", Meta: `{"risk":"low"}`, AlwaysLoad: c.Original == "b"}
 	}
 	r := newRig(t, mounts).run()
 	session := r.openAt(mcp.V20250618)
@@ -39,7 +39,7 @@ func TestDescribed(t *testing.T) {
 		}
 	}
 	for era, want := range map[string][]string{
-		"modern":  {`"title":"Seeded"`, `"_meta":{"dev.toolgate/tool":{"risk":"low"},"x":1}`, `"title":"Written"`},
+		"modern":  {`"title":"Seeded"`, `"_meta":{"dev.toolgate/tool":{"risk":"low"},"x":1}`, `"title":"Written"`, `"anthropic/alwaysLoad":true`},
 		"legacy":  {`"title":"Seeded"`, `"_meta":{"dev.toolgate/tool":{"risk":"low"},"x":1}`, `"title":"Written"`},
 		"prompts": {`"title":"A prompt"`},
 	} {

@@ -465,3 +465,46 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, server 
 	}
 	return notes
 }
+
+// Ranking is how a search ranks what a caller may view.
+type Ranking struct {
+	Hits []Ranked
+	More int // further matches
+	// Steps are the steps that the query was read as; nil for one.
+	Steps []string
+	// Of is how much the caller may view.
+	Of    int
+	Notes []string
+}
+
+// Ranked is one thing found.
+type Ranked struct {
+	findview.Found
+	Score   float64
+	Reasons []find.Reason // most important first
+}
+
+// Rank ranks what a caller may view within a scope for a query, with the reasons. It
+// waits for servers that start, like a first list.
+func Rank(ctx context.Context, g *Gateway, id *gate.Identity, scope Scope, q findview.Query) (Ranking, error) {
+	g.first.wait(ctx, "", scope, false)
+	g.finder.index.Await(ctx)
+	x := &Exchange{Identity: id, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern}
+	snap, f := g.snapshot.Load(), &g.finder
+	v, err := f.view(ctx, snap, x)
+	if err != nil {
+		return Ranking{}, err
+	}
+	var r Ranking
+	if v != nil {
+		result := v.Search(find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit, Explain: true})
+		r.More, r.Steps, r.Of = result.More, result.Steps, v.Len()
+		for _, h := range result.Hits {
+			if one, ok := f.found(ctx, x, v.routes[h.Item]); ok {
+				r.Hits = append(r.Hits, Ranked{one, h.Score, h.Reasons})
+			}
+		}
+	}
+	r.Notes = f.notes(ctx, snap, x, q.Server, len(r.Hits) == 0)
+	return r, nil
+}

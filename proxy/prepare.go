@@ -398,10 +398,17 @@ type Description struct {
 	Title string // in place of the server's; empty keeps it
 	// Meta is a JSON object that is listed in _meta under [ToolKey]; empty for none.
 	Meta string
+	// AlwaysLoad tells clients that search by themselves to load the definition of a tool
+	// without a search.
+	AlwaysLoad bool
 }
 
 // ToolKey is the member of an item's _meta that says what the operator knows of it.
 const ToolKey = mcp.GatewayPrefix + "tool"
+
+// alwaysLoadKey is the member of _meta by which Claude Code loads the definition of a
+// tool that it would defer otherwise (its documentation, "Configure tool search").
+const alwaysLoadKey = "anthropic/alwaysLoad"
 
 // descriptionOf names what a description is of.
 type descriptionOf struct {
@@ -415,13 +422,21 @@ func (d Description) render(item []byte) []byte {
 		item = mcp.SetMember(item, "title", mcp.Quote(d.Title))
 	}
 	if d.Meta != "" {
-		meta := mcp.Lookup(item, "_meta")
-		if !mcp.IsObject(meta) {
-			meta = []byte("{}")
-		}
-		item = mcp.SetMember(item, "_meta", mcp.SetMember(meta, ToolKey, []byte(d.Meta)))
+		item = setMeta(item, ToolKey, []byte(d.Meta))
+	}
+	if d.AlwaysLoad {
+		item = setMeta(item, alwaysLoadKey, []byte("true"))
 	}
 	return item
+}
+
+// setMeta sets a member of an item's _meta.
+func setMeta(item []byte, key string, value []byte) []byte {
+	meta := mcp.Lookup(item, "_meta")
+	if !mcp.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return mcp.SetMember(item, "_meta", mcp.SetMember(meta, key, value))
 }
 
 // described returns the entry with what is said of its items now: itself, if that is

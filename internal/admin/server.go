@@ -124,15 +124,16 @@ type Gateway interface {
 	// does not.
 	MakeRoom() error
 	// ServeStdio serves one MCP client until it or the context ends. key is its API key,
-	// empty if it has none. If the key is not accepted, it calls refuse instead of
+	// empty if it has none, and view what its list of tools holds, empty for all. If the key is not accepted, it calls refuse instead of
 	// serving.
-	ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error
+	ServeStdio(ctx context.Context, key, view string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error
 }
 
 // Headers of the control protocol.
 const (
 	headerToken  = "Toolgate-Token"
 	headerAPIKey = "Toolgate-Api-Key"
+	headerView   = "Toolgate-View"
 	upgradeStdio = "toolgate-stdio"
 )
 
@@ -299,7 +300,7 @@ func serveStdio(w http.ResponseWriter, r *http.Request, g Gateway) {
 	refuse := func(err error) { writeJSON(w, http.StatusForbidden, map[string]any{"error": err.Error()}) }
 	// The request's context would end with the client's input, while answers are still on
 	// their way.
-	_ = g.ServeStdio(context.WithoutCancel(r.Context()), r.Header.Get(headerAPIKey), accept, refuse)
+	_ = g.ServeStdio(context.WithoutCancel(r.Context()), r.Header.Get(headerAPIKey), r.Header.Get(headerView), accept, refuse)
 	if conn != nil {
 		conn.Close()
 	}
@@ -486,8 +487,8 @@ type ReloadError struct{ Reason string }
 func (e *ReloadError) Error() string { return e.Reason }
 
 // Stdio opens a connection on which MCP is spoken line by line, with the identity of the
-// API key. The caller closes it.
-func (c *Client) Stdio(ctx context.Context, apiKey string) (io.ReadWriteCloser, error) {
+// API key and the list of tools of the view. The caller closes it.
+func (c *Client) Stdio(ctx context.Context, apiKey, view string) (io.ReadWriteCloser, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -495,6 +496,9 @@ func (c *Client) Stdio(ctx context.Context, apiKey string) (io.ReadWriteCloser, 
 	header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {upgradeStdio}}
 	if apiKey != "" {
 		header.Set(headerAPIKey, apiKey)
+	}
+	if view != "" {
+		header.Set(headerView, view)
 	}
 	resp, in, err := c.roundTrip(ctx, conn, http.MethodPost, "/v1/stdio", header)
 	if err != nil {

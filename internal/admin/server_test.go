@@ -72,7 +72,7 @@ func (g *fakeGateway) MakeRoom() error {
 	return nil
 }
 
-func (g *fakeGateway) ServeStdio(_ context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
+func (g *fakeGateway) ServeStdio(_ context.Context, key, _ string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
 	if key != "" && key != "good" {
 		err := errors.New("this gateway wants an API key")
 		refuse(err)
@@ -207,7 +207,7 @@ func TestClientWithAWrongToken(t *testing.T) {
 	c := serve(t, g, token)
 	c.Token = "wrong"
 	_, listErr := c.Status(t.Context())
-	_, stdioErr := c.Stdio(t.Context(), "good")
+	_, stdioErr := c.Stdio(t.Context(), "good", "")
 	_, reloadErr := c.Reload(t.Context())
 	for what, err := range map[string]error{"servers": listErr, "reload": reloadErr, "stdio": stdioErr, "make room": c.MakeRoom(t.Context())} {
 		var refused *admin.RefusedError
@@ -241,7 +241,7 @@ func TestStdio(t *testing.T) {
 	g := &fakeGateway{}
 	c := serve(t, g, token)
 	for _, key := range []string{"", "good"} {
-		s, err := c.Stdio(t.Context(), key)
+		s, err := c.Stdio(t.Context(), key, "")
 		if err != nil {
 			t.Fatalf("key %q: %v", key, err)
 		}
@@ -264,7 +264,7 @@ func TestStdio(t *testing.T) {
 		s.Close()
 	}
 	var refused *admin.RefusedError
-	if _, err := c.Stdio(t.Context(), "bad"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "API key") {
+	if _, err := c.Stdio(t.Context(), "bad", ""); !errors.As(err, &refused) || !strings.Contains(err.Error(), "API key") {
 		t.Errorf("a bad key: %v", err)
 	}
 }
@@ -295,7 +295,7 @@ func TestClientsAtTheSameTime(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			s, err := c.Stdio(t.Context(), "good")
+			s, err := c.Stdio(t.Context(), "good", "")
 			if err != nil {
 				t.Error(err)
 				return
@@ -333,7 +333,7 @@ func TestNobodyAnswers(t *testing.T) {
 	check := func(what string, want func(error) bool) {
 		t.Helper()
 		_, listErr := c.Status(t.Context())
-		_, stdioErr := c.Stdio(t.Context(), "")
+		_, stdioErr := c.Stdio(t.Context(), "", "")
 		_, reloadErr := c.Reload(t.Context())
 		for call, err := range map[string]error{"servers": listErr, "reload": reloadErr, "stdio": stdioErr, "make room": c.MakeRoom(t.Context())} {
 			if err == nil || !want(err) {
@@ -423,7 +423,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		if got, err := c.Status(t.Context()); err == nil || errors.Is(err, admin.ErrNotRunning) || len(got.Servers) != 0 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
-		if s, err := c.Stdio(t.Context(), ""); err == nil || errors.Is(err, admin.ErrNotRunning) {
+		if s, err := c.Stdio(t.Context(), "", ""); err == nil || errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%s: a stream %v, %v", name, s, err)
 		}
 	}
@@ -438,7 +438,7 @@ func TestSilenceHasADeadline(t *testing.T) {
 			t.Errorf("%s: servers: %v", name, err)
 		}
 		if name == "silence" {
-			if _, err := c.Stdio(t.Context(), ""); !errors.Is(err, os.ErrDeadlineExceeded) {
+			if _, err := c.Stdio(t.Context(), "", ""); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s: stdio: %v", name, err)
 			}
 		}
@@ -448,7 +448,7 @@ func TestSilenceHasADeadline(t *testing.T) {
 			t.Errorf("%s: servers with a deadline: %v", name, err)
 		}
 		if name == "silence" {
-			if _, err := c.Stdio(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := c.Stdio(ctx, "", ""); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: stdio with a deadline: %v", name, err)
 			}
 		}
@@ -457,7 +457,7 @@ func TestSilenceHasADeadline(t *testing.T) {
 	// A stream that is open has none.
 	c := serve(t, &fakeGateway{}, token)
 	c.Timeout = 200 * time.Millisecond
-	s, err := c.Stdio(t.Context(), "")
+	s, err := c.Stdio(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/decode"
@@ -41,7 +42,10 @@ func describing(c *config.Config, rules *governance.Rules, table *servers.Table)
 // that a seed gives, and where the operator wants it, what is known of a tool.
 func presenting(c *config.Config, e *build.Examiner, r *registry.Registry) func(*gate.Capability, []byte) proxy.Description {
 	return func(of *gate.Capability, listed []byte) proxy.Description {
-		out := proxy.Description{Title: r.Title(of.CapabilityID, listed)}
+		out := proxy.Description{
+			Title:      r.Title(of.CapabilityID, listed),
+			AlwaysLoad: of.Kind == mcp.Tool && slices.Contains(c.Toolgate.Find.Pins, of.Exposed),
+		}
 		if !c.Toolgate.Registry.ToolMetadata || of.Kind != mcp.Tool {
 			return out
 		}

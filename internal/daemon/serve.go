@@ -67,16 +67,16 @@ func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen
 	return front.Serve(ctx, d.Handler(), d.DrainTime)
 }
 
-// ServeStream serves a client on a stream of lines, as the owner of an API key or token,
-// until ctx or the gateway ends or the stream does; it closes the stream then. It returns
+// ServeStream serves a client on a stream of lines, as the owner of an API key or token
+// and with the list of tools of a view, until ctx or the gateway ends or the stream does; it closes the stream then. It returns
 // at once, with an error when nobody has the key.
-func (d *Daemon) ServeStream(ctx context.Context, key string, stream io.ReadWriteCloser) error {
+func (d *Daemon) ServeStream(ctx context.Context, key string, view proxy.View, stream io.ReadWriteCloser) error {
 	id, err := d.identities.Identity(ctx, key)
 	if err != nil {
 		return err
 	}
 	d.tasks.Go(func() {
-		_ = d.gateway.ServeStdio(ctx, id, proxy.Scope{}, stream, stream)
+		_ = d.gateway.ServeStdio(ctx, id, proxy.Scope{View: view}, stream, stream)
 		stream.Close()
 	})
 	return nil

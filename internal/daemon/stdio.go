@@ -20,7 +20,7 @@ func (ctl *Control) MakeRoom() error {
 }
 
 // ServeStdio implements admin.Gateway.
-func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
+func (ctl *Control) ServeStdio(ctx context.Context, key, view string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
 	granted, err := ctl.d.identities.Grant(ctx, key)
 	if err != nil {
 		refuse(err)
@@ -36,5 +36,5 @@ func (ctl *Control) ServeStdio(ctx context.Context, key string, accept func() (i
 	defer stop()
 	ctx, leave := ctl.d.identities.WhileGranted(ctx, key, granted)
 	defer leave()
-	return ctl.d.gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{}, r, w)
+	return ctl.d.gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{View: proxy.View(view)}, r, w)
 }

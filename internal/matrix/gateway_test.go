@@ -23,6 +23,7 @@ import (
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testwait"
+	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -374,7 +375,7 @@ func (r *rig) pipe(c *client, w worker) error {
 	l := &stdioLink{c: c, in: toGateway}
 	c.link = l
 	l.all.Go(func() { l.read(fromGateway) })
-	return r.gateway.ServeStream(r.life, w.key, stream{fromClient, toClient})
+	return r.gateway.ServeStream(r.life, w.key, proxy.FullView, stream{fromClient, toClient})
 }
 
 // greet opens the conversation as the revision does it.

@@ -84,6 +84,7 @@ func (h *home) naming(t *testing.T, suffix, server string) map[string]any {
 	delete(section, "gate")
 	section["auth"].(map[string]any)["scopes"] = map[string]any{"required": []any{map[string]any{"match": echo, "scopes": "admin"}}}
 	section["capsules"] = map[string]any{"c": map[string]any{"visible": []string{"*"}, "callable": []string{pid}, "groups": []string{"g"}}}
+	section["find"] = map[string]any{"pins": []string{echo}}
 	section["governance"] = map[string]any{"tools": map[string]any{pid: readOnly}}
 	section["opa"] = map[string]any{"path": policy}
 	section["spicedb"] = map[string]any{"builtin": map[string]any{
@@ -102,7 +103,7 @@ func (h *home) findings(t *testing.T) []string {
 	}
 	var found []string
 	for _, key := range []string{
-		"auth.scopes.required", "capsules", "governance.tools", "data.global_tool_deny", "data.global_tool_denny", "spicedb.builtin: \"tool:", "spicedb.builtin: \"server:",
+		"auth.scopes.required", "capsules", "find.pins", "governance.tools", "data.global_tool_deny", "data.global_tool_denny", "spicedb.builtin: \"tool:", "spicedb.builtin: \"server:",
 	} {
 		if strings.Contains(o.stderr, ": "+key) {
 			found = append(found, key)
@@ -114,7 +115,7 @@ func (h *home) findings(t *testing.T) []string {
 	return found
 }
 
-var everywhere = []string{"auth.scopes.required", "capsules", "governance.tools", "data.global_tool_deny", `spicedb.builtin: "tool:`}
+var everywhere = []string{"auth.scopes.required", "capsules", "find.pins", "governance.tools", "data.global_tool_deny", `spicedb.builtin: "tool:`}
 
 // From the file alone it is known which namespaces there are; from an earlier run
 // which tools, as long as their server has its name.
@@ -161,6 +162,7 @@ func TestNamesAboutNothing(t *testing.T) {
 	h.write(t, a, section)
 	check("another namespace", everywhere...)
 	section["governance"] = map[string]any{"tools": map[string]any{"b__pid": readOnly, "b__new": readOnly}}
+	section["find"] = map[string]any{"pins": []string{"b__pid"}}
 	section["capsules"] = map[string]any{"c": map[string]any{"visible": []string{"b__*"}, "groups": []string{"g"}}}
 	for _, gone := range []string{"opa", "spicedb"} {
 		delete(section, gone)

@@ -87,7 +87,7 @@ func runningTools(o *command.Options, ctx context.Context) [][]byte {
 	if control == nil {
 		return nil
 	}
-	stream, err := control.Stdio(ctx, command.APIKey())
+	stream, err := control.Stdio(ctx, command.APIKey(), "")
 	if err != nil {
 		return nil
 	}

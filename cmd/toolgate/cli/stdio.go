@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 func newStdio(o *command.Options) *cobra.Command {
@@ -35,6 +36,7 @@ people's folders, where a file could choose what runs.`,
 			return serveStdio(o, cmd.Context())
 		},
 	}
+	c.Flags().Var((*viewFlag)(&o.View), "view", "what tools/list holds: full for all tools, find for the tools by which a model finds the others")
 	c.Flags().DurationVar(&o.WaitFirst, "wait", 0, "how long initialize and the first lists wait for servers that were never seen before; by default initialize does not wait, and lists wait at most 8s")
 	return c
 }
@@ -66,7 +68,7 @@ func serveStdio(o *command.Options, ctx context.Context) error {
 			if attempts == takeOverAttempts && client.Over() {
 				return errClientEnded
 			}
-			stream, err = control.Stdio(ctx, command.APIKey())
+			stream, err = control.Stdio(ctx, command.APIKey(), o.View)
 			return err
 		})
 		switch {
@@ -149,3 +151,25 @@ func ownStdio(o *command.Options, ctx context.Context, in *daemon.Daemon, state 
 		}
 	})
 }
+
+// viewFlag is the value of a flag that names a view.
+type viewFlag string
+
+// String implements pflag.Value.
+func (v *viewFlag) String() string { return string(*v) }
+
+// Set implements pflag.Value.
+func (v *viewFlag) Set(text string) error {
+	switch text {
+	case "full":
+		*v = viewFlag(proxy.FullView)
+	case string(proxy.FindView):
+		*v = viewFlag(text)
+	default:
+		return errors.New("write full or find")
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (v *viewFlag) Type() string { return "full|find" }

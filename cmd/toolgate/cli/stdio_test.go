@@ -52,6 +52,36 @@ func TestStdioAlone(t *testing.T) {
 	}
 }
 
+// TestStdioView serves the find view to one client of a gateway and everything to
+// another, and to a client of a gateway of its own.
+func TestStdioView(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("one")}, nil)
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
+	lists := func(args ...string) (five, all bool) {
+		o := h.runWith(t, hello+list, append([]string{"stdio", "--wait", "20s", h.file}, args...)...)
+		if o.code != exitOK {
+			t.Errorf("%q: %+v", args, o)
+		}
+		return strings.Contains(o.stdout, "toolgate__find_tools"), strings.Contains(o.stdout, "a__pid")
+	}
+	check := func(when string) {
+		if five, all := lists("--view", "find"); !five || all {
+			t.Errorf("%s, --view find: its tools %v, all tools %v", when, five, all)
+		}
+		if five, all := lists("--view", "full"); five || !all {
+			t.Errorf("%s, --view full: the tools of the find view %v, all tools %v", when, five, all)
+		}
+	}
+	check("alone")
+	h.up(t)
+	check("joined")
+	if o := h.runWith(t, "", "stdio", "--view", "some", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "write full or find") {
+		t.Errorf("a view that does not exist: %+v", o)
+	}
+}
+
 func TestStdioProcessesShareServers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

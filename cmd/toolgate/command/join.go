@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // APIKey returns the client's key or token from its environment, because stdio has no
@@ -111,11 +112,11 @@ func (o *Options) waitSettled(ctx context.Context, in *daemon.Daemon) {
 func (o *Options) Stream(ctx context.Context, control *admin.Client, own *daemon.Daemon) (io.ReadWriteCloser, error) {
 	key := APIKey()
 	if control != nil {
-		stream, err := control.Stdio(ctx, key)
+		stream, err := control.Stdio(ctx, key, o.View)
 		return stream, ControlError(err)
 	}
 	here, there := relay.NewPipe()
-	if err := own.ServeStream(ctx, key, there); err != nil {
+	if err := own.ServeStream(ctx, key, proxy.View(o.View), there); err != nil {
 		return nil, err
 	}
 	return here, nil

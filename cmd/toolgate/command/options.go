@@ -38,6 +38,8 @@ type Options struct {
 	Awaits bool
 	// WaitFirst is how long the first lists wait for servers that have never been seen.
 	WaitFirst time.Duration
+	// View is what the list of tools of a client holds; empty for all.
+	View string
 	// SettleWithin is how long a command waits for the servers of a gateway that it
 	// started for itself; zero stands for settleTime.
 	SettleWithin time.Duration

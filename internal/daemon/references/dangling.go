@@ -61,6 +61,17 @@ func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 			glob("capsules", string(p.Glob), p.At)
 		}
 	}
+	pins := func(key string, pins []string) {
+		for i, name := range pins {
+			if !inv.covers(name) {
+				glob(key, name, m.at(key+"[%d]", i))
+			}
+		}
+	}
+	pins("find.pins", m.c.Toolgate.Find.Pins)
+	for _, name := range slices.Sorted(maps.Keys(m.c.Toolgate.Capsules)) {
+		pins("capsules."+name+".pins", m.c.Toolgate.Capsules[name].Pins)
+	}
 	for i := range m.c.Toolgate.Budgets {
 		if match := m.c.Toolgate.Budgets[i].Match; match != "" && !inv.covers(match) {
 			glob(fmt.Sprintf("budgets[%d].match", i), match, m.at("budgets[%d].match", i))
