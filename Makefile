@@ -106,6 +106,7 @@ soak: ## the counts that are too long for every run, in full
 	$(GO) test -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
 	$(GO) test -timeout 30m ./internal/audit -run TestKilledAtAnyMoment -audit-kills 2000 -v
 	$(GO) test -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v
+	$(GO) test -timeout 60m ./proxy -run 'TestHiddenToolsChangeNothing|TestFindWhileTheCatalogChanges' -find-worlds 2000 -find-queries 500 -find-changes 6000 -v
 	$(GO) test -timeout 15m ./cmd/toolgate/cli -run TestEverythingAgrees -agree-worlds 200 -v
 	$(GO) test -timeout 30m ./cmd/toolgate/cli -run 'TestNoCallBeyondTheBudget|TestKilledGatewayHasChargedWhatItDelivered' -budget-clients 1000 -budget-kills 50 -v
 

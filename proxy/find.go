@@ -187,7 +187,7 @@ type audienceOf struct {
 // viewed is what an audience may view, as it was at a time.
 type viewed struct {
 	*find.View
-	routes map[int]*Route // by their number in the index
+	routes []*Route // by their number in the index; nil for what it may not view
 	at     time.Time
 }
 
@@ -259,7 +259,7 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*viewed
 	if known != nil && now.Sub(known.at) < maxDecisionAge {
 		return known, nil
 	}
-	v := &viewed{routes: make(map[int]*Route), at: now}
+	v := &viewed{routes: make([]*Route, len(built.Items)), at: now}
 	catalog := snap.catalogOf(x.Identity, features)
 	for _, kind := range mcp.Kinds {
 		for r, d := range snap.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
