@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/findview"
 )
 
 // client is one scripted MCP client of one revision over one transport. It
@@ -17,6 +19,7 @@ type client struct {
 	name         string // in its roots and in its clientInfo
 	capabilities string // raw
 	offered      []byte // capabilities of the gateway, raw; set before any cell
+	view         proxy.View
 	link         link
 	life         context.Context
 	end          context.CancelFunc
@@ -117,11 +120,28 @@ func (c *client) start(method string, params []byte) (*request, error) {
 }
 
 func (c *client) launch(req *request) error {
-	raw := mcp.AppendRequest(nil, req.id, req.method, req.params)
+	raw := mcp.AppendRequest(nil, req.id, req.method, c.sent(req))
 	if err := c.link.send(raw, req); err != nil {
 		return fmt.Errorf("%s: %w", req.method, err)
 	}
 	return nil
+}
+
+// sent are the params of a request as they are sent: in the find view a tool is called by
+// one of its tools.
+func (c *client) sent(req *request) []byte {
+	if c.view != proxy.FindView || req.method != mcp.MethodToolsCall {
+		return req.params
+	}
+	name, _ := mcp.LookupString(req.params, "name")
+	if findview.Has(name) {
+		return req.params
+	}
+	inner := mcp.SetMember(nil, "name", mcp.Quote(name))
+	if arguments := mcp.Lookup(req.params, "arguments"); arguments != nil {
+		inner = mcp.SetMember(inner, "arguments", arguments)
+	}
+	return mcp.SetMember(mcp.SetMember(req.params, "name", mcp.Quote(findview.CallDestructive)), "arguments", inner)
 }
 
 // wait waits for the answer to a request; withdrawn requests have none.

@@ -57,6 +57,15 @@ type httpLink struct {
 	key  string // API key
 	http *http.Client
 	all  sync.WaitGroup
+	view string // of the endpoint; empty for the full one
+}
+
+// viewPath is what the view adds to the path of an endpoint.
+func (l *httpLink) viewPath() string {
+	if l.view == "" {
+		return ""
+	}
+	return "/" + l.view
 }
 
 // request makes an HTTP request of the client.
@@ -93,7 +102,7 @@ type sseLink struct {
 
 // open opens the stream and returns when the endpoint is known.
 func (l *sseLink) open(ctx context.Context) error {
-	r, err := l.request(l.c.life, http.MethodGet, l.base+"/sse", nil, "Accept", "text/event-stream")
+	r, err := l.request(l.c.life, http.MethodGet, l.base+"/sse"+l.viewPath(), nil, "Accept", "text/event-stream")
 	if err != nil {
 		return err
 	}
@@ -164,7 +173,7 @@ type streamLink struct {
 	ready   bool // initialize was answered
 }
 
-func (l *streamLink) url() string { return l.base + "/mcp" }
+func (l *streamLink) url() string { return l.base + "/mcp" + l.viewPath() }
 
 // headers are those of a message.
 func (l *streamLink) headers(msg *mcp.Message) []string {

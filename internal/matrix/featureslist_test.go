@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/findview"
 )
 
 // everyItem asks for a whole list, page by page.
@@ -43,6 +45,9 @@ func (c *cell) everyItem(ctx context.Context, kind mcp.Kind) (map[string][]byte,
 
 // item returns one listed item.
 func (c *cell) item(ctx context.Context, kind mcp.Kind, key string) ([]byte, error) {
+	if c.client.view == proxy.FindView && kind == mcp.Tool {
+		return c.described(ctx, key)
+	}
 	all, err := c.everyItem(ctx, kind)
 	if err != nil {
 		return nil, err
@@ -51,6 +56,22 @@ func (c *cell) item(ctx context.Context, kind mcp.Kind, key string) ([]byte, err
 		return nil, fmt.Errorf("the %s %s is not listed", kind, key)
 	}
 	return all[key], nil
+}
+
+// described returns the definition of a tool in the find view.
+func (c *cell) described(ctx context.Context, name string) ([]byte, error) {
+	got, err := c.good(c.client.do(ctx, mcp.MethodToolsCall, []byte(`{"name":"`+findview.DescribeTools+`","arguments":{"names":[`+string(mcp.Quote(name))+`]}}`)))
+	if err != nil {
+		return nil, err
+	}
+	content := mcp.Lookup(got.result, "content")
+	for e := range mcp.Elements(content) {
+		text, _ := mcp.LookupString(e.Of(content), "text")
+		for d := range mcp.Elements(mcp.Lookup([]byte(text), "tools")) {
+			return d.Of(mcp.Lookup([]byte(text), "tools")), nil
+		}
+	}
+	return nil, fmt.Errorf("%s is not described: %s", name, got.result)
 }
 
 // arrived are the members of items that clients of earlier revisions do not get, with

@@ -53,7 +53,8 @@ func (t *target) uri(uri string) string {
 // rig is one running gateway with all servers behind it.
 type rig struct {
 	gateway *daemon.Daemon
-	base    string // URL of its listener
+	base    string     // URL of its listener
+	view    proxy.View // of the endpoint that clients use
 	board   *board
 	targets map[kind]map[upstream.Isolation]*target
 	workers []worker
@@ -97,6 +98,7 @@ type setup struct {
 	limits  func(*config.Limits)            // changes those of the configuration; nil changes none
 	log     *logText                        // takes the gateway's log; nil is none
 	home    *daemontest.Home                // nil is one that nobody reads
+	view    proxy.View                      // of the endpoint that clients use
 }
 
 // startRig starts the gateway of a configuration file, and its servers.
@@ -107,7 +109,7 @@ func startRig(t *testing.T, of setup) *rig {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &rig{
 		board: &board{cells: make(map[string]*cell)}, targets: make(map[kind]map[upstream.Isolation]*target),
-		life: ctx, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+		life: ctx, view: of.view, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	if of.home == nil {
 		of.home = daemontest.NewHome(t)
@@ -333,11 +335,11 @@ func (r *rig) strays() []string {
 // declares, raw.
 func (r *rig) connect(ctx context.Context, k kind, w worker, name, capabilities string) (*client, error) {
 	c := &client{
-		kind: k, name: name, capabilities: capabilities, pending: make(map[string]*request),
+		kind: k, name: name, capabilities: capabilities, view: r.view, pending: make(map[string]*request),
 		tokens: make(map[string]*request), questions: make(map[string]bool), changed: make(chan struct{}),
 	}
 	c.life, c.end = context.WithCancel(r.life)
-	over := func() httpLink { return httpLink{c: c, base: r.base, key: w.key, http: r.http} }
+	over := func() httpLink { return httpLink{c: c, base: r.base, view: string(r.view), key: w.key, http: r.http} }
 	switch k.over {
 	case overStdio:
 		if err := r.pipe(c, w); err != nil {
@@ -375,7 +377,7 @@ func (r *rig) pipe(c *client, w worker) error {
 	l := &stdioLink{c: c, in: toGateway}
 	c.link = l
 	l.all.Go(func() { l.read(fromGateway) })
-	return r.gateway.ServeStream(r.life, w.key, proxy.FullView, stream{fromClient, toClient})
+	return r.gateway.ServeStream(r.life, w.key, r.view, stream{fromClient, toClient})
 }
 
 // greet opens the conversation as the revision does it.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -30,7 +31,8 @@ type place struct{ down, up kind }
 
 // matrix collects the results of all cells. It is safe for concurrent use.
 type matrix struct {
-	rig *rig
+	rig      *rig
+	leaveOut []string // rows that are not run
 
 	mu      sync.Mutex
 	results map[*feature]map[place]error
@@ -40,6 +42,18 @@ type matrix struct {
 // TestMatrix runs every feature between every client and every server.
 func TestMatrix(t *testing.T) {
 	m := &matrix{rig: startRig(t, setup{workers: workers}), results: make(map[*feature]map[place]error), hung: make(map[*feature]map[kind]int)}
+	m.all(t)
+	if rowOf(listChanges).selected() {
+		m.together(t.Context())
+	}
+	m.judge(t)
+	if !t.Failed() && *only == "" {
+		m.document(t)
+	}
+}
+
+// all runs every row but the ones for all clients together.
+func (m *matrix) all(t *testing.T) {
 	for _, f := range features {
 		m.results[f], m.hung[f] = make(map[place]error), make(map[kind]int)
 	}
@@ -57,13 +71,18 @@ func TestMatrix(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if rowOf(listChanges).selected() {
-		m.together(t.Context())
+}
+
+// TestMatrixOfTheFindView runs what a client does with a tool for every client and every
+// server through the find view. The rest is what it is in the full view.
+func TestMatrixOfTheFindView(t *testing.T) {
+	m := &matrix{
+		rig:     startRig(t, setup{workers: workers, view: proxy.FindView}),
+		results: make(map[*feature]map[place]error), hung: make(map[*feature]map[kind]int),
+		leaveOut: []string{"lists", listChanges, channelChanges, "arguments in headers", "MCP Apps"},
 	}
+	m.all(t)
 	m.judge(t)
-	if !t.Failed() && *only == "" {
-		m.document(t)
-	}
 }
 
 // row runs all cells of one client, one after the other.
@@ -76,7 +95,7 @@ func (m *matrix) row(ctx context.Context, down kind, w worker) {
 		c, err := m.rig.connect(ctx, down, w, "client-"+down.slug(), capabilities)
 		for _, up := range kinds() {
 			for _, f := range features {
-				if f.bare != bare || f.run == nil || !f.selected() || f.impossible(down, up) != nil {
+				if f.bare != bare || f.run == nil || !m.selected(f) || f.impossible(down, up) != nil {
 					continue
 				}
 				if err != nil {
@@ -90,6 +109,11 @@ func (m *matrix) row(ctx context.Context, down kind, w worker) {
 			c.close()
 		}
 	}
+}
+
+// selected tells whether a row is run in this matrix.
+func (m *matrix) selected(f *feature) bool {
+	return f.selected() && !slices.Contains(m.leaveOut, f.name)
 }
 
 // selected tells whether the row is run.
@@ -180,7 +204,7 @@ func (m *matrix) judge(t *testing.T) {
 		t.Errorf("outside of every cell: %s", text)
 	}
 	for _, f := range features {
-		if f.selected() {
+		if m.selected(f) {
 			t.Run(f.name, func(t *testing.T) { m.judgeRow(t, f) })
 		}
 	}
