@@ -165,7 +165,10 @@ func checkFound(c *call) error {
 }
 
 // checkSearch counts a search as a list.
-func checkSearch(c *call) error { return c.g.requests.Take(limit.Lists, c.x.Identity.Key()) }
+func checkSearch(c *call) error {
+	c.rec.noteFields(c.name, c.x.Message.Param("arguments"))
+	return c.g.requests.Take(limit.Lists, c.x.Identity.Key())
+}
 
 // finder finds what callers may view. It owns the search index and what is known for a
 // moment of who may view what.

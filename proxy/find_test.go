@@ -153,7 +153,14 @@ func TestFindPaths(t *testing.T) {
 // TestFind searches, describes and calls.
 func TestFind(t *testing.T) {
 	b := issues(t)
-	r := newFindRig(t, nil, b)
+	r := newFindRig(t, func(c *Config) {
+		c.Recording.Fields = func(exposed string) []string {
+			if exposed == findview.FindTools {
+				return []string{"/query"}
+			}
+			return nil
+		}
+	}, b)
 	answer := structured(t, r.call(findview.FindTools, `{"query":"open a new issue"}`))
 	if names := namesIn(answer); len(names) == 0 || names[0] != "github__create_issue" {
 		t.Errorf("found %q", names)
@@ -183,6 +190,8 @@ func TestFind(t *testing.T) {
 	}
 	if first := entries[0]; first.Name != findview.FindTools || !slices.Contains(first.Shown, "github__create_issue") {
 		t.Errorf("the audit entry of a search: %+v", first)
+	} else if len(first.Fields) != 1 || first.Fields[0].Value != "open a new issue" {
+		t.Errorf("the recorded query: %+v", first.Fields)
 	}
 }
 

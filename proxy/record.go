@@ -311,22 +311,32 @@ func (rec *record) scrub() {
 	for i := range e.Steps {
 		clean(&e.Steps[i].Rule)
 	}
+	for i := range e.Shown {
+		clean(&e.Shown[i])
+	}
 }
 
-// note records the configured arguments.
+// noteFields records the configured arguments of a tool.
+func (rec *record) noteFields(tool string, args []byte) {
+	with := rec.recording
+	if with.Fields == nil {
+		return
+	}
+	for _, pointer := range with.Fields(tool) {
+		if value, ok := keptArgument(args, pointer, with.Redact); ok {
+			rec.entry.Fields = append(rec.entry.Fields, audit.Field{Pointer: pointer, Value: value})
+		}
+	}
+}
+
+// note records the configured arguments, and those that a policy may have read.
 func (rec *record) note(r *Route) {
 	with := rec.recording
 	if r.Kind != mcp.Tool || with.Fields == nil && !with.Inputs {
 		return
 	}
 	args := r.argumentsOf(rec.x)
-	if with.Fields != nil {
-		for _, pointer := range with.Fields(r.Exposed) {
-			if value, ok := keptArgument(args, pointer, with.Redact); ok {
-				rec.entry.Fields = append(rec.entry.Fields, audit.Field{Pointer: pointer, Value: value})
-			}
-		}
-	}
+	rec.noteFields(r.Exposed, args)
 	if with.Inputs && args != nil {
 		sealed, err := rec.g.opts.Keys.Seal(labelInputs, rec.entry.CallID, args)
 		if err != nil {
