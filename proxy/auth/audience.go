@@ -14,8 +14,9 @@ func (a audienceRule) admits(r *http.Request, audiences []string) bool {
 			return true
 		}
 	}
-	own, ok := a.resource.identifier(r)
-	return ok && slices.Contains(audiences, canonicalAudience(own))
+	return slices.ContainsFunc(a.resource.identifiers(r), func(own string) bool {
+		return slices.Contains(audiences, canonicalAudience(own))
+	})
 }
 
 // canonicalAudience returns the form in which audiences are compared, byte for byte.

@@ -32,6 +32,10 @@ type ResourceOptions struct {
 	// "/mcp/s/*", "/mcp/c/*"} when nil. Whether something exists at a path does not
 	// matter and is not revealed.
 	Endpoints []string
+	// Views are what may follow the path of an endpoint for another view of the same;
+	// {"/find"} when nil. A view is a resource of its own, and also admits the tokens of
+	// its endpoint, because nobody may do more there.
+	Views []string
 	// Aliases are paths that belong to an endpoint; {"/message": "/sse"} when nil.
 	Aliases map[string]string
 }
@@ -45,6 +49,7 @@ type Resource struct {
 	basePath  string // of the public URL
 	origin    string
 	endpoints []string
+	views     []string
 	aliases   map[string]string
 	servers   []string
 	scopes    []string
@@ -80,6 +85,7 @@ func NewResource(o ResourceOptions) (*Resource, error) {
 		origin:    lowerASCII(u.Scheme) + "://" + lowerASCII(u.Host),
 		basePath:  strings.TrimRight(u.EscapedPath(), "/"),
 		endpoints: o.Endpoints,
+		views:     o.Views,
 		aliases:   o.Aliases,
 		servers:   slices.Clone(o.AuthorizationServers),
 		scopes:    withoutOffline(o.Scopes),
@@ -92,6 +98,9 @@ func NewResource(o ResourceOptions) (*Resource, error) {
 	}
 	if x.endpoints == nil {
 		x.endpoints = []string{"/mcp", "/sse", "/mcp/s/*", "/mcp/c/*"}
+	}
+	if x.views == nil {
+		x.views = []string{"/find"}
 	}
 	if x.aliases == nil {
 		x.aliases = map[string]string{"/message": "/sse"}
@@ -130,16 +139,28 @@ func (x *Resource) endpoint(path string) string {
 	if of, ok := x.aliases[path]; ok {
 		path = of
 	}
-	for _, e := range x.endpoints {
-		prefix, wild := strings.CutSuffix(e, "*")
-		switch {
-		case !wild && path == e:
-			return path
-		case wild && strings.HasPrefix(path, prefix) && segment(path[len(prefix):]):
-			return path
+	if x.isEndpoint(path) || x.viewOf(path) != "" {
+		return path
+	}
+	return ""
+}
+
+// viewOf returns the endpoint that a path is a view of; empty for none.
+func (x *Resource) viewOf(path string) string {
+	for _, view := range x.views {
+		if base, ok := strings.CutSuffix(path, view); ok && x.isEndpoint(base) {
+			return base
 		}
 	}
 	return ""
+}
+
+// isEndpoint reports whether a path is that of an endpoint without a view.
+func (x *Resource) isEndpoint(path string) bool {
+	return slices.ContainsFunc(x.endpoints, func(e string) bool {
+		prefix, wild := strings.CutSuffix(e, "*")
+		return !wild && path == e || wild && strings.HasPrefix(path, prefix) && segment(path[len(prefix):])
+	})
 }
 
 // segment reports whether s is one escaped path segment (RFC 3986 section 3.3), and
@@ -158,13 +179,28 @@ func segment(s string) bool {
 	return true
 }
 
-// identifier returns the resource identifier of a request's endpoint.
-func (x *Resource) identifier(r *http.Request) (string, bool) {
-	if x == nil {
-		return "", false
+// identifiers returns the resource identifiers whose tokens a request's endpoint admits:
+// its own, that of the endpoint of which it is a view, and for an alias, which does not
+// say of which view it is, those of all views.
+func (x *Resource) identifiers(r *http.Request) (all []string) {
+	asked := ""
+	if x != nil {
+		asked = r.URL.EscapedPath()
 	}
-	path := x.endpoint(r.URL.EscapedPath())
-	return x.base + path, path != ""
+	path := x.endpoint(asked)
+	if path == "" {
+		return nil
+	}
+	all = append(all, x.base+path)
+	if of := x.viewOf(path); of != "" {
+		all = append(all, x.base+of)
+	}
+	if x.aliases[asked] != "" {
+		for _, view := range x.views {
+			all = append(all, x.base+path+view)
+		}
+	}
+	return all
 }
 
 // Identifiers returns the resource identifier of an endpoint's path, such as "/mcp",

@@ -50,6 +50,10 @@ func TestResourceMetadata(t *testing.T) {
 		{"https://gw.example", at + "/sse", "https://gw.example/sse"},
 		{"https://gw.example", at + "/message", ""},
 		{"https://gw.example", at + "/", ""},
+		{"https://gw.example", at + "/mcp/find", "https://gw.example/mcp/find"},
+		{"https://gw.example", at + "/mcp/c/research/find", "https://gw.example/mcp/c/research/find"},
+		{"https://gw.example", at + "/mcp/find/find", ""},
+		{"https://gw.example", at + "/message/find", ""},
 		{"https://gw.example", at + "/mcp/", ""},
 		{"https://gw.example", at + "//mcp", ""},
 		{"https://gw.example", at + "/MCP", ""},
@@ -113,7 +117,7 @@ func TestResourceRoundTrip(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { gateway(&auth.Chain{}, x, nil).ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
 	x = newResource(t, func(o *auth.ResourceOptions) { o.PublicURL = server.URL })
-	for _, path := range []string{"/mcp", "/mcp/s/files", "/mcp/c/research", "/sse"} {
+	for _, path := range []string{"/mcp", "/mcp/s/files", "/mcp/c/research", "/sse", "/mcp/find", "/mcp/s/files/find", "/sse/find"} {
 		resp, _ := post(t, server.Client(), server.URL+path, "Host", "evil.example", "X-Forwarded-Host", "evil.example")
 		challenges, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
 		if err != nil || len(challenges) != 1 || challenges[0].Scheme != "bearer" {
