@@ -33,7 +33,7 @@ type ResourceOptions struct {
 	// matter and is not revealed.
 	Endpoints []string
 	// Views are what may follow the path of an endpoint for another view of the same;
-	// {"/find"} when nil. A view is a resource of its own, and also admits the tokens of
+	// the find view and the forms of schemas when nil. A view is a resource of its own, and also admits the tokens of
 	// its endpoint, because nobody may do more there.
 	Views []string
 	// Aliases are paths that belong to an endpoint; {"/message": "/sse"} when nil.
@@ -101,6 +101,9 @@ func NewResource(o ResourceOptions) (*Resource, error) {
 	}
 	if x.views == nil {
 		x.views = []string{"/find"}
+		for _, form := range []string{"/verbatim", "/compact", "/strict"} {
+			x.views = append(x.views, form, form+"/find")
+		}
 	}
 	if x.aliases == nil {
 		x.aliases = map[string]string{"/message": "/sse"}
