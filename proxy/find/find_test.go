@@ -74,6 +74,10 @@ func TestSearchOfTwoStepsFindsBoth(t *testing.T) {
 	if len(r.Steps) != 2 {
 		t.Errorf("steps %q", r.Steps)
 	}
+	r = v.Search(find.Query{Text: "Read the content of ~/notes/a.md. Then post a message to ann@example.org"})
+	if want := []string{"Read the content of ~/notes/a.md", "Then post a message to ann@example.org"}; !slices.Equal(r.Steps, want) {
+		t.Errorf("steps %q are not the caller's words %q", r.Steps, want)
+	}
 }
 
 func TestRestrictions(t *testing.T) {

@@ -47,8 +47,8 @@ func (v *View) parse(text string) *parsed {
 	}
 	p := &parsed{}
 	left, similarLeft := maxWords, maxSimilar
-	for _, step := range splitSteps(plain(text)) {
-		list := tokens(step, &left)
+	for _, step := range splitSteps(text) {
+		list := tokens(plain(step), &left)
 		words := v.expand(list, &similarLeft)
 		if len(words) == 0 {
 			continue
