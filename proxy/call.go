@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/result/jq"
 	"github.com/toolgate/toolgate/proxy/reuse"
 )
 
@@ -46,6 +47,7 @@ type call struct {
 	reserved reservation   // charged for this round
 	sent     time.Time     // when the request was sent to the server
 	key      *reuse.Key    // of the result, where it may be reused; else nil
+	own      *jq.Program   // by which the model selects from the result; else nil
 	asked    bool          // the server asked something during the call
 	accepted *mcp.Answer   // the result of the server, once it was passed on; else nil
 

@@ -212,6 +212,9 @@ var digestSeed = maphash.MakeSeed()
 // renderItem returns an item's bytes as clients see them.
 func (s *backendEntry) renderItem(r *Route, raw []byte) []byte {
 	said := s.said[descriptionOf{r.Kind, r.Original}]
+	if r.Kind == mcp.Tool {
+		raw = r.results().Shaping.Listed(raw)
+	}
 	if s.mount.Namespace == "" && r.shape == nil {
 		return said.render(raw)
 	}

@@ -33,11 +33,14 @@ func prepareCall(c *call) error {
 					return fault
 				}
 			}
-			final, fault := r.shape.arguments(given)
+			final, fault := r.arguments(given)
 			if fault != nil {
 				return refusal.BadArguments(fault.Message + ".")
 			}
-			if r.shape != nil && final != nil {
+			if err := findOwn(c, given); err != nil {
+				return err
+			}
+			if (r.shape != nil || len(final) != len(given)) && final != nil {
 				params = mcp.SetMember(params, "arguments", final)
 			}
 		}
@@ -347,7 +350,7 @@ func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
 // the shape refuses them.
 func (r *Route) finalArguments(call *mcp.Message) []byte {
 	given := call.Param("arguments")
-	if final, fault := r.shape.arguments(given); fault == nil {
+	if final, fault := r.arguments(given); fault == nil {
 		return final
 	}
 	return given

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strconv"
@@ -26,7 +27,11 @@ func (r *Route) results() *result.Rules {
 
 // asTool describes the route for result rules.
 func (r *Route) asTool() result.Tool {
-	return result.Tool{Server: r.Server, Original: r.Original, Exposed: r.Exposed, Schema: mcp.Lookup(r.item, "outputSchema")}
+	tool := result.Tool{Server: r.Server, Original: r.Original, Exposed: r.Exposed}
+	if !r.results().Shaping.Reshapes() { // else clients are told no schema
+		tool.Schema = mcp.Lookup(r.item, "outputSchema")
+	}
+	return tool
 }
 
 // keeps reports whether results of the mount may be kept as resources.
@@ -60,6 +65,9 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 		}
 	}
 	clean = names.ExposeURIs(r.to.mount.Namespace, method, clean)
+	if (rules.Shaping.Active() || c.own != nil) && method == mcp.MethodToolsCall {
+		clean = shape(c, rules, clean, &notes)
+	}
 	if rules.MaxBytes > 0 && len(clean) > rules.MaxBytes && method == mcp.MethodToolsCall {
 		tool := r.asTool()
 		var kept *result.Kept
@@ -72,6 +80,45 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 		entry.LeftOut += int64(notes.LeftOut)
 	}
 	return clean, notes.Member(), nil
+}
+
+// shape returns a result in the form that the operator and the model ask for. Whoever
+// reuses a result gets what the server sent, shaped for this call alone.
+func shape(c *call, rules *result.Rules, whole []byte, notes *result.Notes) []byte {
+	meta := mcp.Lookup(c.route.item, "_meta")
+	out := rules.Shaping.Shape(c.ctx, &result.Call{
+		Own: c.own, Client: c.rec.entry.Client.Name, Schema: c.route.asTool().Schema != nil,
+		Visible: mcp.Lookup(meta, "ui") != nil || mcp.Lookup(meta, "ui/resourceUri") != nil,
+	}, whole, notes)
+	if saved := len(whole) - len(out); saved > 0 {
+		c.rec.entry.Saved += int64(saved)
+	}
+	if schema := mcp.Lookup(c.route.item, "outputSchema"); schema != nil && !bytes.Equal(out, whole) {
+		notes.Changed = c.snap.outputs == nil || result.CheckOutput(c.snap.outputs, schema, out, out) != nil
+	}
+	return out
+}
+
+// arguments returns the arguments of a call as its server gets them: without that of the
+// model's own program, with those that the operator sets.
+func (r *Route) arguments(given []byte) ([]byte, *mcp.Error) {
+	own, _ := r.results().Shaping.Arguments(r.input, given)
+	return r.shape.arguments(own)
+}
+
+// findOwn finds the program by which the model selects from the result of the call.
+func findOwn(c *call, given []byte) (err error) {
+	_, program := c.route.results().Shaping.Arguments(c.route.input, given)
+	if program == nil {
+		return nil
+	}
+	if c.own, err = result.OwnProgram(program); err != nil {
+		return refusal.BadArguments(err.Error() + ".")
+	}
+	if c.x.Message.Param("task") != nil {
+		return refusal.BadArguments(result.OwnSelect + " does not apply to the result of a task; leave it out.")
+	}
+	return nil
 }
 
 // checkOutput returns and records how a result differs from its listed schema.

@@ -130,6 +130,11 @@ func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *bac
 	s.withoutFeatures = s.newWithoutFeatures(ids)
 	s.otherEra = s.newOtherEra(ids)
 	s.offer = s.offered()
+	for _, r := range s.rendered[mcp.Tool] {
+		if r.results().Shaping.Shadowed(r.input) {
+			pb.g.log.Warn("own_select is off for a tool that has an argument of this name", "server", r.Server, "tool", r.Original, "argument", result.OwnSelect)
+		}
+	}
 	return s
 }
 

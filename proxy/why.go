@@ -107,7 +107,7 @@ func (g *Gateway) explainCall(ctx context.Context, snap *Snapshot, id *gate.Iden
 	final := given
 	if r.Kind == mcp.Tool && given != nil {
 		var fault *mcp.Error
-		if final, fault = r.shape.arguments(given); fault != nil {
+		if final, fault = r.arguments(given); fault != nil {
 			s := Step{Explanation: gate.Explanation{Decision: gate.Decision{Phase: "arguments", Reason: fault.Message}}}
 			return Verdict{Decision: s.Decision, Steps: append(before, s)}
 		}

@@ -19,6 +19,8 @@ type ToolUsage struct {
 	P95MS    float64           `json:"p95_ms"`
 	BytesIn  int64             `json:"bytes_in"`
 	BytesOut int64             `json:"bytes_out"`
+	// BytesSaved are those that results had less because they were shaped.
+	BytesSaved int64 `json:"bytes_saved"`
 }
 
 // UsageReader is a [Gateway] with an execution log.

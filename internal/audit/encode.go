@@ -62,6 +62,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 	b = append(b, `,"output_invalid":`...)
 	b = strconv.AppendBool(b, e.OutputInvalid)
 	b = appendStrings(append(b, `,"shown":`...), e.Shown)
+	b = appendNumber(b, `,"bytes_saved":`, e.Saved)
 	return append(b, "}\n"...)
 }
 

@@ -73,6 +73,7 @@ type Entry struct {
 	LeftOut         int64     `json:"bytes_left_out"` // bytes left out of a result that was too large
 	OutputInvalid   bool      `json:"output_invalid"` // the result did not match its own output schema
 	Shown           []string  `json:"shown"`          // names that a search of the find view returned
+	Saved           int64     `json:"bytes_saved"`    // bytes that a result has less because it was shaped
 }
 
 // Principal is the caller.

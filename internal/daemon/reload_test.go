@@ -75,7 +75,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"limits.drain",
 		"limits.redact", "limits.redact_time",
 		"results.validate_output", "results.redact.secrets", "results.redact.tokens", "results.redact.values", "results.redact.patterns",
-		"results.max_bytes", "results.larger",
+		"results.max_bytes", "results.larger", "results.drop", "results.select", "results.rows", "results.dedupe", "results.own_select",
 		// Of the pool of queued tools:
 		"queue.workers", "queue.waiting", "queue.waiting_per_principal", "queue.keep",
 		// Of native tools, which are started anew:

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -53,7 +53,7 @@ var rules = map[string]rule{
 		why:  "a name that clients see depends on its own server alone, and never on who else is there or who asks",
 	},
 	"proxy/result": {
-		ours: []string{"config/tree", "config/units", "internal/mcp", "proxy/redact", "proxy/refusal"},
+		ours: []string{"config/tree", "config/units", "internal/mcp", "proxy/redact", "proxy/refusal", "proxy/result/jq"},
 		why:  "what is done with a result follows from its tool and the rules; whose it is, is handed in",
 	},
 	"proxy/result/jq": {

@@ -39,6 +39,7 @@ type Execution struct {
 	RequestSize, ResponseSize int64
 	ArgsHash                  string
 	Principal                 string // as the gate encodes it; its hash is kept
+	Saved                     int64  // bytes that the result had less because it was shaped
 }
 
 // ExecutionStats are counters of an [Executions].
@@ -145,7 +146,7 @@ func (e *Executions) flush(ctx context.Context) {
 	}
 }
 
-const executionColumns = 15
+const executionColumns = 16
 
 // sqlAddExecutions adds executionRows executions.
 var sqlAddExecutions = addExecutions(executionRows)
@@ -154,7 +155,7 @@ var sqlAddExecutions = addExecutions(executionRows)
 func addExecutions(count int) string {
 	row := "(" + strings.Repeat("?, ", executionColumns-1) + "?)"
 	return `INSERT INTO tool_execution_log (at, call_id, server, tool, tenant, persona_id, session_id, success, error_class,
-		duration_us, upstream_us, request_size, response_size, args_hash, principal) VALUES ` + row + strings.Repeat(", "+row, count-1)
+		duration_us, upstream_us, request_size, response_size, args_hash, principal, bytes_saved) VALUES ` + row + strings.Repeat(", "+row, count-1)
 }
 
 func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
@@ -167,7 +168,7 @@ func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
 		x := &rows[i]
 		args = append(args, x.At.UnixMilli(), writable(x.CallID), writable(x.Server), writable(x.Tool), writable(x.Tenant), writable(x.Persona),
 			writable(x.Session), x.Success, writable(x.ErrorClass), x.Duration.Microseconds(), x.Upstream.Microseconds(),
-			x.RequestSize, x.ResponseSize, writable(x.ArgsHash), PrincipalHash(x.Principal))
+			x.RequestSize, x.ResponseSize, writable(x.ArgsHash), PrincipalHash(x.Principal), x.Saved)
 	}
 	if err := tx.execPrepared(ctx, q, args...); err != nil {
 		return fmt.Errorf("write %d executions: %w", len(rows), err)

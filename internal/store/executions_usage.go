@@ -26,6 +26,7 @@ type Usage struct {
 	Errors            map[string]int64 // failures by class
 	P50, P95          time.Duration    // of all calls
 	BytesIn, BytesOut int64
+	BytesSaved        int64 // that results had less because they were shaped
 }
 
 // Usage returns the executions since a time, grouped, most calls first. An unknown
@@ -40,7 +41,7 @@ func (e *Executions) Usage(ctx context.Context, since time.Time, by ...string) (
 		}
 		list = append(list, column)
 	}
-	q := `SELECT ` + strings.Join(append(list, "error_class", "duration_us", "request_size", "response_size"), ", ") +
+	q := `SELECT ` + strings.Join(append(list, "error_class", "duration_us", "request_size", "response_size", "bytes_saved"), ", ") +
 		` FROM tool_execution_log WHERE at >= ? ORDER BY at DESC LIMIT ?`
 	groups := make(map[string]*usageGroup)
 	err := e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
@@ -52,12 +53,12 @@ func (e *Executions) Usage(ctx context.Context, since time.Time, by ...string) (
 		defer rows.Close()
 		values := make([]string, len(list))
 		var class string
-		var us, in, out int64
-		into := make([]any, 0, len(list)+4)
+		var us, in, out, saved int64
+		into := make([]any, 0, len(list)+5)
 		for i := range values {
 			into = append(into, &values[i])
 		}
-		into = append(into, &class, &us, &in, &out)
+		into = append(into, &class, &us, &in, &out, &saved)
 		for rows.Next() {
 			if err := rows.Scan(into...); err != nil {
 				return fmt.Errorf("read the execution log: %w", err)
@@ -69,6 +70,7 @@ func (e *Executions) Usage(ctx context.Context, since time.Time, by ...string) (
 				groups[key] = g
 			}
 			g.add(class, us, in, out)
+			g.BytesSaved += saved
 		}
 		return rows.Err()
 	})

@@ -93,7 +93,8 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO schedules VALUES ('sch_x', 'p', '', '', 't', x'7b7d', 'planned', 9000000000000000000, 1, '', 0, 0, '', x'')",
 		"INSERT INTO persona_tool_restrictions VALUES ('bot', 'cap_x', 'op', '', 1, 1)",
 		"INSERT INTO tool_definitions VALUES ('cap_x', 'h', x'7b7d', 1, 'op', '')",
-		"INSERT INTO tool_execution_log VALUES (1, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h')",
+		"INSERT INTO tool_execution_log (id, at, call_id, server, tool, tenant, persona_id, session_id, success, error_class, duration_us, upstream_us, request_size, response_size, args_hash, principal) VALUES (1, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h')",
+		"INSERT INTO tool_execution_log VALUES (2, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h', 9)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

@@ -29,6 +29,7 @@ type Metrics struct {
 	redacted  *prometheus.CounterVec
 	failed    *prometheus.CounterVec // failed policy decisions
 	results   *prometheus.CounterVec
+	saved     *prometheus.CounterVec
 	resilience
 
 	redis     prometheus.Gauge
@@ -51,6 +52,7 @@ func New(version string) *Metrics {
 	m.failed = c.counters("toolgate_policy_failures_total",
 		"Decisions that the policy could not make about one thing, which is denied and hidden, by what it was asked; those for lists included.", "action")
 	m.redacted = c.counters("toolgate_redacted_total", "Secrets that were taken out of what a server said.", "server")
+	m.saved = c.counters("toolgate_result_saved_bytes_total", "Bytes that results had less when they were passed on, because they were shaped.", "server")
 	m.results = c.counters("toolgate_result_total", "Results that were not passed on as they came: cut, or invalid by their own output schema.", "server", "what")
 	c.gauges("toolgate_build_info", "1, with the version of the gateway.", "version", "go_version").WithLabelValues(version, runtime.Version()).Set(1)
 
@@ -86,6 +88,7 @@ func (m *Metrics) Forget(server string) {
 	m.servers.forget(server)
 	m.resilience.forget(server)
 	m.redacted.DeletePartialMatch(prometheus.Labels{"server": server})
+	m.saved.DeletePartialMatch(prometheus.Labels{"server": server})
 	m.results.DeletePartialMatch(prometheus.Labels{"server": server})
 }
 

@@ -5,6 +5,11 @@ func (m *Metrics) Redacted(server string, n int) {
 	m.redacted.WithLabelValues(value(server)).Add(float64(n))
 }
 
+// Saved counts the bytes that a result of a server had less because it was shaped.
+func (m *Metrics) Saved(server string, bytes int64) {
+	m.saved.WithLabelValues(value(server)).Add(float64(bytes))
+}
+
 // Result counts a result of a server that was truncated, or did not match its own
 // output schema.
 func (m *Metrics) Result(server string, cut, invalid bool) {

@@ -18,6 +18,8 @@ type Rules struct {
 	MaxBytes int
 	// Larger says what happens to larger ones.
 	Larger LargerMode
+	// Shaping says what is passed on of results of tools.
+	Shaping Shaping
 }
 
 // OutputMode is what a failed check of structured content leads to.
@@ -69,15 +71,22 @@ type Tool struct {
 type Notes struct {
 	Problems []string // with structured content, see [CheckOutput]
 	LeftOut  int      // bytes, see [Rules.Truncate]
+	Changed  bool     // the server's own output schema does not hold for what was shaped
 
-	bytes int // size of the whole result; 0 when nothing was cut
-	limit int
-	uri   string // of the kept whole; empty when it is not kept
+	shaped []string // what changed the result, see [Shaping.Shape]
+	failed string   // why it was not selected from
+	from   int      // bytes before it was shaped
+	bytes  int      // size of the whole result; 0 when nothing was cut
+	limit  int
+	uri    string // of the kept whole; empty when it is not kept
 }
+
+// Shaped reports whether a result was shaped, or failed to be.
+func (n *Notes) Shaped() bool { return len(n.shaped) > 0 || n.failed != "" }
 
 // Member returns the member of _meta with the notes, nil without notes.
 func (n *Notes) Member() []byte {
-	if n.Problems == nil && n.bytes == 0 {
+	if n.Problems == nil && n.bytes == 0 && len(n.shaped) == 0 && n.failed == "" {
 		return nil
 	}
 	var note []byte
@@ -90,6 +99,21 @@ func (n *Notes) Member() []byte {
 			note = mcp.AppendQuote(note, p)
 		}
 		note = append(note, ']')
+	} else if n.Changed {
+		note = append(note, `,"output":"changed"`...)
+	}
+	if len(n.shaped) > 0 {
+		note = append(note, `,"shaped":[`...)
+		for i, what := range n.shaped {
+			if i > 0 {
+				note = append(note, ',')
+			}
+			note = mcp.AppendQuote(note, what)
+		}
+		note = strconv.AppendInt(append(note, `],"whole_bytes":`...), int64(n.from), 10)
+	}
+	if n.failed != "" {
+		note = mcp.AppendQuote(append(note, `,"select":`...), n.failed)
 	}
 	if n.bytes > 0 {
 		note = strconv.AppendInt(append(note, `,"bytes":`...), int64(n.bytes), 10)

@@ -162,7 +162,7 @@ func usageTable(all []admin.ToolUsage, by []string) output.Table {
 	for _, name := range by {
 		t.Header = append(t.Header, strings.ToUpper(name))
 	}
-	t.Header = append(t.Header, "CALLS", "FAILED", "REFUSED", "P50 MS", "P95 MS", "ERRORS", "BYTES IN", "BYTES OUT")
+	t.Header = append(t.Header, "CALLS", "FAILED", "REFUSED", "P50 MS", "P95 MS", "ERRORS", "BYTES IN", "BYTES OUT", "SAVED")
 	for i := range all {
 		u := &all[i]
 		var row, errors []string
@@ -175,7 +175,7 @@ func usageTable(all []admin.ToolUsage, by []string) output.Table {
 		}
 		share := 100 * float64(u.Failures) / float64(max(1, u.Calls))
 		t.Rows = append(t.Rows, append(row, fmt.Sprint(u.Calls), fmt.Sprintf("%d (%.1f%%)", u.Failures, share), fmt.Sprint(u.Refused),
-			fmt.Sprintf("%.1f", u.P50MS), fmt.Sprintf("%.1f", u.P95MS), cmp.Or(strings.Join(errors, ", "), "-"), fmt.Sprint(u.BytesIn), fmt.Sprint(u.BytesOut)))
+			fmt.Sprintf("%.1f", u.P50MS), fmt.Sprintf("%.1f", u.P95MS), cmp.Or(strings.Join(errors, ", "), "-"), fmt.Sprint(u.BytesIn), fmt.Sprint(u.BytesOut), fmt.Sprint(u.BytesSaved)))
 	}
 	return t
 }

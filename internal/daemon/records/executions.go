@@ -22,7 +22,7 @@ func (r *Records) execution(e *audit.Entry) {
 		At: e.Time, CallID: e.CallID, Server: e.Server, Tool: e.Name, Tenant: e.Principal.Tenant, Persona: e.Principal.Persona,
 		Session: e.Session, Success: e.Outcome == audit.OutcomeOK, ErrorClass: errorClass(e),
 		Duration: time.Duration(e.DurationUS) * time.Microsecond, Upstream: time.Duration(e.UpstreamUS) * time.Microsecond,
-		RequestSize: e.BytesIn, ResponseSize: e.BytesOut, ArgsHash: e.ArgsHash,
+		RequestSize: e.BytesIn, ResponseSize: e.BytesOut, Saved: e.Saved, ArgsHash: e.ArgsHash,
 		Principal: gate.Principal{Issuer: e.Principal.Issuer, Tenant: e.Principal.Tenant, Subject: e.Principal.Subject}.Key(),
 	})
 }
@@ -54,7 +54,7 @@ func (from Reader) ToolUsage(ctx context.Context, since time.Time, by []string) 
 		u := &all[i]
 		one := admin.ToolUsage{
 			Group: map[string]string{}, Calls: u.Calls, Failures: u.Failures, Errors: u.Errors,
-			P50MS: float64(u.P50.Microseconds()) / 1000, P95MS: float64(u.P95.Microseconds()) / 1000, BytesIn: u.BytesIn, BytesOut: u.BytesOut,
+			P50MS: float64(u.P50.Microseconds()) / 1000, P95MS: float64(u.P95.Microseconds()) / 1000, BytesIn: u.BytesIn, BytesOut: u.BytesOut, BytesSaved: u.BytesSaved,
 		}
 		for n, name := range by {
 			one.Group[name] = u.Group[n]

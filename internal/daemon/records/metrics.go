@@ -35,6 +35,9 @@ func (r *Records) count(e *audit.Entry) {
 	if e.LeftOut > 0 || e.OutputInvalid {
 		r.metrics.Result(e.Server, e.LeftOut > 0, e.OutputInvalid)
 	}
+	if e.Saved > 0 {
+		r.metrics.Saved(e.Server, e.Saved)
+	}
 	for step := range stepsOf(e) {
 		r.metrics.Decided(step.Phase, step.Verdict)
 	}

@@ -42,7 +42,7 @@ func executions(t *testing.T, s *store.Store) {
 	for i := range 600 {
 		x := store.Execution{
 			At: now, CallID: fmt.Sprint(i), Server: "a", Tool: "a__read", Tenant: "acme", Persona: "bot", Success: true,
-			Duration: time.Duration(i) * time.Millisecond, RequestSize: 2, ResponseSize: 3, Principal: "alice\x00",
+			Duration: time.Duration(i) * time.Millisecond, RequestSize: 2, ResponseSize: 3, Saved: 4, Principal: "alice\x00",
 		}
 		if i%10 == 0 {
 			x.Tool, x.Success, x.ErrorClass = "a__write \x00\xff", false, "tool_error"
@@ -62,11 +62,11 @@ func executions(t *testing.T, s *store.Store) {
 	want := []store.Usage{
 		{
 			Group: []string{"a__read", "acme", "bot"}, Calls: 540, Errors: map[string]int64{},
-			P50: 299 * time.Millisecond, P95: 569 * time.Millisecond, BytesIn: 1080, BytesOut: 1620,
+			P50: 299 * time.Millisecond, P95: 569 * time.Millisecond, BytesIn: 1080, BytesOut: 1620, BytesSaved: 2160,
 		},
 		{
 			Group: []string{"a__write \ufffd\ufffd", "acme", "bot"}, Calls: 60, Failures: 60, Errors: map[string]int64{"tool_error": 60},
-			P50: 290 * time.Millisecond, P95: 560 * time.Millisecond, BytesIn: 120, BytesOut: 180,
+			P50: 290 * time.Millisecond, P95: 560 * time.Millisecond, BytesIn: 120, BytesOut: 180, BytesSaved: 240,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
