@@ -14,7 +14,6 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/testwait"
-	"github.com/toolgate/toolgate/proxy"
 )
 
 // Options are those of a gateway whose log is discarded, and which reads files with the
@@ -110,7 +109,7 @@ func (r *Running) Settle(t testing.TB) {
 func (r *Running) Client(t testing.TB, key string) *Client {
 	t.Helper()
 	here, there := pipe()
-	if err := r.ServeStream(t.Context(), key, proxy.FullView, there); err != nil {
+	if err := r.ServeStream(t.Context(), key, "", there); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { here.Close() })
