@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,7 @@ type connection struct {
 	key     string // name of a variable
 	only    bool
 	show    bool
+	view    string // full or find; empty for the one that fits the client
 }
 
 func newConnect(o *command.Options) *cobra.Command {
@@ -47,6 +49,10 @@ func newConnect(o *command.Options) *cobra.Command {
 it as it is. The client then starts toolgate stdio with the configuration FILE. With
 --http it calls the running gateway of that configuration instead. A copy of the old
 file is kept beside it.
+
+A client that shows its model all tools at once gets the find view if the tools of the
+running gateway are more than it accepts, or cost its model more than about 20,000
+tokens. --view decides otherwise.
 
 --undo removes the entry again. If nothing else in the file has changed since, it
 becomes byte for byte what it was; --restore restores it even if something has
@@ -69,6 +75,9 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 			if len(args) == 2 {
 				o.Config = args[1]
 			}
+			if want.view != "" && want.view != clients.FullView && want.view != clients.FindView {
+				return failure.Newf(failure.Usage, "unknown view %q; write full or find", want.view)
+			}
 			return connectClient(o, cmd.Context(), client, want)
 		},
 		ValidArgsFunction: completeClients,
@@ -77,6 +86,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	c.Flags().BoolVar(&want.remote, "http", false, "call the running gateway over HTTP instead of starting toolgate stdio")
 	c.Flags().StringVar(&want.capsule, "capsule", "", "show the client one `capsule` only; needs --http")
 	c.Flags().StringVar(&want.key, "key-env", "", "`variable` that holds the client's API key; needs --http")
+	c.Flags().StringVar(&want.view, "view", "", "which `view` the client is listed: full for all tools, find for the tools by which a model finds the others; by default the one that fits it")
 	c.Flags().BoolVar(&want.only, "only", false, "remove the client's other servers; toolgate serves them")
 	c.Flags().BoolVar(&want.show, "print", false, "only print the entry")
 	c.Flags().BoolVar(&undo, "undo", false, "remove the entry again")
@@ -168,7 +178,11 @@ func clientEntry(o *command.Options, client *clients.Client, path string, want *
 		if err != nil {
 			return nil, err
 		}
-		return client.Stdio(program, []string{"stdio", abs}), nil
+		args := []string{"stdio", abs}
+		if want.view == clients.FindView {
+			args = append(args, "--view", clients.FindView)
+		}
+		return client.Stdio(program, args), nil
 	}
 	if client.Remote == nil {
 		return nil, failure.Newf(failure.Usage, "the file of %s cannot have servers over HTTP; leave --http out", client.Title)
@@ -186,6 +200,9 @@ func clientEntry(o *command.Options, client *clients.Client, path string, want *
 			return nil, failure.Newf(failure.Config, "%s has no capsule %q", path, want.capsule)
 		}
 		url += "/c/" + want.capsule
+	}
+	if want.view == clients.FindView {
+		url += "/" + clients.FindView
 	}
 	key := clients.Key{Variable: want.key}
 	if want.key != "" {
@@ -210,6 +227,10 @@ func connectClient(o *command.Options, ctx context.Context, client *clients.Clie
 	from, err := toConnect(o, ctx, client, &want)
 	if err != nil {
 		return err
+	}
+	why := "as --view says"
+	if want.view == "" {
+		want.view, why = viewFor(ctx, client, from, &want)
 	}
 	entry, err := clientEntry(o, client, from, &want)
 	if err != nil {
@@ -258,6 +279,7 @@ func connectClient(o *command.Options, ctx context.Context, client *clients.Clie
 		}
 	}
 	output.Say("%s is connected: %s\n", client.Title, path)
+	output.Say("its view is %s: %s\n", want.view, why)
 	if len(removed) > 0 {
 		output.Say("removed from it: %s\n", strings.Join(removed, ", "))
 	}
@@ -267,6 +289,28 @@ func connectClient(o *command.Options, ctx context.Context, client *clients.Clie
 	output.Note("%s", client.After)
 	return nil
 }
+
+// viewFor returns the view that fits a client, and why, by what the running gateway of a
+// configuration lists. The list of a capsule is not known here.
+func viewFor(ctx context.Context, client *clients.Client, path string, want *connection) (view, why string) {
+	if want.capsule != "" {
+		return clients.FullView, "the capsule says what is listed"
+	}
+	tools, tokens := 0, 0
+	if control, err := target.Client(path); err == nil {
+		ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+		defer cancel()
+		if now, err := control.Status(ctx); err == nil {
+			for i := range now.Servers {
+				tools, tokens = tools+now.Servers[i].Tools, tokens+now.Servers[i].Tokens
+			}
+		}
+	}
+	return client.View(tools, tokens)
+}
+
+// viewTimeout is how long the running gateway has to say what it lists.
+const viewTimeout = 2 * time.Second
 
 // keepFormer keeps a copy of a client's file from before it was first connected, named
 // after the content that will replace it, and tells whether it did. A copy that belongs

@@ -107,6 +107,42 @@ func TestConnectEveryClient(t *testing.T) {
 	}
 }
 
+// A client gets the view that fits it and the tools of the running gateway, or the one
+// that it is told.
+func TestConnectView(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"many": fake("tools=90")}, nil)
+	if out := h.ok(t, "connect", "cursor", h.file); !strings.Contains(out, "its view is full: how many tools there are is not known while no gateway runs\n") {
+		t.Errorf("without a gateway: %s", out)
+	}
+	h.up(t)
+	for _, tt := range []struct {
+		client, want, says string
+		args               []string
+	}{
+		{"cursor", `/mcp/find"`, "find: Cursor accepts 80 tools, and there are 90", []string{"--http"}},
+		{"cursor", "--view", "find: Cursor accepts 80 tools, and there are 90", nil},
+		{"cursor", `/mcp"`, "full: as --view says", []string{"--http", "--view", "full"}},
+		{"claude-code", `/mcp"`, "full: Claude Code shows tools to its model when that searches for them", []string{"--http"}},
+		{"claude-code", `/mcp/find"`, "find: as --view says", []string{"--http", "--view", "find"}},
+		{"vscode", `/mcp"`, "full: VS Code groups tools that are many, and shows a group when its model opens it", []string{"--http"}},
+	} {
+		c, _ := clients.Find(tt.client)
+		out := h.ok(t, slices.Concat([]string{"connect", tt.client, h.file}, tt.args)...)
+		path, err := c.Home(clients.Places{Home: h.dir, Config: h.path("config")}, "user")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := h.text(t, path); !strings.Contains(text, tt.want) || !strings.Contains(out, "its view is "+tt.says+"\n") {
+			t.Errorf("%s %v: %s\n%s", tt.client, tt.args, out, text)
+		}
+	}
+	if o := h.run(t, "connect", "cursor", h.file, "--view", "half"); o.code != exitUsage || !strings.Contains(o.stderr, "write full or find") {
+		t.Errorf("%+v", o)
+	}
+}
+
 // A client that is connected in another way goes back to what it had before the
 // first time.
 func TestConnectTwice(t *testing.T) {

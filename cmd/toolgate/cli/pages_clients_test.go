@@ -13,14 +13,25 @@ import (
 // writeClients writes the page that leads to those of each client.
 func writeClients(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Clients\n\nHow to connect each client. `toolgate connect CLIENT` writes one entry into its file and\nleaves the rest as it is. `toolgate connect CLIENT --undo` removes the entry again.\n\n| client | name for `connect` | most tools | longest name | reads the list again when it changes |\n|---|---|---|---|---|\n")
+	b.WriteString("# Clients\n\nHow to connect each client. `toolgate connect CLIENT` writes one entry into its file and\nleaves the rest as it is. `toolgate connect CLIENT --undo` removes the entry again.\n\n| client | name for `connect` | most tools | searches them by itself | longest name | refuses schemas with | reads the list again when it changes |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range clients.All() {
 		again := "yes, or unknown"
 		if c.Limits.Fixed != "" {
 			again = "no: it " + c.Limits.Fixed
 		}
-		fmt.Fprintf(&b, "| [%s](%s.md) | `%s` | %s | %s | %s |\n", c.Title, c.Name, c.Name, limitText(c.Limits.Tools), limitText(c.Limits.Name), again)
+		searches, refuses := "-", "-"
+		if c.Limits.Searches != "" {
+			searches = "yes"
+		}
+		switch {
+		case c.Limits.ObjectRoot:
+			refuses = "alternatives at the root"
+		case c.Limits.TypeLists:
+			refuses = "lists of types"
+		}
+		fmt.Fprintf(&b, "| [%s](%s.md) | `%s` | %s | %s | %s | %s | %s |\n", c.Title, c.Name, c.Name, limitText(c.Limits.Tools), searches, limitText(c.Limits.Name), refuses, again)
 	}
+	b.WriteString("\nA dash is for what is not known of a client, or not so. `connect` gives a client that does not\nsearch by itself the find view (`/mcp/find`) if the tools of the running gateway are more than it\naccepts, or cost its model more than about 20,000 tokens; `--view full` or `--view find` decides\notherwise. For clients that refuse schemas there is the [strict mode](../schemas.md#strict).\n")
 	b.WriteString("\nThese pages are generated from the table of the program (`go generate ./cmd/toolgate/cli`).\n")
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -78,13 +89,14 @@ func writeClient(c *clients.Client) func(io.Writer) error {
 			text string
 		}{
 			{l.Tools > 0, fmt.Sprintf("At most %d tools.", l.Tools)},
+			{l.Searches != "", "It " + l.Searches + "."},
 			{l.Name > 0, fmt.Sprintf("Names of %d characters with its prefix `%s`; with a longer one it %s.", l.Name, c.Shown("TOOL"), l.Over)},
 			{l.Name == 0 && l.Prefix != "", fmt.Sprintf("It shows tools as `%s`.", c.Shown("TOOL"))},
 			{l.Chars != "", "Names of `" + l.Chars + "`."},
 			{l.Description > 0, fmt.Sprintf("Descriptions of %d bytes.", l.Description)},
 			{l.Schema > 0, fmt.Sprintf("Schemas of %d bytes; it shortens longer ones.", l.Schema)},
-			{l.ObjectRoot, "Schemas whose root is a plain object."},
-			{l.TypeLists, "One type for each argument."},
+			{l.ObjectRoot, "Schemas whose root is a plain object, as in the [strict mode](../schemas.md#strict)."},
+			{l.TypeLists, "One type for each argument, as in the [strict mode](../schemas.md#strict)."},
 			{l.Fixed != "", "It " + l.Fixed + ": start it when the servers are ready."},
 			{l.Timeout != "", "Its timeout for a call: " + l.Timeout + "."},
 		} {

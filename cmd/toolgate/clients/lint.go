@@ -24,6 +24,7 @@ type Tool struct {
 // The rules of [Client.Lint]. Their meaning never changes.
 const (
 	RuleTools       = "tools"           // more tools than the client accepts
+	RuleTokens      = "tokens"          // tools that cost a model much, all of which the client shows it
 	RuleName        = "name-length"     // a name that is too long
 	RuleChars       = "name-characters" // a name with characters that the client does not accept
 	RuleCollision   = "name-collision"  // two names that become one
@@ -56,7 +57,9 @@ func (c *Client) Lint(tools []Tool) []Problem {
 	}
 	l := &c.Limits
 	if l.Tools > 0 && len(tools) > l.Tools {
-		add(RuleTools, "", fmt.Sprintf("accepts %d tools, and there are %d", l.Tools, len(tools)), "Show it fewer: connect it with --http --capsule, or hide tools.")
+		add(RuleTools, "", fmt.Sprintf("accepts %d tools, and there are %d", l.Tools, len(tools)), "Connect it with --view find, or show it fewer: connect it with --http --capsule, or hide tools.")
+	} else if view, why := c.View(len(tools), tokensOf(tools)); view == FindView {
+		add(RuleTokens, "", strings.TrimPrefix(why, c.Title+" "), "Connect it with --view find, or show it fewer: connect it with --http --capsule, or hide tools.")
 	}
 	var allowed *regexp.Regexp
 	if l.Chars != "" {
@@ -85,14 +88,21 @@ func (c *Client) Lint(tools []Tool) []Problem {
 			add(RuleSchema, t.Name, fmt.Sprintf("shortens schemas of more than %d bytes, and this one has %d", l.Schema, len(t.Schema)),
 				"Fix or hide arguments: toolgate.servers.NAME.tools.TOOL.args.")
 		}
-		if l.ObjectRoot && !plainRoot(t.Schema) {
-			add(RuleRoot, t.Name, "leaves out the whole server because the root of this schema is not a plain object", "Hide the tool from it, or have its server changed.")
-		}
-		if argument := severalTypes(t.Schema); l.TypeLists && argument != "" {
-			add(RuleTypeList, t.Name, fmt.Sprintf("accepts one type for an argument, and %s has a list", argument), "Hide the argument: toolgate.servers.NAME.tools.TOOL.args, or have its server changed.")
+		if rule, what, fix := l.unfit(t.Schema); rule != "" {
+			add(rule, t.Name, what, fix)
 		}
 	}
 	return out
+}
+
+// tokensOf is about how many tokens tools cost a model: current tokenizers take 4.5 bytes
+// of definitions for one.
+func tokensOf(tools []Tool) int {
+	size := 0
+	for i := range tools {
+		size += len(tools[i].Name) + len(tools[i].Description) + len(tools[i].Schema)
+	}
+	return size * 2 / 9
 }
 
 // becomes returns the form that a client gives a name, as far as it may make two names

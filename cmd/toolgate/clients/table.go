@@ -51,6 +51,9 @@ type Limits struct {
 	ObjectRoot bool
 	// TypeLists tells that it does not accept a list as the type of an argument.
 	TypeLists bool
+	// Searches says how it keeps a long list from its model, for people; empty if it
+	// shows all tools at once.
+	Searches string
 	// Fixed says how it ignores changes of the list, for people; empty if it does not.
 	Fixed string
 	// Timeout is how long it waits for a call by default, for people.
@@ -100,7 +103,7 @@ var table = []*Client{
 		Name: "claude-code", Title: "Claude Code", Section: []string{"mcpServers"}, Reference: "${NAME}",
 		Files: []File{project(".mcp.json"), user("{home}/.claude.json")},
 		Stdio: typed("stdio"), Remote: remote("http", "url", "headers"), After: newReload,
-		Limits: Limits{Name: 128, Prefix: "mcp__NAME__", Over: "leaves the tool out", Chars: "A-Za-z0-9_-", Description: 2048, Timeout: "about 28 hours; 30 minutes without progress (stdio), 5 (HTTP)"},
+		Limits: Limits{Searches: "shows tools to its model when that searches for them", Name: 128, Prefix: "mcp__NAME__", Over: "leaves the tool out", Chars: "A-Za-z0-9_-", Description: 2048, Timeout: "about 28 hours; 30 minutes without progress (stdio), 5 (HTTP)"},
 		Notes:  []string{"It asks once before it uses servers of a project's `.mcp.json`."},
 	},
 	{
@@ -132,7 +135,8 @@ var table = []*Client{
 			return m
 		},
 		Limits: Limits{
-			Name: 64, Prefix: "mcp__NAME__", Over: "shortens it to a hash", Chars: "A-Za-z0-9_", Schema: 5000,
+			Searches: "shows tools to its model by namespace, when it asks for one",
+			Name:     64, Prefix: "mcp__NAME__", Over: "shortens it to a hash", Chars: "A-Za-z0-9_", Schema: 5000,
 			Fixed: "only logs that the list has changed", Timeout: "300 seconds",
 		},
 		Notes: []string{"It replaces every other character in names by `_`, including hyphens and dots.", "It shortens schemas of more than 5,000 bytes."},
@@ -220,7 +224,7 @@ var table = []*Client{
 		Name: "vscode", Title: "VS Code", Section: []string{"servers"}, Reference: "${env:NAME}",
 		Files: []File{project(".vscode/mcp.json"), user("{config}/Code/User/mcp.json")},
 		Stdio: typed("stdio"), Remote: remote("http", "url", "headers"), After: "Start the server from its list of MCP servers; `MCP: Reset Cached Tools` clears old ones.",
-		Limits: Limits{Tools: 128, Name: 64, Prefix: "mcp_NAME_", Over: "shortens it", Chars: "A-Za-z0-9_-", Timeout: "none"},
+		Limits: Limits{Searches: "groups tools that are many, and shows a group when its model opens it", Tools: 128, Name: 64, Prefix: "mcp_NAME_", Over: "shortens it", Chars: "A-Za-z0-9_-", Timeout: "none"},
 	},
 	{
 		Name: "windsurf", Title: "Windsurf", Section: []string{"mcpServers"}, Reference: "${env:NAME}",
