@@ -212,6 +212,9 @@ func routes(g Gateway) *http.ServeMux {
 	if e, ok := g.(Explainer); ok {
 		handleExplainer(mux, e)
 	}
+	if f, ok := g.(Finder); ok {
+		handleFinder(mux, f)
+	}
 	if c, ok := g.(Cataloger); ok {
 		handleCataloger(mux, c)
 	}

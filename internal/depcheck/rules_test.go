@@ -351,7 +351,7 @@ var rules = map[string]rule{
 	"internal/daemon/daemontest": {
 		ours: []string{
 			"config", "internal/daemon", "internal/daemon/statedir", "internal/failure", "internal/fakeserver", "internal/logs", "internal/mcp", "internal/testwait",
-			"native/plugins/code", "native/plugins/fs", "native/plugins/system", "native/plugins/text", "native/plugins/web",
+			"native/plugins/code", "native/plugins/fs", "native/plugins/system", "native/plugins/text", "native/plugins/web", "proxy",
 		},
 		why: "runs gateways for tests, with everything that the program has compiled in and the fake server behind them",
 	},

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/find"
+	"github.com/toolgate/toolgate/proxy/findview"
+)
+
+// answerTools and answerTokens bound an answer whose size is told: the defaults of the
+// find view.
+const (
+	answerTools   = 8
+	answerTokens  = 1500
+	bytesPerToken = 4.5
+)
+
+// Find implements [admin.Finder].
+func (ctl *Control) Find(ctx context.Context, q admin.FindQuestion) (admin.Ranked, error) {
+	switch {
+	case len(q.Queries) == 0 || len(q.Queries) > admin.MaxQueries:
+		return admin.Ranked{}, failure.Newf(failure.Usage, "ask for 1 to %d queries at once", admin.MaxQueries)
+	case q.Limit < 1 || q.Limit > find.MaxHits:
+		return admin.Ranked{}, failure.Newf(failure.Usage, "the limit must be from 1 to %d", find.MaxHits)
+	}
+	id, impersonated, err := ctl.d.identities.Asked(q.As, q.Assumed)
+	if err != nil {
+		return admin.Ranked{}, err
+	}
+	ctl.d.gateway.Settle(ctx)
+	originals := make(map[string]string) // by exposed name
+	for _, c := range ctl.d.gateway.Capabilities() {
+		if c.Kind == mcp.Tool {
+			originals[c.Exposed] = c.Original
+		}
+	}
+	out := admin.Ranked{Caller: callerName(id), Assumed: impersonated}
+	for _, text := range q.Queries {
+		asked := findview.Query{Text: text, Server: q.Server, Kind: mcp.Tool, Limit: max(q.Limit, answerTools)}
+		r, err := proxy.Rank(ctx, ctl.d.gateway, id, proxy.Scope{Capsule: q.Capsule}, asked)
+		if err != nil {
+			return admin.Ranked{}, err
+		}
+		out.Rankings = append(out.Rankings, ranking(text, &r, q.Limit, originals))
+	}
+	return out, nil
+}
+
+// ranking returns the first tools of a ranking, and the size of an answer with it.
+func ranking(text string, of *proxy.Ranking, limit int, originals map[string]string) admin.Ranking {
+	r := admin.Ranking{Query: text, Steps: of.Steps, Tools: []admin.RankedTool{}, More: of.More + max(0, len(of.Hits)-limit), Notes: of.Notes}
+	answer := findview.Answer{More: of.More + max(0, len(of.Hits)-answerTools), Notes: of.Notes}
+	for rank := range of.Hits {
+		hit := &of.Hits[rank]
+		if rank < answerTools {
+			answer.Found = append(answer.Found, hit.Found)
+		}
+		if rank >= limit {
+			continue
+		}
+		tool := admin.RankedTool{Name: hit.Name, Server: hit.Server, Original: originals[hit.Name], Score: hit.Score, Reasons: []admin.RankedReason{}}
+		for _, why := range hit.Reasons {
+			tool.Reasons = append(tool.Reasons, admin.RankedReason(why))
+		}
+		r.Tools = append(r.Tools, tool)
+	}
+	rendered, _ := answer.Render(findview.Fitting, answerTokens)
+	r.Tokens = int(float64(len(rendered))/bytesPerToken + 0.5)
+	return r
+}
