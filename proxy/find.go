@@ -450,7 +450,7 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, server 
 		switch {
 		case ready:
 		case status.State == mcp.NeedsLogin:
-			notes = append(notes, fmt.Sprintf("The server %s needs a sign-in, so that tools of it may be missing.", name))
+			notes = append(notes, fmt.Sprintf("The server %s needs a sign-in, so that tools of it may be missing; a call of one of its tools says where to sign in.", name))
 		case of.listing == nil:
 			notes = append(notes, fmt.Sprintf("The server %s has not started yet, so that its tools are missing.", name))
 		default:
