@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/code"
 	"github.com/toolgate/toolgate/native/plugins/fs"
 	"github.com/toolgate/toolgate/native/plugins/memory"
+	"github.com/toolgate/toolgate/native/plugins/notify"
 	"github.com/toolgate/toolgate/native/plugins/schedule"
 	"github.com/toolgate/toolgate/native/plugins/system"
 	"github.com/toolgate/toolgate/native/plugins/text"
@@ -39,6 +40,8 @@ type Native struct {
 	Memory *memory.Settings `config:"memory"`
 	// Tools that have another tool called at a time. Default: off.
 	Schedule *schedule.Settings `config:"schedule"`
+	// A tool that tells the caller's user something. Default: off.
+	Notify *notify.Settings `config:"notify"`
 	// Tools from other programs, by name. Default: none.
 	Plugins map[string]Plugin `config:"plugins"`
 }

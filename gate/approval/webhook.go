@@ -26,7 +26,7 @@ const (
 // logged. It can still be answered in other ways.
 type Webhook struct {
 	log    *slog.Logger
-	client *http.Client
+	poster *Poster
 	queue  chan letter
 }
 
@@ -37,16 +37,7 @@ type letter struct {
 
 // NewWebhook returns a webhook that delivers while it runs.
 func NewWebhook(log *slog.Logger) *Webhook {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
-	return &Webhook{
-		log:   log,
-		queue: make(chan letter, outbox),
-		client: &http.Client{
-			Timeout: postTime, Transport: transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
+	return &Webhook{log: log, queue: make(chan letter, outbox), poster: NewPoster()}
 }
 
 // Post has a question delivered. It does not block.
@@ -60,7 +51,7 @@ func (w *Webhook) Post(to Receiver, item Item) {
 
 // Run delivers until the context ends.
 func (w *Webhook) Run(ctx context.Context) error {
-	defer w.client.CloseIdleConnections()
+	defer w.poster.client.CloseIdleConnections()
 	for {
 		select {
 		case <-ctx.Done():
@@ -80,7 +71,7 @@ func (w *Webhook) deliver(ctx context.Context, l letter) error {
 	}
 	pause := postPause
 	for try := 1; ; try++ {
-		err := w.post(ctx, l.to, body)
+		err := w.poster.Post(ctx, l.to, body)
 		if err == nil || try == posts || time.Now().After(l.item.ExpiresAt) {
 			return err
 		}
@@ -95,14 +86,29 @@ func (w *Webhook) deliver(ctx context.Context, l letter) error {
 	}
 }
 
-func (w *Webhook) post(ctx context.Context, to Receiver, body []byte) error {
+// Poster posts signed messages. Make it with [NewPoster]; it is safe for concurrent use.
+type Poster struct{ client *http.Client }
+
+// NewPoster returns a poster, which follows no redirects.
+func NewPoster() *Poster {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 2, 2
+	return &Poster{&http.Client{
+		Timeout: postTime, Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Post posts a JSON text to a receiver once, signed (see [SignatureHeader]). It takes at
+// most five seconds.
+func (p *Poster) Post(ctx context.Context, to Receiver, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(SignatureHeader, sign(to.Secret.Reveal(), time.Now(), body))
-	resp, err := w.client.Do(r)
+	resp, err := p.client.Do(r)
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)
 	}

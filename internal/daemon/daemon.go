@@ -34,6 +34,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/native/plugins/notify"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -217,12 +218,20 @@ func (d *Daemon) newSignIn() *signin.Service {
 // serveInside makes the groups of tools that the gateway serves itself.
 func (d *Daemon) serveInside() {
 	d.inside = inside.New(inside.Parts{
-		Store: d.store, Hidden: &d.hidden, Keys: d.keys, Gateway: func() inside.Gateway { return d.gateway }, Lasts: d.identities.Lasts,
+		Store: d.store, Hidden: &d.hidden, Keys: d.keys, Gateway: func() inside.Gateway { return d.gateway }, Lasts: d.identities.Lasts, Notify: d.notifies,
 	})
 	d.schedule = schedule.New(schedule.Options{
 		Log: d.log, Calls: store.NewSchedules(d.store), On: func() bool { return d.Current().Toolgate.Native.Schedule != nil },
 		Present: d.identities.Present, Make: d.inside.Make,
 	})
+}
+
+// notifies returns where messages to users are posted.
+func (d *Daemon) notifies() notify.Receiver {
+	if set := d.Current().Toolgate.Native.Notify; set != nil {
+		return set.Webhook
+	}
+	return notify.Receiver{}
 }
 
 // newServers returns the table of servers, none of which runs yet.

@@ -199,6 +199,10 @@ var rules = map[string]rule{
 		ours: []string{"native/group", "native/inside", "native/toolapi"},
 		why:  "finds texts by words; where they are kept and what must not be is handed in, so that the settings bring no database along",
 	},
+	"native/plugins/notify": {
+		ours: []string{"config/secret", "config/tree", "native/group", "native/toolapi"},
+		why:  "says what a user can be told; how the user is reached is handed in",
+	},
 	"native/plugins/schedule": {
 		ours: []string{"native/group", "native/toolapi"},
 		why:  "says what can be planned; where it is planned and who makes the calls is handed in",
@@ -382,7 +386,8 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/inside": {
 		ours: []string{
-			"gate", "internal/audit", "internal/daemon/hidden", "internal/mcp", "internal/seal", "internal/store", "native/plugins/memory", "native/plugins/schedule", "native/toolapi", "proxy",
+			"gate", "internal/audit", "internal/daemon/hidden", "gate/approval", "internal/mcp", "internal/seal", "internal/store", "native/inside", "native/plugins/memory", "native/plugins/notify", "native/plugins/schedule",
+			"native/toolapi", "proxy",
 		},
 		why: "hands the parts of a gateway to the groups that it serves itself",
 	},

@@ -44,6 +44,9 @@ func New(spec native.Spec, p *toolapi.Plugin, log *slog.Logger) (*Backend, error
 		ServerInfo: append(mcp.AppendQuote([]byte(`{"name":`), spec.Key), `,"version":""}`...),
 		Items:      map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{mcp.Tool: listedTime},
 	}
+	if p.Asks { // a question during a call is that of the legacy era; the gateway has it answered in both
+		b.listing.Era, b.listing.Version = mcp.Legacy, mcp.LatestLegacy
+	}
 	tools := b.tools.Tools()
 	for i := range tools {
 		if err := b.add(&tools[i]); err != nil {
@@ -163,12 +166,12 @@ const defaultTime = 2 * time.Minute
 // Call runs a tool. It never retries.
 func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if call.Method != mcp.MethodToolsCall {
-		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", call.Method)}, nil
+		return mcp.Answer{Era: b.listing.Era, Fault: mcp.Errorf(mcp.CodeMethodNotFound, "Method not found: %s", call.Method)}, nil
 	}
 	name, _ := mcp.LookupString(call.Params, "name")
 	facts, ok := b.facts[name]
 	if !ok {
-		return mcp.Answer{Era: mcp.Modern, Fault: mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", name)}, nil
+		return mcp.Answer{Era: b.listing.Era, Fault: mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", name)}, nil
 	}
 	b.calls.Add(1)
 	defer b.calls.Add(-1)
@@ -241,7 +244,7 @@ func (b *Backend) answer(tool string, r *toolapi.Result) (mcp.Answer, error) {
 	case mcp.Validate(out, mcp.Limits{}) != nil:
 		failed.Reason = "The tool " + tool + " gave an answer that is not valid."
 	default:
-		return mcp.Answer{Era: mcp.Modern, Result: out}, nil
+		return mcp.Answer{Era: b.listing.Era, Result: out}, nil
 	}
 	return mcp.Answer{}, failed
 }

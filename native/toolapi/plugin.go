@@ -22,6 +22,9 @@ type Plugin struct {
 	Init func(config []byte) error
 	// Close is called when no call runs any more. Nil does nothing.
 	Close func()
+	// Asks is set where tools ask the client of their call. It counts only for a group that
+	// the gateway serves in its own process, whose calls have a way to ask.
+	Asks bool
 }
 
 // New returns a plugin without tools. The name is that of the program, or the key of a

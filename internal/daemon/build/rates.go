@@ -63,11 +63,13 @@ func (r *Rates) Close() {
 	}
 }
 
-// Limiter returns the rate limiter of a configuration, nil where there is none.
-func (r *Rates) Limiter(c *config.Config) proxy.RateLimiter {
+// Limiter returns the rate limiter of a configuration, nil where there is none. own are the
+// rates that native tools have of themselves, as far as they are known; [Rates.Renew] puts
+// others in their place.
+func (r *Rates) Limiter(c *config.Config, own []rate.Rule) proxy.RateLimiter {
 	rules := RateRules(c)
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Native != nil }) {
-		r.Renew(rules, nil)
+		r.Renew(rules, own)
 		return r
 	}
 	limiter := r.Meter.Limiter(rules)

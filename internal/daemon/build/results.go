@@ -113,10 +113,18 @@ func KnownSecrets(c *config.Config, servers []config.Server, lookup func(string)
 	for i := range servers {
 		secretsOfURL(servers[i].URL, add)
 	}
-	for _, text := range []string{t.Redis, t.Store, t.Feedback.Webhook, t.Approvals.Webhook.URL, t.Telemetry.OTLP} {
+	for _, text := range []string{t.Redis, t.Store, t.Feedback.Webhook, t.Approvals.Webhook.URL, t.Telemetry.OTLP, notifyURL(t)} {
 		secretsOfURL(text, add)
 	}
 	return slices.Sorted(maps.Keys(known))
+}
+
+// notifyURL is where messages to users are posted; empty for nowhere.
+func notifyURL(t *config.Toolgate) string {
+	if t.Native.Notify == nil {
+		return ""
+	}
+	return t.Native.Notify.Webhook.URL
 }
 
 // secretsIn finds the secrets below a value of the configuration. In maps, names tell

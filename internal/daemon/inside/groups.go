@@ -6,6 +6,7 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/plugins/memory"
+	"github.com/toolgate/toolgate/native/plugins/notify"
 	"github.com/toolgate/toolgate/native/plugins/schedule"
 	"github.com/toolgate/toolgate/native/toolapi"
 )
@@ -17,6 +18,8 @@ type Parts struct {
 	Keys   *seal.Keyring
 	// Gateway returns the gateway, once it is made.
 	Gateway func() Gateway
+	// Notify returns where messages to users are posted, with an empty address for nowhere.
+	Notify func() notify.Receiver
 	// Lasts tells whether the rights of a caller can be looked up when it is not there.
 	Lasts func(id *gate.Identity) bool
 }
@@ -26,6 +29,7 @@ type Parts struct {
 var groups = map[string]func(*Parts) *toolapi.Plugin{
 	memory.Name:   memories,
 	schedule.Name: schedules,
+	notify.Name:   notices,
 }
 
 // Groups are the groups of a gateway.
