@@ -205,29 +205,6 @@ func (r *Registry) SetClass(ctx context.Context, id string, class Class, by Chan
 		by.Actor, by.Reason, time.Now().UnixNano(), id)
 }
 
-// SetConfig sets the operator's configuration of a capability, nil for none.
-// ok is false when there is no such record.
-func (r *Registry) SetConfig(ctx context.Context, id string, config []byte, by Change) (ok bool, err error) {
-	if len(config) > maxConfig {
-		return false, fmt.Errorf("configure %.64q with %d bytes: %w", id, len(config), ErrTooLarge)
-	}
-	const q = `UPDATE tool_catalog SET config = ?, actor = ?, reason = ?, changed_at = ? WHERE capability_id = ?`
-	return r.set(ctx, id, by, q, config, by.Actor, by.Reason, time.Now().UnixNano(), id)
-}
-
-// Accept puts the held definition of a capability in service and makes its record
-// active, if the held definition still has heldHash, so that it is the one that the
-// operator has reviewed. ok is false otherwise.
-func (r *Registry) Accept(ctx context.Context, id, heldHash string, by Change) (ok bool, err error) {
-	if r.s != nil && (heldHash == "" || !isText(heldHash)) {
-		return false, nil
-	}
-	const q = `UPDATE tool_catalog SET definition = held_definition, definition_hash = held_hash, accepted_hash = held_hash,
-		held_definition = NULL, held_hash = '', state = 'active', actor = ?, reason = ?, changed_at = ?
-		WHERE capability_id = ? AND held_hash = ? AND held_definition IS NOT NULL`
-	return r.set(ctx, id, by, q, by.Actor, by.Reason, time.Now().UnixNano(), id, heldHash)
-}
-
 // set runs a statement that changes one record.
 func (r *Registry) set(ctx context.Context, id string, by Change, q string, args ...any) (ok bool, err error) {
 	if r.s == nil {

@@ -174,7 +174,6 @@ func registrySetters(t *testing.T, s *store.Store) {
 	for name, set := range map[string]func(id string) (bool, error){
 		"SetEnabled": func(id string) (bool, error) { return r.SetEnabled(ctx, id, false, who) },
 		"SetClass":   func(id string) (bool, error) { return r.SetClass(ctx, id, class, who) },
-		"SetConfig":  func(id string) (bool, error) { return r.SetConfig(ctx, id, nil, who) },
 	} {
 		if ok, err := set("cap_a"); !ok || err != nil {
 			t.Errorf("%s = %v, %v", name, ok, err)
@@ -186,7 +185,7 @@ func registrySetters(t *testing.T, s *store.Store) {
 		}
 	}
 	want := []store.RegistryRecord{record("cap_a"), record("cap_b")}
-	want[0].Enabled, want[0].Class, want[0].Config, want[0].Change = false, class, nil, who
+	want[0].Enabled, want[0].Class, want[0].Change = false, class, who
 	got, _, err := r.List(ctx, store.RegistryFilter{})
 	must(t, err)
 	if diff := cmp.Diff(want, got, ignoreTimes); diff != "" {
@@ -194,44 +193,6 @@ func registrySetters(t *testing.T, s *store.Store) {
 	}
 	if ok, err := r.SetEnabled(ctx, "cap_a", true, store.Change{}); ok || err == nil {
 		t.Error("a change without an actor was made")
-	}
-}
-
-func registryAccept(t *testing.T, s *store.Store) {
-	r, ctx := s.Registry(), t.Context()
-	must(t, r.Upsert(ctx, []store.RegistryRecord{record("cap_a")}))
-	for _, other := range []string{"", "def", "\x00"} {
-		if ok, err := r.Accept(ctx, "cap_a", other, by); ok || err != nil {
-			t.Errorf("accept %q = %v, %v; want no", other, ok, err)
-		}
-	}
-	accepted := 0
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			ok, err := r.Accept(context.Background(), "cap_a", "held", store.Change{Actor: "bob"})
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
-			if ok {
-				accepted++
-			}
-		})
-	}
-	all.Wait()
-	if accepted != 1 {
-		t.Errorf("accepted %d times, want 1", accepted)
-	}
-	want := record("cap_a")
-	want.Definition, want.DefinitionHash, want.AcceptedHash = want.HeldDefinition, "held", "held"
-	want.HeldDefinition, want.HeldHash, want.State, want.Change = nil, "", store.StateActive, store.Change{Actor: "bob"}
-	got, _, err := r.Get(ctx, "cap_a")
-	must(t, err)
-	if diff := cmp.Diff(want, got, ignoreTimes); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
 	}
 }
 

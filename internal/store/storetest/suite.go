@@ -37,7 +37,6 @@ func Run(t *testing.T, database Database) {
 		"RegistryWritesManyAtOnce":          registryMany,
 		"RegistryUpdateLosesNothing":        registryUpdate,
 		"RegistryIsSetByOperators":          registrySetters,
-		"RegistryAcceptsWhatWasLookedAt":    registryAccept,
 		"RegistryRefusesBadRecords":         registryRefuses,
 		"RegistryIsPruned":                  registryPrune,
 		"RegistryHasAHistory":               registryHistory,
@@ -135,7 +134,6 @@ func zeroHandles(t *testing.T) {
 	errs["Registry.Upsert"] = new(store.Registry).Upsert(ctx, nil)
 	_, errs["Registry.SetEnabled"] = new(store.Registry).SetEnabled(ctx, "c", true, by)
 	_, errs["Registry.History"] = new(store.Registry).History(ctx, "c")
-	_, errs["Registry.Accept"] = new(store.Registry).Accept(ctx, "c", "", by)
 	_, errs["Registry.Delete"] = new(store.Registry).Delete(ctx, "c")
 	errs["Flags.Set"] = new(store.Flags).Set(ctx, "t", true, by, "c")
 	_, errs["Flags.Clear"] = new(store.Flags).Clear(ctx, "t", "c")
