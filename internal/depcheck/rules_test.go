@@ -497,8 +497,8 @@ var rules = map[string]rule{
 		why: "is entered before the rest of a program is initialised, so it waits for nothing",
 	},
 	"internal/terminal": {
-		others: []string{"golang.org/x/sys/unix"},
-		why:    "what a person sees depends on what a command writes alone; x/sys opens the pseudo-terminal",
+		others: []string{"github.com/mattn/go-runewidth", "golang.org/x/sys/unix"},
+		why:    "what a person sees depends on what a command writes alone; x/sys opens the pseudo-terminal, go-runewidth knows the width of a character",
 	},
 	"internal/picture": {
 		ours: []string{"internal/terminal"},

@@ -113,11 +113,9 @@ func (p *typist) says(t *testing.T, dialogue ...string) {
 	t.Helper()
 	from := 0
 	for i := 0; i+1 < len(dialogue); i += 2 {
-		testwait.Until(t, patience, "it says "+dialogue[i], func() bool { return strings.Contains(p.shows()[from:], dialogue[i]) })
-		from += strings.Index(p.shows()[from:], dialogue[i]) + len(dialogue[i])
-		if _, err := p.person.WriteString(dialogue[i+1]); err != nil {
-			t.Fatal(err)
-		}
+		testwait.Until(t, patience, "it says "+dialogue[i], func() bool { return strings.Contains(p.Written()[from:], dialogue[i]) })
+		from += strings.Index(p.Written()[from:], dialogue[i]) + len(dialogue[i])
+		p.types(t, dialogue[i+1])
 	}
 }
 
@@ -152,13 +150,13 @@ func TestQuestionsOnATerminal(t *testing.T) {
 				"  Your name (name): Ada\r\n", "", "  tags: a, c\r\n  Send this? yes, no (declines), edit or cancel> ", "yes\n",
 			)
 			want := `heard {"action":"accept","content":{"age":30,"colour":"green","mail":"ada@example.com","name":"Ada","rate":2.5,"size":"l","sure":true,"tags":["a","c"]}}`
-			if code := <-p.ended; code != exitOK || !strings.Contains(p.shows(), want) {
-				t.Fatalf("exit code %d: %s", code, p.shows())
+			if code := <-p.ended; code != exitOK || !strings.Contains(p.Written(), want) {
+				t.Fatalf("exit code %d: %s", code, p.Written())
 			}
 			p = h.onTerminal(t, "call", "a__visit", "-c", h.file)
 			p.says(t, "  | [a] Pay first\r\n", "", "  host     pay.example.com\r\n", "", "Done? yes, no (declines) or cancel> ", "y\n")
-			if code := <-p.ended; code != exitOK || !strings.Contains(p.shows(), `heard {"action":"accept"}`) {
-				t.Errorf("exit code %d: %s", code, p.shows())
+			if code := <-p.ended; code != exitOK || !strings.Contains(p.Written(), `heard {"action":"accept"}`) {
+				t.Errorf("exit code %d: %s", code, p.Written())
 			}
 		})
 	}
@@ -184,10 +182,10 @@ func TestQuestionsAreRefused(t *testing.T) {
 			} {
 				p := h.onTerminal(t, "call", "a__"+tt.tool, "-c", h.file)
 				p.says(t, "> ", tt.typed)
-				if code := <-p.ended; code != exitOK || !strings.Contains(p.shows(), tt.want) {
-					t.Errorf("%s, %q: exit code %d: %s", tt.tool, tt.typed, code, p.shows())
+				if code := <-p.ended; code != exitOK || !strings.Contains(p.Written(), tt.want) {
+					t.Errorf("%s, %q: exit code %d: %s", tt.tool, tt.typed, code, p.Written())
 				}
-				if shown := p.shows(); strings.ContainsAny(shown, "\x1b\x07\u202e") && !strings.Contains(shown, "... ") || strings.Contains(shown, "\r\n  Send this? yes\r\n") {
+				if shown := p.Written(); strings.ContainsAny(shown, "\x1b\x07\u202e") && !strings.Contains(shown, "... ") || strings.Contains(shown, "\r\n  Send this? yes\r\n") {
 					t.Errorf("the terminal gets %q", shown)
 				}
 			}
@@ -202,7 +200,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 			p := h.onTerminal(t, "call", "a__hostile", "-c", h.file)
 			p.says(t, "> ", "\x03")
 			if code := <-p.ended; code != exitOK {
-				t.Errorf("exit code %d: %s", code, p.shows())
+				t.Errorf("exit code %d: %s", code, p.Written())
 			}
 		})
 	}
@@ -222,8 +220,8 @@ func TestSlowCallOnATerminal(t *testing.T) {
 			p := h.onTerminal(t, "call", "a__slow", "-c", h.file)
 			<-a.begun
 			p.says(t, "a__slow  3 of 10  reading \uFFFD[31mpages ... ", "\x03")
-			if code := <-p.ended; code != exitUnreachable || !strings.Contains(p.shows(), "a__slow was cancelled: its server is told to stop") {
-				t.Errorf("exit code %d: %s", code, p.shows())
+			if code := <-p.ended; code != exitUnreachable || !strings.Contains(p.Written(), "a__slow was cancelled: its server is told to stop") {
+				t.Errorf("exit code %d: %s", code, p.Written())
 			}
 			select {
 			case <-a.cancelled:
@@ -243,8 +241,8 @@ func TestInterruptedTwice(t *testing.T) {
 	h.up(t)
 	p := h.onTerminal(t, "call", "a__insist", "-c", h.file)
 	p.says(t, "> ", "\x03", "  cancelled\r\n", "", "a__insist asks:", "", "> ", "\x03")
-	if code := <-p.ended; code != exitUnreachable || !strings.Contains(p.shows(), "a__insist was cancelled: its server is told to stop") {
-		t.Errorf("exit code %d: %s", code, p.shows())
+	if code := <-p.ended; code != exitUnreachable || !strings.Contains(p.Written(), "a__insist was cancelled: its server is told to stop") {
+		t.Errorf("exit code %d: %s", code, p.Written())
 	}
 	select {
 	case <-a.cancelled:
@@ -269,12 +267,12 @@ func TestOwnApprovalOnATerminal(t *testing.T) {
 	}
 	p := h.onTerminal(t, "call", "a__pid", "-c", h.file)
 	p.says(t, "  | May a__pid be called at the server a?", "", "Accept? yes, no (declines) or cancel> ", "c\n", "Accept? yes, no (declines) or cancel> ", "c\n")
-	if code := <-p.ended; code != exitDenied || !strings.Contains(p.shows(), "it waits for an approval") {
-		t.Errorf("cancelled: exit code %d: %s", code, p.shows())
+	if code := <-p.ended; code != exitDenied || !strings.Contains(p.Written(), "it waits for an approval") {
+		t.Errorf("cancelled: exit code %d: %s", code, p.Written())
 	}
 	p = h.onTerminal(t, "call", "a__pid", "-c", h.file)
 	p.says(t, "Accept? yes, no (declines) or cancel> ", "yes\n")
 	if code := <-p.ended; code != exitOK {
-		t.Errorf("approved: exit code %d: %s", code, p.shows())
+		t.Errorf("approved: exit code %d: %s", code, p.Written())
 	}
 }

@@ -66,11 +66,9 @@ func screens(t *testing.T, width int) *txtar.Archive {
 `)
 	var out txtar.Archive
 	show := func(name string, p *typist) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		text := stable(h, p.screen.String())
+		text := stable(h, p.sees())
 		out.Files = append(out.Files, txtar.File{Name: name, Data: []byte(text)})
-		if n := p.screen.Wraps(); n > 0 {
+		if n := p.wraps(); n > 0 {
 			t.Errorf("%s: %d lines are wider than the terminal:\n%s", name, n, text)
 		}
 		seen := map[string]bool{}
@@ -129,9 +127,7 @@ func TestUpOnAResizedTerminal(t *testing.T) {
 			whole = "connection refused"
 		}
 		up.waits(t, `(?m)^dies +.*`+whole+`$`)
-		up.mu.Lock()
-		text := up.screen.String()
-		up.mu.Unlock()
+		text := up.sees()
 		rows := tableRow.FindAllString(text, -1)
 		if len(rows) != 3 {
 			t.Errorf("%d columns: the table has %d rows, not a header and two:\n%s", width, len(rows), text)

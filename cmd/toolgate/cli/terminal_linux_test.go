@@ -2,39 +2,28 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/toolgate/toolgate/cmd/toolgate/screen/screentest"
+	"github.com/toolgate/toolgate/internal/terminal"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // typist runs a command on a pseudo-terminal and types what it asks for.
 type typist struct {
-	person *os.File // the side of the person
-	ended  chan int // gets the exit code
+	*terminal.Terminal
 
+	ended   chan int // gets the exit code
 	process *os.Process
-
-	mu     sync.Mutex
-	seen   strings.Builder      // all bytes
-	screen *screentest.Terminal // what a person sees of them
 }
 
 // resizes changes the width of the terminal.
 func (p *typist) resizes(t *testing.T, width int) {
 	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.screen.Resize(width)
-	if err := unix.IoctlSetWinsize(int(p.person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: terminalHeight, Col: uint16(width)}); err != nil {
+	if err := p.Resize(width); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -48,80 +37,47 @@ func (h *home) onTerminal(t *testing.T, args ...string) *typist {
 // terminalHeight is the number of lines of the terminals.
 const terminalHeight = 24
 
-// openTerminal returns both sides of a pseudo-terminal.
-func openTerminal(t *testing.T, width int) (person, terminal *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	size := &unix.Winsize{Row: terminalHeight, Col: uint16(width)}
-	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, size); err != nil {
-		t.Fatal(err)
-	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return person, terminal
-}
-
 // onTerminalOf runs a command on a terminal of this many columns.
 func (h *home) onTerminalOf(t *testing.T, width int, args ...string) *typist {
 	t.Helper()
-	person, terminal := openTerminal(t, width)
-	p := &typist{person: person, ended: make(chan int, 1), screen: screentest.New(width, terminalHeight)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	cmd := h.command(ctx, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
+	on, err := terminal.Start(cmd, width, terminalHeight)
+	if err != nil {
+		cancel()
 		t.Fatal(err)
 	}
-	terminal.Close()
-	p.process = cmd.Process
-	var reading sync.WaitGroup
-	reading.Go(func() { // ends with the command, when nobody has the terminal open any more
-		buffer := make([]byte, 4096)
-		for {
-			n, err := person.Read(buffer)
-			p.mu.Lock()
-			p.seen.Write(buffer[:n])
-			_, _ = p.screen.Write(buffer[:n])
-			p.mu.Unlock()
-			if err != nil {
-				break
-			}
-		}
+	p := &typist{Terminal: on, ended: make(chan int, 1), process: cmd.Process}
+	var waiting sync.WaitGroup
+	waiting.Go(func() { // ends with the command
 		_ = cmd.Wait() // the exit code tells
+		on.WaitReleased()
 		p.ended <- cmd.ProcessState.ExitCode()
 	})
 	t.Cleanup(func() {
 		cancel()
-		reading.Wait()
-		person.Close()
+		waiting.Wait()
+		_ = on.Close()
 	})
 	return p
 }
 
-func (p *typist) shows() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen.String()
+// sees is what is on the screen, and above it.
+func (p *typist) sees() (text string) {
+	p.See(func(s *terminal.Screen) { text = s.String() })
+	return text
 }
 
-// sees is what is on the screen, and above it.
-func (p *typist) sees() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.screen.String()
+// wraps is how many lines were too long for the screen.
+func (p *typist) wraps() (n int) {
+	p.See(func(s *terminal.Screen) { n = s.Wraps() })
+	return n
+}
+
+// covered tells whether a program draws on all of the screen.
+func (p *typist) covered() (is bool) {
+	p.See(func(s *terminal.Screen) { is = s.Covered() })
+	return is
 }
 
 // waits until the screen shows something.
@@ -136,7 +92,7 @@ func (p *typist) waits(t *testing.T, pattern string) {
 // types presses keys.
 func (p *typist) types(t *testing.T, keys string) {
 	t.Helper()
-	if _, err := io.WriteString(p.person, keys); err != nil {
+	if err := p.Type(keys); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -144,17 +100,17 @@ func (p *typist) types(t *testing.T, keys string) {
 // echoes tells whether the terminal shows what is typed, as a shell leaves it.
 func (p *typist) echoes(t *testing.T) bool {
 	t.Helper()
-	state, err := unix.IoctlGetTermios(int(p.person.Fd()), unix.TCGETS)
+	is, err := p.Echoes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return state.Lflag&unix.ECHO != 0 && state.Lflag&unix.ICANON != 0 && state.Oflag&unix.OPOST != 0
+	return is
 }
 
 // answer waits for a question and types an answer.
 func (p *typist) answer(t *testing.T, question, text string) {
 	t.Helper()
-	testwait.Until(t, patience, "it asks "+question, func() bool { return strings.Contains(p.shows(), question) })
+	testwait.Until(t, patience, "it asks "+question, func() bool { return strings.Contains(p.Written(), question) })
 	p.types(t, text)
 }
 
@@ -165,8 +121,8 @@ func TestSecretOnATerminal(t *testing.T) {
 	const value = "canary-on-the-terminal"
 	p := h.onTerminal(t, "secret", "set", "TOKEN")
 	p.answer(t, "TOKEN: ", value+"\n")
-	if code := <-p.ended; code != exitOK || strings.Contains(p.shows(), value) || !strings.Contains(p.shows(), "TOKEN is in the sealed file") {
-		t.Errorf("exit code %d: %q", code, p.shows())
+	if code := <-p.ended; code != exitOK || strings.Contains(p.Written(), value) || !strings.Contains(p.Written(), "TOKEN is in the sealed file") {
+		t.Errorf("exit code %d: %q", code, p.Written())
 	}
 	h.writeText(t, "mcpServers: { a: { command: 'true', env: { T: '${keyring:TOKEN}' } } }\n")
 	if got := h.ok(t, "validate", h.file); strings.Contains(got, "refused") {
@@ -174,8 +130,8 @@ func TestSecretOnATerminal(t *testing.T) {
 	}
 	p = h.onTerminal(t, "secret", "set", "TOKEN")
 	p.answer(t, "TOKEN: ", value+"-in-part\x03")
-	if code := <-p.ended; code == exitOK || strings.Contains(p.shows(), value) || !strings.Contains(p.shows(), "nothing was changed") {
-		t.Errorf("interrupted: exit code %d: %q", code, p.shows())
+	if code := <-p.ended; code == exitOK || strings.Contains(p.Written(), value) || !strings.Contains(p.Written(), "nothing was changed") {
+		t.Errorf("interrupted: exit code %d: %q", code, p.Written())
 	}
 	if !p.echoes(t) {
 		t.Error("the terminal does not show what is typed")
@@ -209,8 +165,8 @@ func TestImportOnATerminal(t *testing.T) {
 			if tt.question {
 				p.answer(t, question, tt.answer)
 			}
-			if code := <-p.ended; code != exitOK || strings.Contains(p.shows(), secret) || strings.Contains(p.shows(), question) != tt.question {
-				t.Errorf("exit code %d: %q", code, p.shows())
+			if code := <-p.ended; code != exitOK || strings.Contains(p.Written(), secret) || strings.Contains(p.Written(), question) != tt.question {
+				t.Errorf("exit code %d: %q", code, p.Written())
 			}
 			want := "${API_TOKEN}"
 			if tt.keyring {

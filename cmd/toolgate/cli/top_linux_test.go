@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
+	"github.com/toolgate/toolgate/internal/terminal"
 )
 
 // The keys of top sort, filter and end it. Whatever ends it, the terminal is as before.
@@ -23,7 +24,7 @@ func TestTopOnATerminal(t *testing.T) {
 
 	p := h.onTerminal(t, "top", h.file)
 	p.waits(t, `(?s)TOOL .*b__pid .*a__echo .*\n *q quit .*\[c calls\]`)
-	if p.echoes(t) || !p.screen.Covered() {
+	if p.echoes(t) || !p.covered() {
 		t.Error("keys are shown as they are typed")
 	}
 	p.types(t, "n")
@@ -37,8 +38,8 @@ func TestTopOnATerminal(t *testing.T) {
 	p.types(t, "q")
 	ends := func(p *typist, what string, want int) {
 		t.Helper()
-		if code := <-p.ended; code != want || !p.echoes(t) || p.screen.Covered() || p.screen.Wraps() > 0 {
-			t.Errorf("%s: exit code %d, echo %v, %d lines wrap\n%s", what, code, p.echoes(t), p.screen.Wraps(), p.sees())
+		if code := <-p.ended; code != want || !p.echoes(t) || p.covered() || p.wraps() > 0 {
+			t.Errorf("%s: exit code %d, echo %v, %d lines wrap\n%s", what, code, p.echoes(t), p.wraps(), p.sees())
 		}
 	}
 	ends(p, "q", exitOK)
@@ -64,10 +65,13 @@ func TestTopOnATerminal(t *testing.T) {
 // A panic leaves the terminal as it was.
 func TestRawTerminalAfterPanic(t *testing.T) {
 	t.Parallel()
-	person, terminal := openTerminal(t, 80)
+	person, side, err := terminal.Open(80, terminalHeight)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer person.Close()
-	defer terminal.Close()
-	before, err := term.GetState(int(terminal.Fd()))
+	defer side.Close()
+	before, err := term.GetState(int(side.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +82,14 @@ func TestRawTerminalAfterPanic(t *testing.T) {
 				t.Errorf("recovered %v", got)
 			}
 		}()
-		_ = screen.Raw(terminal, terminal, func() error {
-			if now, err := term.GetState(int(terminal.Fd())); err != nil || *before == *now {
+		_ = screen.Raw(side, side, func() error {
+			if now, err := term.GetState(int(side.Fd())); err != nil || *before == *now {
 				t.Errorf("the terminal is not raw, %v", err)
 			}
 			panic(bad)
 		})
 	}()
-	after, err := term.GetState(int(terminal.Fd()))
+	after, err := term.GetState(int(side.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
-	"github.com/toolgate/toolgate/cmd/toolgate/screen/screentest"
+	"github.com/toolgate/toolgate/internal/terminal"
 )
 
 var (
@@ -101,7 +101,7 @@ func TestColours(t *testing.T) {
 // the log once, in order, and below them what was drawn last.
 func TestLive(t *testing.T) {
 	for _, width := range []int{80, 120, 200} {
-		v := screentest.New(width, 50)
+		v := terminal.NewScreen(width, 50)
 		live := screen.NewLive(v)
 		var log strings.Builder
 		for i := range 300 {
@@ -134,7 +134,7 @@ func TestLive(t *testing.T) {
 // what is written appears once.
 func TestLiveResized(t *testing.T) {
 	width := 100
-	v := screentest.New(width, 50)
+	v := terminal.NewScreen(width, 50)
 	live := screen.NewLive(v)
 	live.Width = func() int { return width }
 	var log strings.Builder
@@ -165,7 +165,7 @@ func TestLiveResized(t *testing.T) {
 
 // A terminal wraps its lines again when it is resized, and the cursor stays where it was.
 func TestResize(t *testing.T) {
-	v := screentest.New(10, 50)
+	v := terminal.NewScreen(10, 50)
 	_, _ = v.Write([]byte("0123456789abcdef\nshort\n\nlast"))
 	for _, step := range []struct {
 		width int
