@@ -28,6 +28,13 @@ func Encode(v any) json.RawMessage {
 	return raw
 }
 
+// Value returns one setting in the form in which a configuration file has it: a value of
+// strings, numbers, maps and slices. A secret is "[redacted]".
+func Value(v any) any {
+	value := reflect.ValueOf(v)
+	return written(value, zeroOf(value.Type()))
+}
+
 // differing returns the members of a struct that differ from those of defaults.
 func differing(v, defaults reflect.Value) map[string]any {
 	out := map[string]any{}
@@ -57,6 +64,9 @@ func written(v, defaults reflect.Value) any {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
 		return written(v.Elem(), zeroOf(v.Type().Elem()))
 	case reflect.Struct:
 		if !defaults.IsValid() {
@@ -64,12 +74,18 @@ func written(v, defaults reflect.Value) any {
 		}
 		return differing(v, defaults)
 	case reflect.Map:
+		if v.IsNil() {
+			return nil
+		}
 		out := make(map[string]any, v.Len())
 		for of := v.MapRange(); of.Next(); {
 			out[of.Key().String()] = written(of.Value(), zeroOf(v.Type().Elem()))
 		}
 		return out
 	case reflect.Slice:
+		if v.IsNil() {
+			return nil
+		}
 		out := make([]any, v.Len())
 		for i := range out {
 			out[i] = written(v.Index(i), zeroOf(v.Type().Elem()))

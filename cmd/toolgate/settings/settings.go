@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/decode"
@@ -80,22 +79,18 @@ func collect(v reflect.Value, path string, out *[]Setting) {
 	}
 }
 
+// render returns a value as a line of text; empty where there is none.
 func render(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case secret.Text:
-		if v.Reveal() == "" {
-			return ""
-		}
-	case time.Duration:
-		return v.String()
-	case fmt.Stringer:
-		return v.String()
+	if s, ok := v.(secret.Text); ok && s.Reveal() == "" {
+		return ""
 	}
-	text, err := json.Marshal(v)
+	text, err := json.Marshal(decode.Value(v))
 	if err != nil || string(text) == "null" {
 		return ""
+	}
+	var plain string
+	if json.Unmarshal(text, &plain) == nil {
+		return plain
 	}
 	return string(text)
 }
