@@ -13,12 +13,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // unknownTool tells whether a tool is as unknown as one that never was.
-func unknownTool(t *testing.T, c *lineClient, name string) bool {
+func unknownTool(t *testing.T, c *lineclient.Client, name string) bool {
 	t.Helper()
 	return strings.Contains(raw(t, c, "tools/call", `{"name":"`+name+`","arguments":{}}`), "Unknown tool")
 }
@@ -51,7 +52,7 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 	}
 	a, b := gateway(), gateway()
 	ca, cb := a.client(t), b.client(t)
-	for _, c := range []*lineClient{ca, cb} {
+	for _, c := range []*lineclient.Client{ca, cb} {
 		if got := text(t, c, "s__act", `{}`); got != "done" {
 			t.Fatalf("at first: %s", got)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
@@ -118,8 +119,8 @@ func TestReplicasShareTheCatalog(t *testing.T) {
 	first, second := one.client(t), two.client(t)
 	text(t, first, "a__echo", `{}`)
 	text(t, second, "a__echo", `{}`)
-	listed := func(c *lineClient) bool {
-		items, err := c.all(t.Context(), mcp.Tool)
+	listed := func(c *lineclient.Client) bool {
+		items, err := c.All(t.Context(), mcp.Tool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,9 +210,9 @@ func TestInstructionsAreHeld(t *testing.T) {
 
 // isHidden checks that a tool is as unknown as one that never was, in every way
 // of asking for it.
-func (r *running) isHidden(t *testing.T, c *lineClient, name string) {
+func (r *running) isHidden(t *testing.T, c *lineclient.Client, name string) {
 	t.Helper()
-	items, err := c.all(t.Context(), mcp.Tool)
+	items, err := c.All(t.Context(), mcp.Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +247,9 @@ func (r *running) change(t *testing.T, c admin.CatalogChange) admin.CatalogEntry
 }
 
 // raw asks something and returns the answer without its id, whatever it is.
-func raw(t *testing.T, c *lineClient, method, params string) string {
+func raw(t *testing.T, c *lineclient.Client, method, params string) string {
 	t.Helper()
-	result, err := c.request(t.Context(), method, []byte(params))
+	result, err := c.Request(t.Context(), method, []byte(params))
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -284,7 +285,7 @@ decision if {
 	r := h.newRunning(t)
 	client := r.client(t)
 	tools := func() []string {
-		items, err := client.all(t.Context(), mcp.Tool)
+		items, err := client.All(t.Context(), mcp.Tool)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestCatalogDescriptions(t *testing.T) {
 	if all, err := r.Catalog(t.Context(), admin.CatalogQuery{Mode: "ALERT", Server: "a"}); err != nil || len(all) < 3 || all[0].InMode != "ask" {
 		t.Errorf("in mode ALERT: %+v, %v", all, err)
 	}
-	list, err := r.client(t).all(t.Context(), mcp.Tool)
+	list, err := r.client(t).All(t.Context(), mcp.Tool)
 	if err != nil || !strings.Contains(string(bytes.Join(list, nil)), `"title":"Say it again"`) {
 		t.Errorf("clients do not see the title: %s, %v", list, err)
 	}

@@ -20,14 +20,15 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-func text(t *testing.T, c *lineClient, tool, arguments string) string {
+func text(t *testing.T, c *lineclient.Client, tool, arguments string) string {
 	t.Helper()
-	result, err := c.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
+	result, err := c.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
 	if err != nil {
 		t.Fatalf("%s: %v", tool, err)
 	}
@@ -65,7 +66,7 @@ func TestReload(t *testing.T) {
 	answer := make(chan string, 1)
 	caller := r.client(t)
 	go func() { // ends with the call
-		result, err := caller.request(t.Context(), mcp.MethodToolsCall,
+		result, err := caller.Request(t.Context(), mcp.MethodToolsCall,
 			[]byte(`{"name":"removed__slow","arguments":{"file":"`+began+`","wait":"`+goOn+`"}}`))
 		answer <- string(result)
 		if err != nil {
@@ -88,7 +89,7 @@ func TestReload(t *testing.T) {
 	if got := text(t, client, "changed__pid", "{}"); got == pids["changed"] {
 		t.Errorf("a changed server goes on as process %s", got)
 	}
-	if _, err := client.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"removed__pid"}`)); err == nil {
+	if _, err := client.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"removed__pid"}`)); err == nil {
 		t.Error("a removed server takes new calls")
 	}
 	removed, _ := strconv.Atoi(pids["removed"])

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
@@ -45,7 +46,7 @@ func TestLockdown(t *testing.T) {
 	if got := <-running; got != "governance" {
 		t.Errorf("the running call: %s", got)
 	}
-	check := func(c *lineClient, when string) {
+	check := func(c *lineclient.Client, when string) {
 		t.Helper()
 		for tool, want := range map[string]string{"a__pid": "ok", "a__echo": "governance", "a__slow": "governance"} {
 			if got := tried(t.Context(), c, tool, "{}"); got != want {

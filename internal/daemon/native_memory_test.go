@@ -16,12 +16,6 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-// as returns a client that has a key.
-func (r *running) as(t *testing.T, key string) *lineClient {
-	t.Helper()
-	return &lineClient{r.Client(t, key)}
-}
-
 // What one principal keeps is out of reach for every other, also for the same subject of
 // another tenant, and there after a restart. Secrets of the configuration are in neither
 // the answers nor the store.
@@ -43,7 +37,7 @@ func TestMemoriesOfPrincipals(t *testing.T) {
 	var id string
 	t.Run("first", func(t *testing.T) {
 		r := h.newRunning(t)
-		alice := r.as(t, "alice")
+		alice := r.Client(t, "alice")
 		got := text(t, alice, "memory__save", `{"text":"the token is `+secret+`, the door is green","name":"door"}`)
 		if !strings.Contains(got, `"redacted":true`) {
 			t.Errorf("saved: %s", got)
@@ -51,7 +45,7 @@ func TestMemoriesOfPrincipals(t *testing.T) {
 		id, _ = mcp.LookupString([]byte(got), "id")
 		text(t, alice, "memory__remember", `{"note":"the door opens inward"}`)
 		for _, key := range []string{"bob", "carol"} {
-			other := r.as(t, key)
+			other := r.Client(t, key)
 			for tool, args := range map[string]string{
 				"memory__load": `{"query":"door green"}`, "memory__recall": `{"query":"door"}`,
 				"memory__delete": `{"ids":"` + id + `"}`, "memory__forget": `{"query":"door","threshold":0}`,
@@ -83,7 +77,7 @@ func TestMemoriesOfPrincipals(t *testing.T) {
 	})
 	t.Run("after a restart", func(t *testing.T) {
 		r := h.newRunning(t)
-		got := text(t, r.as(t, "alice"), "memory__load", `{"query":"green"}`)
+		got := text(t, r.Client(t, "alice"), "memory__load", `{"query":"green"}`)
 		if !strings.Contains(got, id) || !strings.Contains(got, "the door is green") || strings.Contains(got, secret) {
 			t.Errorf("%s", got)
 		}
@@ -148,13 +142,13 @@ func TestToolStatsOfCallers(t *testing.T) {
 	section["native"] = map[string]any{"memory": map[string]any{}, "util": map[string]any{}}
 	h.write(t, servers{}, section)
 	r := h.newRunning(t)
-	alice := r.as(t, "alice")
+	alice := r.Client(t, "alice")
 	for range 3 {
 		text(t, alice, "util__echo", `{"text":"a"}`)
 	}
 	text(t, alice, "util__echo", `{"words":1}`)
-	text(t, r.as(t, "bob"), "util__timestamp", `{"zone":"Nowhere"}`)
-	stats := func(key string) string { return text(t, r.as(t, key), "toolgate__tool_stats", `{}`) }
+	text(t, r.Client(t, "bob"), "util__timestamp", `{"zone":"Nowhere"}`)
+	stats := func(key string) string { return text(t, r.Client(t, key), "toolgate__tool_stats", `{}`) }
 	testwait.Until(t, patience, "the log of executions", func() bool { // which is written behind the calls
 		all, err := r.Store.Executions(0).StatsOfTenant(t.Context(), "default", time.Now().Add(-time.Hour))
 		var calls int64
@@ -191,7 +185,7 @@ func TestToolStatsOfCallers(t *testing.T) {
 	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := alice.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"toolgate__tool_stats"}`)); err == nil {
+	if _, err := alice.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"toolgate__tool_stats"}`)); err == nil {
 		t.Error("there still is the tool")
 	}
 }

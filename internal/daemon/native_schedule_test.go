@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // planned plans a call in an hour and returns its id.
-func planned(t *testing.T, c *lineClient, tool, args string) string {
+func planned(t *testing.T, c *lineclient.Client, tool, args string) string {
 	t.Helper()
 	got := text(t, c, "schedule__at", fmt.Sprintf(`{"tool":%q,"arguments":%s,"in":"1h"}`, tool, args))
 	id, ok := mcp.LookupString([]byte(got), "id")
@@ -93,7 +94,7 @@ func TestPlannedCallIsMade(t *testing.T) {
 	server["env"] = map[string]any{"API_TOKEN": "correct-horse-battery-staple"}
 	h.write(t, servers{"a": server}, keyed(nil, "alice", "bob"))
 	r := h.newRunning(t)
-	alice, bob := r.as(t, "alice"), r.as(t, "bob")
+	alice, bob := r.Client(t, "alice"), r.Client(t, "bob")
 	id := planned(t, alice, "util__echo", `{"text":"with correct-horse-battery-staple"}`)
 	for tool, args := range map[string]string{"schedule__list": `{"id":"` + id + `"}`, "schedule__cancel": `{"id":"` + id + `"}`} {
 		if got := text(t, bob, tool, args); !strings.Contains(got, "You have") {
@@ -172,7 +173,7 @@ func TestPlannedCallHasTheRightsOfItsTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			id := planned(t, r.as(t, "alice"), "util__echo", `{"text":"hello"}`)
+			id := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"hello"}`)
 			h.write(t, servers{}, keyed(tc.change, tc.keys...))
 			if _, err := r.Reload(); err != nil {
 				t.Fatal(err)
@@ -198,7 +199,7 @@ func TestPlannedCallIsApproved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := planned(t, r.as(t, "alice"), "util__echo", `{"text":"hello"}`)
+	id := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"hello"}`)
 	if list, err := r.Approvals(t.Context(), ""); err != nil || len(list) != 0 {
 		t.Errorf("asked before its time: %v, %v", list, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
@@ -58,9 +59,9 @@ func (s *service) settings(more map[string]any, change func(map[string]any)) map
 }
 
 // toolNames are the tools in a client's list that begin with a prefix.
-func toolNames(t *testing.T, c *lineClient, prefix string) (out []string) {
+func toolNames(t *testing.T, c *lineclient.Client, prefix string) (out []string) {
 	t.Helper()
-	all, err := c.all(t.Context(), mcp.Tool)
+	all, err := c.All(t.Context(), mcp.Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func registration(name, template, schema string) string {
 }
 
 // register registers a tool and returns its exposed name.
-func register(t *testing.T, c *lineClient, name, template, schema string) string {
+func register(t *testing.T, c *lineclient.Client, name, template, schema string) string {
 	t.Helper()
 	got := text(t, c, "toolgate__register_tool", registration(name, template, schema))
 	tool, ok := mcp.LookupString([]byte(got), "tool")
@@ -94,7 +95,7 @@ func register(t *testing.T, c *lineClient, name, template, schema string) string
 func TestRegisteredTools(t *testing.T) {
 	t.Parallel()
 	h, r, s := registering(t, nil)
-	ann, bob := r.as(t, "ann"), r.as(t, "bob")
+	ann, bob := r.Client(t, "ann"), r.Client(t, "bob")
 	if got := toolNames(t, ann, "tools__"); got != nil {
 		t.Errorf("templates are served: %q", got)
 	}
@@ -116,7 +117,7 @@ func TestRegisteredTools(t *testing.T) {
 	if got := toolNames(t, bob, "dynamic-"); got != nil {
 		t.Errorf("bob sees %q", got)
 	}
-	unknown, _ := bob.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"nothing"}`))
+	unknown, _ := bob.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"nothing"}`))
 	if got := tried(t.Context(), bob, status, `{"id":"main"}`); got != "Unknown tool: "+status {
 		t.Errorf("bob calls it: %s (%s)", got, unknown)
 	}
@@ -145,7 +146,7 @@ func TestRegisteredTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = h.newRunning(t)
-	ann = r.as(t, "ann")
+	ann = r.Client(t, "ann")
 	if got := text(t, ann, status, `{"id":"other"}`); got != "you asked for /v1/other?lang=en" {
 		t.Error(got)
 	}
@@ -161,7 +162,7 @@ func TestRegisteredTools(t *testing.T) {
 	if got := toolNames(t, ann, "dynamic-"); got != nil {
 		t.Errorf("left: %q", got)
 	}
-	if len(toolNames(t, r.as(t, "bob"), "dynamic-")) != 1 {
+	if len(toolNames(t, r.Client(t, "bob"), "dynamic-")) != 1 {
 		t.Error("bob's tool is gone")
 	}
 }
@@ -174,7 +175,7 @@ func TestRegistrationsThatDoNotFit(t *testing.T) {
 		"governance": map[string]any{"tools": map[string]any{"toolgate__register_tool": map[string]any{"requires_approval": true}}},
 		"approvals":  map[string]any{"wait": "1s"},
 	})
-	ann := r.as(t, "ann")
+	ann := r.Client(t, "ann")
 	huge := `{"type":"object","properties":{"id":{"type":"string","enum":["` + strings.Repeat("x", 17<<10) + `"]}},"required":["id"]}`
 	for name, tc := range map[string]struct{ args, want string }{
 		"another host":    {registration("look", "tools__status", `{"type":"object","properties":{"id":{"type":"string"},"host":{"type":"string"}},"required":["id"]}`), "input_schema.properties.host: the template takes no host; it takes id, lang"},
@@ -198,7 +199,7 @@ func TestRegistrationsThatDoNotFit(t *testing.T) {
 		"no schema":       {`{"name":"look","description":"x","template":"tools__status"}`, "input_schema"},
 		"schema of texts": {`{"name":"look","description":"x","template":"tools__status","input_schema":"{}"}`, "input_schema"},
 	} {
-		result, err := ann.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"toolgate__register_tool","arguments":`+tc.args+`}`))
+		result, err := ann.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"toolgate__register_tool","arguments":`+tc.args+`}`))
 		if said := fmt.Sprint(string(result), err); !strings.Contains(strings.ReplaceAll(said, `\"`, `"`), tc.want) || err == nil && !strings.Contains(said, "invalid_arguments") {
 			t.Errorf("%s: %s", name, said)
 		}
@@ -235,7 +236,7 @@ func TestRegistrationsThatDoNotFit(t *testing.T) {
 func TestTemplatesThatChange(t *testing.T) {
 	t.Parallel()
 	h, r, s := registering(t, nil)
-	ann := r.as(t, "ann")
+	ann := r.Client(t, "ann")
 	look := register(t, ann, "look", "tools__status", idSchema)
 	for name, change := range map[string]func(map[string]any){
 		"another host":   func(status map[string]any) { status["url"] = "http://127.0.0.1:1/v1/{id}?lang={lang}" },
@@ -286,7 +287,7 @@ func TestTemplatesThatChange(t *testing.T) {
 func TestRegisteredToolsAreSealed(t *testing.T) {
 	t.Parallel()
 	_, r, _ := registering(t, nil)
-	ann, bob := r.as(t, "ann"), r.as(t, "bob")
+	ann, bob := r.Client(t, "ann"), r.Client(t, "bob")
 	register(t, ann, "look", "tools__status", idSchema)
 	speak := register(t, bob, "speak", "tools__say", `{"type":"object","properties":{"word":{"type":"string"}},"required":["word"]}`)
 	list, _, err := r.Store.Dynamic().Tools().List(t.Context())
@@ -314,7 +315,7 @@ func TestRegisteredToolsAreSealed(t *testing.T) {
 		if err := r.LoadRegistered(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []*lineClient{ann, bob} {
+		for _, c := range []*lineclient.Client{ann, bob} {
 			for _, tool := range toolNames(t, c, "dynamic-") {
 				if tool != speak && tool != one.Name || tool == one.Name && forged.Name == one.Name {
 					t.Errorf("%s: %s is served", name, tool)
@@ -352,12 +353,12 @@ else := true
 	if _, err := r.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
-	ann, bob := r.as(t, "ann"), r.as(t, "bob")
+	ann, bob := r.Client(t, "ann"), r.Client(t, "bob")
 	if got := text(t, bob, "toolgate__find_templates", `{}`); strings.Contains(got, "tools__status") || !strings.Contains(got, "tools__say") {
 		t.Error(got)
 	}
 	for _, step := range []struct {
-		c          *lineClient
+		c          *lineclient.Client
 		args, want string
 	}{
 		{bob, registration("look", "tools__status", idSchema), `there is no template "tools__status"`},
@@ -396,7 +397,7 @@ func TestTemplatesRule(t *testing.T) {
 	if _, err := r.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
-	ann := r.as(t, "ann")
+	ann := r.Client(t, "ann")
 	one, two := register(t, ann, "one", "tools__status", idSchema), register(t, ann, "two", "tools__status", strings.Replace(idSchema, `"enum":["main","other"]`, `"default":"main"`, 1))
 	var got []string
 	for _, tool := range []string{one, two, one, two} {
@@ -421,7 +422,7 @@ func TestTemplatesRule(t *testing.T) {
 		t.Error(got)
 	}
 	var shown struct{ Annotations map[string]bool }
-	all, err := ann.all(t.Context(), mcp.Tool)
+	all, err := ann.All(t.Context(), mcp.Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +451,7 @@ func TestApprovalIsForOneTemplate(t *testing.T) {
 	if _, err := r.TakeFile(true); err != nil {
 		t.Fatal(err)
 	}
-	ann := r.as(t, "ann")
+	ann := r.Client(t, "ann")
 	one := register(t, ann, "one", "tools__status", idSchema)
 	if got := tried(t.Context(), ann, one, `{"id":"main"}`); got != "approval_pending" {
 		t.Fatal(got)
@@ -482,7 +483,7 @@ func TestApprovalIsForOneTemplate(t *testing.T) {
 func TestRegisteredInALoop(t *testing.T) {
 	t.Parallel()
 	_, r, _ := registering(t, nil)
-	ann, bob := r.as(t, "ann"), r.as(t, "bob")
+	ann, bob := r.Client(t, "ann"), r.Client(t, "bob")
 	rows := func() (names []string) {
 		t.Helper()
 		records, _, err := r.Store.Registry().List(t.Context(), store.RegistryFilter{})

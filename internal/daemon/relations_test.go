@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy"
@@ -88,7 +89,7 @@ func TestSpiceDBOutages(t *testing.T) {
 			if status := r.Status(); status.NotReady != "spicedb" || status.Detail == "" {
 				t.Errorf("status %q, %q", status.NotReady, status.Detail)
 			}
-			greeting, err := c.request(t.Context(), mcp.MethodDiscover, []byte("{}"))
+			greeting, err := c.Request(t.Context(), mcp.MethodDiscover, []byte("{}"))
 			if err != nil || mcp.Lookup(greeting, "capabilities", "tools") == nil || mcp.Lookup(greeting, "instructions") != nil {
 				t.Errorf("greeted with %s, %v", greeting, err)
 			}
@@ -293,9 +294,9 @@ func askingBriefly(addr string, more ...string) map[string]any {
 }
 
 // names lists the tools of a client.
-func names(t *testing.T, c *lineClient) ([]string, error) {
+func names(t *testing.T, c *lineclient.Client) ([]string, error) {
 	t.Helper()
-	items, err := c.all(t.Context(), mcp.Tool)
+	items, err := c.All(t.Context(), mcp.Tool)
 	var out []string
 	for _, raw := range items {
 		name, _ := mcp.LookupString(raw, "name")
@@ -305,8 +306,8 @@ func names(t *testing.T, c *lineClient) ([]string, error) {
 }
 
 // tried calls a tool and returns "ok", or the kind of its refusal.
-func tried(ctx context.Context, c *lineClient, tool, arguments string) string {
-	result, err := c.request(ctx, mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
+func tried(ctx context.Context, c *lineclient.Client, tool, arguments string) string {
+	result, err := c.Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
 	if fault, ok := errors.AsType[*mcp.Error](err); ok {
 		if kind, ok := mcp.LookupString(fault.Data, "kind"); ok {
 			return fmt.Sprintf("%d %s", fault.Code, kind)

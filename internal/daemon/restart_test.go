@@ -19,7 +19,7 @@ func TestRestartServer(t *testing.T) {
 	r := h.newRunning(t)
 	c := r.client(t)
 	process := func(name string) string {
-		result, err := c.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"`+name+`__pid","arguments":{}}`))
+		result, err := c.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"`+name+`__pid","arguments":{}}`))
 		if err != nil {
 			return ""
 		}

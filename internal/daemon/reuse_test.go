@@ -53,7 +53,7 @@ func TestCacheOfAReadOnlyTool(t *testing.T) {
 			c := r.client(t)
 			call := func() (reused bool) {
 				t.Helper()
-				result, err := c.request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"a__`+tool+`","arguments":{}}`))
+				result, err := c.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"a__`+tool+`","arguments":{}}`))
 				if err != nil || string(mcp.Lookup(result, "isError")) == "true" {
 					t.Fatalf("%s, %v", result, err)
 				}

@@ -3,7 +3,6 @@
 package daemon_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
@@ -97,19 +97,9 @@ func (r *running) settle(t *testing.T) {
 
 // client returns a client that the gateway takes for the owner of the key in the
 // environment.
-func (r *running) client(t *testing.T) *lineClient {
+func (r *running) client(t *testing.T) *lineclient.Client {
 	t.Helper()
-	return &lineClient{r.Client(t, os.Getenv("TOOLGATE_API_KEY"))}
-}
-
-type lineClient struct{ c *daemontest.Client }
-
-func (c *lineClient) request(ctx context.Context, method string, params []byte) ([]byte, error) {
-	return c.c.Request(ctx, method, params)
-}
-
-func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
-	return c.c.All(ctx, kind)
+	return r.Client(t, os.Getenv("TOOLGATE_API_KEY"))
 }
 
 func alive(pid int) bool { return daemontest.Alive(pid) }

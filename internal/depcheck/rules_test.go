@@ -354,8 +354,8 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/daemontest": {
 		ours: []string{
-			"config", "internal/daemon", "internal/daemon/statedir", "internal/failure", "internal/fakeserver", "internal/logs", "internal/mcp", "internal/testwait",
-			"native/plugins/code", "native/plugins/fs", "native/plugins/system", "native/plugins/text", "native/plugins/web", "proxy",
+			"config", "internal/daemon", "internal/daemon/statedir", "internal/failure", "internal/fakeserver", "internal/lineclient", "internal/logs", "internal/mcp", "internal/testwait",
+			"native/plugins/code", "native/plugins/fs", "native/plugins/system", "native/plugins/text", "native/plugins/web",
 		},
 		why: "runs gateways for tests, with everything that the program has compiled in and the fake server behind them",
 	},
@@ -444,6 +444,10 @@ var rules = map[string]rule{
 	"internal/daemon/statedir": {
 		ours: []string{"config", "config/secret", "internal/failure", "internal/filelock", "internal/seal", "internal/store"},
 		why:  "where things are kept depends on the file of the configuration alone",
+	},
+	"internal/lineclient": {
+		ours: []string{"internal/failure", "internal/mcp", "internal/version", "proxy"},
+		why:  "what a client of a gateway sends depends on the protocol alone; proxy has the name by which toolgate calls itself",
 	},
 	"internal/fakeserver": {why: "a test program that imports it is the server before anything else of it is initialised"},
 	"internal/failure":    {why: "who has to act on an error, and what the system's errors mean in plain words; whoever makes an error says so"},

@@ -25,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/spelling"
 	"github.com/toolgate/toolgate/proxy"
@@ -81,7 +82,7 @@ func callByHand(ctx context.Context, o *command.Options, name string, pairs []ar
 	c.live = o.Live
 	ctx, stop := c.interruptible(ctx)
 	defer stop()
-	return withClient(o, ctx, func(ctx context.Context, client *lineClient, status statusFunc) error {
+	return withClient(o, ctx, func(ctx context.Context, client *lineclient.Client, status statusFunc) error {
 		tool := listed(ctx, client, name)
 		params, err := callParams(name, tool, pairs, object)
 		if err != nil {
@@ -101,12 +102,12 @@ func callByHand(ctx context.Context, o *command.Options, name string, pairs []ar
 
 // explainUnknown adds to the error about an unknown tool which name may have been meant,
 // and which servers offer nothing now.
-func explainUnknown(ctx context.Context, tool string, err error, client *lineClient, status statusFunc) error {
+func explainUnknown(ctx context.Context, tool string, err error, client *lineclient.Client, status statusFunc) error {
 	if fault, ok := errors.AsType[*mcp.Error](err); !ok || fault.Message != "Unknown tool: "+tool {
 		return err
 	}
 	hint := ""
-	tools, listErr := client.all(ctx, mcp.Tool)
+	tools, listErr := client.All(ctx, mcp.Tool)
 	if listErr != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func doubted(err error, tool []byte, pairs []arguments.Pair) error {
 
 // toolCall is one call of a tool, with the questions that the tool asks meanwhile.
 type toolCall struct {
-	client *lineClient
+	client *lineclient.Client
 	name   string
 	params []byte
 	person *elicitation.Person // nil if nobody can be asked
@@ -206,7 +207,7 @@ func (c *toolCall) run(whole context.Context) ([]byte, error) {
 		}
 		asked := mcp.Lookup(result, "inputRequests")
 		if c.person == nil && gatewayAsks(asked) { // it says what else to do to those who cannot be asked
-			c.client.mute, params = true, c.params
+			c.client.Mute, params = true, c.params
 			continue
 		}
 		answers, all, err := c.answer(ctx, asked)
@@ -214,7 +215,7 @@ func (c *toolCall) run(whole context.Context) ([]byte, error) {
 			err = c.dismissed(asked)
 		}
 		if params = continued(c.params, answers, mcp.Lookup(result, "requestState")); err != nil {
-			c.client.abandon(ctx, mcp.MethodToolsCall, params)
+			c.client.Abandon(ctx, mcp.MethodToolsCall, params)
 			return nil, c.explain(ctx, err)
 		}
 		dismissed = nil
@@ -267,9 +268,9 @@ func (c *toolCall) explain(ctx context.Context, err error) error {
 // wait makes one request and shows meanwhile that it takes its time.
 func (c *toolCall) wait(ctx context.Context, params []byte) ([]byte, error) {
 	if c.live == nil || c.quiet {
-		return c.client.request(ctx, mcp.MethodToolsCall, params)
+		return c.client.Request(ctx, mcp.MethodToolsCall, params)
 	}
-	c.client.progress = func(params []byte) {
+	c.client.Progress = func(params []byte) {
 		text := progressText(params)
 		c.progress.Store(&text)
 	}
@@ -281,7 +282,7 @@ func (c *toolCall) wait(ctx context.Context, params []byte) ([]byte, error) {
 		return fmt.Sprintf("%s ... %.0f s", text, took.Seconds())
 	})
 	defer end()
-	return c.client.request(ctx, mcp.MethodToolsCall, params)
+	return c.client.Request(ctx, mcp.MethodToolsCall, params)
 }
 
 // progressText is what a progress notification says: 3 of 10  reading pages.
@@ -359,8 +360,8 @@ func callParams(name string, tool []byte, pairs []arguments.Pair, object string)
 }
 
 // listed returns a tool as the gateway lists it; nil if it does not.
-func listed(ctx context.Context, client *lineClient, name string) []byte {
-	tools, err := client.all(ctx, mcp.Tool)
+func listed(ctx context.Context, client *lineclient.Client, name string) []byte {
+	tools, err := client.All(ctx, mcp.Tool)
 	if err != nil {
 		return nil // the call itself says more
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -92,7 +93,7 @@ func runningTools(o *command.Options, ctx context.Context) [][]byte {
 		return nil
 	}
 	defer stream.Close()
-	tools, err := newLineClient(stream).all(ctx, mcp.Tool)
+	tools, err := lineclient.New(stream).All(ctx, mcp.Tool)
 	if err != nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -30,8 +31,8 @@ one of them is then a tools/call with the same name.`,
 			if export == nil {
 				return failure.Newf(failure.Usage, "unknown --format %s; write mcp or openai", format)
 			}
-			return withClient(o, cmd.Context(), func(ctx context.Context, client *lineClient, _ statusFunc) error {
-				items, err := client.all(ctx, mcp.Tool)
+			return withClient(o, cmd.Context(), func(ctx context.Context, client *lineclient.Client, _ statusFunc) error {
+				items, err := client.All(ctx, mcp.Tool)
 				if err != nil {
 					return refusedError(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -40,7 +41,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 					chosen = append(chosen, client)
 				}
 			}
-			return withClient(o, cmd.Context(), func(ctx context.Context, client *lineClient, status statusFunc) error {
+			return withClient(o, cmd.Context(), func(ctx context.Context, client *lineclient.Client, status statusFunc) error {
 				err := lintTools(o, ctx, client, chosen, len(names) > 0)
 				if now, failed := status(ctx); failed == nil && command.Talks(o) {
 					if starting := startingOf(now.Servers); len(starting) > 0 {
@@ -57,8 +58,8 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	return c
 }
 
-func lintTools(o *command.Options, ctx context.Context, client *lineClient, chosen []*clients.Client, named bool) error {
-	items, err := client.all(ctx, mcp.Tool)
+func lintTools(o *command.Options, ctx context.Context, client *lineclient.Client, chosen []*clients.Client, named bool) error {
+	items, err := client.All(ctx, mcp.Tool)
 	if err != nil {
 		return refusedError(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -251,7 +252,7 @@ func catalogNames(ctx context.Context, q admin.CatalogQuery, control *admin.Clie
 
 // withClient calls use with an MCP client of the configuration's gateway, and with a
 // function that returns its status.
-func withClient(o *command.Options, ctx context.Context, use func(context.Context, *lineClient, statusFunc) error) error {
+func withClient(o *command.Options, ctx context.Context, use func(context.Context, *lineclient.Client, statusFunc) error) error {
 	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		client, end, err := openClient(ctx, o, control, own)
 		if err != nil {
@@ -263,12 +264,12 @@ func withClient(o *command.Options, ctx context.Context, use func(context.Contex
 }
 
 // openClient returns an MCP client of a gateway, and what ends it.
-func openClient(ctx context.Context, o *command.Options, control *admin.Client, own *daemon.Daemon) (*lineClient, func(), error) {
+func openClient(ctx context.Context, o *command.Options, control *admin.Client, own *daemon.Daemon) (*lineclient.Client, func(), error) {
 	stream, err := o.Stream(ctx, control, own)
 	if err != nil {
 		return nil, nil, err
 	}
-	return newLineClient(stream), func() { stream.Close() }, nil
+	return lineclient.New(stream), func() { stream.Close() }, nil
 }
 
 // statusOf returns a function that tells the state of a gateway.
@@ -356,8 +357,8 @@ type toolRow struct {
 	Description string `json:"description"`
 }
 
-func listTools(o *command.Options, ctx context.Context, client *lineClient, status statusFunc, only map[string]bool) error {
-	items, err := client.all(ctx, mcp.Tool)
+func listTools(o *command.Options, ctx context.Context, client *lineclient.Client, status statusFunc, only map[string]bool) error {
+	items, err := client.All(ctx, mcp.Tool)
 	if err != nil {
 		return refusedError(err)
 	}

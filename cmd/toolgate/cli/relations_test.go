@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/spicedb/spicedbtest"
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -26,7 +27,7 @@ func asking(addr string, more ...string) map[string]any {
 }
 
 // names lists the tools of a client.
-func names(t *testing.T, c *daemontest.Client) ([]string, error) {
+func names(t *testing.T, c *lineclient.Client) ([]string, error) {
 	t.Helper()
 	items, err := c.All(t.Context(), mcp.Tool)
 	var out []string

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
-	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -115,7 +115,7 @@ func (o *Options) Stream(ctx context.Context, control *admin.Client, own *daemon
 		stream, err := control.Stdio(ctx, key, o.View)
 		return stream, ControlError(err)
 	}
-	here, there := relay.NewPipe()
+	here, there := lineclient.NewPipe()
 	if err := own.ServeStream(ctx, key, proxy.View(o.View), there); err != nil {
 		return nil, err
 	}

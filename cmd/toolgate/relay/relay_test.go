@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -402,8 +403,8 @@ func newRelayed(limit int) (*Relay, *end) {
 }
 
 // served runs serve and returns the gateway's end and the result.
-func served(ctx context.Context, r *Relay) (*pipe, *end, chan error) {
-	here, there := NewPipe()
+func served(ctx context.Context, r *Relay) (*lineclient.Pipe, *end, chan error) {
+	here, there := lineclient.NewPipe()
 	done := make(chan error, 1)
 	go func() { done <- r.Serve(ctx, here) }() // ends with the stream or the client
 	return there, &end{there.PipeWriter, bufio.NewReader(there.PipeReader)}, done

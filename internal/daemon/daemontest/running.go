@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -106,12 +107,14 @@ func (r *Running) Settle(t testing.TB) {
 }
 
 // Client returns a client on a stream of lines, as the owner of a key.
-func (r *Running) Client(t testing.TB, key string) *Client {
+func (r *Running) Client(t testing.TB, key string) *lineclient.Client {
 	t.Helper()
-	here, there := pipe()
+	here, there := lineclient.NewPipe()
 	if err := r.ServeStream(t.Context(), key, "", there); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { here.Close() })
-	return NewClient(here)
+	c := lineclient.New(here)
+	c.Mute = true
+	return c
 }

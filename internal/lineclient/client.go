@@ -1,4 +1,6 @@
-package cli
+// Package lineclient is a small MCP client for a gateway on a stream of lines. Commands and
+// tests use it.
+package lineclient
 
 import (
 	"bufio"
@@ -13,30 +15,30 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 )
 
-// lineClient is a small MCP client of 2026-07-28 on a line stream. Commands use it to
-// talk to a gateway, a running one or their own. It says that a person can be asked, so
-// that it sees what the clients of people see.
-type lineClient struct {
+// Client is an MCP client of 2026-07-28, for one request at a time. It says that a person
+// can be asked, so that it sees what the clients of people see.
+type Client struct {
 	stream   io.ReadWriteCloser
 	in       *bufio.Reader
 	next     int64
-	progress func(params []byte) // is given that of progress notifications; nil for nobody
-	mute     bool                // nobody can be asked
+	Progress func(params []byte) // is given that of progress notifications; nil for nobody
+	Mute     bool                // says that nobody can be asked
 }
 
-func newLineClient(stream io.ReadWriteCloser) *lineClient {
-	return &lineClient{stream: stream, in: bufio.NewReaderSize(stream, 64<<10)}
+// New returns the client on a stream, which it closes when it gives up a request.
+func New(stream io.ReadWriteCloser) *Client {
+	return &Client{stream: stream, in: bufio.NewReaderSize(stream, 64<<10)}
 }
 
 // cancelTime is how long the gateway has to take the message that a request is cancelled.
 const cancelTime = 2 * time.Second
 
 // line returns the next request with its id.
-func (c *lineClient) line(method string, params []byte) ([]byte, mcp.ID) {
+func (c *Client) line(method string, params []byte) ([]byte, mcp.ID) {
 	c.next++
 	id := mcp.NumberID(c.next)
 	capabilities := `{"elicitation":{"form":{},"url":{}}}`
-	if c.mute {
+	if c.Mute {
 		capabilities = `{}`
 	}
 	meta := fmt.Appendf(nil, `"%s":"%s","%s":%s,"%s":%s,"progressToken":%s`, mcp.MetaVersion, mcp.LatestModern,
@@ -46,7 +48,7 @@ func (c *lineClient) line(method string, params []byte) ([]byte, mcp.ID) {
 
 // leave tells the gateway that nobody waits for a request any more, and waits until the
 // gateway has ended the stream, because it then has told the server.
-func (c *lineClient) leave(id mcp.ID) {
+func (c *Client) leave(id mcp.ID) {
 	late := time.AfterFunc(cancelTime, func() { c.stream.Close() })
 	params := fmt.Appendf(nil, `{"requestId":%s,"reason":"interrupted"}`, id)
 	_, err := c.stream.Write(append(mcp.AppendNotification(nil, mcp.NotifyCancelled, params), '\n'))
@@ -57,17 +59,17 @@ func (c *lineClient) leave(id mcp.ID) {
 	}
 }
 
-// abandon sends the last answers of a call that is given up, and waits a moment for its
+// Abandon sends the last answers of a call that is given up, and waits a moment for its
 // end. Then the call is cancelled: before, the gateway would not look at its answers.
-func (c *lineClient) abandon(ctx context.Context, method string, params []byte) {
+func (c *Client) Abandon(ctx context.Context, method string, params []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
-	_, _ = c.request(ctx, method, params) // nobody waits for the result any more
+	_, _ = c.Request(ctx, method, params) // nobody waits for the result any more
 }
 
-// request sends a request and returns its result or the gateway's error. If ctx ends
+// Request sends a request and returns its result or the gateway's error. If ctx ends
 // first, the request is cancelled, and the client cannot be used any more.
-func (c *lineClient) request(ctx context.Context, method string, params []byte) ([]byte, error) {
+func (c *Client) Request(ctx context.Context, method string, params []byte) ([]byte, error) {
 	line, id := c.line(method, params)
 	if _, err := c.stream.Write(line); err != nil {
 		return nil, failure.Newf(failure.Unreachable, "the gateway went away: %w; try again, and see `toolgate ls`", err)
@@ -88,8 +90,8 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 			return nil, failure.Newf(failure.Unreachable, "the gateway sent an invalid answer: %w", err)
 		}
 		switch {
-		case msg.Method == mcp.NotifyProgress && c.progress != nil:
-			c.progress(msg.Params())
+		case msg.Method == mcp.NotifyProgress && c.Progress != nil:
+			c.Progress(msg.Params())
 		case msg.Kind == mcp.KindResponse && msg.ID == id && msg.Fault() != nil:
 			return nil, mcp.ParseError(msg.Fault())
 		case msg.Kind == mcp.KindResponse && msg.ID == id:
@@ -98,12 +100,12 @@ func (c *lineClient) request(ctx context.Context, method string, params []byte) 
 	}
 }
 
-// all returns every item of a list.
-func (c *lineClient) all(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
+// All returns every item of a list.
+func (c *Client) All(ctx context.Context, kind mcp.Kind) ([][]byte, error) {
 	var items [][]byte
 	var params []byte
 	for {
-		result, err := c.request(ctx, kind.ListMethod(), params)
+		result, err := c.Request(ctx, kind.ListMethod(), params)
 		if err != nil {
 			return nil, err
 		}
