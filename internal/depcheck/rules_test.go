@@ -208,7 +208,7 @@ var rules = map[string]rule{
 		why:  "says what can be planned; where it is planned and who makes the calls is handed in",
 	},
 	"native/enable": {
-		ours: []string{"internal/mcp"},
+		ours: []string{"internal/mcp", "native/toolapi"},
 		why:  "tools by which servers are added; what may be added and where it is kept is handed in",
 	},
 
@@ -394,7 +394,7 @@ var rules = map[string]rule{
 	"internal/daemon/added": {
 		ours: []string{
 			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/follow", "internal/mcp", "internal/store",
-			"native/enable", "proxy", "proxy/refusal",
+			"native/enable", "native/toolapi", "proxy", "proxy/refusal",
 		},
 		why: "asks the gate who may add what; starting what was added is its user's",
 	},
@@ -402,7 +402,7 @@ var rules = map[string]rule{
 	"internal/daemon/registered": {
 		ours: []string{
 			"config", "gate", "gate/approval", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/follow", "internal/daemon/tools", "internal/mcp", "internal/seal",
-			"internal/store", "native/declared", "native/enable", "proxy", "proxy/refusal",
+			"internal/store", "native/declared", "native/enable", "native/toolapi", "proxy", "proxy/refusal",
 		},
 		why: "asks the gate who may register what, and makes tools of templates; serving them is its user's",
 	},

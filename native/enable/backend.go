@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Name is the backend's key and its namespace.
@@ -43,7 +44,7 @@ type Added struct {
 }
 
 // Catalog has the templates and the servers that were added from them. It is safe for
-// concurrent use and limits its own waits. A [Problem] is for the caller; every other
+// concurrent use and limits its own waits. A [toolapi.Problem] is for the caller; every other
 // error is internal.
 type Catalog interface {
 	// Offers returns the servers that the caller of the context may add.
@@ -54,16 +55,10 @@ type Catalog interface {
 	Remove(ctx context.Context, principal, server string) error
 }
 
-// Problem is what is wrong with a call, in a sentence that a model can act on.
-type Problem string
-
-// Error implements error.
-func (p Problem) Error() string { return string(p) }
-
 // Unknown returns the answer for a server that is not on the caller's list, whether
 // it exists or not.
-func Unknown(name string) Problem {
-	return Problem(fmt.Sprintf("There is no server %q on the list; find_servers returns what there is.", cut(name)))
+func Unknown(name string) toolapi.Problem {
+	return toolapi.Problem(fmt.Sprintf("There is no server %q on the list; find_servers returns what there is.", cut(name)))
 }
 
 // Backend serves the tools. It has no connections and is always ready.
@@ -136,7 +131,7 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	}
 	name, _ := mcp.LookupString(call.Params, "name")
 	got, err := b.run(ctx, call.Principal, name, mcp.Lookup(call.Params, "arguments"))
-	if problem, ok := errors.AsType[Problem](err); ok {
+	if problem, ok := errors.AsType[toolapi.Problem](err); ok {
 		return answer(string(problem), nil, true), nil
 	}
 	if err != nil {
@@ -167,7 +162,7 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 		args = []byte("{}")
 	}
 	if !b.has(name) {
-		return nil, Problem(fmt.Sprintf("There is no tool %q.", cut(name)))
+		return nil, toolapi.Problem(fmt.Sprintf("There is no tool %q.", cut(name)))
 	}
 	switch name {
 	case ToolStats:
@@ -188,7 +183,7 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 			return nil, err
 		}
 		if server == "" {
-			return nil, Problem(`Say which server to remove: {"server": "..."}.`)
+			return nil, toolapi.Problem(`Say which server to remove: {"server": "..."}.`)
 		}
 		if err := b.catalog.Remove(ctx, principal, server); err != nil {
 			return nil, err
@@ -246,15 +241,15 @@ func (o *Template) check(given map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(o.Arguments)) {
 		value, ok := given[name]
 		if !ok {
-			return Problem(fmt.Sprintf("The argument %s is missing; it is one of %s.", name, strings.Join(o.Arguments[name], ", ")))
+			return toolapi.Problem(fmt.Sprintf("The argument %s is missing; it is one of %s.", name, strings.Join(o.Arguments[name], ", ")))
 		}
 		if !slices.Contains(o.Arguments[name], value) {
-			return Problem(fmt.Sprintf("The argument %s is %q and must be one of %s.", name, cut(value), strings.Join(o.Arguments[name], ", ")))
+			return toolapi.Problem(fmt.Sprintf("The argument %s is %q and must be one of %s.", name, cut(value), strings.Join(o.Arguments[name], ", ")))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := o.Arguments[name]; !ok {
-			return Problem(fmt.Sprintf("The server %s has no argument %q.", o.Name, cut(name)))
+			return toolapi.Problem(fmt.Sprintf("The server %s has no argument %q.", o.Name, cut(name)))
 		}
 	}
 	return nil
@@ -268,20 +263,20 @@ func readAdd(args []byte) (name string, given map[string]string, err error) {
 		switch key, _ := mcp.Unquote(m.Key(args)); key {
 		case "name":
 			if name, err = mcp.Unquote(value); err != nil {
-				return "", nil, Problem("The name is a text.")
+				return "", nil, toolapi.Problem("The name is a text.")
 			}
 		case "arguments":
 			if !mcp.IsObject(value) {
-				return "", nil, Problem("The arguments are an object of texts.")
+				return "", nil, toolapi.Problem("The arguments are an object of texts.")
 			}
 			for a := range mcp.Members(value) {
 				k, _ := mcp.Unquote(a.Key(value))
 				if given[k], err = mcp.Unquote(a.Value.Of(value)); err != nil {
-					return "", nil, Problem("The arguments are an object of texts.")
+					return "", nil, toolapi.Problem("The arguments are an object of texts.")
 				}
 			}
 		default:
-			return "", nil, Problem(fmt.Sprintf("There is no argument %q; there are name and arguments.", cut(key)))
+			return "", nil, toolapi.Problem(fmt.Sprintf("There is no argument %q; there are name and arguments.", cut(key)))
 		}
 	}
 	return name, given, nil
@@ -292,10 +287,10 @@ func readAdd(args []byte) (name string, given map[string]string, err error) {
 func only(args []byte, known string) (text string, err error) {
 	for m := range mcp.Members(args) {
 		if key, _ := mcp.Unquote(m.Key(args)); key != known {
-			return "", Problem(fmt.Sprintf("There is no argument %q; there is %s.", cut(key), known))
+			return "", toolapi.Problem(fmt.Sprintf("There is no argument %q; there is %s.", cut(key), known))
 		}
 		if text, err = mcp.Unquote(m.Value.Of(args)); err != nil {
-			return "", Problem(fmt.Sprintf("The argument %s is a text.", known))
+			return "", toolapi.Problem(fmt.Sprintf("The argument %s is a text.", known))
 		}
 	}
 	return text, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // memory is a catalog in memory.
@@ -40,7 +41,7 @@ func (s *memory) Add(_ context.Context, principal, offer string, arguments map[s
 
 func (s *memory) Remove(_ context.Context, principal, server string) error {
 	if server == "none" {
-		return enable.Problem("There is none.")
+		return toolapi.Problem("There is none.")
 	}
 	s.added = append(s.added, "-"+principal+" "+server)
 	return s.err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // ToolStats is the tool by which an agent learns how its calls went.
@@ -68,13 +69,13 @@ func (b *Backend) runStats(ctx context.Context, args []byte) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(args)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return nil, Problem(`The arguments are {"tool": "...", "days": 7}, and each may be left out.`)
+		return nil, toolapi.Problem(`The arguments are {"tool": "...", "days": 7}, and each may be left out.`)
 	}
 	switch {
 	case in.Days == 0:
 		in.Days = statsDays
 	case in.Days < 0 || in.Days > maxStatsDays:
-		return nil, Problem("days is from 1 to 30.")
+		return nil, toolapi.Problem("days is from 1 to 30.")
 	}
 	stats, of, err := b.stats.ToolStats(ctx, time.Now().Add(-time.Duration(in.Days)*24*time.Hour))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // The tools by which agents register tools of their own.
@@ -43,7 +44,7 @@ type Registered struct {
 }
 
 // Tools has the templates and the tools that were registered from them. It is safe for
-// concurrent use and limits its own waits. A [Problem] is for the caller; every other
+// concurrent use and limits its own waits. A [toolapi.Problem] is for the caller; every other
 // error is internal.
 type Tools interface {
 	// Templates returns the templates that the caller of the context may use.
@@ -58,8 +59,8 @@ type Tools interface {
 
 // UnknownTemplate returns the answer for a template that the caller may not use, whether
 // it exists or not.
-func UnknownTemplate(name string) Problem {
-	return Problem(fmt.Sprintf("template: there is no template %q; find_templates returns what there is.", cut(name)))
+func UnknownTemplate(name string) toolapi.Problem {
+	return toolapi.Problem(fmt.Sprintf("template: there is no template %q; find_templates returns what there is.", cut(name)))
 }
 
 // toolTools are the definitions of the tools, by name.
@@ -94,10 +95,10 @@ func ReadRegistration(args []byte) (*Registration, error) {
 		case "input_schema":
 			r.InputSchema = slices.Clone(value)
 		default:
-			return nil, Problem(fmt.Sprintf("There is no argument %q; there are name, description, input_schema and template.", cut(key)))
+			return nil, toolapi.Problem(fmt.Sprintf("There is no argument %q; there are name, description, input_schema and template.", cut(key)))
 		}
 		if err != nil {
-			return nil, Problem("The name, the description and the template are texts.")
+			return nil, toolapi.Problem("The name, the description and the template are texts.")
 		}
 	}
 	return r, nil
@@ -130,7 +131,7 @@ func (b *Backend) runTools(ctx context.Context, principal, name string, args []b
 		return nil, err
 	}
 	if tool == "" {
-		return nil, Problem(`Say which tool to remove: {"name": "..."}.`)
+		return nil, toolapi.Problem(`Say which tool to remove: {"name": "..."}.`)
 	}
 	if err := b.tools.RemoveTool(ctx, principal, tool); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Offers returns the templates that the gate lets the caller add, with at least some
@@ -160,7 +161,7 @@ func (s *Servers) Add(ctx context.Context, principal, template string, arguments
 	_, err = s.o.Store.Add(ctx, r, s.o.Config().Toolgate.Limits.AddedPerPrincipal) // adding an existing one is not an error
 	switch {
 	case errors.Is(err, store.ErrTooMany):
-		return enable.Added{}, enable.Problem("You have added as many servers as you may; remove one with remove_server first.")
+		return enable.Added{}, toolapi.Problem("You have added as many servers as you may; remove one with remove_server first.")
 	case err != nil:
 		return enable.Added{}, err
 	}
@@ -198,7 +199,7 @@ func (s *Servers) Remove(ctx context.Context, principal, server string) error {
 		return err
 	}
 	if !ok {
-		return enable.Problem("You have added no server of this name; find_servers lists those that you have.")
+		return toolapi.Problem("You have added no server of this name; find_servers lists those that you have.")
 	}
 	return s.rows.Apply(ctx)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Templates implements [enable.Tools]. If the gate cannot decide at the moment, the result
@@ -88,7 +89,7 @@ func (one *tool) describe() enable.Registered {
 	}
 }
 
-// examine checks a registration without storing it. An [enable.Problem] is for the
+// examine checks a registration without storing it. An [toolapi.Problem] is for the
 // caller.
 func (t *Tools) examine(principal string, r *enable.Registration) (*registration, error) {
 	who, ok := gate.ParsePrincipal(principal)
@@ -102,21 +103,21 @@ func (t *Tools) examine(principal string, r *enable.Registration) (*registration
 	}
 	settings, err := template.Derive(Namespace(principal), &declared.Definition{Name: r.Name, Description: r.Description, Input: r.InputSchema})
 	if _, is := errors.AsType[*declared.Misfit](err); is {
-		return nil, enable.Problem(err.Error() + ".")
+		return nil, toolapi.Problem(err.Error() + ".")
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, one := range t.tools() {
 		if owner := one.record.Owner.Principal; owner != principal && Namespace(owner) == settings.Namespace {
-			return nil, enable.Problem(fmt.Sprintf("The tool cannot be served: %v.", errOthersNamespace))
+			return nil, toolapi.Problem(fmt.Sprintf("The tool cannot be served: %v.", errOthersNamespace))
 		}
 	}
 	if err := build.CheckSchema(r.InputSchema); err != nil {
-		return nil, enable.Problem(fmt.Sprintf("input_schema: %v.", err))
+		return nil, toolapi.Problem(fmt.Sprintf("input_schema: %v.", err))
 	}
 	if err := t.fits(c, &settings); err != nil {
-		return nil, enable.Problem(fmt.Sprintf("The tool cannot be served: %v.", err))
+		return nil, toolapi.Problem(fmt.Sprintf("The tool cannot be served: %v.", err))
 	}
 	if err := t.withinLimit(c, principal, tools.Name(&settings)); err != nil {
 		return nil, err
@@ -157,14 +158,14 @@ func (t *Tools) withinLimit(c *config.Config, principal, name string) error {
 		before += min(n, turn)
 	}
 	if before >= room(c) {
-		return enable.Problem(fmt.Sprintf("The tool cannot be served: %v.", errNoRoom))
+		return toolapi.Problem(fmt.Sprintf("The tool cannot be served: %v.", errNoRoom))
 	}
 	return nil
 }
 
 var (
-	errTooMany = enable.Problem("You have registered as many tools as you may; remove one with remove_tool first.")
-	errTaken   = enable.Problem("name: it is taken; choose another one.")
+	errTooMany = toolapi.Problem("You have registered as many tools as you may; remove one with remove_tool first.")
+	errTaken   = toolapi.Problem("name: it is taken; choose another one.")
 )
 
 // Register implements [enable.Tools].
@@ -216,7 +217,7 @@ func (t *Tools) Register(ctx context.Context, principal string, r *enable.Regist
 			return one.describe(), nil
 		}
 	}
-	return enable.Registered{}, enable.Problem("The tool was removed while it was registered.")
+	return enable.Registered{}, toolapi.Problem("The tool was removed while it was registered.")
 }
 
 // RemoveTool implements [enable.Tools].
@@ -227,7 +228,7 @@ func (t *Tools) RemoveTool(ctx context.Context, principal, name string) error {
 		return err
 	}
 	if !ok {
-		return enable.Problem("You have registered no tool of this name; find_templates lists those that you have.")
+		return toolapi.Problem("You have registered no tool of this name; find_templates lists those that you have.")
 	}
 	return t.rows.Apply(ctx)
 }

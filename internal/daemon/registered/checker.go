@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/toolapi"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -49,7 +50,7 @@ func (c Checker) CheckArguments(ctx context.Context, call proxy.PendingCall) ([]
 		return nil, refusal.BadArguments(enable.UnknownTemplate(r.Template).Error())
 	}
 	if _, err := c.Tools.examine(principal, r); err != nil {
-		if problem, is := errors.AsType[enable.Problem](err); is {
+		if problem, is := errors.AsType[toolapi.Problem](err); is {
 			return nil, refusal.BadArguments(problem.Error())
 		}
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Two principals whose names have one hash never share a namespace: the tools of the
@@ -64,7 +65,7 @@ toolgate:
 	if served != 1 {
 		t.Errorf("%d registered tools are served", served)
 	}
-	var problem enable.Problem
+	var problem toolapi.Problem
 	if _, err := all.examine(second, &enable.Registration{Name: "more", Description: "Looks.", Template: "tools__look", InputSchema: schema}); !errors.As(err, &problem) {
 		t.Errorf("a tool in the namespace of another owner: %v", err)
 	}

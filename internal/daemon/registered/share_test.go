@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/native/declared"
-	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/native/toolapi"
 )
 
 // Owners who register all that they may do not keep another one from registering a tool:
@@ -55,7 +55,7 @@ func TestOwnersShareTheRoom(t *testing.T) {
 	}
 	may := func(owner string) bool {
 		err := all.withinLimit(c, gate.Principal{Subject: owner}.Key(), "new")
-		problem, is := errors.AsType[enable.Problem](err)
+		problem, is := errors.AsType[toolapi.Problem](err)
 		if err != nil && (!is || !strings.Contains(problem.Error(), "remove one of yours")) {
 			t.Errorf("%s: %v", owner, err)
 		}
