@@ -149,9 +149,6 @@ func toConnect(o *command.Options, ctx context.Context, client *clients.Client, 
 	}
 	if path != "" {
 		_, err := o.ReadConfigWith(path, nil)
-		if err == nil && len(o.With) > 0 && !want.remote {
-			output.Warn("%s starts toolgate with %s alone when no gateway is running; to have the servers of the other files then, too, write them into it with `toolgate import --write`", client.Title, path)
-		}
 		return path, err
 	}
 	control, err := target.Client("")
@@ -174,11 +171,14 @@ func clientEntry(o *command.Options, client *clients.Client, path string, want *
 		if err != nil {
 			return nil, fmt.Errorf("find this program: %w", err)
 		}
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return nil, err
+		args := []string{"stdio"}
+		for _, file := range append([]string{path}, o.With...) {
+			abs, err := filepath.Abs(file)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, abs)
 		}
-		args := []string{"stdio", abs}
 		if want.view == clients.FindView {
 			args = append(args, "--view", clients.FindView)
 		}
@@ -244,7 +244,7 @@ func connectClient(o *command.Options, ctx context.Context, client *clients.Clie
 		if want.only {
 			return failure.Newf(failure.Usage, "%s is the file that toolgate reads: without its servers there would be nothing to serve; run `toolgate import --write` first, and then `toolgate connect %s toolgate.yaml --only`", path, client.Name)
 		}
-		output.Warn("%s is the file that toolgate reads, so %s has its servers twice: its own, and those of toolgate; run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
+		output.Warn("%s is the file that toolgate reads. This works, because toolgate skips the entry that starts it, but %s has each server twice: its own, and that of toolgate. To have each once, run `toolgate import --write`, and then `toolgate connect %s toolgate.yaml --only`", path, client.Title, client.Name)
 	}
 	if want.show {
 		output.Say("%s:\n\n%s", path, shownEntry(client, path, entry))

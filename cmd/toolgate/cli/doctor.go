@@ -31,14 +31,14 @@ import (
 func newDoctor(o *command.Options) *cobra.Command {
 	var offline bool
 	c := &cobra.Command{
-		Use:   "doctor [FILE]",
+		Use:   "doctor [FILE...]",
 		Short: "Find out what does not work, and how to fix it",
 		Long: `Check a configuration, this machine and the clients on it, and say what does not work
 and how to fix it. No server is started and nothing is changed. Remote servers get one
 ping with the headers of the file. Every finding has a code; see docs/doctor.md, or
 toolgate doctor explain CODE.`,
 		Example: "  toolgate doctor\n  toolgate doctor explain TG2101",
-		Args:    command.FileArgument(o),
+		Args:    command.FilesArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := &examination{o: o, offline: offline, now: time.Now()}
 			e.run(cmd.Context())
@@ -174,7 +174,7 @@ func (e *examination) run(ctx context.Context) {
 		return
 	}
 	if dir, err := statedir.Find(path); err == nil {
-		if own, ok := dir.Running(ctx); ok {
+		if own, ok := dir.Running(ctx); ok && len(e.o.With) == 0 {
 			e.o.With = own.With
 		}
 	}
@@ -268,12 +268,14 @@ func (e *examination) configuration(c *config.Config) {
 	} else if len(c.Servers)+len(c.Toolgate.Tools) == 0 {
 		found = append(found, doctor.Found(doctor.CodeNoServers, c.Path, noServers(c), ""))
 	}
-	if c.Path != "" && runtime.GOOS != "windows" {
-		if info, err := os.Stat(c.Path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			if where := literalSecret(c); where != "" {
-				found = append(found, doctor.Found(doctor.CodeReadable, where,
-					fmt.Sprintf("%s contains a credential and has the mode %#o", c.Path, info.Mode().Perm()), ""))
-			}
+	for _, file := range append([]config.Source{{Path: c.Path}}, c.With...) {
+		info, err := os.Stat(file.Path)
+		if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+			continue
+		}
+		if where := literalSecret(c, file.Path); where != "" {
+			found = append(found, doctor.Found(doctor.CodeReadable, where,
+				fmt.Sprintf("%s contains a credential and has the mode %#o", file.Path, info.Mode().Perm()), ""))
 		}
 	}
 	e.add("configuration", name+", "+screen.Count(len(c.Servers), "server"), found...)

@@ -312,10 +312,10 @@ func (e *examination) issuers(ctx context.Context, c *config.Config) {
 	try("auth.introspection", c.Toolgate.Auth.Introspection.Endpoint)
 }
 
-// literalSecret names the first credential that a file contains literally; empty for
-// none.
-func literalSecret(c *config.Config) string {
-	data, err := os.ReadFile(c.Path)
+// literalSecret names the first credential of a configuration that one of its files contains
+// literally; empty for none.
+func literalSecret(c *config.Config, path string) string {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return ""
 	}

@@ -114,6 +114,7 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 		name, code, subject string
 		make                func(*testing.T, *home) // the condition
 		warning             bool
+		with                string // a further file
 	}{
 		{name: "command not found", code: doctor.CodeNoCommand, subject: "a", make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"command": "no-such-program"}}, nil)
@@ -189,6 +190,10 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 			if err := os.Chmod(h.file, 0o644); err != nil { // the condition
 				t.Fatal(err)
 			}
+		}},
+		{name: "a secret in a further file that others can read", code: doctor.CodeReadable, subject: "servers.b.env.API_TOKEN", warning: true, with: "more.json", make: func(t *testing.T, h *home) {
+			h.write(t, servers{"a": fake()}, nil)
+			h.keep(t, "more.json", `{"mcpServers":{"b":{"command":"`+program+`","env":{"API_TOKEN":"abcdefghijkl"}}}}`, 0o644)
 		}},
 		{name: "expired token", code: doctor.CodeExpired, subject: "a", make: func(t *testing.T, h *home) {
 			h.write(t, servers{"a": {"type": "http", "url": answering(t, http.StatusOK, nil), "headers": map[string]any{"Authorization": "Bearer " + jwtUntil(time.Now().Add(-time.Hour))}}}, nil)
@@ -339,7 +344,11 @@ func TestDoctorFindsRealConditions(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			tt.make(t, h)
-			found, code := h.examined(t, h.file)
+			files := []string{h.file}
+			if tt.with != "" {
+				files = append(files, h.path(tt.with))
+			}
+			found, code := h.examined(t, files...)
 			i := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Code == tt.code })
 			if i < 0 {
 				t.Fatalf("found %+v, want %s", found, tt.code)

@@ -41,6 +41,14 @@ func TestServiceInstall(t *testing.T) {
 			t.Errorf("the unit lacks %s:\n%s", want, printed)
 		}
 	}
+	more := h.keep(t, "more.json", `{"mcpServers":{}}`, 0o600)
+	if o := h.run(t, "service", "install", h.file, more, "--print"); o.code != exitConfig || !strings.Contains(o.stderr, "run `toolgate trust "+more+"`") {
+		t.Errorf("a further file that is not accepted: %+v", o)
+	}
+	h.ok(t, "trust", more)
+	if got, want := h.ok(t, "service", "install", h.file, more, "--print"), ` up "`+h.file+`" "`+more+`"`+"\n"; !strings.Contains(got, want) {
+		t.Errorf("the unit of two files lacks %s:\n%s", want, got)
+	}
 	if _, err := os.Lstat(unit); err == nil {
 		t.Fatal("--print has written the unit")
 	}

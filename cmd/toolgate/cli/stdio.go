@@ -5,12 +5,15 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/relay"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -20,18 +23,19 @@ import (
 
 func newStdio(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "stdio [FILE]",
+		Use:   "stdio [FILE...]",
 		Short: "Serve every server of a file to a client that starts a process",
 		Long: `Serve every server of a file on stdin and stdout. If a gateway is running with the
 same file, this process joins it, so that all clients share one set of servers.
-Otherwise this process is the gateway.
+Otherwise this process is the gateway. Several files are one configuration, as for
+toolgate up, and the gateway is the one of the first file.
 
 Without FILE it uses the file of --config, of TOOLGATE_CONFIG, or of the user's own
 configuration folder. It uses toolgate.yaml in the working folder only if you have
 accepted that with toolgate trust, because clients start this command in other
 people's folders, where a file could choose what runs.`,
 		Example: "  toolgate stdio ~/.cursor/mcp.json",
-		Args:    command.FileArgument(o),
+		Args:    command.FilesArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return serveStdio(o, cmd.Context())
 		},
@@ -78,6 +82,7 @@ func serveStdio(o *command.Options, ctx context.Context) error {
 		case own != nil:
 			err = ownStdio(o, ctx, own, state, client)
 		default:
+			noteOtherFiles(ctx, o, state)
 			err = client.Serve(ctx, stream)
 		}
 		if !errors.Is(err, relay.ErrGatewayGone) {
@@ -97,6 +102,20 @@ func serveStdio(o *command.Options, ctx context.Context) error {
 		log, _ := o.Logger(c)
 		log.Warn("the gateway is gone; this client continues with the next one, which this process starts if no other does")
 		c, attempts = o.TakeoverConfig(c, state), takeOverAttempts
+	}
+}
+
+// noteOtherFiles warns that a gateway which this process has joined does not run all files
+// that it was given.
+func noteOtherFiles(ctx context.Context, o *command.Options, state *statedir.Dir) {
+	running, ok := state.Running(ctx)
+	if !ok {
+		return
+	}
+	for _, path := range o.With {
+		if abs, err := filepath.Abs(path); err == nil && !slices.Contains(running.With, abs) {
+			output.Warn("the gateway that runs was started without %s, so its servers are not there; end that gateway, or start it with this file too", path)
+		}
 	}
 }
 

@@ -82,6 +82,28 @@ func TestStdioView(t *testing.T) {
 	}
 }
 
+// Several files are one configuration. A gateway that runs without one of them is joined,
+// and the client is told.
+func TestStdioOfSeveralFiles(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("one")}, nil)
+	text, err := json.Marshal(map[string]any{"mcpServers": servers{"b": fake("two")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := h.keep(t, "more.json", string(text), 0o600)
+	alone := h.runWith(t, hello+callLine(1, "b__pid"), "stdio", "--wait", "20s", h.file, more)
+	if onlyMCP(t, alone.stdout); alone.code != exitOK || !pidIn.MatchString(alone.stdout) || strings.Contains(alone.stderr, "was started without") {
+		t.Errorf("alone: %+v", alone)
+	}
+	h.up(t)
+	joined := h.runWith(t, hello+callLine(1, "a__pid"), "stdio", h.file, more)
+	if joined.code != exitOK || !pidIn.MatchString(joined.stdout) || !strings.Contains(joined.stderr, "was started without "+more) {
+		t.Errorf("joined: %+v", joined)
+	}
+}
+
 func TestStdioProcessesShareServers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -59,31 +59,38 @@ func Accepted(o *Options, c *config.Config, state *statedir.Dir) (bool, error) {
 	return state.Accepted(c.Sum)
 }
 
-// AcceptedFile returns the absolute path of a configuration that its user has accepted as it
-// is now. That somebody names it is not enough, because whoever starts it asks nobody.
-func (o *Options) AcceptedFile() (string, error) {
+// AcceptedFiles returns the absolute paths of the files of a configuration, which its user
+// has accepted as they are now. That somebody names a file is not enough, because whoever
+// starts it asks nobody.
+func (o *Options) AcceptedFiles() ([]string, error) {
 	path, err := o.FindFile()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if path == "" {
-		return "", failure.Newf(failure.Config, "there is no %s in this folder; name a file", config.FileName)
+		return nil, failure.Newf(failure.Config, "there is no %s in this folder; name a file", config.FileName)
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", failure.New(failure.Config, err)
+	paths := append([]string{path}, o.With...)
+	for i := range paths {
+		if paths[i], err = filepath.Abs(paths[i]); err != nil {
+			return nil, failure.New(failure.Config, err)
+		}
 	}
-	c, err := o.ReadConfigWith(path, nil)
+	o.With = paths[1:]
+	c, err := o.ReadConfigWith(paths[0], nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	state, err := statedir.Find(path)
-	if err != nil {
-		return "", err
+	for _, file := range append([]config.Source{{Path: paths[0], Sum: c.Sum}}, c.With...) {
+		state, err := statedir.Find(file.Path)
+		if err != nil {
+			return nil, err
+		}
+		if ok, err := state.Accepted(file.Sum); err != nil || !ok && !inConfigFolder(file.Path) {
+			return nil, cmp.Or(err, failure.Newf(failure.Config, "%s is not accepted as it is now; read it, then run `toolgate trust %s`", file.Path, file.Path))
+		}
 	}
-	if ok, err := state.Accepted(c.Sum); err != nil || !ok && !inConfigFolder(path) {
-		return "", cmp.Or(err, failure.Newf(failure.Config, "%s is not accepted as it is now; read it, then run `toolgate trust %s`", path, path))
-	}
-	return path, nil
+	return paths, nil
 }
 
 // MayRun returns an error if the configuration was found in the working folder and its

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,10 +44,10 @@ type manager interface {
 // managers are those of the systems that have one.
 var managers = map[string]manager{"linux": systemd{}, "darwin": launchd{}}
 
-// New returns the command `service`. find returns the absolute path of the configuration
-// that the arguments name, if it may run without anybody being asked, and takes is the rule
-// for the arguments that name one.
-func New(takes cobra.PositionalArgs, find func() (string, error)) *cobra.Command {
+// New returns the command `service`. find returns the absolute paths of the files of the
+// configuration that the arguments name, if it may run without anybody being asked, and takes
+// is the rule for the arguments that name one.
+func New(takes cobra.PositionalArgs, find func() ([]string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "service",
 		Short: "Start a gateway when you log in",
@@ -59,21 +60,22 @@ the key ring, because a service does not have those of your shell (docs/install.
 	return c
 }
 
-func newInstall(takes cobra.PositionalArgs, find func() (string, error)) *cobra.Command {
+func newInstall(takes cobra.PositionalArgs, find func() ([]string, error)) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
-		Use:   "install [FILE]",
+		Use:   "install [FILE...]",
 		Short: "Write the unit, and say how to start it",
 		Long: `Write the unit, or write it again, and say how to start it. The configuration has to be
-accepted (toolgate trust). A unit that toolgate has not written stays as it is.`,
+accepted (toolgate trust). Several files are one configuration, as for toolgate up. A unit
+that toolgate has not written stays as it is.`,
 		Example: "  toolgate service install ~/toolgate.yaml\n  toolgate service install --print ~/toolgate.yaml",
 		Args:    takes,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := find()
+			files, err := find()
 			if err != nil {
 				return err
 			}
-			g, err := newGateway(config)
+			g, err := newGateway(files)
 			if err != nil {
 				return err
 			}
@@ -105,7 +107,7 @@ func install(ctx context.Context, out io.Writer, m manager, g gateway, unit stri
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "wrote %s\nit runs %s up -c %s\n", path, g.program, g.config)
+	fmt.Fprintf(out, "wrote %s\nit runs %s %s\n", path, g.program, strings.Join(g.args(), " "))
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := m.reload(ctx); err != nil {

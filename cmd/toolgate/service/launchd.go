@@ -36,7 +36,11 @@ func (launchd) unit(g gateway) (string, error) {
 	fmt.Fprintf(&b, "<!-- %s -->\n<plist version=\"1.0\">\n<dict>\n", written)
 	entry := func(name, value string) { fmt.Fprintf(&b, "\t<key>%s</key>\n\t%s\n", name, value) }
 	entry("Label", element(label))
-	entry("ProgramArguments", "<array>\n\t\t"+strings.Join([]string{element(g.program), element("up"), element("-c"), element(g.config)}, "\n\t\t")+"\n\t</array>")
+	line := []string{element(g.program)}
+	for _, arg := range g.args() {
+		line = append(line, element(arg))
+	}
+	entry("ProgramArguments", "<array>\n\t\t"+strings.Join(line, "\n\t\t")+"\n\t</array>")
 	var env strings.Builder
 	for _, v := range g.env {
 		fmt.Fprintf(&env, "\t\t<key>%s</key>\n\t\t%s\n", v[0], element(v[1]))

@@ -51,7 +51,14 @@ func (systemd) unit(g gateway) (string, error) {
 	fmt.Fprintf(&b, "# %s Change it with\n# `systemctl --user edit toolgate`.\n", written)
 	fmt.Fprintf(&b, "[Unit]\nDescription=%s\nDocumentation=https://github.com/toolgate/toolgate\nStartLimitIntervalSec=300\nStartLimitBurst=5\n\n", about)
 	// With the colon, variables in the arguments are not replaced, so "$" is itself.
-	fmt.Fprintf(&b, "[Service]\nType=exec\nExecStart=%s up -c %s\nExecReload=/bin/kill -HUP $MAINPID\n", quoted(":"+g.program), quoted(g.config))
+	line := []string{quoted(":" + g.program)}
+	for _, arg := range g.args() {
+		if filepath.IsAbs(arg) {
+			arg = quoted(arg)
+		}
+		line = append(line, arg)
+	}
+	fmt.Fprintf(&b, "[Service]\nType=exec\nExecStart=%s\nExecReload=/bin/kill -HUP $MAINPID\n", strings.Join(line, " "))
 	for _, v := range g.env {
 		fmt.Fprintf(&b, "Environment=%s\n", quoted(v[0]+"="+v[1]))
 	}

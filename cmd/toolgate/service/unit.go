@@ -28,17 +28,26 @@ const (
 
 // gateway is what a unit starts.
 type gateway struct {
-	program, config string      // absolute
-	env             [][2]string // names and values, none of them a secret
-	home            string
+	program string      // absolute, like files
+	files   []string    // of the configuration; the first names it
+	env     [][2]string // names and values, none of them a secret
+	home    string
+}
+
+// args are the arguments of the program.
+func (g gateway) args() []string {
+	if len(g.files) == 1 {
+		return []string{"up", "-c", g.files[0]}
+	}
+	return append([]string{"up"}, g.files...)
 }
 
 // passed are the variables of this process that a unit repeats: where programs are, and
 // where toolgate keeps what is its own. A service would have other values.
 var passed = []string{"PATH", "TOOLGATE_STATE", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}
 
-// newGateway returns the gateway of a configuration, run by this very program.
-func newGateway(config string) (gateway, error) {
+// newGateway returns the gateway of the files of a configuration, run by this very program.
+func newGateway(files []string) (gateway, error) {
 	program, err := os.Executable()
 	if err == nil {
 		program, err = filepath.EvalSymlinks(program)
@@ -49,7 +58,7 @@ func newGateway(config string) (gateway, error) {
 	if temporary(program) {
 		return gateway{}, failure.Newf(failure.Usage, "%s is temporary, as with `go run`: install toolgate first (docs/install.md), and run the command with that", program)
 	}
-	g := gateway{program: program, config: config}
+	g := gateway{program: program, files: files}
 	if g.home, err = os.UserHomeDir(); err != nil {
 		return gateway{}, failure.Newf(failure.Config, "find your home folder: %w", err)
 	}
@@ -86,7 +95,10 @@ func absolute(path string) string {
 // check refuses what no unit can hold: bytes that are no text, and characters that end a
 // line or that XML does not have.
 func (g gateway) check() error {
-	values := [][2]string{{"the path of this program", g.program}, {"the path of the configuration", g.config}}
+	values := [][2]string{{"the path of this program", g.program}}
+	for _, path := range g.files {
+		values = append(values, [2]string{"the path of the configuration", path})
+	}
 	for _, v := range append(values, g.env...) {
 		if !utf8.ValidString(v[1]) || strings.ContainsFunc(v[1], func(r rune) bool { return !unicode.IsGraphic(r) }) {
 			return failure.Newf(failure.Usage, "%s, %q, has a character that cannot stand in a unit: rename it", v[0], v[1])
@@ -152,10 +164,16 @@ func unsupported(system string, g gateway) error {
 	if system == "windows" {
 		return failure.Newf(failure.Usage, "toolgate installs no service on Windows; let the Task Scheduler start it when you log in:\n  %s", scheduled(g))
 	}
-	return failure.Newf(failure.Usage, "toolgate installs no service on %s; let the system's own start this when you log in:\n  %s up -c %s", system, g.program, g.config)
+	return failure.Newf(failure.Usage, "toolgate installs no service on %s; let the system's own start this when you log in:\n  %s %s", system, g.program, strings.Join(g.args(), " "))
 }
 
 // scheduled is the command that makes a task of Windows. File names there have no quotes.
 func scheduled(g gateway) string {
-	return fmt.Sprintf(`schtasks /Create /TN toolgate /SC ONLOGON /TR "\"%s\" up -c \"%s\""`, g.program, g.config)
+	args := g.args()
+	for i, arg := range args {
+		if filepath.IsAbs(arg) || strings.Contains(arg, `\`) {
+			args[i] = `\"` + arg + `\"`
+		}
+	}
+	return fmt.Sprintf(`schtasks /Create /TN toolgate /SC ONLOGON /TR "\"%s\" %s"`, g.program, strings.Join(args, " "))
 }

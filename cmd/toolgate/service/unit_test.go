@@ -24,11 +24,11 @@ const odd = `/home/o'dd "one" $HOME ${HOME} 100%h \n \x41 ;#é &<b>`
 
 var gateways = map[string]gateway{
 	"plain": {
-		program: "/usr/bin/toolgate", config: "/home/me/toolgate.yaml", home: "/home/me",
+		program: "/usr/bin/toolgate", files: []string{"/home/me/toolgate.yaml"}, home: "/home/me",
 		env: [][2]string{{"PATH", "/home/me/.local/bin:/usr/bin"}},
 	},
 	"odd": {
-		program: `/home/$HOME ${HOME} 100%h ;#é &<b>/toolgate`, config: odd + "/a file.yaml", home: odd,
+		program: `/home/$HOME ${HOME} 100%h ;#é &<b>/toolgate`, files: []string{odd + "/a file.yaml", odd + "/-b.json"}, home: odd,
 		env: [][2]string{{"PATH", odd + "/bin:/usr/bin"}, {"TOOLGATE_STATE", odd + "/state"}},
 	},
 }
@@ -118,7 +118,7 @@ func TestAgentIsRead(t *testing.T) {
 		if err := xml.Unmarshal([]byte(text(t, launchd{}, g)), &agent); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{g.program, "up", "-c", g.config}; !slices.Equal(agent.Array, want) {
+		if want := append([]string{g.program}, g.args()...); !slices.Equal(agent.Array, want) {
 			t.Errorf("%s: starts %q, want %q", name, agent.Array, want)
 		}
 		if want := []string{label, g.home, logFile(g.home), logFile(g.home)}; !slices.Equal(agent.Strings, want) {
@@ -136,9 +136,9 @@ func TestAgentIsRead(t *testing.T) {
 func TestUnitCannotHold(t *testing.T) {
 	for _, text := range []string{"/a\nExecStart=/bin/sh", "/a\x00", "/a\x1b[2J", "/a\xff", "/a\ufffe", "/a\u2028"} {
 		for what, g := range map[string]gateway{
-			"the path of this program":      {program: text, config: "/c"},
-			"the path of the configuration": {program: "/p", config: text},
-			"PATH":                          {program: "/p", config: "/c", env: [][2]string{{"PATH", text}}},
+			"the path of this program":      {program: text, files: []string{"/c"}},
+			"the path of the configuration": {program: "/p", files: []string{text}},
+			"PATH":                          {program: "/p", files: []string{"/c"}, env: [][2]string{{"PATH", text}}},
 		} {
 			if err := g.check(); err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s %q: %v", what, text, err)
@@ -149,7 +149,7 @@ func TestUnitCannotHold(t *testing.T) {
 
 // This very test is a program that is removed when it ends.
 func TestTemporaryProgram(t *testing.T) {
-	if _, err := newGateway("/c.yaml"); err == nil || !strings.Contains(err.Error(), "is temporary, as with `go run`") {
+	if _, err := newGateway([]string{"/c.yaml"}); err == nil || !strings.Contains(err.Error(), "is temporary, as with `go run`") {
 		t.Error(err)
 	}
 	for path, want := range map[string]bool{
@@ -239,7 +239,7 @@ func TestExplained(t *testing.T) {
 }
 
 func TestUnsupported(t *testing.T) {
-	g := gateway{program: `C:\Program Files\toolgate.exe`, config: `C:\Users\me\toolgate.yaml`}
+	g := gateway{program: `C:\Program Files\toolgate.exe`, files: []string{`C:\Users\me\toolgate.yaml`}}
 	const line = `schtasks /Create /TN toolgate /SC ONLOGON /TR "\"C:\Program Files\toolgate.exe\" up -c \"C:\Users\me\toolgate.yaml\""`
 	if err := unsupported("windows", g); !strings.HasSuffix(err.Error(), "\n  "+line) {
 		t.Error(err)
