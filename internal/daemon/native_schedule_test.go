@@ -241,7 +241,7 @@ func TestPlannedCallWaitsAndItsOwnerChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			id := planned(t, r.as(t, "alice"), "util__echo", `{"text":"hello"}`)
+			id := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"hello"}`)
 			r.due(t)
 			question := r.asked(t)
 			h.write(t, servers{}, keyed(func(s map[string]any) {
@@ -278,10 +278,10 @@ func TestPlannedArgumentsAreSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := planned(t, r.as(t, "alice"), "util__echo", `{"text":"nobody reads this"}`)
-	moved := planned(t, r.as(t, "alice"), "util__echo", `{"text":"of alice"}`)
-	other := planned(t, r.as(t, "alice"), "util__timestamp", `{}`)
-	plain := planned(t, r.as(t, "alice"), "util__echo", `{"text":"x"}`)
+	made := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"nobody reads this"}`)
+	moved := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"of alice"}`)
+	other := planned(t, r.Client(t, "alice"), "util__timestamp", `{}`)
+	plain := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"x"}`)
 	list, err := store.NewSchedules(r.Store).List(t.Context(), alice.Key())
 	if err != nil || len(list) != 4 {
 		t.Fatalf("%d, %v", len(list), err)
