@@ -83,7 +83,7 @@ func TestNotifyUser(t *testing.T) {
 		t.Errorf("posted, though the client has shown it: %s", <-got)
 	}
 
-	if told := text(t, r.as(t, "alice"), "notify__user", `{"message":"the token is correct-horse-battery-staple","level":"error"}`); told != `{"by":"webhook"}` {
+	if told := text(t, r.Client(t, "alice"), "notify__user", `{"message":"the token is correct-horse-battery-staple","level":"error"}`); told != `{"by":"webhook"}` {
 		t.Errorf("told: %s", told)
 	}
 	body := <-got
@@ -97,7 +97,7 @@ func TestNotifyUser(t *testing.T) {
 	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if told := text(t, r.as(t, "alice"), "notify__user", `{"message":"done"}`); !strings.Contains(told, "native.notify.webhook") {
+	if told := text(t, r.Client(t, "alice"), "notify__user", `{"message":"done"}`); !strings.Contains(told, "native.notify.webhook") {
 		t.Errorf("without a webhook: %s", told)
 	}
 	if len(got) != 0 {
@@ -106,14 +106,14 @@ func TestNotifyUser(t *testing.T) {
 
 	// One caller's rate is not another's.
 	for range 60 {
-		if tried(t.Context(), r.as(t, "bob"), "notify__user", `{"message":"done"}`) == "rate_limited" {
+		if tried(t.Context(), r.Client(t, "bob"), "notify__user", `{"message":"done"}`) == "rate_limited" {
 			break
 		}
 	}
-	if got := tried(t.Context(), r.as(t, "bob"), "notify__user", `{"message":"done"}`); got != "rate_limited" {
+	if got := tried(t.Context(), r.Client(t, "bob"), "notify__user", `{"message":"done"}`); got != "rate_limited" {
 		t.Errorf("after 60 messages: %s", got)
 	}
-	if got := tried(t.Context(), r.as(t, "alice"), "notify__user", `{"message":"done"}`); got == "rate_limited" {
+	if got := tried(t.Context(), r.Client(t, "alice"), "notify__user", `{"message":"done"}`); got == "rate_limited" {
 		t.Error("the messages of bob count for alice")
 	}
 }

@@ -200,15 +200,15 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var calls int
+	var calls, saved int
 	if err := s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
-		return tx.QueryRow(ctx, "SELECT count(*) FROM tool_execution_log WHERE principal = 'h'").Scan(&calls)
+		return tx.QueryRow(ctx, "SELECT count(*), coalesce(sum(bytes_saved), 0) FROM tool_execution_log WHERE principal = 'h'").Scan(&calls, &saved)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	got := []bool{
 		meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1, credential.Version == 3,
-		len(declared) == 1, len(notes) == 1, len(registered) == 1, len(planned) == 1 && planned[0].Tool == "t", len(restrictions) == 1, len(history) == 1, calls == 1,
+		len(declared) == 1, len(notes) == 1, len(registered) == 1, len(planned) == 1 && planned[0].Tool == "t", len(restrictions) == 1, len(history) == 1, calls > 0, saved == 9,
 	}
 	want := make([]bool, len(got))
 	for i := range want {
