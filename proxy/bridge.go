@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // maxRounds is how often a modern server may ask its client during one call.
@@ -53,7 +54,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r}
 	if r.to.mount.Native {
-		ctx = gate.WithCaller(ctx, x.Identity, x.Scope.Capsule)
+		ctx = result.WithReader(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), keptReader(g, x))
 	}
 	first, by := *request, c.approved
 	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }

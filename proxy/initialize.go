@@ -164,7 +164,7 @@ func (g *Gateway) capabilities(servers []*backendEntry, decided bool, version mc
 		}
 		tools = tools || l.Declares("tools")
 		prompts = prompts || l.Declares("prompts")
-		resources = resources || l.Declares("resources") || s.mount.keeps()
+		resources = resources || l.Declares("resources") || s.mount.Keeps()
 		subscribe = subscribe || l.Declares("resources", "subscribe")
 		logging = logging || l.Declares("logging")
 		completions = completions || l.Declares("completions")

@@ -233,3 +233,147 @@ func TestKeptResultNeedsAnotherApproval(t *testing.T) {
 		t.Errorf("at last: %.200s", got)
 	}
 }
+
+// readingTool adds the tool that reads kept results to a rig.
+func readingTool(t testing.TB) func(*Options, *Config) {
+	b := newScript(t, result.ReaderServer, mcp.Modern, tool(result.ReaderTool))
+	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+		text, err := result.Query(ctx, mcp.Lookup(call.Params, "arguments"))
+		failed := ""
+		if err != nil {
+			text, failed = err.Error(), `,"isError":true`
+		}
+		return answered(mcp.Modern, `{"content":[{"type":"text","text":`+string(mcp.Quote(text))+`}]`+failed+`}`), nil
+	}
+	return func(_ *Options, c *Config) {
+		c.Mounts = append(c.Mounts, Mount{Backend: b, Namespace: result.ReaderServer, Native: true})
+	}
+}
+
+// readPart asks the tool about a kept result in the modern era and returns its answer.
+func readPart(r *rig, uri, more string, headers ...string) (text string, failed bool) {
+	r.t.Helper()
+	w := r.modern("1", "tools/call", `"name":"toolgate__read_result","arguments":{"id":"`+uri+`"`+more+`}`, headers...)
+	content := mcp.Lookup([]byte(resultOf(w)), "content")
+	for e := range mcp.Elements(content) {
+		text, _ = mcp.LookupString(e.Of(content), "text")
+	}
+	if text == "" {
+		r.t.Fatalf("got %s", w.text())
+	}
+	return text, string(mcp.Lookup([]byte(resultOf(w)), "isError")) == "true"
+}
+
+// TestReadResult: the note of a cut result names the tool that reads parts of it, and the
+// tool reads them for the caller, in both eras, with audit entries for the call and for
+// the read.
+func TestReadResult(t *testing.T) {
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat(`line\n`, 1000)+`needle"}],"structuredContent":{"items":[{"id":1},{"id":2}],"long":"`+strings.Repeat("x", 3000)+`"}}`)
+	r := keeping(t, &answer, readingTool(t))
+	session := r.open()
+	cut := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`)
+	uri := keptAs(cut)
+	if !strings.Contains(resultOf(cut), " The tool toolgate__read_result returns parts of it.") || len(resultOf(cut)) > 2048+512 {
+		t.Errorf("got %s", resultOf(cut))
+	}
+	for more, want := range map[string]string{
+		`,"select":".items[] | .id"`: "1\n2", `,"grep":"needle"`: "1012:needle\n[1 of 1012 lines match]",
+		`,"lines":"1012"`: "needle\n[lines 1012 to 1012 of 1012]",
+	} {
+		if got, failed := readPart(r, uri, more); got != want || failed {
+			t.Errorf("%s: got %q", more, got)
+		}
+		if got, _ := readPart(r, strings.TrimPrefix(uri, result.URIPrefix), more); got != want {
+			t.Errorf("%s by the id alone: got %q", more, got)
+		}
+	}
+	if got := resultOf(r.legacy(session, "2", "tools/call", `{"name":"toolgate__read_result","arguments":{"id":"`+uri+`"}}`)); !strings.Contains(got, `[page 1 of 1]`) || !strings.Contains(got, "needle") {
+		t.Errorf("got %s", got)
+	}
+	entries := r.ledger.all()
+	read, call := entries[len(entries)-2], entries[len(entries)-1]
+	if read.Method != mcp.MethodRead || read.Name != uri || read.Server != "s" || read.Outcome != audit.OutcomeOK || read.Principal.Subject != call.Principal.Subject {
+		t.Errorf("the entry of the read is %+v", read)
+	}
+	if call.Method != mcp.MethodToolsCall || call.Name != "toolgate__read_result" || call.Outcome != audit.OutcomeOK {
+		t.Errorf("the entry of the call is %+v", call)
+	}
+}
+
+// TestReadResultOfOthers: an id that never was, the result of another caller, one of a tool
+// that is hidden now, one outside of the endpoint and one that has expired get the same
+// answer, byte for byte. One whose tool may not be called now is refused like the call.
+func TestReadResultOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+		var mu sync.Mutex
+		denied := map[gate.Action]bool{}
+		r := keeping(t, &answer, readingTool(t), func(_ *Options, c *Config) {
+			c.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if q.Server == "s" && denied[q.Action] {
+					return gate.Decision{Effect: gate.Deny, Reason: "it is over"}, nil
+				}
+				return gate.Decision{Effect: gate.Allow}, nil
+			}))
+		})
+		deny := func(action gate.Action, on bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			denied[action] = on
+		}
+		uri := keptAs(r.modern("1", "tools/call", `"name":"s__echo"`))
+		want, failed := readPart(r, result.URIPrefix+strings.Repeat("a", 32), "")
+		if want != result.ErrNotKept.Error() || !failed {
+			t.Fatalf("an unknown id: %s", want)
+		}
+		refused := func(what string, headers ...string) {
+			t.Helper()
+			for _, more := range []string{``, `,"select":"."`, `,"grep":"x"`, `,"lines":"1"`, `,"page":9`} {
+				if got, failed := readPart(r, uri, more, headers...); got != want || !failed {
+					t.Errorf("%s, %s: got %.200s", what, more, got)
+				}
+			}
+		}
+		if got, failed := readPart(r, uri, ""); failed || !strings.Contains(got, "xxxx") {
+			t.Fatalf("got %s", got)
+		}
+		refused("another caller", "Authorization", "Bearer bob")
+		deny(gate.View, true)
+		refused("a tool that is hidden now")
+		deny(gate.View, false)
+		deny(gate.Call, true)
+		if got, failed := readPart(r, uri, ""); !failed || strings.Contains(got, "xxxx") || !strings.Contains(got, "it is over") {
+			t.Errorf("a tool that may not be called now: %s", got)
+		}
+		deny(gate.Call, false)
+		req := modernRequest(modernBody("1", "tools/call", `"name":"toolgate__read_result","arguments":{"id":"`+uri+`"}`, ""))
+		req.URL.Path = "/mcp/s/toolgate"
+		if got := r.do(req).text(); !strings.Contains(got, string(mcp.Quote(want))) {
+			t.Errorf("at an endpoint without the server: %s", got)
+		}
+		time.Sleep(15 * time.Minute)
+		refused("expired")
+	})
+}
+
+// The note does not name the tool to a caller that may not view it, and at an endpoint
+// that does not have it.
+func TestReadResultIsNamedToWhoSeesIt(t *testing.T) {
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 5000)+`"}]}`)
+	for _, hidden := range []bool{false, true} {
+		changes := []func(*Options, *Config){readingTool(t)}
+		if hidden {
+			changes = append(changes, hide(result.ReaderTool))
+		}
+		r := keeping(t, &answer, changes...)
+		for path, has := range map[string]bool{"/mcp": true, "/mcp/s/s": false} {
+			req := modernRequest(modernBody("1", "tools/call", `"name":"s__echo"`, ""))
+			req.URL.Path = path
+			if got := r.do(req).text(); strings.Contains(got, "read_result") != (has && !hidden) || !strings.Contains(got, "is kept as the resource") {
+				t.Errorf("%s, hidden %v: got %s", path, hidden, got[len(got)-600:])
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,8 +35,8 @@ func (r *Route) asTool() result.Tool {
 	return tool
 }
 
-// keeps reports whether results of the mount may be kept as resources.
-func (m *Mount) keeps() bool {
+// Keeps reports whether results of the mount may be kept as resources.
+func (m *Mount) Keeps() bool {
 	if m.Results.Keeps() {
 		return true
 	}
@@ -72,6 +73,7 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 		tool := r.asTool()
 		var kept *result.Kept
 		if rules.Keeps() {
+			tool.Reader = resultReader(c)
 			kept = c.g.keptResults.Keep(c.x.Identity.Key(), r.to.connectionKey(c.x.Identity), tool, c.approved, clean)
 		}
 		if clean, err = rules.Truncate(tool, clean, kept, &notes); err != nil {
@@ -278,4 +280,40 @@ func returnKept(c *call) (response, error) {
 		return response{result: c.g.modernResult(mcp.SetMember(contents, "ttlMs", ttl), false, true)}, nil
 	}
 	return response{result: contents}, nil
+}
+
+// keptReader returns what reads kept results for the caller of an exchange. A read takes
+// the steps of resources/read, and has an audit entry of its own.
+func keptReader(g *Gateway, x *Exchange) result.Reader {
+	return func(ctx context.Context, uri string) ([]byte, error) {
+		params := append(mcp.AppendQuote([]byte(`{"uri":`), uri), '}')
+		message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, mcp.MethodRead, params), mcp.Limits{})
+		if err != nil {
+			return nil, result.ErrNotKept
+		}
+		reading := *x
+		reading.Message, reading.Header = message, nil
+		answer := g.newRequest(&reading, &planKept, mcp.Resource, uri).serve(ctx)
+		switch fault := answer.fault; {
+		case fault == nil:
+			return mcp.Lookup(answer.result, "contents"), nil
+		case mcp.Lookup(fault.Data, "uri") != nil: // as unknown makes it
+			return nil, result.ErrNotKept
+		default:
+			return nil, errors.New(fault.Message)
+		}
+	}
+}
+
+// resultReader returns the name of the tool by which the caller can read kept results;
+// empty where it may view none.
+func resultReader(c *call) string {
+	r := c.snap.Catalog(c.x).tool(result.ReaderServer, result.ReaderTool, c.x.Scope)
+	if r == nil || !r.to.mount.Native || c.snap.scoped(c.x.Identity, r) != nil {
+		return ""
+	}
+	if d := c.g.snapshot.Load().decide(c.ctx, gate.View, c.x, r, nil, nil); d.Err != nil || d.Effect != gate.Allow {
+		return ""
+	}
+	return r.Exposed
 }

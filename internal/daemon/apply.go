@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/result"
 )
 
 // reloads puts configurations in force, one at a time: it makes everything that a
@@ -116,8 +117,8 @@ func (r *reloads) restart(server string) error {
 // use puts an application in force. It cannot fail. mu is held.
 func (r *reloads) use(a *application, before *identity.Set) {
 	r.d.tasks.Go(func() { a.known.Prime(r.d.ctx, r.d.log) })
-	mounts, arguments := r.enabling(a)
 	own, retire := r.d.servers.Use(r.d.ctx, a.plan)
+	mounts, arguments := r.enabling(a, own)
 	r.d.settings.use(a.file, a.c)
 	r.configure(a, append(mounts, own...), arguments)
 	if a.known != before {
@@ -174,14 +175,16 @@ func (r *reloads) application(file *config.Config, before *identity.Set) (a *app
 	return a, nil
 }
 
-// enabling returns what is mounted so that agents can ask for further servers and register
-// tools, if the configuration has templates of such, and what checks arguments.
-func (r *reloads) enabling(a *application) (mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
+// enabling returns what is mounted beside others so that agents can ask for further servers
+// and register tools, if the configuration has templates of such, and read kept results, if
+// there are any; and what checks arguments.
+func (r *reloads) enabling(a *application, others []proxy.Mount) (mounts []proxy.Mount, arguments proxy.ArgumentChecker) {
 	arguments = a.gates.Examiner
 	with := enabled{
 		servers: slices.ContainsFunc(a.c.Servers, func(s config.Server) bool { return s.Offer != nil }),
 		tools:   slices.ContainsFunc(a.c.Toolgate.Tools, func(t declared.Settings) bool { return t.Template }),
 		stats:   a.c.Toolgate.Native.Memory != nil,
+		results: slices.ContainsFunc(others, func(m proxy.Mount) bool { return m.Keeps() }),
 	}
 	if with.tools {
 		arguments = registered.Checker{Tools: r.d.registered, Mode: r.d.operation.Now, Next: arguments}
@@ -196,7 +199,7 @@ func (r *reloads) enabling(a *application) (mounts []proxy.Mount, arguments prox
 }
 
 // enabled tells what agents may ask for.
-type enabled struct{ servers, tools, stats bool }
+type enabled struct{ servers, tools, stats, results bool }
 
 // enable returns the backend of the tools with which agents ask: the same one for the
 // same tools. mu is held.
@@ -213,6 +216,9 @@ func (r *reloads) enable(with enabled) *enable.Backend {
 		r.asking, r.askingFor = enable.New(c, t), with
 		if with.stats {
 			r.asking = r.asking.WithStats(toolStats{r.d})
+		}
+		if with.results {
+			r.asking = r.asking.WithResults(result.Query)
 		}
 	}
 	return r.asking

@@ -66,6 +66,7 @@ type Backend struct {
 	catalog Catalog
 	tools   Tools
 	stats   Stats
+	results Results
 	listing *mcp.Listing
 }
 
@@ -92,6 +93,9 @@ func New(c Catalog, t Tools) *Backend {
 func (b *Backend) has(name string) bool {
 	if name == ToolStats {
 		return b.stats != nil
+	}
+	if name == ReadResult {
+		return b.results != nil
 	}
 	if toolTools[name] != "" {
 		return b.tools != nil
@@ -137,6 +141,9 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	if err != nil {
 		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Err: err}
 	}
+	if text, ok := got.(string); ok {
+		return answer(text, nil, false), nil
+	}
 	structured, err := json.Marshal(got)
 	if err != nil {
 		return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Err: err}
@@ -167,6 +174,12 @@ func (b *Backend) run(ctx context.Context, principal, name string, args []byte) 
 	switch name {
 	case ToolStats:
 		return b.runStats(ctx, args)
+	case ReadResult:
+		text, err := b.results(ctx, args)
+		if err != nil {
+			return nil, toolapi.Problem(err.Error())
+		}
+		return text, nil
 	case FindTemplates, Register, RemoveTool:
 		return b.runTools(ctx, principal, name, args)
 	case Find:

@@ -40,13 +40,19 @@ type Stats interface {
 
 // WithStats returns the backend with tool_stats in the list, too.
 func (b *Backend) WithStats(s Stats) *Backend {
-	out := &Backend{catalog: b.catalog, tools: b.tools, stats: s}
-	listing := *b.listing
+	out := b.with(ToolStats, statsTool)
+	out.stats = s
+	return out
+}
+
+// with returns the backend with another tool in the list.
+func (b *Backend) with(name, raw string) *Backend {
+	out, listing := *b, *b.listing
 	listing.Items = maps.Clone(listing.Items)
-	listing.Items[mcp.Tool] = append(slices.Clone(listing.Items[mcp.Tool]), mcp.Item{Key: ToolStats, Raw: []byte(statsTool)})
+	listing.Items[mcp.Tool] = append(slices.Clone(listing.Items[mcp.Tool]), mcp.Item{Key: name, Raw: []byte(raw)})
 	slices.SortFunc(listing.Items[mcp.Tool], func(a, b mcp.Item) int { return strings.Compare(a.Key, b.Key) })
 	out.listing = &listing
-	return out
+	return &out
 }
 
 const statsTool = `{"name":"tool_stats","title":"Statistics of tools","description":"Tell how your calls of tools went: how many succeeded, how long they took, and the class of the last error of each tool.",` +

@@ -64,6 +64,8 @@ type Tool struct {
 	Original string // its name at the server
 	Exposed  string // its name for callers
 	Schema   []byte // its output schema; nil without one
+	// Reader is the tool by which the caller reads kept results; empty where there is none.
+	Reader string
 }
 
 // Notes record what was done with a result, for its _meta. The zero value means

@@ -34,6 +34,9 @@ func (r *Rules) Truncate(tool Tool, whole []byte, kept *Kept, notes *Notes) ([]b
 			notes.uri, link = kept.URI(), kept.link(tool.Exposed)
 			note += fmt.Sprintf(" The whole result is kept as the resource %s until %s; only this caller can read it.",
 				kept.URI(), kept.Expires.UTC().Format(time.RFC3339))
+			if tool.Reader != "" {
+				note += fmt.Sprintf(" The tool %s returns parts of it.", tool.Reader)
+			}
 		} else {
 			note += " It is too large to be kept as a resource (limits.kept_results_per_principal)."
 		}

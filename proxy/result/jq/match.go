@@ -139,3 +139,28 @@ func (m *meter) matches(expression *regexp.Regexp, text string, found [][]int) a
 	}
 	return out
 }
+
+// Search is a regular expression for single lines. It is safe for concurrent use.
+type Search struct {
+	expression   *regexp.Regexp
+	instructions int
+}
+
+// NewSearch compiles a regular expression (RE2) within the bounds of a program's.
+func NewSearch(pattern string) (*Search, error) {
+	expression, instructions, err := compile(pattern, "")
+	return &Search{expression, instructions}, err
+}
+
+// In reports whether a line matches, and where the match begins. ok is false where the
+// line is too long for the expression.
+func (s *Search) In(line string) (at int, found, ok bool) {
+	if int64(len(line)+1)*int64(s.instructions) > maxSearch {
+		return 0, false, false
+	}
+	where := s.expression.FindStringIndex(line)
+	if where == nil {
+		return 0, false, true
+	}
+	return where[0], true, true
+}
