@@ -260,12 +260,15 @@ func newCatalog(servers []*backendEntry) *Catalog {
 	return c
 }
 
+// ownPrefix begins the names of the gateway's own tools. No server may be named so.
+const ownPrefix = "toolgate"
+
 // claimed reports whether a name of the server without a namespace has the form of
 // another server's names. Such a name is not offered: no server may take the place of
 // another.
 func (c *Catalog) claimed(r *Route) bool {
 	prefix, ok := names.Namespace(r.Kind, r.Exposed)
-	return ok && prefix != "" && c.byPrefix[prefix] != nil
+	return ok && prefix != "" && (c.byPrefix[prefix] != nil || prefix == ownPrefix && !r.to.mount.Native)
 }
 
 // resolve returns the route of an exposed name within a scope, nil when there is none.

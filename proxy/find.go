@@ -78,7 +78,7 @@ func (s *Snapshot) schemasIn(scope Scope) schemas.Mode { return cmp.Or(scope.Sch
 // those that are made for the schema as it was listed; itself where they are the same.
 // Arguments that cannot be turned stay as they are, and the check of arguments says what
 // is wrong with them.
-func (x *Exchange) translated(listed *withSchemas) *Exchange {
+func (x *Exchange) translated(listed *withSchemas, limits mcp.Limits) *Exchange {
 	if listed == nil || !listed.Translates() || x.Message.Method != mcp.MethodToolsCall {
 		return x
 	}
@@ -88,7 +88,7 @@ func (x *Exchange) translated(listed *withSchemas) *Exchange {
 		return x
 	}
 	params := mcp.SetMember(x.Message.Params(), "arguments", own)
-	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), mcp.Limits{})
+	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), limits)
 	if err != nil {
 		return x
 	}
@@ -107,11 +107,11 @@ func callTool(g *Gateway, ctx context.Context, x *Exchange) response {
 	if via == findview.FindTools || via == findview.DescribeTools {
 		return g.newRequest(x, &planSearch, mcp.Tool, via).serve(ctx)
 	}
-	inner, err := findview.ParseCall(via, x.Message.Param("arguments"))
+	inner, err := findview.ParseCall(via, x.Message.Param("arguments"), g.front.parseLimits())
 	if err != nil {
 		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
 	}
-	if x, err = x.calling(inner); err != nil {
+	if x, err = x.calling(inner, g.front.parseLimits()); err != nil {
 		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
 	}
 	g.waitCall(ctx, x, mcp.Tool, inner.Name)
@@ -123,10 +123,10 @@ func callTool(g *Gateway, ctx context.Context, x *Exchange) response {
 // calling returns the exchange as if its client had called the tool directly. The
 // headers of the client mirror nothing of that call. In case of an error it returns the
 // exchange itself.
-func (x *Exchange) calling(inner findview.Call) (*Exchange, error) {
+func (x *Exchange) calling(inner findview.Call, limits mcp.Limits) (*Exchange, error) {
 	params := mcp.SetMember(x.Message.Params(), "name", mcp.Quote(inner.Name))
 	params = mcp.SetMember(params, "arguments", inner.Arguments)
-	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), mcp.Limits{})
+	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), limits)
 	if err != nil {
 		return x, err
 	}
@@ -206,7 +206,7 @@ func (f *finder) update(s *Snapshot) {
 	servers := make(map[string]string)
 	for _, c := range catalogs {
 		for _, of := range c.servers {
-			if of.listing == nil || s.registry != nil && !s.registry.ShowsInstructions(&gate.Identity{}, of.backend.Name(), of.listing.Instructions) {
+			if of.listing == nil || s.registry != nil && !s.registry.ShowsInstructions(nil, of.backend.Name(), of.listing.Instructions) {
 				continue
 			}
 			servers[of.backend.Name()] = of.listing.Instructions
@@ -360,16 +360,19 @@ func (f *finder) describe(ctx context.Context, snap *Snapshot, x *Exchange, args
 	catalog := snap.Catalog(x)
 	for _, name := range names {
 		one, ok := findview.Found{}, false
-		for _, kind := range [...]mcp.Kind{mcp.Tool, mcp.Prompt} {
+		for _, kind := range mcp.Kinds {
 			if r := catalog.resolve(kind, name, x.Scope); r != nil && !ok {
 				one, ok = f.found(ctx, x, r)
 			}
 		}
 		if ok {
 			found = append(found, one)
-		} else {
-			unknown = append(unknown, findview.Unknown{Name: name, Near: f.near(ctx, x, v, name)})
+			continue
 		}
+		if err := f.g.requests.Take(limit.UnknownNames, x.Identity.Key()); err != nil {
+			return nil, nil, err
+		}
+		unknown = append(unknown, findview.Unknown{Name: name, Near: f.near(ctx, x, v, name)})
 	}
 	structured, shown = findview.Describe(found, unknown, maxDescribed*snap.answerTokens)
 	return structured, shown, nil
@@ -390,16 +393,12 @@ func (f *finder) found(ctx context.Context, x *Exchange, r *Route) (one findview
 	if r.Kind != mcp.Tool {
 		return one, true
 	}
-	// A decision that needs the arguments cannot be made yet, and nothing is said of it.
-	d := snap.decide(ctx, gate.Call, x, r, nil, nil)
-	if d.Err == nil && d.Effect != gate.Allow {
-		one.Refused = d.Reason
-	}
-	more, err := snap.checkTool(ctx, x, r)
-	if refused, is := err.(*refusal.Error); is && one.Refused == "" { //nolint:errorlint // as checkTool returns it
+	// Whether it may be called may depend on the arguments, so the gate is not asked.
+	demands, err := snap.checkTool(ctx, x, r)
+	if refused, is := err.(*refusal.Error); is { //nolint:errorlint // as checkTool returns it
 		one.Refused = refused.Text
 	}
-	one.Approval = one.Refused == "" && len(d.Demands)+len(more) > 0
+	one.Approval = one.Refused == "" && len(demands) > 0
 	return one, true
 }
 

@@ -14,10 +14,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/findview"
 )
 
@@ -258,6 +260,89 @@ func TestFindRefusals(t *testing.T) {
 	}
 }
 
+// TestFindTellsNothingOfArguments finds a tool whose call depends on its arguments: the
+// gate is not asked about a call without them.
+func TestFindTellsNothingOfArguments(t *testing.T) {
+	calls := rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+		if q.Action == gate.Call && mcp.Lookup(q.Args, "title") == nil {
+			return gate.Decision{Reason: "no title"}, nil
+		}
+		return gate.Decision{Effect: gate.Allow}, nil
+	})
+	r := newFindRig(t, func(c *Config) { c.Chain = gate.NewChain(calls) }, issues(t))
+	answer := string(structured(t, r.call(findview.FindTools, `{"query":"open a new issue"}`)))
+	if !strings.Contains(answer, `"call":"`+findview.CallWrite+`"`) || strings.Contains(answer, "no title") {
+		t.Errorf("the answer: %s", answer)
+	}
+	if got := r.call(findview.CallWrite, `{"name":"github__create_issue","arguments":{}}`); !strings.Contains(got, "no title") {
+		t.Errorf("a call: %s", got)
+	}
+}
+
+// TestDescribePrompt describes a prompt without saying that a tool calls it.
+func TestDescribePrompt(t *testing.T) {
+	r := newFindRig(t, nil, issues(t))
+	answer := string(structured(t, r.call(findview.DescribeTools, `{"names":["github__triage"]}`)))
+	if !strings.Contains(answer, `"kind":"prompt"`) || strings.Contains(answer, `"call":`) {
+		t.Errorf("the answer: %s", answer)
+	}
+}
+
+// TestOwnNamesAreNotImitated serves a server without a namespace that lists names of the
+// gateway's own form.
+func TestOwnNamesAreNotImitated(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, tool(findview.CallRead), tool("fine"))
+	r := newFindRig(t, func(c *Config) { c.Mounts[0].Namespace = "" }, b)
+	if list := r.post("/mcp", "tools/list", "").text(); strings.Contains(list, findview.CallRead) || !strings.Contains(list, `"fine"`) {
+		t.Errorf("the list: %s", list)
+	}
+}
+
+// TestStringOfArgumentsIsBounded gives the arguments as a text with more values than a
+// message may have.
+func TestStringOfArgumentsIsBounded(t *testing.T) {
+	b := issues(t)
+	r := newFindRig(t, nil, b)
+	long := `"{\"title\":[` + strings.Repeat("0,", 200_000) + `0]}"`
+	if got := r.call(findview.CallWrite, `{"name":"github__create_issue","arguments":`+long+`}`); !strings.Contains(got, `\"arguments\" must be an object`) {
+		t.Errorf("got %.300s", got)
+	}
+	if n := len(b.seen("tools/call")); n != 0 {
+		t.Errorf("%d calls reached the server", n)
+	}
+	for _, arguments := range []string{`{"names":["` + strings.Repeat("x", 100_000) + `"]}`, `{"names":"` + strings.Repeat("x", 100_000) + `"}`} {
+		if got := r.call(findview.DescribeTools, arguments); len(got) > 2000 {
+			t.Errorf("%d bytes of answer", len(got))
+		}
+	}
+}
+
+// discreet is a registry that shows the instructions of servers to alice alone.
+type discreet struct{}
+
+func (discreet) Record(context.Context, []*gate.Offer) {}
+
+func (discreet) ShowsInstructions(id *gate.Identity, _, _ string) bool {
+	return id != nil && id.Subject == "alice"
+}
+
+// TestHiddenInstructionsAreNotSearched searches for a word of instructions that are not
+// for everybody.
+func TestHiddenInstructionsAreNotSearched(t *testing.T) {
+	for want, registry := range map[string]Registry{"github__list_issues": nil, "Nothing matches": discreet{}} {
+		b := issues(t)
+		b.mu.Lock()
+		l := *b.listing
+		l.Instructions = "Everything about payroll."
+		b.listing = &l
+		b.mu.Unlock()
+		r := newFindRig(t, func(c *Config) { c.Registry = registry }, b)
+		if got := string(structured(t, r.call(findview.FindTools, `{"query":"payroll"}`))); !strings.Contains(got, want) {
+			t.Errorf("want %s: %s", want, got)
+		}
+	}
+}
+
 // onlyLocal lets callers view what has "local" in its name.
 var onlyLocal = rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
 	if strings.Contains(r.Exposed, "local") {
@@ -337,11 +422,10 @@ func TestFindWhileTheCatalogChanges(t *testing.T) {
 	if searches.Load() == 0 {
 		t.Error("nothing was searched")
 	}
-	r.finder.index.Await(t.Context())
 	last := fmt.Sprintf("s__changed_%d", *findChanges-1)
-	if got := r.call(findview.FindTools, `{"query":"`+last+`"}`); !strings.Contains(got, last) {
-		t.Errorf("the last change is not found: %s", got)
-	}
+	testwait.Until(t, time.Minute, "the last change is found", func() bool {
+		return strings.Contains(r.call(findview.FindTools, `{"query":"`+last+`"}`), last)
+	})
 }
 
 // withoutDecision removes the id of the call, which is another in each.

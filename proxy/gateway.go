@@ -154,7 +154,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var views sync.WaitGroup
 	defer views.Wait()
 	views.Go(func() { g.watchDecisions(ctx) })
-	views.Go(func() { g.finder.index.Run(ctx) })
+	views.Go(func() { g.finder.index.Run(ctx, g.log) })
 	sweep := time.NewTicker(max(g.opts.Limits.Idle/20, 10*time.Millisecond))
 	defer sweep.Stop()
 	for {

@@ -439,7 +439,7 @@ type Registry interface {
 	// unchanged offer is the same pointer as before. Record bounds its own waits.
 	Record(ctx context.Context, offers []*gate.Offer)
 	// ShowsInstructions reports whether a caller is shown the instructions of a server.
-	// text is all of them.
+	// text is all of them. A nil identity stands for every caller at once.
 	ShowsInstructions(id *gate.Identity, server, text string) bool
 }
 

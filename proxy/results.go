@@ -67,7 +67,13 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 	}
 	clean = names.ExposeURIs(r.to.mount.Namespace, method, clean)
 	if (rules.Shaping.Active() || c.own != nil) && method == mcp.MethodToolsCall {
-		clean = shape(c, rules, clean, &notes)
+		shaped := shape(c, rules, clean, &notes)
+		if !bytes.Equal(shaped, clean) { // a program may have read what was escaped within a text
+			if shaped, err = c.g.redaction(r, entry).result(method, shaped); err != nil {
+				return nil, nil, err
+			}
+		}
+		clean = shaped
 	}
 	if rules.MaxBytes > 0 && len(clean) > rules.MaxBytes && method == mcp.MethodToolsCall {
 		tool := r.asTool()
@@ -193,6 +199,19 @@ func (d redaction) result(method string, result []byte) ([]byte, error) {
 	return clean, nil
 }
 
+// text removes secrets from a text that was made of a result.
+func (d redaction) text(text string) (string, error) {
+	if d.messages.Filter == nil {
+		return text, nil
+	}
+	clean, n, err := d.messages.Filter.Text(text, time.Now().Add(time.Second))
+	if err != nil {
+		return "", refusal.ResultUnsearched(err)
+	}
+	d.count(n)
+	return clean, nil
+}
+
 func (d redaction) fault(fault *mcp.Error) *mcp.Error {
 	clean, n := d.messages.Fault(fault)
 	d.count(n)
@@ -285,22 +304,23 @@ func returnKept(c *call) (response, error) {
 // keptReader returns what reads kept results for the caller of an exchange. A read takes
 // the steps of resources/read, and has an audit entry of its own.
 func keptReader(g *Gateway, x *Exchange) result.Reader {
-	return func(ctx context.Context, uri string) ([]byte, error) {
+	return func(ctx context.Context, uri string) (result.Reading, error) {
 		params := append(mcp.AppendQuote([]byte(`{"uri":`), uri), '}')
 		message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, mcp.MethodRead, params), mcp.Limits{})
 		if err != nil {
-			return nil, result.ErrNotKept
+			return result.Reading{}, result.ErrNotKept
 		}
 		reading := *x
 		reading.Message, reading.Header = message, nil
-		answer := g.newRequest(&reading, &planKept, mcp.Resource, uri).serve(ctx)
+		c := g.newRequest(&reading, &planKept, mcp.Resource, uri)
+		answer := c.serve(ctx)
 		switch fault := answer.fault; {
 		case fault == nil:
-			return mcp.Lookup(answer.result, "contents"), nil
+			return result.Reading{Contents: mcp.Lookup(answer.result, "contents"), Clean: g.redaction(c.route, nil).text}, nil
 		case mcp.Lookup(fault.Data, "uri") != nil: // as unknown makes it
-			return nil, result.ErrNotKept
+			return result.Reading{}, result.ErrNotKept
 		default:
-			return nil, errors.New(fault.Message)
+			return result.Reading{}, errors.New(fault.Message)
 		}
 	}
 }

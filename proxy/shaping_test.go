@@ -175,3 +175,27 @@ func TestShapedIsKeptAsShaped(t *testing.T) {
 		t.Errorf("got %s, kept %s", resultOf(w), got)
 	}
 }
+
+// TestShapedIsRedacted selects a secret that the server's text holds in an escaped form,
+// which is no secret to read before it is decoded: from the result, and from one that is
+// kept.
+func TestShapedIsRedacted(t *testing.T) {
+	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"{\"k\":\"hunter\\u0032x\",\"long\":\"`+strings.Repeat("y", 3000)+`\"}"}]}`)
+	_, r := shaping(t, &answer, result.Shaping{}, withResults(result.Rules{
+		Redact: canaries, Shaping: result.Shaping{Select: selecting(t, "{k}")},
+	}))
+	if got := resultOf(r.modern("1", "tools/call", `"name":"s__echo"`)); strings.Contains(got, secretWord) || !strings.Contains(got, secretMark) {
+		t.Errorf("got %s", got)
+	}
+	_, r = shaping(t, &answer, result.Shaping{}, withResults(result.Rules{Redact: canaries, MaxBytes: 1000, Larger: result.KeepLarger}))
+	got := resultOf(r.modern("1", "tools/call", `"name":"s__echo"`))
+	_, id, _ := strings.Cut(got, result.URIPrefix)
+	if len(id) < 32 {
+		t.Fatalf("nothing is kept: %s", got)
+	}
+	x := &Exchange{Message: mcp.Message{ID: mcp.NumberID(1)}, Identity: person("alice"), Era: mcp.Modern, Version: mcp.LatestModern, responder: nobody{}}
+	ctx := result.WithReader(t.Context(), keptReader(r.Gateway, x))
+	if got, err := result.Query(ctx, []byte(`{"id":"`+id[:32]+`","select":".k"}`)); err != nil || got != secretMark {
+		t.Errorf("read %q, %v", got, err)
+	}
+}

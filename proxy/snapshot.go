@@ -301,7 +301,8 @@ func changes(old, next *Snapshot) []change {
 	}
 	for name := range names {
 		for _, kind := range mcp.Kinds {
-			if !old.pinned.Same(next.pinned) || old.catalog.digest(name, kind) != next.catalog.digest(name, kind) {
+			configured := kind == mcp.Tool && old.generation != next.generation // with other pins or schemas, perhaps
+			if configured || !old.pinned.Same(next.pinned) || old.catalog.digest(name, kind) != next.catalog.digest(name, kind) {
 				changed = append(changed, change{name, kind})
 			}
 		}

@@ -48,7 +48,7 @@ func findListed(c *call) error {
 		return c.unknownName(gate.Decision{})
 	}
 	// Before anything reads the arguments.
-	c.x = c.x.translated(r.in(c.snap.schemasIn(c.x.Scope)))
+	c.x = c.x.translated(r.in(c.snap.schemasIn(c.x.Scope)), c.g.front.parseLimits())
 	c.rec.x = c.x
 	c.setRoute(r)
 	c.rec.note(r)

@@ -59,6 +59,9 @@ func (a *Answer) Render(detail Detail, tokens int) (structured []byte, shown []s
 	parts := make([]part, 0, len(a.Found))
 	for i := range a.Found {
 		p := part{of: &a.Found[i], base: a.Found[i].base()}
+		if len(a.Found[i].Name) > maxName { // a URI
+			continue
+		}
 		if used+p.size() > most && len(parts) > 0 {
 			break
 		}
@@ -102,7 +105,7 @@ func addSignatures(parts []part, used, most int) int {
 func addSchemas(parts []part, used, most int, all bool) {
 	for i := range parts {
 		schema := parts[i].of.schema()
-		if schema == nil {
+		if schema == nil || len(schema) > 8*(most-used+len(parts[i].arguments)) { // no form of it is that much smaller
 			continue
 		}
 		member := append([]byte(`,"inputSchema":`), schemas.Compact(schema)...)
@@ -214,9 +217,12 @@ func Describe(found []Found, unknown []Unknown, tokens int) (structured []byte, 
 	var notes []string
 	for i := range found {
 		definition := found[i].Definition
-		if found[i].Refused == "" {
+		switch {
+		case found[i].Kind != mcp.Tool:
+			definition = mcp.SetMember(definition, "kind", mcp.Quote(found[i].Kind.String()))
+		case found[i].Refused == "":
 			definition = mcp.SetMember(definition, "call", mcp.Quote(CallOf(definition)))
-		} else {
+		default:
 			definition = mcp.SetMember(definition, "refused", mcp.Quote(found[i].Refused))
 		}
 		if len(shown) > 0 && len(out)+len(definition) > most {

@@ -55,7 +55,7 @@ func ParseQuery(args []byte) (Query, error) {
 		return q, fmt.Errorf("the query has %d bytes, and at most %d are read; say what you want to do in a sentence", len(q.Text), maxQuery)
 	}
 	if raw := given(args, "server"); raw != nil {
-		if q.Server, ok = mcp.LookupString(args, "server"); !ok {
+		if q.Server, ok = mcp.LookupString(args, "server"); !ok || len(q.Server) > maxName {
 			return q, errors.New(`"server" must be the name of a server`)
 		}
 	}
@@ -92,7 +92,7 @@ func ParseNames(args []byte) ([]string, error) {
 		return nil, err
 	}
 	raw := mcp.Lookup(args, "names")
-	if text, ok := mcp.LookupString(args, "names"); ok { // one name is what models write, too
+	if text, ok := mcp.LookupString(args, "names"); ok && len(text) <= maxName { // one name is what models write, too
 		return []string{text}, nil
 	}
 	if !mcp.IsArray(raw) {
@@ -101,7 +101,7 @@ func ParseNames(args []byte) ([]string, error) {
 	var names []string
 	for e := range mcp.Elements(raw) {
 		name, err := mcp.Unquote(e.Of(raw))
-		if err != nil {
+		if err != nil || len(name) > maxName {
 			return nil, errors.New(`each of "names" must be a name`)
 		}
 		if names = append(names, name); len(names) > maxNames {
@@ -122,7 +122,7 @@ type Call struct {
 
 // ParseCall reads the arguments of one of the tools that call, a JSON object or nil. The
 // error is a sentence for the caller.
-func ParseCall(via string, args []byte) (Call, error) {
+func ParseCall(via string, args []byte, limits mcp.Limits) (Call, error) {
 	name, ok := mcp.LookupString(args, "name")
 	if !ok || name == "" || len(name) > maxName {
 		return Call{}, fmt.Errorf(`"name" must be the name of a tool, as %s returns it, and "arguments" its arguments`, FindTools)
@@ -141,7 +141,7 @@ func ParseCall(via string, args []byte) (Call, error) {
 	default:
 		// Some models write the object as a string.
 		text, err := mcp.Unquote(c.Arguments)
-		if err != nil || mcp.Validate([]byte(text), mcp.Limits{}) != nil || !mcp.IsObject([]byte(text)) {
+		if err != nil || mcp.Validate([]byte(text), limits) != nil || !mcp.IsObject([]byte(text)) {
 			return Call{}, errors.New(`"arguments" must be an object`)
 		}
 		c.Arguments = []byte(text)

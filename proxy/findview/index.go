@@ -3,6 +3,8 @@ package findview
 import (
 	"context"
 	"iter"
+	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +27,7 @@ type Index[K comparable] struct {
 	latest  atomic.Pointer[Catalog[K]]
 	changed chan struct{} // capacity 1
 	built   atomic.Pointer[Built[K]]
+	pausing atomic.Bool // after one index and before the next
 }
 
 // NewIndex returns an index of nothing.
@@ -55,25 +58,52 @@ func (x *Index[K]) Set(c *Catalog[K]) {
 }
 
 // Run builds the index of each new catalog until ctx ends. Catalogs that follow while it
-// builds become one.
-func (x *Index[K]) Run(ctx context.Context) {
+// builds become one, and so do those of a pause that is longer than that, so that a server
+// which changes its list all the time takes a part of one processor only. A catalog that
+// cannot be indexed leaves the index of the one before.
+func (x *Index[K]) Run(ctx context.Context, log *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-x.changed:
 		}
-		x.built.Store(build(x.latest.Load(), x.built.Load()))
+		began := time.Now()
+		x.next(log)
+		x.pausing.Store(true)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(4*time.Since(began), maxPause)):
+		}
+		x.pausing.Store(false)
 	}
+}
+
+// maxPause bounds the pause after an index was built.
+const maxPause = time.Second
+
+// next builds the index of the latest catalog.
+func (x *Index[K]) next(log *slog.Logger) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("panic while the search index was built", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	x.built.Store(build(x.latest.Load(), x.built.Load()))
 }
 
 // maxAwait bounds the wait for an index that is being built.
 const maxAwait = 50 * time.Millisecond
 
 // Await waits a moment for the index of the latest catalog, if that is being built, and
-// longer for the first of all. It returns when ctx ends.
+// longer for the first of all. While catalogs follow one another it does not wait. It
+// returns when ctx ends.
 func (x *Index[K]) Await(ctx context.Context) {
-	behind := func() bool { b := x.built.Load(); return b == nil || b.of != x.latest.Load() }
+	behind := func() bool {
+		b := x.built.Load()
+		return b == nil || b.of != x.latest.Load() && !x.pausing.Load()
+	}
 	if !behind() {
 		return
 	}

@@ -19,9 +19,17 @@ import (
 // [Query] answers.
 const ReaderServer, ReaderTool = "toolgate", "read_result"
 
-// Reader reads a kept result for the caller of a call and returns the contents of its
-// resource. The error is a sentence for the model.
-type Reader func(ctx context.Context, uri string) (contents []byte, err error)
+// Reading is a kept result: the contents of its resource, and what removes secrets from a
+// text that is made of them, because a program may read what was escaped. A nil Clean
+// removes none.
+type Reading struct {
+	Contents []byte
+	Clean    func(text string) (string, error)
+}
+
+// Reader reads a kept result for the caller of a call. The error is a sentence for the
+// model.
+type Reader func(ctx context.Context, uri string) (Reading, error)
 
 type readerKey struct{}
 
@@ -123,10 +131,19 @@ func Query(ctx context.Context, args []byte) (string, error) {
 	if read == nil {
 		return "", ErrNotKept
 	}
-	contents, err := read(ctx, URIPrefix+strings.TrimPrefix(q.id, URIPrefix))
+	reading, err := read(ctx, URIPrefix+strings.TrimPrefix(q.id, URIPrefix))
 	if err != nil {
 		return "", err
 	}
+	text, err := q.answer(ctx, reading.Contents)
+	if err != nil || reading.Clean == nil {
+		return text, err
+	}
+	return reading.Clean(text)
+}
+
+// answer returns what a call asks of the contents of a result.
+func (q *query) answer(ctx context.Context, contents []byte) (string, error) {
 	if q.way == "select" {
 		return selected(ctx, contents, q.text)
 	}

@@ -24,11 +24,11 @@ func keptOf(t testing.TB, whole string) *Kept {
 // ask asks about a kept result by its id and further arguments.
 func ask(t testing.TB, kept *Kept, more string) (string, error) {
 	t.Helper()
-	ctx := WithReader(t.Context(), func(_ context.Context, uri string) ([]byte, error) {
+	ctx := WithReader(t.Context(), func(_ context.Context, uri string) (Reading, error) {
 		if uri != kept.URI() {
-			return nil, ErrNotKept
+			return Reading{}, ErrNotKept
 		}
-		return kept.Contents, nil
+		return Reading{Contents: kept.Contents}, nil
 	})
 	return Query(ctx, []byte(`{"id":"`+kept.id+`"`+more+`}`))
 }
@@ -155,11 +155,11 @@ func TestQueryOfNothing(t *testing.T) {
 	}
 	kept := keptOf(t, textResult("x"))
 	for _, id := range []string{"x", URIPrefix, kept.id + "/1", strings.ToUpper(kept.id), URIPrefix + URIPrefix + kept.id} {
-		ctx := WithReader(t.Context(), func(_ context.Context, uri string) ([]byte, error) {
+		ctx := WithReader(t.Context(), func(_ context.Context, uri string) (Reading, error) {
 			if uri == kept.URI() {
-				return kept.Contents, nil
+				return Reading{Contents: kept.Contents}, nil
 			}
-			return nil, ErrNotKept
+			return Reading{}, ErrNotKept
 		})
 		if got, err := Query(ctx, []byte(`{"id":"`+id+`"}`)); !errors.Is(err, ErrNotKept) {
 			t.Errorf("%s: got %q, %v", id, got, err)
@@ -182,7 +182,7 @@ func FuzzQuery(f *testing.F) {
 			return
 		}
 		kept := keptOf(t, textResult(text))
-		ctx := WithReader(t.Context(), func(context.Context, string) ([]byte, error) { return kept.Contents, nil })
+		ctx := WithReader(t.Context(), func(context.Context, string) (Reading, error) { return Reading{Contents: kept.Contents}, nil })
 		got, err := Query(ctx, []byte(args))
 		if len(got) > pageBytes+2*lineBytes || err != nil && (got != "" || err.Error() == "") {
 			t.Errorf("got %d bytes, %v", len(got), err)
