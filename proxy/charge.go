@@ -232,8 +232,12 @@ func (c *call) checkLoop() error {
 	if most <= 0 || c.x.Message.Method != mcp.MethodToolsCall {
 		return nil
 	}
-	hash := mcp.Hash(c.x.Message.Param("arguments"))
-	c.rec.entry.ArgsHash = hex.EncodeToString(hash[:])
+	given := c.x.Message.Param("arguments")
+	sent, program := c.route.results().Shaping.Arguments(c.route.input, given) // what is selected from a result is no other call
+	hash := mcp.Hash(sent)
+	if program == nil {
+		c.rec.entry.ArgsHash = hex.EncodeToString(hash[:])
+	}
 	end, wait := c.g.loops.Begin(limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash})
 	if end == nil {
 		c.g.opts.Metrics.limited("identical_calls")

@@ -206,7 +206,7 @@ func (f *finder) update(s *Snapshot) {
 	servers := make(map[string]string)
 	for _, c := range catalogs {
 		for _, of := range c.servers {
-			if of.listing == nil || s.registry != nil && !s.registry.ShowsInstructions(nil, of.backend.Name(), of.listing.Instructions) {
+			if of.listing == nil || s.registry != nil && !s.registry.ShowsInstructionsToAll(of.backend.Name(), of.listing.Instructions) {
 				continue
 			}
 			servers[of.backend.Name()] = of.listing.Instructions

@@ -439,8 +439,10 @@ type Registry interface {
 	// unchanged offer is the same pointer as before. Record bounds its own waits.
 	Record(ctx context.Context, offers []*gate.Offer)
 	// ShowsInstructions reports whether a caller is shown the instructions of a server.
-	// text is all of them. A nil identity stands for every caller at once.
+	// text is all of them.
 	ShowsInstructions(id *gate.Identity, server, text string) bool
+	// ShowsInstructionsToAll reports whether every caller is shown them.
+	ShowsInstructionsToAll(server, text string) bool
 }
 
 // CapsuleHolder knows which identity holds which capsule. It returns false for a

@@ -199,3 +199,14 @@ func TestShapedIsRedacted(t *testing.T) {
 		t.Errorf("read %q, %v", got, err)
 	}
 }
+
+// TestSelectionIsNoOtherCall makes the same call in a row with another selection each time.
+func TestSelectionIsNoOtherCall(t *testing.T) {
+	answer := answered(mcp.Legacy, twoIssues)
+	_, r := shaping(t, &answer, result.Shaping{Own: true}, inARow(2))
+	for i, program := range []string{".", ". ", ".  "} {
+		if allowed := r.called("alice", "s__echo", `{"x":1,"`+result.OwnSelect+`":"`+program+`"}`); allowed != (i < 2) {
+			t.Errorf("call %d: allowed %v", i+1, allowed)
+		}
+	}
+}

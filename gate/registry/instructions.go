@@ -44,19 +44,23 @@ func inspectInstructions(of *gate.Offer, names *names) item {
 // be accepted, and not disabled for the caller.
 func (r *Registry) ShowsInstructions(id *gate.Identity, server, text string) bool {
 	v, err := r.current()
+	if err != nil || id == nil {
+		return false
+	}
+	one := v.byKey[instructionsKey(server)]
+	return one != nil && one.judge(id) == pass && one.hash == Hash(instructionsOf(text))
+}
+
+// ShowsInstructionsToAll reports whether every caller is shown the instructions of a
+// server. text is all of them.
+func (r *Registry) ShowsInstructionsToAll(server, text string) bool {
+	v, err := r.current()
 	if err != nil {
 		return false
 	}
 	one := v.byKey[instructionsKey(server)]
-	if id == nil {
-		return one != nil && one.forAll() && one.hash == Hash(instructionsOf(text))
-	}
-	return one != nil && one.judge(id) == pass && one.hash == Hash(instructionsOf(text))
-}
-
-// forAll reports whether nothing of a row depends on who asks, and everybody is served.
-func (one *row) forAll() bool {
-	return len(one.personas) == 0 && len(one.lists) == 0 && len(one.flags) == 0 && one.judge(&gate.Identity{}) == pass
+	return one != nil && len(one.personas) == 0 && len(one.lists) == 0 && len(one.flags) == 0 && one.judge(&gate.Identity{}) == pass &&
+		one.hash == Hash(instructionsOf(text))
 }
 
 // empty tells whether a row is for a server that has no instructions, and never had

@@ -71,6 +71,9 @@ func TestAnEmptyListIsAFirstOne(t *testing.T) {
 	if got := r.says(t, asks("o", "x", alice)); got != "pass" || !r.ShowsInstructions(alice, "o", "Be kind.") {
 		t.Errorf("a first list: %s", got)
 	}
+	if !r.ShowsInstructionsToAll("o", "Be kind.") || r.ShowsInstructionsToAll("o", "Be cruel.") || r.ShowsInstructionsToAll("nobody", "Be kind.") {
+		t.Error("what everybody is shown is not what was listed")
+	}
 	if r.ShowsInstructions(alice, "o", "Be cruel.") || r.ShowsInstructions(nil, "o", "Be kind.") || r.ShowsInstructions(alice, "nobody", "Be kind.") {
 		t.Error("a text that was never listed is shown")
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon/added"
@@ -239,10 +240,14 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
 		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
-		Inside:        d.inside.Plugin,
-		Changed:       d.serverChanged,
-		NativeChanged: func() { d.rates.Renew(build.RateRules(d.settings.inForce()), d.servers.NativeRates(d.Current())) },
-		Relisted:      func() { d.gateway.Decided() },
+		Inside:  d.inside.Plugin,
+		Changed: d.serverChanged,
+		NativeChanged: func() {
+			d.rates.Renew(func() (file, own []rate.Rule) {
+				return build.RateRules(d.settings.inForce()), d.servers.NativeRates(d.Current())
+			})
+		},
+		Relisted: func() { d.gateway.Decided() },
 
 		CredentialChanged: func(server string) { d.gateway.CredentialChanged(server) },
 		Happened:          func(ev mcp.Event) { d.gateway.Happened(ev) },

@@ -69,7 +69,7 @@ func (r *Rates) Close() {
 func (r *Rates) Limiter(c *config.Config, own []rate.Rule) proxy.RateLimiter {
 	rules := RateRules(c)
 	if slices.ContainsFunc(c.Servers, func(s config.Server) bool { return s.Native != nil }) {
-		r.Renew(rules, own)
+		r.Renew(func() (file, native []rate.Rule) { return rules, own })
 		return r
 	}
 	limiter := r.Meter.Limiter(rules)
@@ -79,10 +79,12 @@ func (r *Rates) Limiter(c *config.Config, own []rate.Rule) proxy.RateLimiter {
 	return limiter
 }
 
-// Renew puts rules in force where there are native tools.
-func (r *Rates) Renew(file, own []rate.Rule) {
+// Renew puts rules in force where there are native tools: those of the file, and those of
+// the tools. It calls current while nobody else renews, so that the latest ones stay.
+func (r *Rates) Renew(current func() (file, own []rate.Rule)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	file, own := current()
 	r.inUse.Store(r.Meter.Limiter(slices.Concat(file, own)))
 }
 
