@@ -160,9 +160,11 @@ func TestServingFails(t *testing.T) {
 		rows.err = nil
 		rows.mu.Unlock()
 		time.Sleep(2 * time.Second)
+		rows.mu.Lock()
 		if rows.served != 1 {
 			t.Errorf("%d served", rows.served)
 		}
+		rows.mu.Unlock()
 		end()
 		if err := <-ended; err != nil {
 			t.Error(err)
