@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -105,6 +106,9 @@ func (b *builder) own(s *value, open []*value) ([]*branch, error) {
 		base.items = spec{items}
 	}
 	if enum := s.get("enum"); enum != nil {
+		if len(enum.elements()) > mostEnum {
+			return nil, fmt.Errorf("an enum has more than %d values", mostEnum)
+		}
 		base.enum = append([]*value{}, enum.elements()...)
 	}
 	if c := s.get("const"); c != nil {
@@ -113,8 +117,19 @@ func (b *builder) own(s *value, open []*value) ([]*branch, error) {
 		}
 		base.enum = []*value{c}
 	}
-	return base.kinds(s.get("type")), nil
+	kinds := s.get("type")
+	if len(kinds.elements()) > mostKinds {
+		return nil, fmt.Errorf("a list of types has more than %d", mostKinds)
+	}
+	return base.kinds(kinds), nil
 }
+
+const (
+	// mostEnum is the longest enum that is rewritten.
+	mostEnum = 1000
+	// mostKinds is how many types JSON Schema has.
+	mostKinds = 7
+)
 
 // kinds splits what a schema says by the types that it names, or that its enum has.
 func (x *branch) kinds(of *value) (out []*branch) {
@@ -221,10 +236,10 @@ func kindOf(v *value) string {
 	case 'n':
 		return "null"
 	}
-	if r := number(v); r == nil || !r.IsInt() {
-		return "number"
+	if _, whole := decimal(string(v.raw)); whole {
+		return "integer"
 	}
-	return "integer"
+	return "number"
 }
 
 // number returns the exact value of a number; nil for another value, and for one that is
@@ -233,11 +248,10 @@ func number(v *value) *big.Rat {
 	if v == nil || v.kind != '0' || !mcp.Computable(string(v.raw)) {
 		return nil
 	}
-	r, ok := new(big.Rat).SetString(string(v.raw))
-	if !ok {
-		return nil
+	if v.exact == nil {
+		v.exact, _ = new(big.Rat).SetString(string(v.raw))
 	}
-	return r
+	return v.exact
 }
 
 // tagOf returns the name of a branch as a property: letters, digits and underscores.

@@ -6,15 +6,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // builder rewrites one schema.
 type builder struct {
-	root   *value
-	unroll int // how often a reference may lead to the same place on one way
-	left   int // schemas still allowed, read and written
+	targets targets
+	fine    map[*value]bool // what conforms, as far as it is known
+	unroll  int             // how often a reference may lead to the same place on one way
+	left    int             // schemas still allowed, read and written
+	steps   int             // steps still allowed: a value, a name, or some bytes, each time it is read
+}
+
+func newBuilder(root *value, fine map[*value]bool, unroll int) *builder {
+	return &builder{targets: targets{root: root}, fine: fine, unroll: unroll, left: mostNodes, steps: mostSteps}
 }
 
 // built is a rewritten schema. Without a schema, no value is accepted.
@@ -29,7 +33,7 @@ func (b *builder) build(of spec, open []*value) (built, error) {
 	if b.left--; b.left < 0 {
 		return built{}, errTooLarge
 	}
-	if len(of) == 1 && conforms(of[0]) {
+	if len(of) == 1 && conforms(of[0], b.fine) {
 		return built{schema: of[0]}, nil
 	}
 	list, err := b.conjunction(of, open)
@@ -60,8 +64,11 @@ func (b *builder) about(of spec, name string) (a about) {
 				a.value = s.get("default")
 			}
 			ref, ok := s.get("$ref").string()
-			to := b.root.follow(ref, nil)
-			if !ok || to == nil {
+			if !ok {
+				break
+			}
+			to := b.targets.follow(ref)
+			if to == nil {
 				break
 			}
 			s = to
@@ -73,6 +80,7 @@ func (b *builder) about(of spec, name string) (a about) {
 // simplify leaves out alternatives that others contain.
 func simplify(list []*branch) []*branch {
 	var out []*branch
+	var unions []*union // by index of out; nil for an alternative of its own
 	for _, x := range list {
 		if x.kind == "" && x.free() {
 			return []*branch{x}
@@ -83,27 +91,66 @@ func simplify(list []*branch) []*branch {
 			case y.scalar() && y.free() && y.contains(x.kind):
 				merged = true
 			case x.scalar() && x.free() && x.contains(y.kind):
-				out[i], merged = x, true
-			case x.kind == y.kind && x.scalar() && x.enum != nil && y.enum != nil && len(x.bounds) == 0 && len(y.bounds) == 0 && x.header == nil && y.header == nil:
-				both := *y
-				both.description, both.merged = strings.Trim(y.described()+"; "+x.described(), "; "), true
-				both.enum = slices.Clone(y.enum)
-				for _, e := range x.enum {
-					if !slices.ContainsFunc(both.enum, func(o *value) bool { return same(e, o) }) {
-						both.enum = append(both.enum, e)
-					}
+				out[i], unions[i], merged = x, nil, true
+			case x.kind == y.kind && x.words() && y.words():
+				if unions[i] == nil {
+					unions[i] = newUnion(y)
 				}
-				out[i], merged = &both, true
+				unions[i].add(x)
+				merged = true
 			}
 			if merged {
 				break
 			}
 		}
 		if !merged {
-			out = append(out, x)
+			out, unions = append(out, x), append(unions, nil)
+		}
+	}
+	for i, u := range unions {
+		if u != nil {
+			out[i] = u.branch()
 		}
 	}
 	return out
+}
+
+// words tells whether a branch is only a list of scalar values.
+func (x *branch) words() bool {
+	return x.scalar() && x.enum != nil && len(x.bounds) == 0 && x.header == nil
+}
+
+// union makes one branch of several that are lists of values.
+type union struct {
+	first *branch
+	text  []byte
+	enum  []*value
+	had   map[string]bool // the forms of enum
+}
+
+func newUnion(x *branch) *union {
+	u := &union{first: x, had: make(map[string]bool, len(x.enum))}
+	u.add(x)
+	return u
+}
+
+func (u *union) add(x *branch) {
+	if len(u.text) > 0 {
+		u.text = append(u.text, "; "...)
+	}
+	u.text = bytes.Trim(append(u.text, x.described()...), "; ")
+	for _, e := range x.enum {
+		if form := e.equalForm(); !u.had[form] {
+			u.had[form] = true
+			u.enum = append(u.enum, e)
+		}
+	}
+}
+
+func (u *union) branch() *branch {
+	x := *u.first
+	x.description, x.merged, x.enum = string(u.text), true, u.enum
+	return &x
 }
 
 // described returns the description of a branch, with its value if it has only one.
@@ -133,6 +180,7 @@ func (x *branch) free() bool {
 func (b *builder) emit(list []*branch, a about) (built, error) {
 	var tags []string
 	var all []built
+	texts, named := map[string]bool{}, map[string]int{} // named has the last number of each tag
 	for _, x := range list {
 		if x.merged && a.description != "" && x.description != "" && x.description != a.description {
 			a.description += " (" + x.description + ")"
@@ -141,15 +189,28 @@ func (b *builder) emit(list []*branch, a about) (built, error) {
 		if err != nil {
 			return built{}, err
 		}
-		if one.schema == nil || slices.ContainsFunc(all, func(o built) bool {
-			return o.translator == nil && one.translator == nil && bytes.Equal(o.schema.write(nil), one.schema.write(nil))
-		}) {
+		if one.schema == nil {
 			continue
 		}
-		tag := x.tagOf()
-		for n := 2; slices.Contains(tags, tag); n++ {
-			tag = x.tagOf() + "_" + strconv.Itoa(n)
+		size := maxBytes - one.schema.room(maxBytes)
+		if size > maxBytes || !b.spend(size/bytesOfStep) {
+			return built{}, errTooLarge
 		}
+		if one.translator == nil && len(list) > 1 {
+			text := string(one.schema.write(make([]byte, 0, size)))
+			if texts[text] {
+				continue
+			}
+			texts[text] = true
+		}
+		base := x.tagOf()
+		tag, n := base, max(named[base], 1)
+		for named[tag] > 0 {
+			n++
+			tag = base + "_" + strconv.Itoa(n)
+		}
+		named[base] = n
+		named[tag] = max(named[tag], 1)
 		tags, all = append(tags, tag), append(all, one)
 	}
 	switch len(all) {
@@ -393,7 +454,7 @@ func (b *builder) member(name string, of spec, open []*value, needed bool) (memb
 	if b.left--; b.left < 0 {
 		return member{}, errTooLarge
 	}
-	if len(of) == 1 && conforms(of[0]) {
+	if len(of) == 1 && conforms(of[0], b.fine) {
 		return member{built: built{schema: of[0]}}, nil
 	}
 	list, err := b.conjunction(of, open)
@@ -414,13 +475,4 @@ func (b *builder) member(name string, of spec, open []*value, needed bool) (memb
 	}
 	m.built, err = b.emit(rest, a)
 	return m, err
-}
-
-// same compares two values as JSON Schema does: without the order of members, and numbers
-// by their value.
-func same(a, b *value) bool {
-	if x, y := number(a), number(b); x != nil && y != nil {
-		return x.Cmp(y) == 0
-	}
-	return bytes.Equal(mcp.AppendCanonical(nil, a.write(nil)), mcp.AppendCanonical(nil, b.write(nil)))
 }

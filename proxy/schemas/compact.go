@@ -19,7 +19,7 @@ func Compact(schema []byte) []byte {
 	if !root.object() {
 		return schema
 	}
-	c := compacter{root: root, exact: true, schemas: map[*value]bool{}}
+	c := compacter{root: root, exact: true, schemas: map[*value]bool{}, plain: map[string]string{}}
 	root.walk(c.look)
 	if len(c.schemas) > maxSchemas {
 		return schema
@@ -51,7 +51,8 @@ type compacter struct {
 	// unevaluated tells that a schema depends on which others have seen a member or an
 	// element, so that even a schema that accepts everything counts.
 	unevaluated bool
-	old         bool // maybe a draft in which some of the removed forms are an error
+	plain       map[string]string // the words of names
+	old         bool              // maybe a draft in which some of the removed forms are an error
 }
 
 // look notes what restricts the changes.
@@ -106,7 +107,7 @@ func (c *compacter) pin(s *value) {
 // drop removes a member of a schema unless a reference leads through it.
 func (v *value) drop(key string) {
 	if i := slices.Index(v.keys, key); i >= 0 && !v.values[i].pinned {
-		v.keys, v.values = slices.Delete(v.keys, i, i+1), slices.Delete(v.values, i, i+1)
+		v.keys, v.values, v.index = slices.Delete(v.keys, i, i+1), slices.Delete(v.values, i, i+1), nil
 	}
 }
 
@@ -116,14 +117,14 @@ func (c *compacter) schema(s *value, keyword, name string) {
 	if s.kind != '{' {
 		return
 	}
-	if title, ok := s.get("title").string(); ok && (repeats(title, name) || s.get("description").is(title) ||
+	if title, ok := s.get("title").string(); ok && (c.repeats(title, name) || s.get("description").is(title) ||
 		keyword == "" && !strings.ContainsFunc(title, unicode.IsSpace)) { // the name of a type
 		s.drop("title")
 	}
 	if d := s.get("description"); d != nil && d.kind == '"' {
 		text := strings.TrimSpace(d.text)
 		switch {
-		case text == "" || name != "" && repeats(text, name):
+		case text == "" || c.repeats(text, name):
 			s.drop("description")
 		case text != d.text && !d.pinned:
 			s.set("description", textOf(text))
@@ -160,6 +161,20 @@ func (c *compacter) trivial(s *value) {
 	if rest := s.get("additionalProperties"); rest != nil && !c.unevaluated && (rest.kind == 't' || rest.kind == '{' && len(rest.keys) == 0) {
 		s.drop("additionalProperties")
 	}
+}
+
+// repeats does what the function does. The words of a name, which may be long and that of
+// many schemas, are made once.
+func (c *compacter) repeats(text, name string) bool {
+	if name == "" {
+		return false
+	}
+	plain, ok := c.plain[name]
+	if !ok {
+		plain = plainWords(name)
+		c.plain[name] = plain
+	}
+	return plainWords(text) == plain
 }
 
 // repeats tells whether a text has the same words as a name.
@@ -245,7 +260,7 @@ func (c *compacter) definitions() {
 				keys, values = append(keys, name), append(values, all.values[i])
 			}
 		}
-		if all.keys, all.values = keys, values; len(keys) == 0 {
+		if all.keys, all.values, all.index = keys, values, nil; len(keys) == 0 {
 			all.pinned = false
 			c.root.drop(keyword)
 		}

@@ -13,7 +13,7 @@ var unsupported = setOf("not", "if", "contains", "prefixItems", "unevaluatedItem
 // expand returns the alternatives of one schema; none for one that accepts nothing. open
 // are the targets of the references that lead here.
 func (b *builder) expand(s *value, open []*value) ([]*branch, error) {
-	if b.left--; b.left < 0 {
+	if b.left--; b.left < 0 || !b.spend(s.weight()) {
 		return nil, errTooLarge
 	}
 	if s.kind != '{' {
@@ -35,7 +35,7 @@ func (b *builder) expand(s *value, open []*value) ([]*branch, error) {
 		return nil, err
 	}
 	if ref, ok := s.get("$ref").string(); ok {
-		to := b.root.follow(ref, nil)
+		to := b.targets.follow(ref)
 		if to == nil {
 			return nil, fmt.Errorf("the reference to %.80q leads nowhere", ref)
 		}
@@ -62,6 +62,24 @@ func (b *builder) expand(s *value, open []*value) ([]*branch, error) {
 		}
 	}
 	return out, nil
+}
+
+// weight is how many steps it takes to read a schema without those below it.
+func (v *value) weight() int {
+	n := 1
+	for _, e := range v.values {
+		n += 1 + len(e.values) + len(e.raw)/bytesOfStep
+	}
+	return n
+}
+
+// bytesOfStep is how many bytes of a text are read or written in one step.
+const bytesOfStep = 16
+
+// spend takes steps off those that are left, and tells whether there were enough.
+func (b *builder) spend(steps int) bool {
+	b.steps -= steps
+	return b.steps >= 0
 }
 
 // anyNames tells whether a keyword accepts all names of members.
@@ -94,6 +112,11 @@ func (b *builder) alternatives(s *value, keyword string, own []*branch, open []*
 	if len(list) == 0 {
 		return own, nil
 	}
+	for _, one := range list {
+		if !b.spend(1 + len(one.get("required").elements())) {
+			return nil, errTooLarge
+		}
+	}
 	if sets := requiredOnly(list); sets != nil && len(own) == 1 && own[0].kind == "object" {
 		own[0].needs = append(own[0].needs, need{sets, keyword == "oneOf"})
 		return own, nil
@@ -122,6 +145,9 @@ func (b *builder) alternatives(s *value, keyword string, own []*branch, open []*
 		}
 	}
 	if keyword == "oneOf" && !b.separate(groups, alone) {
+		if b.left < 0 || b.steps < 0 {
+			return nil, errTooLarge
+		}
 		return nil, errors.New("two alternatives of a oneOf may accept the same value")
 	}
 	return slices.Concat(groups...), nil

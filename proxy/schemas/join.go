@@ -10,7 +10,7 @@ import (
 func (b *builder) both(x, y []*branch, prefix int) (out []*branch, err error) {
 	for _, one := range x {
 		for _, other := range y {
-			if b.left--; b.left < 0 {
+			if b.left--; b.left < 0 || !b.spend(one.weight()+other.weight()) {
 				return nil, errTooLarge
 			}
 			joined, err := one.with(other, prefix)
@@ -23,6 +23,15 @@ func (b *builder) both(x, y []*branch, prefix int) (out []*branch, err error) {
 		}
 	}
 	return out, nil
+}
+
+// weight is how many steps it takes to join a branch with another one.
+func (x *branch) weight() int {
+	n := 1 + len(x.enum) + len(x.bounds) + len(x.names) + len(x.required) + len(x.rest) + len(x.needs) + len(x.items) + len(x.open)
+	for _, of := range x.members {
+		n += len(of)
+	}
+	return n
 }
 
 // with returns what two branches accept together; nil for nothing.
@@ -55,8 +64,12 @@ func (x *branch) with(y *branch, prefix int) (*branch, error) {
 	}
 	if x.enum != nil && y.enum != nil {
 		out.enum = []*value{}
+		its := make(map[string]bool, len(y.enum))
+		for _, e := range y.enum {
+			its[e.equalForm()] = true
+		}
 		for _, e := range x.enum {
-			if slices.ContainsFunc(y.enum, func(o *value) bool { return same(e, o) }) {
+			if its[e.equalForm()] {
 				out.enum = append(out.enum, e)
 			}
 		}
@@ -117,11 +130,10 @@ func (x *branch) joinMembers(a, b *branch) bool {
 	if len(x.rest) == 0 {
 		x.rest = nil
 	}
-	x.required = slices.Clone(a.required)
-	for _, name := range b.required {
-		if !slices.Contains(x.required, name) {
-			x.required = append(x.required, name)
-		}
+	x.required = unique(slices.Concat(a.required, b.required))
+	required := make(map[string]bool, len(x.required))
+	for _, name := range x.required {
+		required[name] = true
 	}
 	x.names, x.members = nil, map[string]spec{}
 	for _, name := range append(slices.Clip(a.names), b.names...) {
@@ -131,7 +143,7 @@ func (x *branch) joinMembers(a, b *branch) bool {
 		mine, inA := a.members[name]
 		its, inB := b.members[name]
 		if !inA && a.closed || !inB && b.closed {
-			if slices.Contains(x.required, name) {
+			if required[name] {
 				return false
 			}
 			continue
@@ -153,7 +165,7 @@ func (x *branch) joinMembers(a, b *branch) bool {
 func (b *builder) apart(x, y []*branch, levels int) bool {
 	for _, one := range x {
 		for _, other := range y {
-			if !b.distinct(one, other, levels) {
+			if !b.spend(one.weight()+other.weight()) || !b.distinct(one, other, levels) {
 				return false
 			}
 		}
@@ -169,6 +181,9 @@ func (b *builder) distinct(x, y *branch, levels int) bool {
 		return false
 	}
 	for _, name := range slices.Concat(x.required, y.required) {
+		if b.left < 0 || b.steps < 0 {
+			return false
+		}
 		mine, err := b.conjunction(x.members[name], nil)
 		if err != nil {
 			continue

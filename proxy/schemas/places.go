@@ -66,6 +66,23 @@ func (v *value) walk(visit func(*value)) {
 	v.below(func(p place) { p.schema.walk(visit) })
 }
 
+// targets are what the references in a document lead to, each looked up once.
+type targets struct {
+	root  *value
+	found map[string]*value
+}
+
+func (t *targets) follow(ref string) *value {
+	to, ok := t.found[ref]
+	if !ok {
+		if to = t.root.follow(ref, nil); t.found == nil {
+			t.found = map[string]*value{}
+		}
+		t.found[ref] = to
+	}
+	return to
+}
+
 // follow returns the schema that a reference leads to, nil when it leads nowhere or out of
 // the document. Values on the way are passed to a function, unless it is nil.
 func (v *value) follow(ref string, visit func(*value)) *value {

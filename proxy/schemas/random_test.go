@@ -78,7 +78,7 @@ func (m *maker) schema(depth int) any {
 	case 2:
 		s = object{"type": m.pick("boolean", "null")}
 	case 3:
-		s = object{"enum": []any{"a", m.word(), 1, 2, nil, true}[m.IntN(4):]}
+		s = object{"enum": []any{"a", m.word(), 1, json.Number("2.0"), nil, true}[m.IntN(4):]}
 		m.maybe(s, "type", m.pick("string", "integer", []any{"string", "null"}))
 	case 4:
 		s = object{"const": m.pick("a", 1, nil, "b")}

@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -65,8 +64,9 @@ func Signature(name string, schema []byte, limit int) (text string, shortened bo
 	if a == nil {
 		return name + "(" + more + ")", true
 	}
+	parts := newParts(root)
 	for _, d := range details {
-		w := signer{detail: d, root: root, limit: limit, left: mostTypes}
+		w := signer{detail: d, parts: parts, limit: limit, left: mostTypes}
 		if w.signature(name, a); len(w.text) <= limit || d.bare {
 			return string(w.text), w.cut
 		}
@@ -89,7 +89,7 @@ type argument struct {
 
 // argumentsOf reads the arguments off a root schema; nil when it accepts no object.
 func argumentsOf(root *value) *arguments {
-	g := gatherer{root: root, index: map[string]int{}, required: map[string]bool{}}
+	g := newGatherer(root)
 	if !g.gather(root, 0, true) {
 		return nil
 	}
@@ -116,17 +116,30 @@ func argumentsOf(root *value) *arguments {
 // gatherer collects the arguments from a root schema and the schemas that apply in place.
 type gatherer struct {
 	arguments
-	root     *value
+	targets  targets
 	all      []argument
 	index    map[string]int  // of all, by name
 	required map[string]bool // what every call needs
 	names    []string        // the same, in order
-	steps    int
+	schemas  int
+	steps    int // names, values and alternatives still allowed; enough for a root of any size
+}
+
+func newGatherer(root *value) *gatherer {
+	return &gatherer{targets: targets{root: root}, steps: mostSteps, index: map[string]int{}, required: map[string]bool{}}
+}
+
+// spend takes steps off those that are left, and tells whether there were enough.
+func (g *gatherer) spend(steps int) bool {
+	if g.steps -= steps; g.steps < 0 {
+		g.hidden = true
+	}
+	return g.steps >= 0
 }
 
 // gather reads one schema. Outside of alternatives, what it requires is required.
 func (g *gatherer) gather(s *value, depth int, needed bool) (ok bool) {
-	if g.steps++; g.steps > mostTypes || depth > 16 {
+	if g.schemas++; g.schemas > mostTypes || depth > 16 || !g.spend(s.weight()) {
 		g.hidden = true
 		return true
 	}
@@ -159,7 +172,7 @@ func (g *gatherer) gather(s *value, depth int, needed bool) (ok bool) {
 		g.open = rest
 	}
 	if ref, ok := s.get("$ref").string(); ok {
-		if to := g.root.follow(ref, nil); to != nil && !g.gather(to, depth+1, needed) {
+		if to := g.targets.follow(ref); to != nil && !g.gather(to, depth+1, needed) {
 			return false
 		}
 	}
@@ -179,19 +192,35 @@ func (g *gatherer) gather(s *value, depth int, needed bool) (ok bool) {
 func (g *gatherer) alternate(s *value, depth int, needed bool) {
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		var sets [][]string
+		had := map[string]bool{}
 		always := true
 		for _, branch := range s.get(keyword).elements() {
+			if !g.spend(1) {
+				return
+			}
 			g.gather(branch, depth+1, false)
 			for range 8 {
-				to := g.root.follow(textIn(branch.get("$ref")), nil)
-				if to == nil || branch.get("$ref") == nil {
+				ref, ok := branch.get("$ref").string()
+				if !ok || !g.spend(1+len(ref)/bytesOfStep) {
+					break
+				}
+				to := g.targets.follow(ref)
+				if to == nil {
 					break
 				}
 				branch = to
 			}
+			if !g.spend(len(branch.get("required").elements())) {
+				return
+			}
 			names := namesIn(branch.get("required"))
 			always = always && len(names) > 0
-			if !slices.ContainsFunc(sets, func(s []string) bool { return slices.Equal(s, names) }) {
+			var all []byte
+			for _, name := range names {
+				all = mcp.AppendQuote(all, name)
+			}
+			if !had[string(all)] {
+				had[string(all)] = true
 				sets = append(sets, names)
 			}
 		}
@@ -226,7 +255,7 @@ func namesIn(v *value) (names []string) {
 // signer writes one signature with one detail.
 type signer struct {
 	detail
-	root  *value
+	parts *parts
 	limit int
 	left  int      // types still allowed
 	open  []*value // targets of references that are being written
@@ -347,7 +376,7 @@ func (w *signer) literal(v *value) {
 	case v.kind == '{' || v.kind == '[':
 		w.more()
 	case len(v.raw) > mostLiteral && v.kind == '"':
-		w.text = mcp.AppendQuote(w.text, string(cleanCut([]byte(v.text), mostLiteral-len(more)))+more)
+		w.text = mcp.AppendQuote(w.text, string(cleanCut([]byte(v.text[:min(len(v.text), mostLiteral)]), mostLiteral-len(more)))+more)
 		w.cut = true
 	case len(v.raw) > mostLiteral:
 		w.more()

@@ -2,6 +2,7 @@ package schemas_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -123,7 +124,7 @@ func hostile() map[string]string {
 	for i := range 40 {
 		fmt.Fprintf(&chain, `"d%d":{"type":"object","properties":{"a":{"$ref":"#/$defs/d%d"},"b":{"$ref":"#/$defs/d%d"}}},`, i, i+1, i+1)
 	}
-	return map[string]string{
+	all := map[string]string{
 		"exponential references": `{"type":"object","properties":{"a":{"$ref":"#/$defs/d0"}},"$defs":{` + chain.String() + `"d40":{"type":"string"}}}`,
 		"exponential unions":     `{"anyOf":[{"$ref":"#/$defs/d0"},{"$ref":"#/$defs/d0"}],"$defs":{` + strings.ReplaceAll(strings.ReplaceAll(chain.String(), `"properties":{"a":`, `"anyOf":[`), `,"b":`, `,`) + `"d40":{"type":"string"}}}`,
 		"deep":                   `{"type":"object","properties":` + strings.Repeat(`{"a":{"properties":`, 28) + `{}` + strings.Repeat(`}}`, 28) + `}`,
@@ -141,6 +142,8 @@ func hostile() map[string]string {
 		"half a character":       `{"properties":{"\ud800":{"type":"string"}}}`,
 		"too large":              `{"description":"` + strings.Repeat("x", 300_000) + `"}`,
 	}
+	maps.Copy(all, crossed(most))
+	return all
 }
 
 func TestSignatureOfHostileSchemas(t *testing.T) {
@@ -161,9 +164,11 @@ func TestSignatureOfHostileSchemas(t *testing.T) {
 // FuzzSignature writes signatures of any bytes: bounded, the same twice, of valid text,
 // and with every required argument.
 func FuzzSignature(f *testing.F) {
-	for _, schema := range hostile() {
-		if len(schema) < 4096 {
-			f.Add([]byte(schema), 100)
+	for _, shapes := range []map[string]string{crossed(2 << 10), hostile()} {
+		for _, schema := range shapes {
+			if len(schema) < 4096 {
+				f.Add([]byte(schema), 100)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, schema []byte, limit int) {

@@ -73,19 +73,25 @@ func Strict(schema []byte) Rewritten {
 	if root == nil || root.kind != '{' && root.kind != 't' {
 		return Rewritten{Schema: schema, Why: fmt.Sprintf("it is not a schema of objects, in strict JSON of at most %d bytes and %d levels", maxBytes, maxDepth)}
 	}
-	if root.get("type").is("object") && conforms(root) {
+	fine := map[*value]bool{}
+	if root.get("type").is("object") && conforms(root, fine) {
 		return Rewritten{Schema: schema}
 	}
 	err := foreign(root)
 	for unroll := 3; unroll > 0 && err == nil; unroll-- {
-		b := builder{root: root, unroll: unroll, left: mostNodes}
+		b := newBuilder(root, fine, unroll)
 		out, failed := b.build(spec{root, anyObject}, nil)
 		if failed == nil && out.schema == nil {
 			err = errors.New("no object is accepted by it")
 			break
 		}
+		if failed == nil && out.schema.room(maxBytes) >= 0 {
+			if text := out.schema.write(nil); len(text) <= maxBytes {
+				return Rewritten{Schema: text, translator: out.translator}
+			}
+		}
 		if failed == nil {
-			return Rewritten{Schema: out.schema.write(nil), translator: out.translator}
+			failed = errTooLarge
 		}
 		if errors.Is(failed, errTooLarge) && unroll > 1 {
 			continue
@@ -98,6 +104,9 @@ func Strict(schema []byte) Rewritten {
 // mostNodes is how many schemas a rewritten one may have. The check of arguments has the
 // same limit for one that it reads.
 const mostNodes = maxSchemas
+
+// mostSteps bounds the work on one schema, whatever it says: some tenths of a second.
+const mostSteps = 500_000
 
 var (
 	errTooLarge = errors.New("it would become too large")
@@ -122,8 +131,17 @@ func foreign(root *value) (err error) {
 var accepted = setOf("type", "enum", "properties", "required", "additionalProperties", "items", "minItems", "maxItems", "uniqueItems",
 	"minProperties", "maxProperties", "minLength", "maxLength", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
-// conforms tells whether no client should refuse a schema.
-func conforms(s *value) bool {
+// conforms tells whether no client should refuse a schema. It keeps in fine what it found.
+func conforms(s *value, fine map[*value]bool) bool {
+	ok, known := fine[s]
+	if !known {
+		ok = conform(s, fine)
+		fine[s] = ok
+	}
+	return ok
+}
+
+func conform(s *value, fine map[*value]bool) bool {
 	if s.kind != '{' {
 		return false
 	}
@@ -136,7 +154,7 @@ func conforms(s *value) bool {
 		switch {
 		case key == "properties", key == "items":
 		case key == "additionalProperties":
-			if v.kind == '{' && len(v.keys) > 0 && !conforms(v) {
+			if v.kind == '{' && len(v.keys) > 0 && !conforms(v, fine) {
 				return false
 			}
 		case key == "exclusiveMinimum" || key == "exclusiveMaximum":
@@ -153,7 +171,7 @@ func conforms(s *value) bool {
 			return false
 		}
 	case kind.is("array"):
-		if items := s.get("items"); items == nil || !conforms(items) {
+		if items := s.get("items"); items == nil || !conforms(items, fine) {
 			return false
 		}
 	case s.get("properties") != nil || s.get("items") != nil:
@@ -161,7 +179,7 @@ func conforms(s *value) bool {
 	}
 	_, schemas := s.get("properties").members()
 	for _, p := range schemas {
-		if !conforms(p) {
+		if !conforms(p, fine) {
 			return false
 		}
 	}

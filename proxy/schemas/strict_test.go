@@ -95,6 +95,10 @@ var strictCases = []strictCase{
 		"a header", `{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"const":1}}}`,
 		`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"integer","enum":[1]}}}`, nil,
 	},
+	{
+		"equal numbers", `{"type":"object","properties":{"a":{"allOf":[{"enum":[1,2.0,30,-0.0,"1"]},{"enum":[3e1,10e-1,0,"1",-2]}]},"b":{"anyOf":[{"const":1},{"enum":[1.0,2]},{"const":20e-1}]},"c":{"const":1.0,"enum":[1]}}}`,
+		`{"type":"object","properties":{"a":{"type":"object","description":"Give exactly one of the properties.","properties":{"integer":{"type":"integer","enum":[1,30,-0.0]},"string":{"type":"string","enum":["1"]}},"minProperties":1,"maxProperties":1,"additionalProperties":false},"b":{"type":"integer","enum":[1,2]},"c":{"type":"integer","enum":[1.0]}}}`, nil,
+	},
 	{"flags of draft 4", `{"type":"object","properties":{"a":{"type":"integer","minimum":0,"exclusiveMinimum":true}}}`, `{"type":"object","properties":{"a":{"type":"integer","minimum":0,"exclusiveMinimum":0}}}`, nil},
 	{"what can never be", `{"type":"object","properties":{"a":{"anyOf":[{"not":{}},{"type":"string"}]},"b":false}}`, `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`, nil},
 }
@@ -141,6 +145,9 @@ func TestWhyAStrictSchemaStays(t *testing.T) {
 		{`{"properties":{"a":{"allOf":[{"pattern":"a"},{"pattern":"b"}]}}}`, "two values of pattern apply to the same value"},
 		{`{"properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":["string","null"]}}}}`, "unique elements with alternatives cannot be said in another way"},
 		{`{"properties":{"a":{"anyOf":[{"type":"object","properties":{"b":{"type":"string","x-mcp-header":"B"}}},{"type":"null"}]}}}`, "an argument that is sent as a header has alternatives"},
+		{`{"properties":{"a":{"allOf":[{"enum":[` + repeated(1990, `1`) + `]},{"enum":[` + repeated(2010, `1`) + `]}]}}}`, "an enum has more than 1000 values"},
+		{`{"properties":{"a":{"type":["string","null","null","null","null","null","null","null"]}}}`, "a list of types has more than 7"},
+		{hostile()["references to a default"], "it would become too large"},
 		{hostile()["exponential references"], "it would become too large"},
 	} {
 		strict := schemas.Strict([]byte(tt.schema))

@@ -75,6 +75,9 @@ func (t *translator) object(v *value) (*value, error) {
 			out.keys, out.values = append(out.keys, key), append(out.values, &value{kind: 'n', raw: literals['n']})
 		}
 	}
+	if len(t.needs) > 0 {
+		out.indexed()
+	}
 	for i := range t.needs {
 		if err := t.needs[i].check(out); err != nil {
 			return nil, err

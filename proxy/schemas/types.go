@@ -34,7 +34,7 @@ func (w *signer) typeOf(s *value, depth int, inside bool) {
 		return
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		if branches := s.get(keyword).elements(); len(branches) > 0 && !typed(branches, s) {
+		if branches := s.get(keyword).elements(); len(branches) > 0 && !w.parts.typed(branches, s) {
 			w.union(len(branches), inside, func(i int) { w.typeOf(branches[i], depth, false) })
 			return
 		}
@@ -45,7 +45,7 @@ func (w *signer) typeOf(s *value, depth int, inside bool) {
 	}
 	switch kinds := s.get("type"); {
 	case kinds.elements() != nil:
-		names := namesIn(kinds)
+		names := namesIn(listOf(kinds.values[:min(len(kinds.values), mostTypes)]...))
 		w.union(len(names), inside, func(i int) { w.kind(s, names[i], depth) })
 	default:
 		name, _ := kinds.string()
@@ -54,16 +54,6 @@ func (w *signer) typeOf(s *value, depth int, inside bool) {
 		}
 		w.kind(s, name, depth)
 	}
-}
-
-// typed tells whether alternatives only add conditions to a type that their parent names.
-func typed(branches []*value, parent *value) bool {
-	if parent.get("type") == nil && parent.get("properties") == nil {
-		return false
-	}
-	return !slices.ContainsFunc(branches, func(b *value) bool {
-		return b.get("type") != nil || b.get("$ref") != nil || b.get("enum") != nil || b.get("const") != nil || b.get("properties") != nil
-	})
 }
 
 // impliedType returns the type that the keywords of a schema are about, "" for several.
@@ -138,34 +128,24 @@ func (w *signer) object(s *value, depth int) {
 		w.add("}")
 		return
 	}
-	required := map[string]bool{}
-	for _, name := range namesIn(s.get("required")) {
-		required[name] = true
-	}
 	w.add("{")
-	first := true
-	for _, needed := range []bool{true, false} {
-		for i, name := range names {
-			if required[name] != needed {
-				continue
-			}
-			if w.left < 0 {
-				break
-			}
-			if !first {
-				w.add(", ")
-			}
-			first = false
-			w.name(name)
-			if !needed {
-				w.add("?")
-			}
-			w.add(": ")
-			w.typeOf(schemas[i], depth-1, false)
+	order, required := w.parts.members(s)
+	for n, i := range order {
+		if w.left < 0 {
+			break
 		}
+		if n > 0 {
+			w.add(", ")
+		}
+		w.name(names[i])
+		if n >= required {
+			w.add("?")
+		}
+		w.add(": ")
+		w.typeOf(schemas[i], depth-1, false)
 	}
 	if named {
-		if !first {
+		if len(order) > 0 {
 			w.add(", ")
 		}
 		w.add("[key: string]: ")
@@ -176,7 +156,7 @@ func (w *signer) object(s *value, depth int) {
 
 // reference writes the target of a reference, and only its name inside of itself.
 func (w *signer) reference(ref string, depth int, inside bool) {
-	to := w.root.follow(ref, nil)
+	to := w.parts.targets.follow(ref)
 	switch {
 	case to == nil:
 		w.add("any")
@@ -206,7 +186,7 @@ func (w *signer) join(n int, with string, inside bool, write func(i int)) {
 	start := len(w.text)
 	var had [][]byte
 	for i := range n {
-		if len(had) >= w.words && n-i > 1 {
+		if (len(had) >= w.words || i >= mostTypes) && n-i > 1 {
 			w.add(with)
 			w.more()
 			had = append(had, nil)

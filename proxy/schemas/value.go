@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"math/big"
 	"slices"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -21,6 +22,24 @@ type value struct {
 	values []*value // of an object, by index of keys; or of an array
 
 	pinned bool // a reference leads to it or to something in it
+
+	index map[string]int // of keys, where there are many; nil after a change
+	form  string         // see equalForm, once it is known
+	exact *big.Rat       // see number, once it is known
+}
+
+// manyKeys is from how many members on an object has an index.
+const manyKeys = 32
+
+// indexed returns an object that no longer changes, with an index if it has many members.
+func (v *value) indexed() *value {
+	if len(v.keys) >= manyKeys {
+		v.index = make(map[string]int, len(v.keys))
+		for i, key := range v.keys {
+			v.index[key] = i
+		}
+	}
+	return v
 }
 
 // parse reads a schema or arguments; nil for what is not strict JSON within the limits.
@@ -45,6 +64,7 @@ func read(l *mcp.Lexer) *value {
 			v.values = append(v.values, read(l))
 		}
 		l.Skip(1)
+		v.indexed()
 	case '[':
 		l.Skip(1)
 		for c := l.Peek(); c != ']' && c != 0; c = l.Peek() {
@@ -95,9 +115,34 @@ func (v *value) write(dst []byte) []byte {
 	return append(dst, v.raw...)
 }
 
+// room returns how many of so many bytes are left behind the value, as write writes it;
+// less than 0 if it needs more. It does not read on then.
+func (v *value) room(left int) int {
+	left -= len(v.raw)
+	for i, e := range v.values {
+		if left -= 1; v.kind == '{' {
+			left -= len(v.keys[i]) + len(`"":`)
+		}
+		if left < 0 {
+			break
+		}
+		left = e.room(left)
+	}
+	if v.kind == '{' || v.kind == '[' {
+		left--
+	}
+	return left
+}
+
 // get returns a member of an object, nil when there is none or v is no object.
 func (v *value) get(key string) *value {
 	if v == nil || v.kind != '{' {
+		return nil
+	}
+	if v.index != nil {
+		if i, ok := v.index[key]; ok {
+			return v.values[i]
+		}
 		return nil
 	}
 	if i := slices.Index(v.keys, key); i >= 0 {
@@ -112,7 +157,7 @@ func (v *value) set(key string, to *value) {
 		v.values[i] = to
 		return
 	}
-	v.keys, v.values = append(v.keys, key), append(v.values, to)
+	v.keys, v.values, v.index = append(v.keys, key), append(v.values, to), nil
 }
 
 // members returns the members of an object, none for another value.
