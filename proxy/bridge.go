@@ -54,7 +54,8 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r}
 	if r.to.mount.Native {
-		ctx = result.WithReader(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), keptReader(g, x))
+		ctx = listedAs(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), c.snap.schemasIn(x.Scope))
+		ctx = result.WithReader(ctx, keptReader(g, x))
 	}
 	first, by := *request, c.approved
 	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }

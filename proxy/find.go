@@ -74,6 +74,20 @@ func (s *Snapshot) pinnedIn(scope Scope) []string {
 // schemasIn returns how the schemas of tools are listed in a scope.
 func (s *Snapshot) schemasIn(scope Scope) schemas.Mode { return cmp.Or(scope.Schemas, s.schemas) }
 
+type schemasKey struct{}
+
+func listedAs(ctx context.Context, mode schemas.Mode) context.Context {
+	return context.WithValue(ctx, schemasKey{}, cmp.Or(mode, schemas.Verbatim))
+}
+
+// SchemasOf returns how the schemas of tools were listed to the caller of a native tool, for
+// [Scope]: arguments of another call that the caller wrote are made for these. It is empty
+// where the context has no caller.
+func SchemasOf(ctx context.Context) schemas.Mode {
+	mode, _ := ctx.Value(schemasKey{}).(schemas.Mode)
+	return mode
+}
+
 // translated returns the exchange with arguments of the server's own schema in place of
 // those that are made for the schema as it was listed; itself where they are the same.
 // Arguments that cannot be turned stay as they are, and the check of arguments says what

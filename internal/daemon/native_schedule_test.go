@@ -131,6 +131,36 @@ func TestPlannedCallIsMade(t *testing.T) {
 	}
 }
 
+// The arguments of a planned call are those of the schema that its caller was shown,
+// whatever the default is.
+func TestPlannedCallIsWrittenForTheSchemaOfItsEndpoint(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	server := fake(`schema={"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"]}`)
+	h.write(t, servers{"a": server}, keyed(nil, "alice"))
+	r := h.newRunning(t)
+	owner, err := r.Identities.Identity(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ path, arguments, state, result string }{
+		{"/mcp/strict", `{}`, store.ScheduleMade, `{"a":null}`},
+		{"/mcp/strict", `{"a":"x"}`, store.ScheduleMade, `{"a":"x"}`},
+		{"/mcp/verbatim", `{"a":null}`, store.ScheduleMade, `{"a":null}`},
+		{"/mcp", `{}`, store.ScheduleRefused, "input schema"},
+	} {
+		got := r.modern(t, "alice", tt.path, mcp.MethodToolsCall, "schedule__at", `"name":"schedule__at","arguments":{"tool":"a__echo","arguments":`+tt.arguments+`,"in":"1h"},`)
+		_, id, _ := strings.Cut(got.body, `sch_`)
+		if len(id) < 26 {
+			t.Fatalf("%s %s: %s", tt.path, tt.arguments, got.body)
+		}
+		r.due(t)
+		if one := r.became(t, owner.Key(), "sch_"+id[:26]); one.State != tt.state || !strings.Contains(string(one.Result), tt.result) {
+			t.Errorf("%s %s: %+v, %s", tt.path, tt.arguments, one, one.Result)
+		}
+	}
+}
+
 // A call is made with the rights that its owner has when it is due.
 func TestPlannedCallHasTheRightsOfItsTime(t *testing.T) {
 	t.Parallel()

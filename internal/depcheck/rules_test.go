@@ -387,7 +387,7 @@ var rules = map[string]rule{
 	"internal/daemon/inside": {
 		ours: []string{
 			"gate", "internal/audit", "internal/daemon/hidden", "gate/approval", "internal/mcp", "internal/seal", "internal/store", "native/inside", "native/plugins/memory", "native/plugins/notify", "native/plugins/schedule",
-			"native/toolapi", "proxy",
+			"native/toolapi", "proxy", "proxy/schemas",
 		},
 		why: "hands the parts of a gateway to the groups that it serves itself",
 	},

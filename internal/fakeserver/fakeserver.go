@@ -54,7 +54,7 @@ type server struct {
 // and writes its id; "varies" lists one more tool to a client that declares elicitation;
 // "tasks=FILE" turns calls into tasks that do not end, and writes the file when one is
 // cancelled; "says=TEXT" sets its instructions; "echo=TEXT" sets the description of the
-// tool echo. Any other argument only distinguishes two servers.
+// tool echo, "schema=JSON" its input schema. Any other argument only distinguishes two servers.
 func run(args []string) int {
 	s := &server{tools: Tools}
 	hang := false
@@ -90,6 +90,11 @@ func run(args []string) int {
 			s.tools = slices.Clone(Tools)
 			for i, tool := range s.tools {
 				s.tools[i] = strings.Replace(tool, `"name": "echo"`, fmt.Sprintf(`"name": "echo", "description": %q`, value), 1)
+			}
+		case "schema":
+			s.tools = slices.Clone(Tools)
+			for i, tool := range s.tools {
+				s.tools[i] = strings.Replace(tool, `"name": "echo", "x-own": 9007199254740993, "inputSchema": {"type":"object"}`, `"name": "echo", "inputSchema": `+value, 1)
 			}
 		case "child":
 			//nolint:noctx // it ends when this process does, which closes its input

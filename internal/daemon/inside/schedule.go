@@ -1,9 +1,11 @@
 package inside
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/schedule"
 	"github.com/toolgate/toolgate/native/toolapi"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Gateway is what groups need of the gateway that serves them.
@@ -61,7 +64,7 @@ func (p *planner) Plan(ctx context.Context, tool string, arguments []byte, at ti
 		return schedule.Call{}, toolapi.Problemf("A scheduled call does not schedule others.")
 	}
 	call := store.Schedule{Principal: id.Key(), Credential: id.Credential, Capsule: capsule, Tool: tool, DueAt: at}
-	sealed, err := p.parts.Keys.Seal(purpose, sealedWith(&call), arguments)
+	sealed, err := p.parts.Keys.Seal(purpose, sealedWith(&call), slices.Concat([]byte(proxy.SchemasOf(ctx)), []byte("\n"), arguments))
 	if err != nil {
 		return schedule.Call{}, fmt.Errorf("seal the arguments of a planned call: %w", err)
 	}
@@ -111,6 +114,16 @@ func sealedWith(c *store.Schedule) string {
 	return fmt.Sprintf("%q %q %q %q", c.Principal, c.Credential, c.Capsule, c.Tool)
 }
 
+// writtenFor splits what is sealed into the arguments, an object, and the mode of schemas
+// that they were written for; an empty one where it is not known.
+func writtenFor(opened []byte) (schemas.Mode, []byte) {
+	mode, arguments, _ := bytes.Cut(opened, []byte("\n"))
+	if slices.Contains(schemas.Modes, schemas.Mode(mode)) {
+		return schemas.Mode(mode), arguments
+	}
+	return "", opened
+}
+
 // Make makes a planned call like one of a client that is not there to be asked, and
 // returns what is kept of it: the text of the result without its secrets, cut. present
 // returns its caller as it is then.
@@ -119,7 +132,8 @@ func (g *Groups) Make(ctx context.Context, present func() (*gate.Identity, bool)
 	if err != nil {
 		return store.ScheduleRefused, store.ScheduleEnd{Result: []byte("Its arguments were not sealed with a key of this gateway. Set the same toolgate.keys on all gateways that share the store.")}
 	}
-	made := g.parts.Gateway().CallFor(ctx, present, proxy.Scope{Capsule: call.Capsule}, call.Tool, arguments)
+	mode, arguments := writtenFor(arguments)
+	made := g.parts.Gateway().CallFor(ctx, present, proxy.Scope{Capsule: call.Capsule, Schemas: mode}, call.Tool, arguments)
 	text := textOf(&made)
 	switch made.Outcome {
 	case audit.OutcomeOK:
