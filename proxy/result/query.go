@@ -252,10 +252,15 @@ func grep(ctx context.Context, text, pattern string) (string, error) {
 	if err != nil {
 		return "", sayf("grep: %v.", err)
 	}
+	leave, err := jq.Enter(ctx)
+	if err != nil {
+		return "", sayf("grep: %v.", err)
+	}
+	defer leave()
 	var out strings.Builder
 	number, matches, shown, skipped, end := 0, 0, 0, 0, time.Now().Add(searchTime)
 	for line := range strings.SplitSeq(text, "\n") {
-		if number++; (number%64 == 0 || len(line) > lineBytes) && (ctx.Err() != nil || time.Now().After(end)) {
+		if number++; ctx.Err() != nil || time.Now().After(end) {
 			return "", sentence("grep takes too long; use a simpler expression, or lines or select.")
 		}
 		at, found, ok := search.In(line)

@@ -15,77 +15,94 @@ const rowsAt = 85
 func tabled(value []byte) (out []byte, some bool) {
 	switch {
 	case mcp.IsObject(value):
-		out = append(out, '{')
-		for m := range mcp.Members(value) {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			inner, changed := tabled(m.Value.Of(value))
-			some = some || changed
-			out = append(append(append(out, m.Key(value)...), ':'), inner...)
-		}
-		out = append(out, '}')
+		o := tabledObject(value)
+		return o.whole, o.some
 	case mcp.IsArray(value):
-		if table := table(value); table != nil {
-			return table, true
-		}
-		out = append(out, '[')
-		for e := range mcp.Elements(value) {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			inner, changed := tabled(e.Of(value))
-			some = some || changed
-			out = append(out, inner...)
-		}
-		out = append(out, ']')
+		return tabledList(value)
 	}
-	if !some {
-		return value, false
-	}
-	return out, true
+	return value, false
 }
 
-// table returns a list as a table; nil where its elements are no objects with the same
-// members, or a table is not smaller enough.
-func table(list []byte) []byte {
-	var columns [][]byte
-	out := []byte(`{"columns":[`)
-	count := 0
+// tabledList is [tabled] for a list. Every element is looked at once, for the table and
+// for the list that it stays otherwise.
+func tabledList(list []byte) (out []byte, some bool) {
+	var objects []object
+	var elements [][]byte
 	for e := range mcp.Elements(list) {
-		object := e.Of(list)
-		if !mcp.IsObject(object) {
+		element := e.Of(list)
+		if mcp.IsObject(element) {
+			o := tabledObject(element)
+			objects, elements, some = append(objects, o), append(elements, o.whole), some || o.some
+			continue
+		}
+		inner, changed := tabled(element)
+		elements, some = append(elements, inner), some || changed
+	}
+	if len(objects) == len(elements) {
+		if table := table(objects, len(list)); table != nil {
+			return table, true
+		}
+	}
+	if !some {
+		return list, false
+	}
+	return append(join([]byte{'['}, elements), ']'), true
+}
+
+// object is an object with tables inside.
+type object struct {
+	keys, values [][]byte
+	whole        []byte // it itself
+	some         bool   // there are tables
+}
+
+func tabledObject(value []byte) (o object) {
+	for m := range mcp.Members(value) {
+		inner, changed := tabled(m.Value.Of(value))
+		o.keys, o.values, o.some = append(o.keys, m.Key(value)), append(o.values, inner), o.some || changed
+	}
+	if o.whole = value; o.some {
+		out := []byte{'{'}
+		for i, key := range o.keys {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(append(append(out, key...), ':'), o.values[i]...)
+		}
+		o.whole = append(out, '}')
+	}
+	return o
+}
+
+// table returns objects as a table; nil where they do not have the same members, or a
+// table is not smaller enough than the list of them, which has size bytes.
+func table(objects []object, size int) []byte {
+	if len(objects) < 2 || len(objects[0].keys) == 0 {
+		return nil
+	}
+	columns := objects[0].keys
+	out := append(join([]byte(`{"columns":[`), columns), `],"rows":[`...)
+	for count, o := range objects {
+		if len(o.keys) != len(columns) {
 			return nil
 		}
-		var cells [][]byte
-		for m := range mcp.Members(object) {
-			key := m.Key(object)
-			at := len(cells)
-			if count == 0 {
-				columns = append(columns, key)
-			} else if at >= len(columns) || string(columns[at]) != string(key) {
+		cells := make([][]byte, len(columns))
+		for i, key := range o.keys {
+			at := i
+			if string(columns[at]) != string(key) {
 				at = slices.IndexFunc(columns, func(c []byte) bool { return string(c) == string(key) })
 			}
-			if at < 0 {
+			if at < 0 || cells[at] != nil {
 				return nil
 			}
-			for len(cells) <= at {
-				cells = append(cells, nil)
-			}
-			cells[at], _ = tabled(m.Value.Of(object))
+			cells[at] = o.values[i]
 		}
-		if len(columns) == 0 || len(cells) != len(columns) || slices.ContainsFunc(cells, func(c []byte) bool { return c == nil }) {
-			return nil
-		}
-		if count == 0 {
-			out = append(join(out, columns), `],"rows":[`...)
-		} else {
+		if count > 0 {
 			out = append(out, ',')
 		}
 		out = append(join(append(out, '['), cells), ']')
-		count++
 	}
-	if out = append(out, "]}"...); count < 2 || len(out)*100 > len(list)*rowsAt {
+	if out = append(out, "]}"...); len(out)*100 > size*rowsAt {
 		return nil
 	}
 	return out

@@ -290,3 +290,14 @@ func BenchmarkShape(b *testing.B) {
 		s.Shape(b.Context(), &Call{}, whole, &notes)
 	}
 }
+
+// TestDeepTables: lists in lists are looked at once each, whatever their depth.
+func TestDeepTables(t *testing.T) {
+	const depth = 100
+	deep := strings.Repeat(`[{"a":`, depth) + "1" + strings.Repeat("}]", depth)
+	if got, some := tabled([]byte(deep)); some {
+		t.Errorf("a list of one object became a table: %.100s", got)
+	}
+	pairs := strings.Repeat(`[{"a":`, 12) + "1" + strings.Repeat(`},{"a":1}]`, 12)
+	tabled([]byte(pairs))
+}

@@ -2,6 +2,7 @@ package jq
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 
@@ -40,7 +41,7 @@ var functions = map[string]cost{
 	"add/0": {input: guardText}, "flatten/0": {input: guardFlat}, "flatten/1": {input: guardFlat}, "join/1": {rest: guardJoin},
 	"min/0": {input: guardSort}, "max/0": {input: guardSort}, "sort/0": {input: guardSort}, "unique/0": {input: guardSort},
 	"contains/1": {rest: guardPairs}, "inside/1": {rest: guardPairs},
-	"indices/1": {rest: guardPairs}, "index/1": {rest: guardPairs}, "rindex/1": {rest: guardPairs},
+	"indices/1": {rest: guardFind}, "index/1": {rest: guardFind}, "rindex/1": {rest: guardFind},
 	"transpose/0": {input: guardTranspose},
 	"getpath/1":   {args: []string{guardPath}}, "setpath/2": {rest: guardOnePath, args: []string{"", guardCopy}}, "delpaths/1": {rest: guardPaths},
 
@@ -66,6 +67,7 @@ const (
 	guardObject    = "_tg_object"    // is a new object
 	guardEach      = "_tg_each"      // its elements are returned one by one
 	guardCopy      = "_tg_copy"      // is copied, without what it refers to
+	guardWhole     = "_tg_whole"     // becomes part of a value that is walked
 	guardScan      = "_tg_scan"      // a text is read
 	guardText      = "_tg_text"      // becomes a text
 	guardParts     = "_tg_parts"     // becomes an array of parts
@@ -80,9 +82,11 @@ const (
 	// These have an argument, too.
 	guardJoin     = "_tg_join"    // joined by the argument, which is returned
 	guardPairs    = "_tg_pairs"   // compared with all of the argument, which is returned
+	guardFind     = "_tg_find"    // searched for the argument, which is returned
 	guardOnePath  = "_tg_onepath" // changed at the argument, which is returned
 	guardPaths    = "_tg_paths"   // changed at all of the argument, which is returned
 	guardTouch    = "_tg_touch"   // changed at all of the argument
+	guardModify   = "_tg_modify"  // the same, and walked for what is deleted
 	guardMultiply = "_tg_multiply"
 	guardSubtract = "_tg_subtract"
 )
@@ -108,6 +112,7 @@ func (m *meter) options() []gojq.CompilerOption {
 		return m.charge(sizeElement*length(v), 0)
 	})
 	alone(guardCopy, func(v any) error { return m.charge(shallow(v), length(v)/64) })
+	alone(guardWhole, func(v any) error { return m.walked(v, func(_, _ int64) (int64, int64) { return shallow(v), 0 }) })
 	alone(guardScan, func(v any) error {
 		if text, ok := v.(string); ok {
 			return m.charge(0, int64(len(text)/64))
@@ -115,7 +120,12 @@ func (m *meter) options() []gojq.CompilerOption {
 		return nil
 	})
 	alone(guardParts, func(v any) error { return m.charge(sizeElement*length(v), length(v)/8) })
-	alone(guardParse, func(v any) error { return m.charge(32*length(v), length(v)) })
+	alone(guardParse, func(v any) error {
+		if text, ok := v.(string); ok && longNumber(text) {
+			return fmt.Errorf("there is a number of more than %d digits", maxDigits)
+		}
+		return m.charge(32*length(v), length(v))
+	})
 	alone(guardNumber, func(v any) error {
 		if text, ok := v.(string); ok && len(text) > maxDigits {
 			return errors.New("the number has too many digits")
@@ -127,9 +137,11 @@ func (m *meter) options() []gojq.CompilerOption {
 		return m.walked(v, func(values, _ int64) (int64, int64) { return sizeElement * values, values })
 	})
 	alone(guardSort, func(v any) error {
-		return m.walked(v, func(values, _ int64) (int64, int64) { return sizeMember * length(v), 8 * values })
+		return m.walked(v, func(values, bytes int64) (int64, int64) { return sizeMember * length(v), 8*values + bytes/16 })
 	})
-	alone(guardCompare, func(v any) error { return m.walked(v, func(values, _ int64) (int64, int64) { return 0, values }) })
+	alone(guardCompare, func(v any) error {
+		return m.walked(v, func(values, bytes int64) (int64, int64) { return 0, values + bytes/16 })
+	})
 	alone(guardTranspose, func(v any) error {
 		rows, _ := v.([]any)
 		longest := int64(0)
@@ -145,10 +157,8 @@ func (m *meter) options() []gojq.CompilerOption {
 		return nil
 	})
 	alone(guardPath, func(v any) error {
-		if length(v) > maxDepth {
-			return m.stop("a path in it is too long")
-		}
-		return m.charge(sizeElement*length(v), 0)
+		path, _ := v.([]any)
+		return m.path(path)
 	})
 	return append(out, m.optionsOfTwo()...)
 }
@@ -171,23 +181,33 @@ func (m *meter) optionsOfTwo() []gojq.CompilerOption {
 			return []any{args[0], args[1]}
 		}
 	}
+	changed := func(charge func(v any, paths []any) error) func(any, []any) any {
+		return func(v any, args []any) any {
+			paths, _ := args[0].([]any)
+			if err := charge(v, paths); err != nil {
+				return err
+			}
+			return v
+		}
+	}
 	return []gojq.CompilerOption{
 		gojq.WithFunction(guardJoin, 1, 1, first(func(v, arg any) error {
 			return m.walked(v, func(_, bytes int64) (int64, int64) { return bytes + length(v)*length(arg), 0 })
 		})),
 		gojq.WithFunction(guardPairs, 1, 1, first(m.pairs)),
+		gojq.WithFunction(guardFind, 1, 1, first(m.find)),
 		gojq.WithFunction(guardOnePath, 1, 1, first(func(v, arg any) error { return m.touch(v, []any{arg}) })),
 		gojq.WithFunction(guardPaths, 1, 1, first(func(v, arg any) error {
 			paths, _ := arg.([]any)
-			return errors.Join(m.touch(v, paths), m.charge(sizeElement*length(arg), 8*length(arg)))
-		})),
-		gojq.WithFunction(guardTouch, 1, 1, func(v any, args []any) any {
-			paths, _ := args[0].([]any)
-			if err := m.touch(v, paths); err != nil {
+			if err := m.modify(v, paths); err != nil {
 				return err
 			}
-			return v
-		}),
+			return m.walked(arg, func(values, bytes int64) (int64, int64) { // they are sorted
+				return sizeElement * length(arg), 2*values + bytes/16
+			})
+		})),
+		gojq.WithFunction(guardTouch, 1, 1, changed(m.touch)),
+		gojq.WithFunction(guardModify, 1, 1, changed(m.modify)),
 		gojq.WithFunction(guardMultiply, 2, 2, pair(m.multiply)),
 		gojq.WithFunction(guardSubtract, 2, 2, pair(func(a, b any) error {
 			if _, list := a.([]any); list {
@@ -226,7 +246,23 @@ func (m *meter) pairs(a, b any) error {
 	if err != nil {
 		return err
 	}
-	return m.charge(sizeElement*length(a), values*others+(bytes+otherBytes)/64)
+	if err := m.charge(sizeElement*length(a), (bytes+otherBytes)/64); err != nil { // which bounds the products
+		return err
+	}
+	return m.charge(0, values*others+(values*otherBytes+others*bytes)/512)
+}
+
+// find charges the search for b in a, at every place of it. Texts become arrays for that.
+func (m *meter) find(a, b any) error {
+	text, ok := a.(string)
+	part, both := b.(string)
+	if !ok || !both {
+		return m.pairs(a, b)
+	}
+	if err := m.charge(sizeElement*int64(len(text)+len(part)), 0); err != nil { // which bounds the product
+		return err
+	}
+	return m.charge(0, int64(max(len(text)-len(part)+1, 0))*int64(len(part))/16)
 }
 
 // maxBits is the size of a whole number that a multiplication may make.

@@ -3,8 +3,8 @@ package jq
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/big"
-	"reflect"
 	"time"
 )
 
@@ -15,8 +15,9 @@ const (
 	maxMemory = 128 << 20
 	maxTime   = 500 * time.Millisecond
 	maxDepth  = 2000 // of a value that a function walks
-	// timeEvery is after how many steps the time is looked at.
-	timeEvery = 1 << 10
+	// timeEvery is after how many steps the time is looked at. A step whose cost is not
+	// charged, such as the message of an error, may take milliseconds.
+	timeEvery = 1 << 4
 )
 
 // Bytes that values take.
@@ -148,6 +149,7 @@ func (m *meter) walk(v any, depth int, values, bytes *int64) error {
 		*bytes += int64(len(v))
 	case json.Number:
 		*bytes += int64(len(v))
+		return m.digits(v, values)
 	case *big.Int:
 		*bytes += int64(v.BitLen() / 3)
 	case float64, int:
@@ -169,60 +171,16 @@ func (m *meter) walk(v any, depth int, values, bytes *int64) error {
 	return nil
 }
 
-// touch charges what a change at the paths copies: every container on the way, once.
-func (m *meter) touch(v any, paths []any) error {
-	seen := map[uintptr]bool{}
-	copied := func(c any) error {
-		if at := reflect.ValueOf(c).Pointer(); length(c) > 0 && !seen[at] {
-			seen[at] = true
-			return m.charge(shallow(c)+sizeMember, 2)
-		}
+// digits counts a number of many digits as several values: it is read whenever it is
+// compared or computed with.
+func (m *meter) digits(n json.Number, values *int64) error {
+	if len(n) > maxDigits {
+		return m.stop(fmt.Sprintf("there is a number of more than %d digits", maxDigits))
+	}
+	if len(n) <= 2*wholeDigits {
 		return nil
 	}
-	for _, p := range paths {
-		path, ok := p.([]any)
-		if !ok {
-			continue // gojq refuses it
-		}
-		if len(path) > maxDepth {
-			return m.stop("a path in it is too long")
-		}
-		at := v
-		for _, key := range path {
-			if err := m.charge(sizeMember, 2); err != nil {
-				return err
-			}
-			var next any
-			switch c := at.(type) {
-			case []any:
-				if err := copied(c); err != nil {
-					return err
-				}
-				if i, whole := asIndex(key); whole {
-					if i >= len(c) {
-						if err := m.charge(sizeValue*int64(i+1), 0); err != nil {
-							return err
-						}
-					} else if i >= 0 {
-						next = c[i]
-					}
-				}
-			case map[string]any:
-				if err := copied(c); err != nil {
-					return err
-				}
-				if k, text := key.(string); text {
-					next = c[k]
-				}
-			default:
-				if i, whole := asIndex(key); whole && i >= 0 {
-					if err := m.charge(sizeValue*int64(i+1), 0); err != nil {
-						return err
-					}
-				}
-			}
-			at = next
-		}
-	}
-	return nil
+	more := int64(len(n) / 8)
+	*values += more
+	return m.charge(0, more)
 }

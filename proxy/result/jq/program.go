@@ -114,12 +114,27 @@ func (p *Program) compile() (*instance, error) {
 	return &instance{m, code}, err
 }
 
-// running bounds how many programs run at the same time, and so the memory of all of
+// running bounds how many programs and searches run at the same time, and so the memory of all of
 // them together. They only compute, so more of them would not be faster.
 var running = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // maxWait is how long a run waits for others.
 const maxWait = 5 * time.Second
+
+// Enter waits until one more program or search may run. The caller calls leave when it
+// is done. The error is a [*StoppedError] or the cause of the context.
+func Enter(ctx context.Context) (leave func(), err error) {
+	wait := time.NewTimer(maxWait)
+	defer wait.Stop()
+	select {
+	case running <- struct{}{}:
+		return func() { <-running }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-wait.C:
+		return nil, &StoppedError{"too many others run"}
+	}
+}
 
 // Run runs the program on a validated JSON value and returns its results, each as JSON.
 // Whole numbers keep their digits; the members of objects are sorted by name. The error
@@ -128,16 +143,11 @@ func (p *Program) Run(ctx context.Context, input []byte) (results [][]byte, err 
 	if len(input) > MaxInput {
 		return nil, &StoppedError{fmt.Sprintf("the result has %d bytes, and a program is given %d at most", len(input), MaxInput)}
 	}
-	wait := time.NewTimer(maxWait)
-	defer wait.Stop()
-	select {
-	case running <- struct{}{}:
-		defer func() { <-running }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-wait.C:
-		return nil, &StoppedError{"too many others run"}
+	leave, err := Enter(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	i, _ := p.ready.Get().(*instance)
 	if i == nil {
 		if i, err = p.compile(); err != nil {

@@ -77,12 +77,15 @@ func (r *rewriter) query(q *gojq.Query) *gojq.Query {
 		return out
 	}
 	out.Patterns = r.patterns(q.Patterns)
-	out.Left, out.Right = r.query(q.Left), r.query(q.Right)
+	before := r.values
+	out.Left = r.query(q.Left)
+	left := r.values - before
+	out.Right = r.query(q.Right)
 	defs := out.FuncDefs
 	if out.FuncDefs = nil; len(defs) > 0 { // what follows is one term of them
 		defer func() { *out = gojq.Query{FuncDefs: defs, Term: in(copied(out))} }()
 	}
-	r.operator(out)
+	r.operator(out, left)
 	return out
 }
 
@@ -91,8 +94,9 @@ func copied(q *gojq.Query) *gojq.Query {
 	return &c
 }
 
-// operator puts guards at the operands of an operator.
-func (r *rewriter) operator(q *gojq.Query) {
+// operator puts guards at the operands of an operator. left is the number of parts of
+// the left one.
+func (r *rewriter) operator(q *gojq.Query, left int) {
 	both := func(guard string) { q.Left, q.Right = guarded(q.Left, guard), guarded(q.Right, guard) }
 	switch q.Op {
 	case gojq.OpAdd:
@@ -105,11 +109,14 @@ func (r *rewriter) operator(q *gojq.Query) {
 		r.paired(q, guardMultiply)
 	case gojq.OpSub:
 		r.paired(q, guardSubtract)
-	case gojq.OpAssign, gojq.OpModify:
+	case gojq.OpAssign:
 		q.Right = guarded(q.Right, guardCopy)
-		r.touching(q)
+		r.touching(q, guardTouch, left)
+	case gojq.OpModify:
+		q.Right = guarded(q.Right, guardWhole)
+		r.touching(q, guardModify, left)
 	case gojq.OpUpdateAdd, gojq.OpUpdateSub, gojq.OpUpdateMul, gojq.OpUpdateDiv, gojq.OpUpdateMod, gojq.OpUpdateAlt:
-		r.update(q)
+		r.update(q, left)
 	case gojq.OpPipe, gojq.OpComma, gojq.OpMod, gojq.OpAnd, gojq.OpOr, gojq.OpAlt:
 	default:
 		r.fail("the operator %s is not known here", q.Op)
@@ -124,25 +131,33 @@ func (r *rewriter) paired(q *gojq.Query, guard string) {
 	*q = *pipe(call(guard, q.Left, q.Right), &gojq.Query{Left: element("0"), Op: q.Op, Right: element("1")})
 }
 
-// touching charges what a change copies before it is made.
-func (r *rewriter) touching(q *gojq.Query) {
+// maxParts is how many parts a program may have with its guards.
+const maxParts = 10_000
+
+// touching charges what a change copies before it is made. What is changed is in the
+// program twice then, and so a change inside of it four times.
+func (r *rewriter) touching(q *gojq.Query, guard string, left int) {
+	if r.values += left; r.values > maxParts {
+		r.values = maxParts
+		r.fail("there are too many changes inside changes; change one after the other with |")
+	}
 	paths := term(&gojq.Term{Type: gojq.TermTypeArray, Array: &gojq.Array{Query: pipe(guarded(call("path", q.Left), guardCopy), call(guardElement))}})
-	*q = *pipe(call(guardTouch, paths), term(in(copied(q))))
+	*q = *pipe(call(guard, paths), term(in(copied(q))))
 }
 
 // operand is the variable with the right operand of an update.
 const operand = "$__tg"
 
 // update writes l += r as r as $x | l |= . + $x.
-func (r *rewriter) update(q *gojq.Query) {
+func (r *rewriter) update(q *gojq.Query, left int) {
 	op := map[gojq.Operator]gojq.Operator{
 		gojq.OpUpdateAdd: gojq.OpAdd, gojq.OpUpdateSub: gojq.OpSub, gojq.OpUpdateMul: gojq.OpMul,
 		gojq.OpUpdateDiv: gojq.OpDiv, gojq.OpUpdateMod: gojq.OpMod, gojq.OpUpdateAlt: gojq.OpAlt,
 	}[q.Op]
 	with := &gojq.Query{Left: identity, Op: op, Right: call(operand)}
-	r.operator(with)
+	r.operator(with, 0)
 	change := &gojq.Query{Left: q.Left, Op: gojq.OpModify, Right: term(in(with))}
-	r.operator(change)
+	r.operator(change, left)
 	*q = gojq.Query{Left: q.Right, Op: gojq.OpPipe, Patterns: []*gojq.Pattern{{Name: operand}}, Right: change}
 }
 

@@ -59,6 +59,26 @@ func isNumber(c byte) bool {
 // maxDigits is how long the text of a number may be. Longer ones take long to read.
 const maxDigits = 400
 
+// longNumber reports whether a JSON text has a number of more than maxDigits.
+func longNumber(text string) bool {
+	run, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted, run = !quoted, 0
+		case quoted && c == '\\':
+			i++
+		case quoted || !isNumber(c):
+			run = 0
+		default:
+			if run++; run > maxDigits {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // wholeDigits is how many digits of a whole number an int surely holds.
 const wholeDigits = 15
 
