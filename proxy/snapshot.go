@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/schemas"
@@ -79,7 +80,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
-		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, defaultAnswerTokens), schemas: config.Schemas,
+		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, findview.DefaultTokens), schemas: config.Schemas,
 		pinned: config.Chain.Pin(), byFeatures: newCatalogs(servers),
 	}
 	next.catalog = next.byFeatures[modernFeatures]

@@ -9,14 +9,7 @@ import (
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/findview"
-)
-
-// answerTools and answerTokens bound an answer whose size is told: the defaults of the
-// find view.
-const (
-	answerTools   = 8
-	answerTokens  = 1500
-	bytesPerToken = 4.5
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Find implements [admin.Finder].
@@ -40,7 +33,7 @@ func (ctl *Control) Find(ctx context.Context, q admin.FindQuestion) (admin.Ranke
 	}
 	out := admin.Ranked{Caller: callerName(id), Assumed: impersonated}
 	for _, text := range q.Queries {
-		asked := findview.Query{Text: text, Server: q.Server, Kind: mcp.Tool, Limit: max(q.Limit, answerTools)}
+		asked := findview.Query{Text: text, Server: q.Server, Kind: mcp.Tool, Limit: max(q.Limit, findview.DefaultLimit)}
 		r, err := proxy.Rank(ctx, ctl.d.gateway, id, proxy.Scope{Capsule: q.Capsule}, asked)
 		if err != nil {
 			return admin.Ranked{}, err
@@ -53,10 +46,10 @@ func (ctl *Control) Find(ctx context.Context, q admin.FindQuestion) (admin.Ranke
 // ranking returns the first tools of a ranking, and the size of an answer with it.
 func ranking(text string, of *proxy.Ranking, limit int, originals map[string]string) admin.Ranking {
 	r := admin.Ranking{Query: text, Steps: of.Steps, Tools: []admin.RankedTool{}, More: of.More + max(0, len(of.Hits)-limit), Notes: of.Notes}
-	answer := findview.Answer{More: of.More + max(0, len(of.Hits)-answerTools), Notes: of.Notes}
+	answer := findview.Answer{More: of.More + max(0, len(of.Hits)-findview.DefaultLimit), Notes: of.Notes}
 	for rank := range of.Hits {
 		hit := &of.Hits[rank]
-		if rank < answerTools {
+		if rank < findview.DefaultLimit {
 			answer.Found = append(answer.Found, hit.Found)
 		}
 		if rank >= limit {
@@ -68,7 +61,7 @@ func ranking(text string, of *proxy.Ranking, limit int, originals map[string]str
 		}
 		r.Tools = append(r.Tools, tool)
 	}
-	rendered, _ := answer.Render(findview.Fitting, answerTokens)
-	r.Tokens = int(float64(len(rendered))/bytesPerToken + 0.5)
+	rendered, _ := answer.Render(findview.Fitting, findview.DefaultTokens)
+	r.Tokens = schemas.Tokens(len(rendered))
 	return r
 }

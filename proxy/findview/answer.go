@@ -21,8 +21,6 @@ type Found struct {
 
 // Limits of an answer.
 const (
-	// bytesPerToken is the average number of bytes of a token in JSON tool definitions.
-	bytesPerToken = 4.5
 	// maxSummary bounds the description of one tool, and maxSignature its signature.
 	maxSummary   = 200
 	maxSignature = 600
@@ -50,7 +48,7 @@ func (p *part) size() int { return len(p.base) + len(p.arguments) + len("{},") }
 // as long as that fits, the rest by a signature, and what does not fit at all is
 // counted.
 func (a *Answer) Render(detail Detail, tokens int) (structured []byte, shown []string) {
-	most := int(float64(tokens) * bytesPerToken)
+	most := schemas.Bytes(tokens)
 	notes := a.Notes[:min(len(a.Notes), maxNotes)]
 	used := len(`{"tools":[],"more":0000}`)
 	for _, n := range notes {
@@ -212,7 +210,7 @@ type Unknown struct {
 // shows. The definitions are whole. Those for which there is no room within about the
 // given number of tokens are named, but for the first.
 func Describe(found []Found, unknown []Unknown, tokens int) (structured []byte, shown []string) {
-	most := int(float64(tokens) * bytesPerToken)
+	most := schemas.Bytes(tokens)
 	out := []byte(`{"tools":[`)
 	var notes []string
 	for i := range found {

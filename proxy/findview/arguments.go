@@ -13,11 +13,10 @@ import (
 
 // Limits of the arguments.
 const (
-	maxQuery     = 4 << 10 // bytes of a query
-	maxNames     = 20      // names of one description
-	maxName      = 256     // bytes of a name
-	maxLimit     = 50
-	defaultLimit = 8
+	maxQuery = 4 << 10 // bytes of a query
+	maxNames = 20      // names of one description
+	maxName  = 256     // bytes of a name
+	maxLimit = 50
 )
 
 // Query is what [FindTools] is asked.
@@ -43,7 +42,7 @@ const (
 // ParseQuery reads the arguments of [FindTools], a JSON object or nil. The error is a
 // sentence for the caller, with which the call can be repaired.
 func ParseQuery(args []byte) (Query, error) {
-	q := Query{Kind: mcp.Tool, Limit: defaultLimit}
+	q := Query{Kind: mcp.Tool, Limit: DefaultLimit}
 	if err := onlyMembers(FindTools, args, "query", "limit", "server", "kind", "detail"); err != nil {
 		return q, err
 	}

@@ -1,5 +1,12 @@
 package findview
 
+// What an answer of a search has at most where nothing else is asked for: how many tools,
+// and about how many tokens.
+const (
+	DefaultLimit  = 8
+	DefaultTokens = 1500
+)
+
 // Settings are how tools are found.
 type Settings struct {
 	// Names of tools that the find view also lists, so that a model need not search for them. The full view marks them

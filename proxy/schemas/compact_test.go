@@ -121,7 +121,7 @@ func TestCompactOfRealSchemas(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d schemas changed: %d tokens before, %d after (%.1f %% less)", changed, tokens(before), tokens(after), 100-100*float64(after)/float64(before))
+	t.Logf("%d schemas changed: %d tokens before, %d after (%.1f %% less)", changed, schemas.Tokens(before), schemas.Tokens(after), 100-100*float64(after)/float64(before))
 	if changed == 0 || after >= before {
 		t.Error("nothing was saved")
 	}

@@ -320,10 +320,6 @@ func catalog(t testing.TB) []retrieval.Tool {
 	return tools
 }
 
-// tokens estimates what a text costs a model; the average of current tokenizers over
-// definitions of tools is 4.5 bytes.
-func tokens(bytes int) int { return int(float64(bytes)/4.5 + 0.5) }
-
 func decoded(t testing.TB, raw []byte) object {
 	t.Helper()
 	var out object

@@ -219,5 +219,5 @@ func TestSignatureOfRealTools(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d tools: %d tokens with schemas, %d as signatures (%.1f %% less), %d shortened", len(tools), tokens(before), tokens(after), 100-100*float64(after)/float64(before), cut)
+	t.Logf("%d tools: %d tokens with schemas, %d as signatures (%.1f %% less), %d shortened", len(tools), schemas.Tokens(before), schemas.Tokens(after), 100-100*float64(after)/float64(before), cut)
 }

@@ -282,7 +282,7 @@ func TestStrictOfRealSchemas(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d schemas changed, %d stay; %d tokens before, %d after; %d calls tried", changed, len(tools), stay, tokens(before), tokens(after), valid)
+	t.Logf("%d of %d schemas changed, %d stay; %d tokens before, %d after; %d calls tried", changed, len(tools), stay, schemas.Tokens(before), schemas.Tokens(after), valid)
 	if changed == 0 || valid < 10*changed {
 		t.Error("too little was tried")
 	}

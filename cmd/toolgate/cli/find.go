@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/retrieval"
 	"github.com/toolgate/toolgate/proxy/find"
+	"github.com/toolgate/toolgate/proxy/findview"
 )
 
 func newFind(o *command.Options) *cobra.Command {
@@ -51,7 +52,7 @@ the flags give. If no gateway runs, the servers are started for this command onl
 	who.add(c)
 	c.Flags().StringVar(&q.Server, "server", "", "only tools of this `server`")
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
-	c.Flags().IntVar(&q.Limit, "limit", search.AnswerTools, fmt.Sprintf("how many `tools` are shown, at most %d", find.MaxHits))
+	c.Flags().IntVar(&q.Limit, "limit", findview.DefaultLimit, fmt.Sprintf("how many `tools` are shown, at most %d", find.MaxHits))
 	o.OutputFlag(c)
 	c.AddCommand(newFindEval(o))
 	return c

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Shown returns a tool's name as a client shows it, with its prefix.
@@ -95,14 +96,13 @@ func (c *Client) Lint(tools []Tool) []Problem {
 	return out
 }
 
-// tokensOf is about how many tokens tools cost a model: current tokenizers take 4.5 bytes
-// of definitions for one.
+// tokensOf is about how many tokens tools cost a model.
 func tokensOf(tools []Tool) int {
 	size := 0
 	for i := range tools {
 		size += len(tools[i].Name) + len(tools[i].Description) + len(tools[i].Schema)
 	}
-	return size * 2 / 9
+	return schemas.Tokens(size)
 }
 
 // becomes returns the form that a client gives a name, as far as it may make two names

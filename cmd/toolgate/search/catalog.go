@@ -9,18 +9,11 @@ import (
 	"github.com/toolgate/toolgate/internal/retrieval"
 	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
-// Ranks is how many ranks an evaluation looks at, and AnswerTools and AnswerTokens bound
-// the answers whose size it measures: the defaults of the find view.
-const (
-	Ranks        = retrieval.Depth
-	AnswerTools  = 8
-	AnswerTokens = 1500
-)
-
-// bytesPerToken is the average number of bytes of a token in JSON tool definitions.
-const bytesPerToken = 4.5
+// Ranks is how many ranks an evaluation looks at.
+const Ranks = retrieval.Depth
 
 // Found is a tool that a search found.
 type Found struct {
@@ -66,19 +59,19 @@ func NewCatalog(tools []retrieval.Tool) *Catalog {
 func (c *Catalog) Has(name string) bool { return c.known[name] }
 
 // Search returns the first [Ranks] tools for a query, and about how many tokens an answer
-// of the find view has.
+// of the find view has by default.
 func (c *Catalog) Search(query string) (found []Found, tokens int) {
 	r := c.view.Search(find.Query{Text: query, Limit: Ranks})
-	shown := findview.Answer{More: r.More + max(0, len(r.Hits)-AnswerTools)}
+	shown := findview.Answer{More: r.More + max(0, len(r.Hits)-findview.DefaultLimit)}
 	for rank, h := range r.Hits {
 		it := &c.items[h.Item]
 		found = append(found, Found{Name: it.Name, Key: c.keys[h.Item]})
-		if rank < AnswerTools {
+		if rank < findview.DefaultLimit {
 			shown.Found = append(shown.Found, findview.Found{Name: it.Name, Server: it.Server, Kind: it.Kind, Definition: definition(it)})
 		}
 	}
-	text, _ := shown.Render(findview.Fitting, AnswerTokens)
-	return found, int(float64(len(text))/bytesPerToken + 0.5)
+	text, _ := shown.Render(findview.Fitting, findview.DefaultTokens)
+	return found, schemas.Tokens(len(text))
 }
 
 // definition returns an item as clients see it listed.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/retrieval"
+	"github.com/toolgate/toolgate/proxy/findview"
 )
 
 func sets(t *testing.T, name string) (*Catalog, []retrieval.Case) {
@@ -37,7 +38,7 @@ func TestAnswersFit(t *testing.T) {
 	var kinds []string
 	for _, r := range rows {
 		kinds = append(kinds, r.Kind)
-		if r.MaxTokens > AnswerTokens || r.Tokens < 100 {
+		if r.MaxTokens > findview.DefaultTokens || r.Tokens < 100 {
 			t.Errorf("%s: answers have %.0f tokens, and at most %d", r.Kind, r.Tokens, r.MaxTokens)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/retrieval"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // BenchmarkTokens is what 30 whole tasks cost a model in definitions, with the tools of
@@ -39,7 +40,7 @@ func BenchmarkTokens(b *testing.B) {
 		tasks++
 		found, tokens := catalog.Search(cases[i].Query)
 		answers += float64(tokens)
-		found = found[:min(len(found), AnswerTools)]
+		found = found[:min(len(found), findview.DefaultLimit)]
 		score := retrieval.ScoreOf(&cases[i], len(found), func(rank int, name string) bool { return found[rank].Name == name || found[rank].Key == name })
 		recall += score.Recall[len(score.Recall)-1]
 	}
@@ -55,5 +56,5 @@ func BenchmarkTokens(b *testing.B) {
 }
 
 func tokensOf(raw []byte) float64 {
-	return float64(len(mcp.Lookup(raw, "name"))+len(mcp.Lookup(raw, "description"))+len(mcp.Lookup(raw, "inputSchema"))) / bytesPerToken
+	return float64(schemas.Tokens(len(mcp.Lookup(raw, "name")) + len(mcp.Lookup(raw, "description")) + len(mcp.Lookup(raw, "inputSchema"))))
 }

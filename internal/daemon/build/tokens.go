@@ -3,11 +3,8 @@ package build
 import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
-
-// bytesPerToken is the average number of bytes per token in JSON tool definitions,
-// measured over real servers with current tokenizers.
-const bytesPerToken = 4.5
 
 // ToolTokens approximates how many tokens a listed tool costs a model: its name,
 // description and input schema as part of a prompt.
@@ -18,7 +15,7 @@ func tokens(raw []byte, name int) int {
 	for _, key := range []string{"description", "inputSchema"} {
 		size += len(mcp.Lookup(raw, key))
 	}
-	return int(float64(size)/bytesPerToken + 0.5)
+	return schemas.Tokens(size)
 }
 
 // ListingTokens approximates how many tokens the tools of a server cost under their
