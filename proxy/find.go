@@ -101,14 +101,22 @@ func (x *Exchange) translated(listed *withSchemas, limits mcp.Limits) *Exchange 
 	if err != nil || bytes.Equal(own, given) {
 		return x
 	}
-	params := mcp.SetMember(x.Message.Params(), "arguments", own)
-	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), limits)
+	translated, err := x.asking(x.Message.Method, mcp.SetMember(x.Message.Params(), "arguments", own), limits)
 	if err != nil {
 		return x
 	}
-	translated := *x
-	translated.Message = message
-	return &translated
+	return translated
+}
+
+// asking returns the exchange with another request in place of that of its client.
+func (x *Exchange) asking(method string, params []byte, limits mcp.Limits) (*Exchange, error) {
+	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, method, params), limits)
+	if err != nil {
+		return nil, err
+	}
+	other := *x
+	other.Message = message
+	return &other, nil
 }
 
 // callTool answers tools/call. The find view's own tools are answered here. Every other
@@ -125,28 +133,16 @@ func callTool(g *Gateway, ctx context.Context, x *Exchange) response {
 	if err != nil {
 		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
 	}
-	if x, err = x.calling(inner, g.front.parseLimits()); err != nil {
+	params := mcp.SetMember(mcp.SetMember(x.Message.Params(), "name", mcp.Quote(inner.Name)), "arguments", inner.Arguments)
+	direct, err := x.asking(x.Message.Method, params, g.front.parseLimits()) // as if its client had called the tool directly
+	if err != nil {
 		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
 	}
-	g.waitCall(ctx, x, mcp.Tool, inner.Name)
-	c := g.newRequest(x, &planFound, mcp.Tool, inner.Name)
+	direct.Header = nil // the headers of the client mirror nothing of that call
+	g.waitCall(ctx, direct, mcp.Tool, inner.Name)
+	c := g.newRequest(direct, &planFound, mcp.Tool, inner.Name)
 	c.via, c.rec.entry.Via = via, via
 	return c.serve(ctx)
-}
-
-// calling returns the exchange as if its client had called the tool directly. The
-// headers of the client mirror nothing of that call. In case of an error it returns the
-// exchange itself.
-func (x *Exchange) calling(inner findview.Call, limits mcp.Limits) (*Exchange, error) {
-	params := mcp.SetMember(x.Message.Params(), "name", mcp.Quote(inner.Name))
-	params = mcp.SetMember(params, "arguments", inner.Arguments)
-	message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, x.Message.Method, params), limits)
-	if err != nil {
-		return x, err
-	}
-	direct := *x
-	direct.Message, direct.Header = message, nil
-	return &direct, nil
 }
 
 // prepareFound refuses a call by another tool of the find view than the annotations of
@@ -207,9 +203,6 @@ type viewed struct {
 	routes []*Route // by their number in the index; nil for what it may not view
 	at     time.Time
 }
-
-// defaultAnswerTokens is about how many tokens an answer of a search has at most.
-const defaultAnswerTokens = 1500
 
 // maxViews bounds the audiences whose view is kept.
 const maxViews = 64
@@ -340,21 +333,14 @@ func (f *finder) search(ctx context.Context, snap *Snapshot, x *Exchange, args [
 	if err != nil {
 		return nil, nil, refusal.BadArguments(err.Error() + ".")
 	}
-	v, err := f.view(ctx, snap, x)
+	r, err := f.rank(ctx, snap, x, q, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	var a findview.Answer
-	if v != nil {
-		result := v.Search(find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit})
-		a.More = result.More
-		for _, h := range result.Hits {
-			if one, ok := f.found(ctx, x, v.routes[h.Item]); ok {
-				a.Found = append(a.Found, one)
-			}
-		}
+	a := findview.Answer{More: r.More, Notes: r.Notes}
+	for i := range r.Hits {
+		a.Found = append(a.Found, r.Hits[i].Found)
 	}
-	a.Notes = f.notes(ctx, snap, x, q.Server, len(a.Found) == 0)
 	structured, shown = a.Render(q.Detail, snap.answerTokens)
 	return structured, shown, nil
 }
@@ -488,8 +474,6 @@ type Ranking struct {
 	More int // further matches
 	// Steps are the steps that the query was read as; nil for one.
 	Steps []string
-	// Of is how much the caller may view.
-	Of    int
 	Notes []string
 }
 
@@ -506,15 +490,18 @@ func Rank(ctx context.Context, g *Gateway, id *gate.Identity, scope Scope, q fin
 	g.first.wait(ctx, "", scope, false)
 	g.finder.index.Await(ctx)
 	x := &Exchange{Identity: id, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern}
-	snap, f := g.snapshot.Load(), &g.finder
+	return g.finder.rank(ctx, g.snapshot.Load(), x, q, true)
+}
+
+// rank ranks what a caller may view, with the reasons if they are wanted.
+func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findview.Query, explain bool) (r Ranking, err error) {
 	v, err := f.view(ctx, snap, x)
 	if err != nil {
-		return Ranking{}, err
+		return r, err
 	}
-	var r Ranking
 	if v != nil {
-		result := v.Search(find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit, Explain: true})
-		r.More, r.Steps, r.Of = result.More, result.Steps, v.Len()
+		result := v.Search(find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit, Explain: explain})
+		r.More, r.Steps = result.More, result.Steps
 		for _, h := range result.Hits {
 			if one, ok := f.found(ctx, x, v.routes[h.Item]); ok {
 				r.Hits = append(r.Hits, Ranked{one, h.Score, h.Reasons})

@@ -306,13 +306,12 @@ func returnKept(c *call) (response, error) {
 func keptReader(g *Gateway, x *Exchange) result.Reader {
 	return func(ctx context.Context, uri string) (result.Reading, error) {
 		params := append(mcp.AppendQuote([]byte(`{"uri":`), uri), '}')
-		message, err := mcp.Parse(mcp.AppendRequest(nil, x.Message.ID, mcp.MethodRead, params), mcp.Limits{})
+		reading, err := x.asking(mcp.MethodRead, params, mcp.Limits{})
 		if err != nil {
 			return result.Reading{}, result.ErrNotKept
 		}
-		reading := *x
-		reading.Message, reading.Header = message, nil
-		c := g.newRequest(&reading, &planKept, mcp.Resource, uri)
+		reading.Header = nil
+		c := g.newRequest(reading, &planKept, mcp.Resource, uri)
 		answer := c.serve(ctx)
 		switch fault := answer.fault; {
 		case fault == nil:
