@@ -359,13 +359,7 @@ func (f *finder) describe(ctx context.Context, snap *Snapshot, x *Exchange, args
 	var unknown []findview.Unknown
 	catalog := snap.Catalog(x)
 	for _, name := range names {
-		one, ok := findview.Found{}, false
-		for _, kind := range mcp.Kinds {
-			if r := catalog.resolve(kind, name, x.Scope); r != nil && !ok {
-				one, ok = f.found(ctx, x, r)
-			}
-		}
-		if ok {
+		if one, ok := f.named(ctx, catalog, x, name); ok {
 			found = append(found, one)
 			continue
 		}
@@ -376,6 +370,18 @@ func (f *finder) describe(ctx context.Context, snap *Snapshot, x *Exchange, args
 	}
 	structured, shown = findview.Describe(found, unknown, maxDescribed*snap.answerTokens)
 	return structured, shown, nil
+}
+
+// named returns what a caller is told of what is listed under a name.
+func (f *finder) named(ctx context.Context, c *Catalog, x *Exchange, name string) (findview.Found, bool) {
+	for _, kind := range mcp.Kinds {
+		if r := c.lists[kind].byName[name]; r != nil && x.Scope.has(r.Server) {
+			if one, ok := f.found(ctx, x, r); ok {
+				return one, true
+			}
+		}
+	}
+	return findview.Found{}, false
 }
 
 // maxDescribed is how many times the size of a search a description may have: what it

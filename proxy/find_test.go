@@ -288,6 +288,22 @@ func TestDescribePrompt(t *testing.T) {
 	}
 }
 
+// TestDescribeOnlyWhatIsListed asks for a description of a resource that its server may
+// have and does not list.
+func TestDescribeOnlyWhatIsListed(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, `resource {"uri":"file:///a","name":"a"}`)
+	r := newFindRig(t, nil, b)
+	answer := structured(t, r.call(findview.DescribeTools, `{"names":["s+file:///a","s+file:///b"]}`))
+	list := mcp.Lookup(answer, "tools")
+	n := 0
+	for range mcp.Elements(list) {
+		n++
+	}
+	if n != 1 || !strings.Contains(string(answer), `\"s+file:///b\" does not exist`) {
+		t.Errorf("described: %s", answer)
+	}
+}
+
 // TestOwnNamesAreNotImitated serves a server without a namespace that lists names of the
 // gateway's own form.
 func TestOwnNamesAreNotImitated(t *testing.T) {
