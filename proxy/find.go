@@ -31,6 +31,16 @@ const (
 	FindView View = "find" // the tools of package findview, and the pinned ones
 )
 
+// ViewPaths returns what may follow the path of an endpoint: how schemas are listed, the
+// find view, or both in this order.
+func ViewPaths() []string {
+	all := []string{"/" + string(FindView)}
+	for _, mode := range schemas.Modes {
+		all = append(all, "/"+string(mode), "/"+string(mode)+"/"+string(FindView))
+	}
+	return all
+}
+
 // finds reports whether a list begins with the tools of the find view.
 func (s Scope) finds(kind mcp.Kind) bool { return s.View == FindView && kind == mcp.Tool }
 

@@ -146,6 +146,13 @@ func TestFindPaths(t *testing.T) {
 			t.Errorf("%s: %s", path, w.text())
 		}
 	}
+	for _, view := range ViewPaths() {
+		for _, endpoint := range []string{"/mcp", "/mcp/s/s", "/mcp/c/reading"} {
+			if w := r.post(endpoint+view, "tools/list", ""); w.code() != http.StatusOK {
+				t.Errorf("%s: status %d", endpoint+view, w.code())
+			}
+		}
+	}
 	got := r.post("/mcp/c/reading/find", "tools/call", `"name":"`+findview.FindTools+`","arguments":{"query":"put or get something"}`)
 	if names := namesIn(structured(t, got.text())); !slices.Equal(names, []string{"s__get"}) {
 		t.Errorf("the capsule finds %q", names)

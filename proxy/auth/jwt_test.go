@@ -189,7 +189,7 @@ func TestJWTAudience(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "k1", "EdDSA")
 	a := newAuthority(t, s)
-	x, err := auth.NewResource(auth.ResourceOptions{PublicURL: "https://GW.example/", AuthorizationServers: []string{a.issuer}})
+	x, err := auth.NewResource(auth.ResourceOptions{PublicURL: "https://GW.example/", AuthorizationServers: []string{a.issuer}, Views: []string{"/find", "/strict", "/strict/find"}})
 	if err != nil {
 		t.Fatal(err)
 	}

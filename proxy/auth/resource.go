@@ -32,9 +32,9 @@ type ResourceOptions struct {
 	// "/mcp/s/*", "/mcp/c/*"} when nil. Whether something exists at a path does not
 	// matter and is not revealed.
 	Endpoints []string
-	// Views are what may follow the path of an endpoint for another view of the same;
-	// the find view and the forms of schemas when nil. A view is a resource of its own, and also admits the tokens of
-	// its endpoint, because nobody may do more there.
+	// Views are what may follow the path of an endpoint for another view of the same,
+	// such as "/find"; nil for none. A view is a resource of its own, and also admits the
+	// tokens of its endpoint, because nobody may do more there.
 	Views []string
 	// Aliases are paths that belong to an endpoint; {"/message": "/sse"} when nil.
 	Aliases map[string]string
@@ -98,12 +98,6 @@ func NewResource(o ResourceOptions) (*Resource, error) {
 	}
 	if x.endpoints == nil {
 		x.endpoints = []string{"/mcp", "/sse", "/mcp/s/*", "/mcp/c/*"}
-	}
-	if x.views == nil {
-		x.views = []string{"/find"}
-		for _, form := range []string{"/verbatim", "/compact", "/strict"} {
-			x.views = append(x.views, form, form+"/find")
-		}
 	}
 	if x.aliases == nil {
 		x.aliases = map[string]string{"/message": "/sse"}

@@ -21,6 +21,7 @@ func newResource(t *testing.T, change ...func(*auth.ResourceOptions)) *auth.Reso
 	t.Helper()
 	o := auth.ResourceOptions{
 		PublicURL: "https://gw.example", AuthorizationServers: []string{"https://as.example"},
+		Views:  []string{"/find", "/strict", "/strict/find"},
 		Scopes: []string{"mcp:use", "offline_access"}, ScopesSupported: []string{"mcp:use", "offline_access", "mcp:admin"},
 	}
 	for _, c := range change {

@@ -100,7 +100,7 @@ func newResource(t *config.Toolgate) (*auth.Resource, error) {
 	}
 	return auth.NewResource(auth.ResourceOptions{
 		PublicURL: t.PublicURL(), AuthorizationServers: servers, Scopes: t.Auth.Scopes.Challenge, ScopesSupported: t.Auth.Scopes.Supported,
-		Name: "toolgate",
+		Name: "toolgate", Views: proxy.ViewPaths(),
 	})
 }
 
