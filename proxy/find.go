@@ -197,7 +197,7 @@ type finder struct {
 	index *findview.Index[*Route]
 
 	mu    sync.Mutex
-	views map[audienceOf]*viewed
+	views map[audienceOf]*searchable
 }
 
 // audienceOf is an audience of one catalog and one index.
@@ -207,8 +207,8 @@ type audienceOf struct {
 	built *findview.Built[*Route]
 }
 
-// viewed is what an audience may view, as it was at a time.
-type viewed struct {
+// searchable is what an audience may view, as it was at a time.
+type searchable struct {
 	*find.View
 	routes []*Route // by their number in the index; nil for what it may not view
 	at     time.Time
@@ -230,7 +230,7 @@ func (f *finder) update(s *Snapshot) {
 		}
 	}
 	f.mu.Lock()
-	f.views = make(map[audienceOf]*viewed)
+	f.views = make(map[audienceOf]*searchable)
 	f.mu.Unlock()
 	f.index.Set(&findview.Catalog[*Route]{Servers: servers, Items: func(yield func(*Route, func() find.Item) bool) {
 		for _, c := range catalogs {
@@ -262,7 +262,7 @@ func (r *Route) findable() find.Item {
 
 // view returns what a caller may view. It may be a second old, so that what is shown of
 // it has to be asked about again.
-func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*viewed, error) {
+func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*searchable, error) {
 	built := f.index.Current()
 	if built == nil {
 		return nil, nil
@@ -279,7 +279,7 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*viewed
 	if known != nil && now.Sub(known.at) < maxDecisionAge {
 		return known, nil
 	}
-	v := &viewed{routes: make([]*Route, len(built.Items)), at: now}
+	v := &searchable{routes: make([]*Route, len(built.Items)), at: now}
 	catalog := snap.catalogOf(x.Identity, features)
 	for _, kind := range mcp.Kinds {
 		for r, d := range snap.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
@@ -300,7 +300,7 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*viewed
 }
 
 // keep keeps a view for the next searches of its audience.
-func (f *finder) keep(who audienceOf, v *viewed) {
+func (f *finder) keep(who audienceOf, v *searchable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for other, old := range f.views {
@@ -422,7 +422,7 @@ func (f *finder) found(ctx context.Context, x *Exchange, r *Route) (one findview
 const maxNear = 3
 
 // near returns names that a caller may view and may mean.
-func (f *finder) near(ctx context.Context, x *Exchange, v *viewed, name string) (names []string) {
+func (f *finder) near(ctx context.Context, x *Exchange, v *searchable, name string) (names []string) {
 	if v == nil {
 		return nil
 	}

@@ -93,8 +93,11 @@ func (x *Index[K]) next(log *slog.Logger) {
 	x.built.Store(build(x.latest.Load(), x.built.Load()))
 }
 
-// maxAwait bounds the wait for an index that is being built.
-const maxAwait = 50 * time.Millisecond
+// How long a search waits for an index that is being built, and for the first of all.
+const (
+	maxAwait      = 50 * time.Millisecond
+	maxAwaitFirst = 5 * time.Second
+)
 
 // Await waits a moment for the index of the latest catalog, if that is being built, and
 // longer for the first of all. While catalogs follow one another it does not wait. It
@@ -109,7 +112,7 @@ func (x *Index[K]) Await(ctx context.Context) {
 	}
 	most := maxAwait
 	if x.built.Load() == nil {
-		most *= 100
+		most = maxAwaitFirst
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
