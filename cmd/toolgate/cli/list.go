@@ -72,11 +72,7 @@ func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) e
 	defer cancel()
 	var last error // what the latest answer lacked
 	for {
-		path, err := o.Target(whole) // it may have started since
-		if err != nil {
-			return err
-		}
-		control, err := target.Client(path)
+		path, control, err := o.Control(whole) // it may have started since
 		if err != nil {
 			return err
 		}

@@ -55,11 +55,8 @@ func serveStdio(o *command.Options, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := statedir.Open(c.Path)
+	state, err := command.OpenState(o, c)
 	if err != nil {
-		return err
-	}
-	if err := command.MayRun(o, c, state); err != nil {
 		return err
 	}
 	surviveBrokenPipes()

@@ -93,6 +93,16 @@ func (o *Options) AcceptedFiles() ([]string, error) {
 	return paths, nil
 }
 
+// OpenState opens the state folder of a configuration that a command is about to run, or
+// returns what [MayRun] does.
+func OpenState(o *Options, c *config.Config) (*statedir.Dir, error) {
+	state, err := statedir.Open(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	return state, MayRun(o, c, state)
+}
+
 // MayRun returns an error if the configuration was found in the working folder and its
 // user has not accepted it. On a terminal it asks. What runs is accepted by that.
 func MayRun(o *Options, c *config.Config, state *statedir.Dir) error {

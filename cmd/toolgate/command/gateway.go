@@ -88,14 +88,20 @@ func (o *Options) LoadTarget(ctx context.Context) (*config.Config, error) {
 	return o.ReadConfig(path)
 }
 
+// Control returns the file of the gateway that a command talks to, and a client of its
+// control API, which need not run.
+func (o *Options) Control(ctx context.Context) (path string, control *admin.Client, err error) {
+	if path, err = o.Target(ctx); err != nil {
+		return "", nil, err
+	}
+	control, err = target.Client(path)
+	return path, control, err
+}
+
 // WithControl calls use with a client of the running gateway's control API. It does not
 // read the configuration, which may be broken.
 func (o *Options) WithControl(ctx context.Context, use func(*admin.Client) error) error {
-	path, err := o.Target(ctx)
-	if err != nil {
-		return err
-	}
-	control, err := target.Client(path)
+	path, control, err := o.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,11 +119,7 @@ func (o *Options) WithControl(ctx context.Context, use func(*admin.Client) error
 // command and stopped afterwards. control is nil for the latter, own for the former. A
 // running gateway is used even if its configuration is broken at the moment.
 func (o *Options) WithGateway(ctx context.Context, use func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error) error {
-	path, err := o.Target(ctx)
-	if err != nil {
-		return err
-	}
-	control, err := target.Client(path)
+	path, control, err := o.Control(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,11 +11,9 @@ import (
 
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
-	"github.com/toolgate/toolgate/cmd/toolgate/target"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
-	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 )
 
@@ -59,11 +57,7 @@ func changeMode(o *command.Options, ctx context.Context, mode, reason string) (a
 	if mode == "" && reason != "" {
 		return admin.Mode{}, failure.Newf(failure.Usage, "a reason needs a mode; write toolgate mode MODE --reason TEXT")
 	}
-	path, err := o.Target(ctx)
-	if err != nil {
-		return admin.Mode{}, err
-	}
-	control, err := target.Client(path)
+	path, control, err := o.Control(ctx)
 	if err != nil {
 		return admin.Mode{}, err
 	}
@@ -75,11 +69,8 @@ func changeMode(o *command.Options, ctx context.Context, mode, reason string) (a
 	if err != nil {
 		return admin.Mode{}, err
 	}
-	state, err := statedir.Open(c.Path)
+	state, err := command.OpenState(o, c)
 	if err != nil {
-		return admin.Mode{}, err
-	}
-	if err := command.MayRun(o, c, state); err != nil {
 		return admin.Mode{}, err
 	}
 	in, err := daemon.New(ctx, o.Daemon(), c, state, "")

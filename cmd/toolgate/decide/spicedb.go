@@ -16,7 +16,6 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
-	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -79,11 +78,7 @@ func checkSpiceDB(o *command.Options, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := statedir.Open(c.Path)
-	if err != nil {
-		return err
-	}
-	if err := command.MayRun(o, c, state); err != nil {
+	if _, err := command.OpenState(o, c); err != nil {
 		return err
 	}
 	phase, err := SpiceDBPhase(c)
