@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/fakeserver"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -85,6 +87,7 @@ func screens(t *testing.T, width int) *txtar.Archive {
 	show("toolgate up, while a server starts", up)
 	h.keep(t, "go", "", 0o600)
 	up.waits(t, `Next: `)
+	ready := time.Now()
 	show("toolgate up", up)
 
 	h.ok(t, "call", "notes__echo", "text=hello", "-c", "toolgate.yaml")
@@ -99,7 +102,9 @@ func screens(t *testing.T, width int) *txtar.Archive {
 	top.types(t, "q")
 	<-top.ended
 
-	// A server that dies is said in a line, and so is its return.
+	// A server that dies is said in a line, and so is its return. The line has other words
+	// for one that has run for less than a second.
+	testwait.Until(t, patience, "the server has run for a second", func() bool { return time.Since(ready) > time.Second })
 	_ = syscall.Kill(h.pid(t, "notes"), syscall.SIGKILL)
 	up.waits(t, `(?s)notes failed: .*notes is ready again`)
 	show("toolgate up, after a server was killed", up)
