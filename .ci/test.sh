@@ -114,6 +114,16 @@ show() {
 	tail -n 40 "$1"
 }
 
+# culprits LOG: the tests that failed, and those that ran when the time of their package
+# was over, with where each of them waited.
+culprits() {
+	{
+		grep -E '^ *--- FAIL' "$1"
+		sed -n '/^panic: test timed out/,/^FAIL/p' "$1" |
+			grep -E '^panic: test timed out|^[[:space:]]+Test[^ ]* \([0-9a-z.]+\)|^[[:space:]]+[^ ]*_test\.go:[0-9]+'
+	} | sed -E 's/^[[:space:]]+//; s/ \+0x[0-9a-f]+$//' | awk '!seen[$0]++' | head -n 40 || true
+}
+
 mkdir -p "$logs"
 passed=0 failed=0
 table=() failures=() absent=()
@@ -146,6 +156,9 @@ for i in "${!names[@]}"; do
 	else
 		result=FAILED failed=$((failed + 1))
 		failures+=("$name: exit code $code, $skipped not run, see $log")
+		while IFS= read -r line; do
+			failures+=("  $line")
+		done < <(culprits "$log")
 		show "$log"
 	fi
 	table+=("$(printf '%-14s %-8s %6d s' "$name" "$result" $((SECONDS - start)))")

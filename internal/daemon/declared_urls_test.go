@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,6 +73,15 @@ func (s *shelfOfTools) row(r *running) admin.Server {
 	return admin.Server{}
 }
 
+// awaitServed waits until the document is there and its tool can be called, which is a
+// moment later.
+func (s *shelfOfTools) awaitServed(t *testing.T, r *running) {
+	t.Helper()
+	testwait.Until(t, patience, "the tool of the document is served", func() bool {
+		return s.row(r).State == "ready" && slices.ContainsFunc(r.Gateway.Capabilities(), func(c offered) bool { return c.Exposed == "tools__greet" })
+	})
+}
+
 // Tools of an address are served; what changes there waits for a person, and what
 // goes wrong leaves everything as it is.
 func TestToolsOfAnAddress(t *testing.T) {
@@ -81,8 +91,7 @@ func TestToolsOfAnAddress(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting())
 	r := h.newRunning(t)
-	testwait.Until(t, patience, "the document is there", func() bool { return s.row(r).State == "ready" })
-	r.Gateway.Settle(t.Context())
+	s.awaitServed(t, r)
 	c := r.client(t)
 	if got := text(t, c, "tools__greet", `{"word":"x"}`); got != "/one/x" {
 		t.Error(got)
@@ -173,7 +182,7 @@ func TestKeptToolsOfAnAddress(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting())
 	first := h.newRunning(t)
-	testwait.Until(t, patience, "the document is there", func() bool { return s.row(first).State == "ready" })
+	s.awaitServed(t, first)
 	if err := first.End(); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +286,7 @@ func TestToolsThatAreAskedForAgain(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, s.setting("refresh", "1s"))
 	r := h.newRunning(t)
-	testwait.Until(t, patience, "the document is there", func() bool { return s.row(r).State == "ready" })
+	s.awaitServed(t, r)
 	s.holds(s.document("two"))
 	testwait.Until(t, patience, "what has changed is shown", func() bool { return len(r.Status().Pending) == 1 })
 	r.Gateway.Settle(t.Context())
