@@ -516,7 +516,10 @@ func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findvi
 		return r, err
 	}
 	if v != nil {
-		result := v.Search(find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit, Explain: explain})
+		result := v.Search(find.Query{
+			Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit, Explain: explain,
+			Boost: find.Advise(ctx, f.g.opts.Advisers, x.Identity.Tenant, q.Text, v.View),
+		})
 		r.More, r.Steps = result.More, result.Steps
 		for _, h := range result.Hits {
 			if one, ok := f.found(ctx, x, v.routes[h.Item]); ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
@@ -139,6 +140,10 @@ type Options struct {
 	// FirstListTimedOut is given the servers that did not start before the first lists
 	// were answered. It must not block. It may be nil.
 	FirstListTimedOut func(servers []string)
+
+	// Advisers know more than words tell of what searches find. The find view adds up what
+	// they say.
+	Advisers []find.Adviser
 
 	// NameHash is the hash by which policies look up names in their data; it has no
 	// secret. Servers choose their names, and a lookup searches all names of one hash.

@@ -1,0 +1,66 @@
+package find
+
+import (
+	"context"
+	"iter"
+	"math/bits"
+)
+
+// Adviser knows more of items than their words tell, such as what callers chose before.
+// It is safe for concurrent use.
+type Adviser interface {
+	// Advise returns what is added to the scores of the visible items of a view (see
+	// [Query.Boost]), or nil for nothing. tenant is that of the caller. It returns when ctx
+	// ends, and bounds its own waits. What it returns, and whether it does, must not depend
+	// on what the view hides, and must not hold data of other tenants.
+	Advise(ctx context.Context, tenant, query string, v *View) func(item int) float64
+}
+
+// Advise asks all advisers and returns the sum of what they say; nil if none of them says
+// anything.
+func Advise(ctx context.Context, all []Adviser, tenant, query string, v *View) func(item int) float64 {
+	var sum func(item int) float64
+	for _, a := range all {
+		said := a.Advise(ctx, tenant, query, v)
+		switch before := sum; {
+		case said == nil:
+		case before == nil:
+			sum = said
+		default:
+			sum = func(item int) float64 { return before(item) + said(item) }
+		}
+	}
+	return sum
+}
+
+// Visible yields the visible items in ascending order.
+func (v *View) Visible() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for w, set := range v.visible {
+			for ; set != 0; set &= set - 1 {
+				if !yield(w*64 + bits.TrailingZeros64(set)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Sees reports whether an item is visible.
+func (v *View) Sees(item int) bool { return v.has(uint32(item)) }
+
+// Index returns the index of all items. It holds items that the view hides, so it is only
+// good for what is kept for each index.
+func (v *View) Index() *Index { return v.x }
+
+// Len is the number of items.
+func (x *Index) Len() int { return len(x.facts) }
+
+// Hash returns the hash of an item (see [Item]).
+func (x *Index) Hash(item int) string { return x.hashes[item] }
+
+// Name returns the name that clients use for an item.
+func (x *Index) Name(item int) string { return x.names[item] }
+
+// Server returns the name of the server of an item.
+func (x *Index) Server(item int) string { return x.servers[x.facts[item].server].name }

@@ -1,0 +1,47 @@
+package find_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/find"
+)
+
+// says is an adviser that always says the same.
+type says func(item int) float64
+
+func (s says) Advise(context.Context, string, string, *find.View) func(int) float64 { return s }
+
+// TestAdvise sums what advisers say, and makes nothing where nobody says anything.
+func TestAdvise(t *testing.T) {
+	x := find.Build([]find.Item{
+		{Kind: mcp.Tool, Name: "a", Server: "one", Hash: "1"},
+		{Kind: mcp.Tool, Name: "b", Server: "two", Hash: "2"},
+		{Kind: mcp.Tool, Name: "c", Server: "one", Hash: "3"},
+	}, nil, nil)
+	v := x.View(func(i int) bool { return i != 1 })
+	one, ten := says(func(i int) float64 { return float64(i) }), says(func(i int) float64 { return 10 * float64(i) })
+	for _, c := range []struct {
+		all  []find.Adviser
+		want float64
+	}{{[]find.Adviser{one}, 2}, {[]find.Adviser{says(nil), one}, 2}, {[]find.Adviser{one, says(nil), ten}, 22}} {
+		if got := find.Advise(t.Context(), c.all, "t", "q", v)(2); got != c.want {
+			t.Errorf("%d advisers say %v, want %v", len(c.all), got, c.want)
+		}
+	}
+	none := []find.Adviser{says(nil), says(nil)}
+	if got := find.Advise(t.Context(), none, "t", "q", v); got != nil {
+		t.Error("advisers that say nothing make a function")
+	}
+	if n := testing.AllocsPerRun(100, func() { find.Advise(context.Background(), nil, "t", "q", v) }); n != 0 {
+		t.Errorf("no advisers cost %v allocations", n)
+	}
+	if got := slices.Collect(v.Visible()); !slices.Equal(got, []int{0, 2}) || v.Sees(1) || !v.Sees(2) {
+		t.Errorf("visible: %v", got)
+	}
+	if v.Index() != x || x.Len() != 3 || x.Name(1) != "b" || x.Server(2) != "one" || x.Hash(2) != "3" {
+		t.Error("the index does not know its items")
+	}
+}
