@@ -114,14 +114,19 @@ show() {
 	tail -n 40 "$1"
 }
 
-# culprits LOG: the tests that failed, and those that ran when the time of their package
-# was over, with where each of them waited.
+# culprits LOG: the tests that failed, and where a package whose time was over still was:
+# its tests, and the first function of this module in each goroutine.
 culprits() {
-	{
-		grep -E '^ *--- FAIL' "$1"
-		sed -n '/^panic: test timed out/,/^FAIL/p' "$1" |
-			grep -E '^panic: test timed out|^[[:space:]]+Test[^ ]* \([0-9a-z.]+\)|^[[:space:]]+[^ ]*_test\.go:[0-9]+'
-	} | sed -E 's/^[[:space:]]+//; s/ \+0x[0-9a-f]+$//' | awk '!seen[$0]++' | head -n 40 || true
+	grep -E '^ *--- FAIL' "$1" | sort -u | head -n 20 || true
+	awk '
+		/^panic: / { dump = 1 }
+		/^FAIL/ { dump = 0 }
+		dump && (/^panic:/ || /^[[:space:]]+Test[^ ]* \(/) { sub(/^[[:space:]]+/, ""); print }
+		dump && /^goroutine / { state = $0; sub(/^goroutine [0-9]+ /, "", state); sub(/, [0-9]+ minutes/, "", state) }
+		dump && state != "" && /^github.com\/toolgate\/toolgate\// { at = $0; sub(/^github.com\/toolgate\/toolgate\//, "", at); sub(/\([^()]*\)$/, "", at); next }
+		at != "" { where = $1; sub(/.*\//, "", where); count[at " " where " " state]++; at = ""; state = "" }
+		END { for (line in count) print count[line] " x " line }
+	' "$1" | head -n 60
 }
 
 mkdir -p "$logs"

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Declared tools are listed and called as all others, behind the same gate, and
@@ -41,7 +42,7 @@ func TestDeclaredTools(t *testing.T) {
 	if got := text(t, c, "tools__status", `{"id":"main"}`); got != `{"name":"main","you":"[redacted]"}` {
 		t.Error(got)
 	}
-	if got := <-asked; got != "/main Bearer canary-of-a-token" {
+	if got := testwait.Receive(t, patience, "the service is asked", asked); got != "/main Bearer canary-of-a-token" {
 		t.Error(got)
 	}
 	if got := text(t, c, "own__say", `{"word":"a b; id"}`); got != "a b; id\n" {

@@ -3,6 +3,7 @@
 package daemon_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -28,7 +29,9 @@ import (
 
 func text(t *testing.T, c *lineclient.Client, tool, arguments string) string {
 	t.Helper()
-	result, err := c.Request(t.Context(), mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	result, err := c.Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
 	if err != nil {
 		t.Fatalf("%s: %v", tool, err)
 	}
@@ -99,7 +102,7 @@ func TestReload(t *testing.T) {
 	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-answer; !strings.Contains(got, "waited") {
+	if got := testwait.Receive(t, patience, "the call is answered", answer); !strings.Contains(got, "waited") {
 		t.Errorf("call in flight: %s", got)
 	}
 	for _, name := range []string{"removed", "changed"} {

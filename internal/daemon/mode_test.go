@@ -43,7 +43,7 @@ func TestLockdown(t *testing.T) {
 	if err != nil || m.Mode != "LOCKDOWN" || m.Reason != "an agent runs wild" || !strings.HasPrefix(m.Actor, "user ") || m.Since == nil {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if got := <-running; got != "governance" {
+	if got := testwait.Receive(t, patience, "the running call ends", running); got != "governance" {
 		t.Errorf("the running call: %s", got)
 	}
 	check := func(c *lineclient.Client, when string) {

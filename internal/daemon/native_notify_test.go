@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 const notifySecret = "a-secret-of-at-least-thirty-two-characters"
@@ -86,7 +87,7 @@ func TestNotifyUser(t *testing.T) {
 	if told := text(t, r.Client(t, "alice"), "notify__user", `{"message":"the token is correct-horse-battery-staple","level":"error"}`); told != `{"by":"webhook"}` {
 		t.Errorf("told: %s", told)
 	}
-	body := <-got
+	body := testwait.Receive(t, patience, "the webhook is told", got)
 	if !strings.Contains(body, `{"kind":"notification","level":"error","message":"the token is [redacted`) || !strings.Contains(body, `"subject":"alice"`) || strings.Contains(body, "correct-horse") {
 		t.Errorf("posted: %s", body)
 	}

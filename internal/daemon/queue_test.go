@@ -136,7 +136,7 @@ func TestModesAndTheQueue(t *testing.T) {
 	if _, err := r.SetMode(t.Context(), "LOCKDOWN", "a test"); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-held; got != "governance" {
+	if got := testwait.Receive(t, patience, "the call that is held open ends", held); got != "governance" {
 		t.Errorf("the call that is held open: %s", got)
 	}
 	if _, err := r.SetMode(t.Context(), "NORMAL", "a test"); err != nil {
@@ -172,7 +172,7 @@ func TestTasksAreDrained(t *testing.T) {
 	default:
 	}
 	touch(t, h.path("one"))
-	if err := <-ended; err != nil {
+	if err := testwait.Receive(t, 2*patience, "the gateway ends after the task", ended); err != nil {
 		t.Error(err)
 	}
 }

@@ -307,6 +307,8 @@ func names(t *testing.T, c *lineclient.Client) ([]string, error) {
 
 // tried calls a tool and returns "ok", or the kind of its refusal.
 func tried(ctx context.Context, c *lineclient.Client, tool, arguments string) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	result, err := c.Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"`+tool+`","arguments":`+arguments+`}`))
 	if fault, ok := errors.AsType[*mcp.Error](err); ok {
 		if kind, ok := mcp.LookupString(fault.Data, "kind"); ok {

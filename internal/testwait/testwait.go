@@ -21,6 +21,18 @@ func Until(t testing.TB, d time.Duration, what string, ok func() bool) {
 	}
 }
 
+// Receive returns what comes from a channel. It ends the test when that takes longer than
+// d; what says then what was waited for.
+func Receive[T any](t testing.TB, d time.Duration, what string, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(d):
+		t.Fatalf("not within %v: %s", d, what)
+	}
+	return value
+}
+
 // Within calls ok until it returns true, and reports whether it did. The last look begins
 // when d is over. Each pause is a tenth of the time waited so far, so that what is soon
 // there is soon seen, and what takes long is not asked all the time.

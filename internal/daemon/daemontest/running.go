@@ -5,8 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon"
@@ -47,6 +49,9 @@ func (h *Home) State() *statedir.Dir {
 	return &statedir.Dir{Path: h.Path("state"), Socket: h.Path("state/control.sock")}
 }
 
+// endTime is how long a gateway may take to end, calls under way included.
+const endTime = 3 * time.Minute
+
 // Running is a gateway in the process of the test, and how it is administered.
 type Running struct {
 	*daemon.Daemon
@@ -81,7 +86,13 @@ func Run(t testing.TB, h *Home) *Running {
 	}()
 	end := sync.OnceValue(func() error {
 		cancel()
-		return <-ended
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(endTime):
+			debug.SetTraceback("all") // the stacks say why
+			panic("the gateway of a test does not end")
+		}
 	})
 	t.Cleanup(func() {
 		if err := end(); err != nil {
@@ -103,7 +114,11 @@ func Run(t testing.TB, h *Home) *Running {
 func (r *Running) Settle(t testing.TB) {
 	t.Helper()
 	testwait.Until(t, Patience, "every server is heard of", r.Settled)
-	r.Daemon.Settle(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	if r.Daemon.Settle(ctx); ctx.Err() != nil {
+		t.Fatalf("not within %v: clients are shown what servers have listed", Patience)
+	}
 }
 
 // Client returns a client on a stream of lines, as the owner of a key.
