@@ -35,6 +35,26 @@ func (uncomparable) Check(context.Context, *gate.Request) (gate.Decision, error)
 	return gate.Decision{Effect: gate.Allow}, nil
 }
 
+// Without a phase, the others decide as before.
+func TestWithout(t *testing.T) {
+	deny, allow := &moving{&decided{gate.Deny}}, uncomparable{}
+	for name, tt := range map[string]struct {
+		chain *gate.Chain
+		want  gate.Effect
+	}{
+		"the one that denies":   {gate.NewChain(deny, allow).Without("moving"), gate.Allow},
+		"the one that allows":   {gate.NewChain(allow, deny).Without("uncomparable"), gate.Deny},
+		"one that is not there": {gate.NewChain(deny, allow).Without("opa"), gate.Deny},
+		"the only one":          {gate.NewChain(allow).Without("uncomparable"), gate.Deny},
+		"of none":               {(*gate.Chain)(nil).Without("moving"), gate.Deny},
+	} {
+		r := &gate.Request{Action: gate.View, Identity: gate.NewIdentity(gate.Identity{})}
+		if d := tt.chain.Decide(t.Context(), r); d.Effect != tt.want {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
 func TestPin(t *testing.T) {
 	m := &moving{&decided{gate.Allow}}
 	chain := gate.NewChain(uncomparable{}, m)

@@ -211,8 +211,18 @@ type audienceOf struct {
 type searchable struct {
 	*find.View
 	routes []*Route // by their number in the index; nil for what it may not view
+	held   map[heldOf]int
 	at     time.Time
 }
+
+// heldOf is what an audience might view if its definitions were accepted.
+type heldOf struct {
+	server string
+	kind   mcp.Kind
+}
+
+// maxHeld bounds what is looked at for the note of what is held.
+const maxHeld = 1000
 
 // maxViews bounds the audiences whose view is kept.
 const maxViews = 64
@@ -279,7 +289,8 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*search
 	if known != nil && now.Sub(known.at) < maxDecisionAge {
 		return known, nil
 	}
-	v := &searchable{routes: make([]*Route, len(built.Items)), at: now}
+	v := &searchable{routes: make([]*Route, len(built.Items)), held: make(map[heldOf]int), at: now}
+	var held []*Route
 	catalog := snap.catalogOf(x.Identity, features)
 	for _, kind := range mcp.Kinds {
 		for r, d := range snap.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
@@ -287,6 +298,9 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*search
 			case d.Err != nil && !d.Undecidable():
 				return nil, refusal.Undecided(d)
 			case d.Effect != gate.Allow:
+				if len(held) < maxHeld && snap.held(x.Identity, x.Scope, r) {
+					held = append(held, r)
+				}
 			default:
 				if i, ok := built.Find(r, kind, r.Exposed); ok {
 					v.routes[i] = r
@@ -294,9 +308,24 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*search
 			}
 		}
 	}
+	for r, d := range gate.Views(ctx, snap.accepting, x.Identity, x.Scope.Capsule, held, func(r *Route) *gate.Capability { return &r.Capability }) {
+		if d.Err == nil && d.Effect == gate.Allow {
+			v.held[heldOf{r.Server, r.Kind}]++
+		}
+	}
 	v.View = built.View(func(item int) bool { return v.routes[item] != nil })
 	f.keep(who, v)
 	return v, nil
+}
+
+// held reports whether the registry keeps a route from a caller only until somebody has
+// accepted its definition.
+func (s *Snapshot) held(id *gate.Identity, scope Scope, r *Route) bool {
+	if s.registry == nil {
+		return false
+	}
+	q := r.Request(gate.View, id, scope.Capsule)
+	return s.registry.Held(&q)
 }
 
 // keep keeps a view for the next searches of its audience.
@@ -449,7 +478,8 @@ const maxNamed = 20
 
 // notes says why something may be missing, for servers of which the caller may view
 // something. For a search that found nothing it says where there is something.
-func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, server string, nothing bool) (notes []string) {
+func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *searchable, q findview.Query, nothing bool) (notes []string) {
+	server := q.Server
 	var names []string
 	for _, of := range snap.Catalog(x).servers {
 		name := of.backend.Name()
@@ -472,6 +502,7 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, server 
 			notes = append(notes, fmt.Sprintf("The server %s does not answer at the moment; a call of its tools may fail.", name))
 		}
 	}
+	notes = append(notes, v.heldNotes(q)...)
 	switch {
 	case !nothing:
 	case server != "" && len(names) == 0:
@@ -482,6 +513,24 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, server 
 		notes = append(notes, "There are no tools that you may view.")
 	}
 	return notes
+}
+
+// heldNotes says how much of what a search could have found is held.
+func (v *searchable) heldNotes(q findview.Query) (notes []string) {
+	if v == nil {
+		return nil
+	}
+	for of, n := range v.held {
+		if of.kind == q.Kind && (q.Server == "" || q.Server == of.server) {
+			what, them := of.kind.ListKey(), "them"
+			if n == 1 {
+				what, them = of.kind.String(), "it"
+			}
+			notes = append(notes, fmt.Sprintf("%d %s of the server %s cannot be found until the operator accepts %s.", n, what, of.server, them))
+		}
+	}
+	slices.Sort(notes)
+	return notes[:min(len(notes), maxNamed)]
 }
 
 // Ranking is how a search ranks what a caller may view.
@@ -527,6 +576,6 @@ func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findvi
 			}
 		}
 	}
-	r.Notes = f.notes(ctx, snap, x, q.Server, len(r.Hits) == 0)
+	r.Notes = f.notes(ctx, snap, x, v, q, len(r.Hits) == 0)
 	return r, nil
 }

@@ -25,6 +25,8 @@ func (discreet) Record(context.Context, []*gate.Offer) {}
 
 func (discreet) ShowsInstructionsToAll(string, string) bool { return false }
 
+func (discreet) Held(*gate.Request) bool { return false }
+
 func (discreet) ShowsInstructions(id *gate.Identity, _, _ string) bool {
 	return id != nil && id.Subject == "alice"
 }

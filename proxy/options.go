@@ -448,6 +448,9 @@ type Registry interface {
 	ShowsInstructions(id *gate.Identity, server, text string) bool
 	// ShowsInstructionsToAll reports whether every caller is shown them.
 	ShowsInstructionsToAll(server, text string) bool
+	// Held reports whether the registry refuses a request only because the definition is
+	// not accepted yet.
+	Held(r *gate.Request) bool
 }
 
 // CapsuleHolder knows which identity holds which capsule. It returns false for a

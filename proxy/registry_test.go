@@ -27,6 +27,7 @@ func (r *recording) Record(_ context.Context, offers []*gate.Offer) {
 
 func (*recording) ShowsInstructions(*gate.Identity, string, string) bool { return true }
 func (*recording) ShowsInstructionsToAll(string, string) bool            { return true }
+func (*recording) Held(*gate.Request) bool                               { return false }
 
 // The registry gets every list before any client does, as the server sent it, under the
 // names that clients will see.

@@ -31,6 +31,7 @@ type Snapshot struct {
 	recording Recording
 	registry  Registry
 	pinned    *gate.Chain          // Chain as it was when the snapshot was made
+	accepting *gate.Chain          // Chain as if every definition were accepted; for notes alone
 	outputs   result.OutputChecker // nil checks nothing
 	reusable  Reusable             // nil reuses nothing
 	reusing   map[string]bool      // servers with tools whose results may be reused
@@ -81,7 +82,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
 		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, findview.DefaultTokens), schemas: config.Schemas,
-		pinned: config.Chain.Pin(), byFeatures: newCatalogs(servers),
+		pinned: config.Chain.Pin(), accepting: config.Chain.Without(gate.RegistryPhase), byFeatures: newCatalogs(servers),
 	}
 	next.catalog = next.byFeatures[modernFeatures]
 	next.registry = config.Registry

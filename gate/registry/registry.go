@@ -15,7 +15,7 @@ import (
 )
 
 // Name is the name of the phase.
-const Name = "registry"
+const Name = gate.RegistryPhase
 
 // Actor is the actor of changes to the catalog that no person makes.
 const Actor = "toolgate"

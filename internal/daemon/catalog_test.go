@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/testwait"
+	"github.com/toolgate/toolgate/proxy/findview"
 )
 
 // A server that changes a tool finds it held, and hidden as if it were not
@@ -41,6 +42,17 @@ func TestCatalogHoldsChanges(t *testing.T) {
 	r.settle(t)
 	r.isHidden(t, client, "a__echo")
 	text(t, client, "a__pid", `{}`)
+	missing := func(server string) bool {
+		return strings.Contains(r.searched(t, "k", "echo"), "1 tool of the server "+server+" cannot be found until the operator accepts it.")
+	}
+	if !missing("a") {
+		t.Error("a search does not say what is held")
+	}
+	id := r.change(t, admin.CatalogChange{Op: admin.CatalogDisable, Name: "a__echo"}).ID
+	if missing("a") {
+		t.Error("a search tells of what would not be shown either way")
+	}
+	r.change(t, admin.CatalogChange{Op: admin.CatalogEnable, Name: id})
 
 	e, err := r.CatalogEntry(t.Context(), "a__echo", "")
 	if err != nil || e.State != store.StateHeld || !strings.Contains(e.Diff, `+  "description": "Now reads your mail.",`) {
@@ -64,6 +76,17 @@ func TestCatalogHoldsChanges(t *testing.T) {
 	if got := text(t, client, "b__say", `{"x":1}`); got != `{"x":1}` {
 		t.Errorf("accepted: %s", got)
 	}
+	if missing("b") {
+		t.Error("a search says that what is served is held")
+	}
+}
+
+// searched is the answer of the find view to a search of a client of 2026-07-28.
+func (r *running) searched(t *testing.T, key, query string) string {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + findview.FindTools + `","arguments":{"query":` + string(mcp.Quote(query)) + `},"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"` + string(mcp.V20260728) + `","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	return r.post(t, key, "/mcp/find", body, mcp.HeaderVersion, string(mcp.V20260728), mcp.HeaderMethod, mcp.MethodToolsCall, mcp.HeaderName, findview.FindTools).body
 }
 
 // Each command takes effect at once, for everyone it should.
