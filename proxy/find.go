@@ -477,8 +477,9 @@ func (f *finder) unknown(c *call) error {
 const maxNamed = 20
 
 // notes says why something may be missing, for servers of which the caller may view
-// something. For a search that found nothing it says where there is something.
-func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *searchable, q findview.Query, nothing bool) (notes []string) {
+// something. For a search that found nothing it says where there is something. links has
+// the caller told where to sign in.
+func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *searchable, q findview.Query, nothing, links bool) (notes []string) {
 	server := q.Server
 	var names []string
 	for _, of := range snap.Catalog(x).servers {
@@ -495,7 +496,7 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *sear
 		switch {
 		case ready:
 		case status.State == mcp.NeedsLogin:
-			notes = append(notes, fmt.Sprintf("The server %s needs a sign-in, so that tools of it may be missing; a call of one of its tools says where to sign in.", name))
+			notes = append(notes, signInNote(of, x, links))
 		case of.listing == nil:
 			notes = append(notes, fmt.Sprintf("The server %s has not started yet, so that its tools are missing.", name))
 		default:
@@ -513,6 +514,20 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *sear
 		notes = append(notes, "There are no tools that you may view.")
 	}
 	return notes
+}
+
+// signInNote says that somebody has to sign in to a server.
+func signInNote(of *backendEntry, x *Exchange, link bool) string {
+	name := of.backend.Name()
+	if of.mount.SignIn == nil {
+		return fmt.Sprintf("The operator has to sign in to the server %s, so that tools of it may be missing.", name)
+	}
+	if link {
+		if address := of.mount.SignIn(x.Identity, nil); address != "" {
+			return fmt.Sprintf("Tools of the server %s may be missing until the user has signed in at %s", name, address)
+		}
+	}
+	return fmt.Sprintf("Tools of the server %s may be missing until the user has signed in.", name)
 }
 
 // heldNotes says how much of what a search could have found is held.
@@ -576,6 +591,6 @@ func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findvi
 			}
 		}
 	}
-	r.Notes = f.notes(ctx, snap, x, v, q, len(r.Hits) == 0)
+	r.Notes = f.notes(ctx, snap, x, v, q, len(r.Hits) == 0, !explain)
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/findview"
@@ -130,4 +131,31 @@ func TestFindOverSSE(t *testing.T) {
 		}
 		cancel()
 	})
+}
+
+// TestNotesOfServers searches while a server does not do what it could.
+func TestNotesOfServers(t *testing.T) {
+	signIn := func(*gate.Identity, error) string { return "https://gw.example/join" }
+	for want, tt := range map[string]struct {
+		state  mcp.State
+		signIn SignIn
+	}{
+		"":                              {state: mcp.Ready},
+		"does not answer at the moment": {state: mcp.Failed},
+		"The operator has to sign in to the server github, so that tools of it may be missing.":               {state: mcp.NeedsLogin},
+		"Tools of the server github may be missing until the user has signed in at https://gw.example/join\"": {state: mcp.NeedsLogin, signIn: signIn},
+	} {
+		b := issues(t)
+		b.status.State = tt.state
+		r := newFindRig(t, func(c *Config) { c.Mounts[0].SignIn = tt.signIn }, b)
+		got := string(structured(t, r.call(findview.FindTools, `{"query":"list issues"}`)))
+		if !strings.Contains(got, want) || strings.Contains(got, `"notes"`) != (want != "") || !strings.Contains(got, "github__list_issues") {
+			t.Errorf("want %q: %s", want, got)
+		}
+		// A person who asks as somebody else is given no address that is theirs.
+		ranked, err := Rank(t.Context(), r.Gateway, gate.NewIdentity(gate.Identity{Principal: gate.Local}), Scope{}, findview.Query{Text: "list issues", Kind: mcp.Tool, Limit: 5})
+		if err != nil || strings.Contains(strings.Join(ranked.Notes, " "), "https://") || (len(ranked.Notes) == 0) != (want == "") {
+			t.Errorf("want %q: %q, %v", want, ranked.Notes, err)
+		}
+	}
 }

@@ -165,8 +165,8 @@ func (s *backendEntry) signInRoute() *Route {
 }
 
 // SignIn returns the address where a caller can sign in to a server whose credential is
-// missing. It is empty where there is none for this caller. why is the failure of the
-// call.
+// missing. It is empty where there is none for this caller. why is the failure of a call;
+// nil where none was made yet.
 type SignIn func(id *gate.Identity, why error) string
 
 // SignInInput is the key of the gateway's own question in an input request.

@@ -47,8 +47,7 @@ func (t *Table) signedInTo(m proxy.Mount, s *credential.Source, to reached) prox
 		return m
 	}
 	m.SignIn = func(id *gate.Identity, why error) string {
-		missing, ok := errors.AsType[transport.MissingError](why)
-		if !ok || !missing.NeedsLogin() {
+		if missing, ok := errors.AsType[transport.MissingError](why); why != nil && (!ok || !missing.NeedsLogin()) {
 			return ""
 		}
 		address, err := t.o.SignIn.Link(s.Settings().Server, id.Key())
