@@ -74,6 +74,10 @@ var rules = map[string]rule{
 		others: []string{"github.com/blevesearch/snowballstem"},
 		why:    "ranks a catalog for words; who may view what is handed in; snowballstem finds the stems of English words",
 	},
+	"proxy/find/learn": {
+		ours: []string{"internal/mcp", "proxy/find"},
+		why:  "what callers chose after which words; where that is kept is its user's",
+	},
 	"proxy/findview": {
 		ours: []string{"internal/mcp", "internal/spelling", "proxy/find", "proxy/schemas"},
 		why:  "what clients see of the find view and what its searches read; who may view what is handed in",

@@ -3,7 +3,10 @@ package find
 import (
 	"context"
 	"iter"
+	"math"
 	"math/bits"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // Adviser knows more of items than their words tell, such as what callers chose before.
@@ -27,10 +30,21 @@ func Advise(ctx context.Context, all []Adviser, tenant, query string, v *View) f
 		case before == nil:
 			sum = said
 		default:
-			sum = func(item int) float64 { return before(item) + said(item) }
+			sum = func(item int) float64 { return both(before(item), said(item)) }
 		}
 	}
 	return sum
+}
+
+// both adds up what two advisers say of an item. NaN is nothing.
+func both(a, b float64) float64 {
+	switch {
+	case math.IsNaN(a):
+		return b
+	case math.IsNaN(b):
+		return a
+	}
+	return a + b
 }
 
 // Visible yields the visible items in ascending order.
@@ -61,6 +75,9 @@ func (x *Index) Hash(item int) string { return x.hashes[item] }
 
 // Name returns the name that clients use for an item.
 func (x *Index) Name(item int) string { return x.names[item] }
+
+// Kind returns what an item is.
+func (x *Index) Kind(item int) mcp.Kind { return x.facts[item].kind }
 
 // Server returns the name of the server of an item.
 func (x *Index) Server(item int) string { return x.servers[x.facts[item].server].name }

@@ -2,6 +2,7 @@ package find_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 
@@ -31,6 +32,10 @@ func TestAdvise(t *testing.T) {
 			t.Errorf("%d advisers say %v, want %v", len(c.all), got, c.want)
 		}
 	}
+	unsure := says(func(int) float64 { return math.NaN() })
+	if got := find.Advise(t.Context(), []find.Adviser{unsure, one, unsure}, "t", "q", v)(2); got != 2 {
+		t.Errorf("beside advisers who know nothing of an item another says %v, want 2", got)
+	}
 	none := []find.Adviser{says(nil), says(nil)}
 	if got := find.Advise(t.Context(), none, "t", "q", v); got != nil {
 		t.Error("advisers that say nothing make a function")
@@ -43,5 +48,34 @@ func TestAdvise(t *testing.T) {
 	}
 	if v.Index() != x || x.Len() != 3 || x.Name(1) != "b" || x.Server(2) != "one" || x.Hash(2) != "3" {
 		t.Error("the index does not know its items")
+	}
+}
+
+// TestBoostOfUnknownItems compares tools of which something is known with tools of which
+// nothing is.
+func TestBoostOfUnknownItems(t *testing.T) {
+	var items []find.Item
+	for _, name := range []string{"open_issue", "open_ticket", "weather"} {
+		items = append(items, find.Item{Kind: mcp.Tool, Name: name, Server: "s", Hash: name})
+	}
+	v := find.Build(items, nil, nil).View(everything)
+	first := func(boost func(item int) float64) (names []string) {
+		for _, h := range v.Search(find.Query{Text: "open issue", Boost: boost}).Hits {
+			names = append(names, items[h.Item].Name)
+		}
+		return names
+	}
+	for name, c := range map[string]struct {
+		boosts [3]float64
+		want   []string
+	}{
+		"nothing is known":            {[3]float64{math.NaN(), math.NaN(), math.NaN()}, []string{"open_issue", "open_ticket"}},
+		"the words speak for it":      {[3]float64{math.NaN(), 0.5, 0}, []string{"open_issue", "open_ticket"}},
+		"no word speaks for it":       {[3]float64{0, 0.5, math.NaN()}, []string{"open_issue", "open_ticket"}},
+		"something speaks against it": {[3]float64{-9, math.NaN(), 0.1}, []string{"open_ticket", "weather"}},
+	} {
+		if got := first(func(i int) float64 { return c.boosts[i] }); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

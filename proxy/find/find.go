@@ -46,8 +46,9 @@ type Query struct {
 	// Boost, if it is not nil, returns a number that is added to the score of an item,
 	// where the words alone give between 0 and about 1. It is called for each visible item
 	// of the server and the kinds, also for those that no word matches: they are found if
-	// their score is above 0. What it returns must not depend on what the caller may not
-	// view.
+	// their score is above 0. NaN says that nothing is known of an item: then it is boosted
+	// for how well its words match, so that it does not fall behind items of which more is
+	// known. What it returns must not depend on what the caller may not view.
 	Boost func(item int) float64
 }
 

@@ -305,16 +305,42 @@ func (v *View) score(s *scratch, n int, q *Query) {
 			continue
 		}
 		if x != 0 {
-			x = adjust(x, s.name[i], v.x.facts[i].lengths[fieldName]) / most
+			s.total[i] = adjust(x, s.name[i], v.x.facts[i].lengths[fieldName]) / most
 		}
-		if q.Boost != nil {
-			x += float32(q.Boost(i))
-		}
-		s.total[i] = x
-		if x > 0 {
-			s.found = append(s.found, uint32(i))
-		}
+		s.found = append(s.found, uint32(i))
 	}
+	if q.Boost != nil {
+		v.boost(s, q)
+	}
+}
+
+// boost adds to the scores of s.found what is known besides words, and leaves those out
+// that nothing speaks for. Of an item of which nothing is known the words have to speak
+// for both: it gets as much of the largest boost as it has of the best score.
+func (v *View) boost(s *scratch, q *Query) {
+	boosts := cleared(s.best, len(s.total))
+	var most, best float32
+	for _, d := range s.found {
+		x := float32(q.Boost(int(d)))
+		boosts[d] = x
+		if x > most { // not NaN
+			most = x
+		}
+		best = max(best, s.total[d])
+	}
+	share := float32(0)
+	if best > 0 {
+		share = most / best
+	}
+	s.found = slices.DeleteFunc(s.found, func(d uint32) bool {
+		if x := boosts[d]; x == x {
+			s.total[d] += x
+		} else {
+			s.total[d] *= 1 + share
+		}
+		return s.total[d] <= 0
+	})
+	clear(boosts)
 }
 
 // adjust raises the score of an item for the part of its name that matches.
