@@ -37,26 +37,9 @@ func runInspector(ctx context.Context, t target) report {
 		return r
 	}
 	defer os.RemoveAll(dir)
-	in := &inspector{
-		script: filepath.Join(lab.cache, "node", "node_modules", ".bin", "mcp-inspector"),
-		config: filepath.Join(dir, "config.json"),
-		home:   dir,
-	}
-	server := object{"protocolEra": t.Era}
-	switch t.Transport {
-	case "stdio":
-		server["command"], server["args"], server["env"] = t.Command, t.Args, t.Env
-	case "sse":
-		server["type"], server["url"] = "sse", t.URL
-	default:
-		server["type"], server["url"] = "http", t.URL
-	}
-	data, err := json.Marshal(object{"mcpServers": object{"gw": server}})
-	if err == nil {
-		err = os.WriteFile(in.config, data, 0o600)
-	}
+	in, err := newInspector(dir, t)
 	if err != nil {
-		r.Error = fmt.Sprintf("writing the Inspector's configuration: %v", err)
+		r.Error = err.Error()
 		return r
 	}
 	s := &inspection{in: in, t: t}
@@ -90,13 +73,39 @@ func runInspector(ctx context.Context, t target) report {
 	return r
 }
 
+// newInspector returns the command line with a configuration in dir.
+func newInspector(dir string, t target) (*inspector, error) {
+	in := &inspector{
+		script: filepath.Join(lab.cache, "node", "node_modules", ".bin", "mcp-inspector"),
+		config: filepath.Join(dir, "config.json"),
+		home:   dir,
+	}
+	server := object{"protocolEra": t.Era}
+	switch t.Transport {
+	case "stdio":
+		server["command"], server["args"], server["env"] = t.Command, t.Args, t.Env
+	case "sse":
+		server["type"], server["url"] = "sse", t.URL
+	default:
+		server["type"], server["url"] = "http", t.URL
+	}
+	data, err := json.Marshal(object{"mcpServers": object{"gw": server}})
+	if err == nil {
+		err = os.WriteFile(in.config, data, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing the Inspector's configuration: %w", err)
+	}
+	return in, nil
+}
+
 // run makes one command and returns the result that it prints.
 func (in *inspector) run(ctx context.Context, args ...string) (json.RawMessage, error) {
 	cmd := in.command(ctx, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("inspector %s: %w: %s", strings.Join(args, " "), err, newest(strings.TrimSpace(stderr.String()), 600))
+		return nil, fmt.Errorf("inspector %s: %w: %s", strings.Join(args, " "), err, newest(strings.TrimSpace(stderr.String()+stdout.String()), 1000))
 	}
 	var out struct {
 		Result json.RawMessage `json:"result"`
@@ -195,6 +204,25 @@ func (s *inspection) call(ctx context.Context, name, args string) (text string, 
 	}
 	text, err = toolText(result)
 	return text, string(r.StructuredContent), err
+}
+
+// returned makes one call.
+func (s *inspection) returned(ctx context.Context, c call) (got returned) {
+	var err error
+	if c.Method == "tools/list" {
+		var names []string
+		names, err = s.listed(ctx, c.Method, "tools", "name")
+		got.Text = strings.Join(names, " ")
+	} else {
+		var args []byte
+		if args, err = json.Marshal(c.Args); err == nil {
+			got.Text, _, err = s.call(ctx, c.Name, string(args))
+		}
+	}
+	if err != nil {
+		got.Error = strings.ReplaceAll(err.Error(), `\"`, `"`) // the text of a result, printed as JSON
+	}
+	return got
 }
 
 func (s *inspection) callInt64(ctx context.Context) (string, error) {

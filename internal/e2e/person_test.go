@@ -3,15 +3,21 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	mcpgo "github.com/mark3labs/mcp-go/mcp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolgate/toolgate/internal/e2e/fixture"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // link is one server, or toolgate, and the calls that a driver makes there.
@@ -19,20 +25,31 @@ type link struct {
 	URL   string   `json:"url"`
 	Key   string   `json:"key,omitempty"`
 	Lanes [][]call `json:"lanes"` // each one after the other
+
+	// In place of those of the target.
+	Transport string `json:"transport,omitempty"`
+	Era       string `json:"era,omitempty"`
 }
 
-// call is one call in which the server asks something.
+// call is one call of a link.
 type call struct {
 	ID     string `json:"id"`
-	Method string `json:"method"` // tools/call or prompts/get
+	Method string `json:"method"` // tools/call, prompts/get, or tools/list for the names
 	Name   string `json:"name"`
-	Canary string `json:"canary"`
+	Canary string `json:"canary"` // the only argument where there are no others
+
+	Args        object `json:"args,omitempty"`
+	Progress    bool   `json:"progress,omitempty"`    // its progress is counted
+	CancelAfter int    `json:"cancelAfter,omitempty"` // milliseconds
+	Until       string `json:"until,omitempty"`       // it is repeated for a while until its text has this
+	Task        bool   `json:"task,omitempty"`        // it runs as a task
 }
 
 // returned is what came back to a call: a text, or an error.
 type returned struct {
-	Text  string `json:"text"`
-	Error string `json:"error,omitempty"`
+	Text     string `json:"text"`
+	Error    string `json:"error,omitempty"`
+	Progress int    `json:"progress,omitempty"`
 }
 
 // callTimeout bounds one call of a link, as in the drivers of other languages.
@@ -134,12 +151,14 @@ func runCalls(
 	for _, l := range t.Links {
 		to := t
 		to.URL, to.Key, to.person = l.URL, l.Key, who
+		to.Transport, to.Era = cmp.Or(l.Transport, t.Transport), cmp.Or(l.Era, t.Era)
 		a, stop, err := dial(ctx, to)
 		if err != nil {
 			r.Error = err.Error()
 			return r
 		}
 		r.Protocol = a.Protocol()
+		r.Protocols = append(r.Protocols, r.Protocol)
 		l.callAll(ctx, a, t.AtOnce, r.Answers)
 		if err := stop(); err != nil {
 			r.Error = fmt.Sprintf("closing: %v", err)
@@ -177,20 +196,57 @@ func (l *link) callAll(ctx context.Context, a adapter, atOnce int, into map[stri
 	all.Wait()
 }
 
-func (c *call) make(ctx context.Context, a adapter) returned {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+// untilTime is how long a call is repeated, as in the drivers of other languages.
+const untilTime = 5 * time.Second
+
+// make makes the call, again and again where it waits for something.
+func (c *call) make(ctx context.Context, a adapter) (got returned) {
+	testwait.Within(untilTime, func() bool {
+		got = c.once(ctx, a)
+		return c.Until == "" || strings.Contains(got.Text, c.Until)
+	})
+	return got
+}
+
+func (c *call) once(ctx context.Context, a adapter) returned {
+	limit := callTimeout
+	if c.CancelAfter > 0 {
+		limit = time.Duration(c.CancelAfter) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var got returned
 	var err error
-	if c.Method == "prompts/get" {
+	switch c.Method {
+	case "tools/list":
+		var names []string
+		names, err = a.Tools(ctx)
+		got.Text = strings.Join(names, " ")
+	case "prompts/get":
 		got.Text, err = a.Prompt(ctx, c.Name, map[string]string{"canary": c.Canary})
-	} else {
-		var result callResult
-		result, err = a.Call(ctx, c.Name, `{"canary":"`+c.Canary+`"}`, nil)
-		got.Text = result.Text
+	default:
+		got, err = c.tool(ctx, a)
 	}
 	if err != nil {
 		got.Error = err.Error()
 	}
 	return got
+}
+
+func (c *call) tool(ctx context.Context, a adapter) (returned, error) {
+	args := c.Args
+	if args == nil {
+		args = object{fixture.Canary: c.Canary}
+	}
+	data, err := json.Marshal(args)
+	if err != nil {
+		return returned{}, fmt.Errorf("writing arguments: %w", err)
+	}
+	var seen atomic.Int64
+	var onProgress func(float64)
+	if c.Progress {
+		onProgress = func(float64) { seen.Add(1) }
+	}
+	result, err := a.Call(ctx, c.Name, string(data), onProgress)
+	return returned{Text: result.Text, Progress: int(seen.Load())}, err
 }

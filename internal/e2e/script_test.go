@@ -46,8 +46,9 @@ type report struct {
 	Error    string           `json:"error"` // why the script could not run to its end
 	Checks   map[string]check `json:"checks"`
 
-	Answers map[string]returned `json:"answers,omitempty"` // of each call of the links
-	Asked   []string            `json:"asked,omitempty"`   // all that the client was asked
+	Answers   map[string]returned `json:"answers,omitempty"`   // of each call of the links
+	Protocols []string            `json:"protocols,omitempty"` // of each link
+	Asked     []string            `json:"asked,omitempty"`     // all that the client was asked
 }
 
 type check struct {

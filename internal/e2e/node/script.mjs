@@ -11,10 +11,15 @@
 // With links in the argument, a driver makes calls instead, in which servers ask
 // something, and answers what it is asked with its secret:
 //   {"secret":"...","atOnce":4,
-//    "links":[{"url":"...","key":"an API key, or none","lanes":[[{"id":"...","method":"tools/call|prompts/get","name":"...","canary":"..."}, ...], ...]}, ...]}
-// The calls of a lane are made one after the other, atOnce lanes at a time.
-// It reports what each call returned and everything that it was asked:
-//   {"answers":{"<id>":{"text":"...","error":"..."}, ...},"asked":["...", ...]}
+//    "links":[{"url":"...","key":"an API key, or none","lanes":[[{"id":"...","method":"tools/call|prompts/get|tools/list","name":"...","canary":"..."}, ...], ...]}, ...]}
+// The calls of a lane are made one after the other, atOnce lanes at a time. A link may
+// have a transport and an era of its own. A call may have args in place of the canary.
+// With progress its progress is counted. With cancelAfter it is cancelled after so many
+// milliseconds. With until it is repeated for a while, until its text has that in it. With
+// task it runs as a task, by a client that can.
+// It reports what each call returned, the revision of each link, and everything that it
+// was asked:
+//   {"answers":{"<id>":{"text":"...","error":"...","progress":3}, ...},"protocols":["..."],"asked":["...", ...]}
 
 import { readFileSync } from 'node:fs';
 import { Person } from './ask.mjs';
@@ -173,12 +178,41 @@ export async function run(c, label) {
   return checks;
 }
 
-// answered makes one call and returns the text that came back.
-async function answered(c, { method, name, canary }) {
+// answered makes one call and puts what came back into into.
+async function answered(c, call, into) {
+  const { method, name, canary } = call;
+  if (method === 'tools/list') return (await c.tools()).map(t => t.name).join(' ');
   if (method === 'prompts/get') return (await c.prompt(name, { canary })).messages[0].content.text;
-  const result = await c.call(name, { canary });
+  const options = {};
+  if (call.progress) {
+    into.progress = 0;
+    options.onprogress = () => into.progress++;
+  }
+  if (call.cancelAfter) options.signal = AbortSignal.timeout(call.cancelAfter);
+  const args = call.args ?? { canary };
+  const result = await (call.task ? c.task(name, args) : c.call(name, args, options));
   if (result.isError) throw new Error(`tool error: ${textOf(result)}`);
   return textOf(result);
+}
+
+// returned makes one call, again and again where it waits for something, and returns what
+// came back.
+async function returned(c, call) {
+  const once = async () => {
+    const into = {};
+    try {
+      into.text = await within(20_000, call.name, answered(c, call, into));
+    } catch (err) {
+      into.error = String(err?.message ?? err);
+    }
+    return into;
+  };
+  const end = Date.now() + 5_000;
+  for (;;) {
+    const got = await once();
+    if (!call.until || got.text?.includes(call.until) || Date.now() > end) return got;
+    await sleep(50);
+  }
 }
 
 // callAll makes every call of the link, a few lanes at once.
@@ -186,13 +220,7 @@ async function callAll(c, link, atOnce, answers) {
   const left = [...link.lanes];
   const work = async () => {
     for (let lane = left.shift(); lane; lane = left.shift()) {
-      for (const call of lane) {
-        try {
-          answers[call.id] = { text: await within(20_000, call.name, answered(c, call)) };
-        } catch (err) {
-          answers[call.id] = { error: String(err?.message ?? err) };
-        }
-      }
+      for (const call of lane) answers[call.id] = await returned(c, call);
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
@@ -203,9 +231,11 @@ async function converse(t, report, connect) {
   const person = new Person(t.secret);
   report.answers = {};
   report.asked = person.asked;
+  report.protocols = [];
   for (const link of t.links) {
-    const adapter = await within(30_000, 'connecting', connect({ ...t, url: link.url, key: link.key }, person));
+    const adapter = await within(30_000, 'connecting', connect({ ...t, ...link }, person));
     report.protocol = adapter.protocol ?? '';
+    report.protocols.push(report.protocol);
     await callAll(adapter, link, t.atOnce, report.answers);
     await within(10_000, 'closing', adapter.close());
   }

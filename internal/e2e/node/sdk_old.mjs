@@ -49,6 +49,16 @@ async function connect(t, person) {
     resources: async () => (await client.listResources()).resources,
     templates: async () => (await client.listResourceTemplates()).resourceTemplates,
     call: (name, args, options) => client.callTool({ name, arguments: args }, undefined, options),
+    // The library can make a task of a call of a tool that lists itself as able to.
+    task: async (name, args) => {
+      let tasks = 0;
+      for await (const message of client.experimental.tasks.callToolStream({ name, arguments: args }, undefined, { task: { ttl: 60_000 } })) {
+        if (message.type === 'taskCreated') tasks++;
+        if (message.type === 'error') throw message.error;
+        if (message.type === 'result' && tasks === 1) return message.result;
+      }
+      throw new Error(`${tasks} tasks were made, and there is no result`);
+    },
     read: uri => client.readResource({ uri }),
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
     watchTools: async fn => client.setNotificationHandler(ToolListChangedNotificationSchema, fn),

@@ -164,22 +164,48 @@ async def call_all(c, link, at_once, answers):
     """Makes every call of the link, a few lanes at once."""
     left = list(link["lanes"])
 
-    async def answered(call):
-        arguments = {"canary": call["canary"]}
-        if call["method"] == "prompts/get":
+    async def answered(call, into):
+        method, arguments = call["method"], call.get("args", {"canary": call["canary"]})
+        if method == "tools/list":
+            return " ".join(await c.tools())
+        if method == "prompts/get":
             return await c.prompt(call["name"], arguments)
-        result = await c.call(call["name"], arguments)
+
+        async def count(_):
+            into["progress"] += 1
+
+        if call.get("progress"):
+            into["progress"] = 0
+        made = c.call(call["name"], arguments, count if call.get("progress") else None)
+        if after := call.get("cancelAfter"):
+            made = asyncio.wait_for(made, after / 1000)
+        result = await made
         if result.is_error:
             raise RuntimeError(f"tool error: {text_of(result)}")
         return text_of(result)
 
+    async def once(call):
+        into = {}
+        try:
+            into["text"] = await asyncio.wait_for(answered(call, into), 20)
+        except Exception as e:  # a failing call is a finding, not the end of the run
+            into["error"] = f"{type(e).__name__}: {e}"
+        return into
+
+    async def returned(call):
+        """Makes one call, again and again where it waits for something."""
+        end = asyncio.get_running_loop().time() + 5
+        while True:
+            got = await once(call)
+            wanted = call.get("until")
+            if not wanted or wanted in got.get("text", "") or asyncio.get_running_loop().time() > end:
+                return got
+            await asyncio.sleep(0.05)
+
     async def work():
         while left:
             for call in left.pop(0):
-                try:
-                    answers[call["id"]] = {"text": await asyncio.wait_for(answered(call), 20)}
-                except Exception as e:  # a failing call is a finding, not the end of the run
-                    answers[call["id"]] = {"error": f"{type(e).__name__}: {e}"}
+                answers[call["id"]] = await returned(call)
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 
@@ -187,10 +213,11 @@ async def call_all(c, link, at_once, answers):
 async def converse(target, report, connect):
     """Opens each link, makes its calls and closes it."""
     person = Person(target["secret"])
-    report["answers"], report["asked"] = {}, person.asked
+    report["answers"], report["asked"], report["protocols"] = {}, person.asked, []
     for link in target["links"]:
-        async with connect({**target, "url": link["url"], "key": link.get("key")}, person) as adapter:
+        async with connect({**target, **link}, person) as adapter:
             report["protocol"] = adapter.protocol
+            report["protocols"].append(adapter.protocol)
             await call_all(adapter, link, target["atOnce"], report["answers"])
 
 
