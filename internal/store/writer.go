@@ -414,7 +414,7 @@ func (s *Store) prune(ctx context.Context) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(pruneMemories(ctx, tx, time.Now()), pruneSchedules(ctx, tx, time.Now()))
+		return errors.Join(pruneMemories(ctx, tx, time.Now()), pruneSchedules(ctx, tx, time.Now()), pruneVectors(ctx, tx, time.Now(), maxVectors))
 	}, false)
 	s.commit(context.WithoutCancel(ctx), []*write{w})
 }

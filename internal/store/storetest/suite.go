@@ -62,6 +62,7 @@ func Run(t *testing.T, database Database) {
 		"MemoriesAreTheirOwners":            memories,
 		"MemoriesAreBounded":                memoriesBounded,
 		"MemoriesExpire":                    memoriesExpire,
+		"VectorsComeBackAsTheyWereSaved":    vectors,
 		"DynamicToolsHaveOneOwner":          dynamicTools,
 		"SchedulesAreTheirOwners":           schedules,
 		"SchedulesAreBounded":               schedulesBounded,
@@ -169,6 +170,8 @@ func zeroHandles(t *testing.T) {
 	_, errs["Memories.Save"] = new(store.Memories).Save(ctx, "p", store.MemoryRecord{})
 	_, errs["Memories.List"] = new(store.Memories).List(ctx, "p", store.MemoryText)
 	_, errs["Memories.Delete"] = new(store.Memories).Delete(ctx, "p", "id")
+	_, errs["Vectors.Load"] = new(store.Vectors).Load(ctx, "s", nil)
+	errs["Vectors.Save"] = new(store.Vectors).Save(ctx, "s", nil)
 	_, errs["Schedules.Add"] = new(store.Schedules).Add(ctx, store.Schedule{})
 	_, errs["Schedules.List"] = new(store.Schedules).List(ctx, "p")
 	_, errs["Schedules.Cancel"] = new(store.Schedules).Cancel(ctx, "p", "id")
