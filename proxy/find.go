@@ -41,6 +41,26 @@ func ViewPaths() []string {
 	return all
 }
 
+// ScopeOfView returns the scope of a view by its name: one of [ViewPaths] without the first
+// slash, or "full" or nothing for all tools as servers list them. ok is false for another
+// name.
+func ScopeOfView(name string) (scope Scope, ok bool) {
+	switch {
+	case name == "" || name == "full":
+		return Scope{}, true
+	case !slices.Contains(ViewPaths(), "/"+name):
+		return Scope{}, false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == string(FindView) {
+			scope.View = FindView
+		} else {
+			scope.Schemas = schemas.Mode(part)
+		}
+	}
+	return scope, true
+}
+
 // finds reports whether a list begins with the tools of the find view.
 func (s Scope) finds(kind mcp.Kind) bool { return s.View == FindView && kind == mcp.Tool }
 

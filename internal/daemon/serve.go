@@ -68,18 +68,28 @@ func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen
 }
 
 // ServeStream serves a client on a stream of lines, as the owner of an API key or token
-// and with the list of tools of a view, until ctx or the gateway ends or the stream does; it closes the stream then. It returns
-// at once, with an error when nobody has the key.
-func (d *Daemon) ServeStream(ctx context.Context, key string, view proxy.View, stream io.ReadWriteCloser) error {
+// and with a view ([proxy.ScopeOfView]), until ctx or the gateway ends or the stream does;
+// it closes the stream then. It returns at once, with an error when nobody has the key or
+// there is no such view.
+func (d *Daemon) ServeStream(ctx context.Context, key, view string, stream io.ReadWriteCloser) error {
+	scope, ok := proxy.ScopeOfView(view)
+	if !ok {
+		return unknownView(view)
+	}
 	id, err := d.identities.Identity(ctx, key)
 	if err != nil {
 		return err
 	}
 	d.tasks.Go(func() {
-		_ = d.gateway.ServeStdio(ctx, id, proxy.Scope{View: view}, stream, stream)
+		_ = d.gateway.ServeStdio(ctx, id, scope, stream, stream)
 		stream.Close()
 	})
 	return nil
+}
+
+// unknownView says that there is no view of a name.
+func unknownView(name string) error {
+	return failure.Newf(failure.Usage, "there is no view %q", name)
 }
 
 // ServeControl serves the control socket, and says in the state folder that this gateway

@@ -21,6 +21,12 @@ func (ctl *Control) MakeRoom() error {
 
 // ServeStdio implements admin.Gateway.
 func (ctl *Control) ServeStdio(ctx context.Context, key, view string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
+	scope, ok := proxy.ScopeOfView(view)
+	if !ok {
+		err := unknownView(view)
+		refuse(err)
+		return err
+	}
 	granted, err := ctl.d.identities.Grant(ctx, key)
 	if err != nil {
 		refuse(err)
@@ -36,5 +42,5 @@ func (ctl *Control) ServeStdio(ctx context.Context, key, view string, accept fun
 	defer stop()
 	ctx, leave := ctl.d.identities.WhileGranted(ctx, key, granted)
 	defer leave()
-	return ctl.d.gateway.ServeStdio(ctx, granted.Identity, proxy.Scope{View: proxy.View(view)}, r, w)
+	return ctl.d.gateway.ServeStdio(ctx, granted.Identity, scope, r, w)
 }

@@ -377,7 +377,7 @@ func (r *rig) pipe(c *client, w worker) error {
 	l := &stdioLink{c: c, in: toGateway}
 	c.link = l
 	l.all.Go(func() { l.read(fromGateway) })
-	return r.gateway.ServeStream(r.life, w.key, r.view, stream{fromClient, toClient})
+	return r.gateway.ServeStream(r.life, w.key, string(r.view), stream{fromClient, toClient})
 }
 
 // greet opens the conversation as the revision does it.

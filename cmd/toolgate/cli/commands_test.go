@@ -237,7 +237,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%v: %+v", args, o)
 		}
 	}
-	if o := h.run(t, "ls", h.file, "--wait", "100ms"); o.code != exitUnreachable || !strings.Contains(o.stderr, "no gateway is running") {
+	if o := h.run(t, "ls", h.file, "--wait", "1s"); o.code != exitUnreachable || !strings.Contains(o.stderr, "no gateway is running") {
 		t.Errorf("ls --wait without a gateway: %+v", o)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/spelling"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // connection holds the options of `connect`.
@@ -52,7 +53,8 @@ file is kept beside it.
 
 A client that shows its model all tools at once gets the find view if the tools of the
 running gateway are more than it accepts, or cost its model more than about 20,000
-tokens. --view decides otherwise.
+tokens. One that refuses a part of JSON Schema is listed strict schemas. --view decides
+otherwise.
 
 --undo removes the entry again. If nothing else in the file has changed since, it
 becomes byte for byte what it was; --restore restores it even if something has
@@ -75,8 +77,8 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 			if len(args) == 2 {
 				o.Config = args[1]
 			}
-			if want.view != "" && want.view != clients.FullView && want.view != clients.FindView {
-				return failure.Newf(failure.Usage, "unknown view %q; write full or find", want.view)
+			if _, ok := proxy.ScopeOfView(want.view); !ok {
+				return failure.Newf(failure.Usage, "unknown view %q; %s", want.view, viewNames)
 			}
 			return connectClient(o, cmd.Context(), client, want)
 		},
@@ -86,7 +88,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	c.Flags().BoolVar(&want.remote, "http", false, "call the running gateway over HTTP instead of starting toolgate stdio")
 	c.Flags().StringVar(&want.capsule, "capsule", "", "show the client one `capsule` only; needs --http")
 	c.Flags().StringVar(&want.key, "key-env", "", "`variable` that holds the client's API key; needs --http")
-	c.Flags().StringVar(&want.view, "view", "", "which `view` the client is listed: full for all tools, find for the tools by which a model finds the others; by default the one that fits it")
+	c.Flags().StringVar(&want.view, "view", "", "which `view` the client is listed: full for all tools, find for the tools by which a model finds the others, strict or compact for how schemas are listed, or strict/find; by default the one that fits it")
 	c.Flags().BoolVar(&want.only, "only", false, "remove the client's other servers; toolgate serves them")
 	c.Flags().BoolVar(&want.show, "print", false, "only print the entry")
 	c.Flags().BoolVar(&undo, "undo", false, "remove the entry again")
@@ -179,8 +181,8 @@ func clientEntry(o *command.Options, client *clients.Client, path string, want *
 			}
 			args = append(args, abs)
 		}
-		if want.view == clients.FindView {
-			args = append(args, "--view", clients.FindView)
+		if want.view != clients.FullView {
+			args = append(args, "--view", want.view)
 		}
 		return client.Stdio(program, args), nil
 	}
@@ -201,8 +203,8 @@ func clientEntry(o *command.Options, client *clients.Client, path string, want *
 		}
 		url += "/c/" + want.capsule
 	}
-	if want.view == clients.FindView {
-		url += "/" + clients.FindView
+	if want.view != clients.FullView {
+		url += "/" + want.view
 	}
 	key := clients.Key{Variable: want.key}
 	if want.key != "" {
@@ -294,7 +296,7 @@ func connectClient(o *command.Options, ctx context.Context, client *clients.Clie
 // configuration lists. The list of a capsule is not known here.
 func viewFor(ctx context.Context, client *clients.Client, path string, want *connection) (view, why string) {
 	if want.capsule != "" {
-		return clients.FullView, "the capsule says what is listed"
+		return client.WithSchemas(clients.FullView, "the capsule says what is listed")
 	}
 	tools, tokens := 0, 0
 	if control, err := target.Client(path); err == nil {
@@ -306,7 +308,7 @@ func viewFor(ctx context.Context, client *clients.Client, path string, want *con
 			}
 		}
 	}
-	return client.View(tools, tokens)
+	return client.WithSchemas(client.View(tools, tokens))
 }
 
 // viewTimeout is how long the running gateway has to say what it lists.

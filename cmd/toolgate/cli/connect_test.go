@@ -113,7 +113,7 @@ func TestConnectView(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.write(t, servers{"many": fake("tools=90")}, nil)
-	if out := h.ok(t, "connect", "cursor", h.file); !strings.Contains(out, "its view is full: how many tools there are is not known while no gateway runs\n") {
+	if out := h.ok(t, "connect", "cursor", h.file); !strings.Contains(out, "its view is strict: how many tools there are is not known while no gateway runs; and Cursor refuses a part of JSON Schema\n") {
 		t.Errorf("without a gateway: %s", out)
 	}
 	h.up(t)
@@ -124,6 +124,7 @@ func TestConnectView(t *testing.T) {
 		{"cursor", `/mcp/find"`, "find: Cursor accepts 80 tools, and there are 90", []string{"--http"}},
 		{"cursor", "--view", "find: Cursor accepts 80 tools, and there are 90", nil},
 		{"cursor", `/mcp"`, "full: as --view says", []string{"--http", "--view", "full"}},
+		{"cursor", `/mcp/strict/find"`, "strict/find: as --view says", []string{"--http", "--view", "strict/find"}},
 		{"claude-code", `/mcp"`, "full: Claude Code shows tools to its model when that searches for them", []string{"--http"}},
 		{"claude-code", `/mcp/find"`, "find: as --view says", []string{"--http", "--view", "find"}},
 		{"vscode", `/mcp"`, "full: VS Code groups tools that are many, and shows a group when its model opens it", []string{"--http"}},
@@ -138,7 +139,7 @@ func TestConnectView(t *testing.T) {
 			t.Errorf("%s %v: %s\n%s", tt.client, tt.args, out, text)
 		}
 	}
-	if o := h.run(t, "connect", "cursor", h.file, "--view", "half"); o.code != exitUsage || !strings.Contains(o.stderr, "write full or find") {
+	if o := h.run(t, "connect", "cursor", h.file, "--view", "half"); o.code != exitUsage || !strings.Contains(o.stderr, "write full, find,") {
 		t.Errorf("%+v", o)
 	}
 }

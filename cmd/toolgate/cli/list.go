@@ -87,7 +87,7 @@ func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) e
 			return nil
 		case errors.Is(err, admin.ErrNotRunning):
 			last = target.NotRunning(path)
-		case ctx.Err() == nil:
+		case ctx.Err() == nil || last == nil:
 			last = err
 		}
 		select {

@@ -31,7 +31,7 @@ func writeClients(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "| [%s](%s.md) | `%s` | %s | %s | %s | %s | %s |\n", c.Title, c.Name, c.Name, limitText(c.Limits.Tools), searches, limitText(c.Limits.Name), refuses, again)
 	}
-	b.WriteString("\nA dash is for what is not known of a client, or not so. `connect` gives a client that does not\nsearch by itself the find view (`/mcp/find`) if the tools of the running gateway are more than it\naccepts, or cost its model more than about 20,000 tokens; `--view full` or `--view find` decides\notherwise. For clients that refuse schemas there is the [strict mode](../schemas.md#strict).\n")
+	b.WriteString("\nA dash is for what is not known of a client, or not so. `connect` gives a client that does not\nsearch by itself the find view (`/mcp/find`) if the tools of the running gateway are more than it\naccepts, or cost its model more than about 20,000 tokens; `--view full` or `--view find` decides\notherwise. It lists [strict schemas](../schemas.md#strict) to a client that refuses a part of\nJSON Schema.\n")
 	b.WriteString("\nThese pages are generated from the table of the program (`go generate ./cmd/toolgate/cli`).\n")
 	_, err := io.WriteString(w, b.String())
 	return err

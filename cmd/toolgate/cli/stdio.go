@@ -40,7 +40,7 @@ people's folders, where a file could choose what runs.`,
 			return serveStdio(o, cmd.Context())
 		},
 	}
-	c.Flags().Var((*viewFlag)(&o.View), "view", "what tools/list holds: full for all tools, find for the tools by which a model finds the others")
+	c.Flags().Var((*viewFlag)(&o.View), "view", "what tools/list holds: full for all tools, find for the tools by which a model finds the others; strict, compact or verbatim for how schemas are listed; strict/find for both")
 	c.Flags().DurationVar(&o.WaitFirst, "wait", 0, "how long initialize and the first lists wait for servers that were never seen before; by default initialize does not wait, and lists wait at most 8s")
 	return c
 }
@@ -168,6 +168,9 @@ func ownStdio(o *command.Options, ctx context.Context, in *daemon.Daemon, state 
 	})
 }
 
+// viewNames says how a view is written.
+const viewNames = "write full, find, verbatim, compact or strict, or how schemas are listed before find, such as strict/find"
+
 // viewFlag is the value of a flag that names a view.
 type viewFlag string
 
@@ -176,16 +179,12 @@ func (v *viewFlag) String() string { return string(*v) }
 
 // Set implements pflag.Value.
 func (v *viewFlag) Set(text string) error {
-	switch text {
-	case "full":
-		*v = viewFlag(proxy.FullView)
-	case string(proxy.FindView):
-		*v = viewFlag(text)
-	default:
-		return errors.New("write full or find")
+	if _, ok := proxy.ScopeOfView(text); !ok {
+		return errors.New(viewNames)
 	}
+	*v = viewFlag(text)
 	return nil
 }
 
 // Type implements pflag.Value.
-func (v *viewFlag) Type() string { return "full|find" }
+func (v *viewFlag) Type() string { return "view" }

@@ -70,6 +70,9 @@ func TestStdioView(t *testing.T) {
 		if five, all := lists("--view", "find"); !five || all {
 			t.Errorf("%s, --view find: its tools %v, all tools %v", when, five, all)
 		}
+		if five, all := lists("--view", "strict/find"); !five || all {
+			t.Errorf("%s, --view strict/find: its tools %v, all tools %v", when, five, all)
+		}
 		if five, all := lists("--view", "full"); five || !all {
 			t.Errorf("%s, --view full: the tools of the find view %v, all tools %v", when, five, all)
 		}
@@ -77,7 +80,7 @@ func TestStdioView(t *testing.T) {
 	check("alone")
 	h.up(t)
 	check("joined")
-	if o := h.runWith(t, "", "stdio", "--view", "some", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "write full or find") {
+	if o := h.runWith(t, "", "stdio", "--view", "some", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "write full, find,") {
 		t.Errorf("a view that does not exist: %+v", o)
 	}
 }

@@ -33,6 +33,15 @@ func (c *Client) View(tools, tokens int) (view, why string) {
 	return FullView, fmt.Sprintf("%s shows its model all tools at once, and these %d cost about %d tokens", c.Title, tools, tokens)
 }
 
+// WithSchemas returns a view with the schemas that fit the client, and why. The tools of the
+// find view have schemas that every client accepts.
+func (c *Client) WithSchemas(view, why string) (with, reason string) {
+	if view != FullView || !c.Limits.ObjectRoot && !c.Limits.TypeLists {
+		return view, why
+	}
+	return string(schemas.StrictMode), fmt.Sprintf("%s; and %s refuses a part of JSON Schema", why, c.Title)
+}
+
 // unfit tells what of a schema a client refuses: the rule, what the client does, and how
 // to fix it. The rule is empty if it accepts the schema.
 func (l *Limits) unfit(schema []byte) (rule, what, fix string) {

@@ -18,7 +18,6 @@ import (
 	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 )
 
 // APIKey returns the client's key or token from its environment, because stdio has no
@@ -116,7 +115,7 @@ func (o *Options) Stream(ctx context.Context, control *admin.Client, own *daemon
 		return stream, ControlError(err)
 	}
 	here, there := lineclient.NewPipe()
-	if err := own.ServeStream(ctx, key, proxy.View(o.View), there); err != nil {
+	if err := own.ServeStream(ctx, key, o.View, there); err != nil {
 		return nil, err
 	}
 	return here, nil
