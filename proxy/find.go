@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -241,8 +240,11 @@ type heldOf struct {
 	kind   mcp.Kind
 }
 
-// maxHeld bounds what is looked at for the note of what is held.
-const maxHeld = 1000
+// Bounds of what is looked at to tell what is held, and of the servers that are named.
+const (
+	maxHeld      = 1000
+	maxHeldNotes = 20
+)
 
 // maxViews bounds the audiences whose view is kept.
 const maxViews = 64
@@ -493,20 +495,16 @@ func (f *finder) unknown(c *call) error {
 	return refusal.UnknownFound(c.name, f.near(c.ctx, c.x, v, c.name), findview.FindTools)
 }
 
-// maxNamed is how many servers an answer names that found nothing.
-const maxNamed = 20
-
 // notes says why something may be missing, for servers of which the caller may view
 // something. For a search that found nothing it says where there is something. links has
 // the caller told where to sign in.
 func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *searchable, q findview.Query, nothing, links bool) (notes []string) {
-	server := q.Server
 	var names []string
 	for _, of := range snap.Catalog(x).servers {
 		name := of.backend.Name()
 		_, status := of.backend.Listing()
 		ready := of.listing != nil && (status.State == mcp.Ready || status.State == mcp.Degraded)
-		if !x.Scope.has(name) || server != "" && server != name || ready && !nothing || status.State == mcp.Disabled {
+		if !x.Scope.has(name) || q.Server != "" && q.Server != name || ready && !nothing || status.State == mcp.Disabled {
 			continue
 		}
 		if some, err := snap.viewsAny(ctx, x.Identity, x.Scope, of); err != nil || !some {
@@ -516,38 +514,22 @@ func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *sear
 		switch {
 		case ready:
 		case status.State == mcp.NeedsLogin:
-			notes = append(notes, signInNote(of, x, links))
+			address := ""
+			if links && of.mount.SignIn != nil {
+				address = of.mount.SignIn(x.Identity, nil)
+			}
+			notes = append(notes, findview.NoteSignIn(name, of.mount.SignIn == nil, address))
 		case of.listing == nil:
-			notes = append(notes, fmt.Sprintf("The server %s has not started yet, so that its tools are missing.", name))
+			notes = append(notes, findview.NoteStarting(name))
 		default:
-			notes = append(notes, fmt.Sprintf("The server %s does not answer at the moment; a call of its tools may fail.", name))
+			notes = append(notes, findview.NoteDown(name))
 		}
 	}
 	notes = append(notes, v.heldNotes(q)...)
-	switch {
-	case !nothing:
-	case server != "" && len(names) == 0:
-		notes = append(notes, fmt.Sprintf("There is no server %q.", server))
-	case len(names) > 0:
-		notes = append(notes, "Nothing matches. Say it in other words. There are tools of: "+strings.Join(names[:min(len(names), maxNamed)], ", ")+".")
-	default:
-		notes = append(notes, "There are no tools that you may view.")
+	if nothing {
+		notes = append(notes, findview.NoteNothing(q.Server, names))
 	}
 	return notes
-}
-
-// signInNote says that somebody has to sign in to a server.
-func signInNote(of *backendEntry, x *Exchange, link bool) string {
-	name := of.backend.Name()
-	if of.mount.SignIn == nil {
-		return fmt.Sprintf("The operator has to sign in to the server %s, so that tools of it may be missing.", name)
-	}
-	if link {
-		if address := of.mount.SignIn(x.Identity, nil); address != "" {
-			return fmt.Sprintf("Tools of the server %s may be missing until the user has signed in at %s", name, address)
-		}
-	}
-	return fmt.Sprintf("Tools of the server %s may be missing until the user has signed in.", name)
 }
 
 // heldNotes says how much of what a search could have found is held.
@@ -557,15 +539,11 @@ func (v *searchable) heldNotes(q findview.Query) (notes []string) {
 	}
 	for of, n := range v.held {
 		if of.kind == q.Kind && (q.Server == "" || q.Server == of.server) {
-			what, them := of.kind.ListKey(), "them"
-			if n == 1 {
-				what, them = of.kind.String(), "it"
-			}
-			notes = append(notes, fmt.Sprintf("%d %s of the server %s cannot be found until the operator accepts %s.", n, what, of.server, them))
+			notes = append(notes, findview.NoteHeld(of.server, of.kind, n))
 		}
 	}
 	slices.Sort(notes)
-	return notes[:min(len(notes), maxNamed)]
+	return notes[:min(len(notes), maxHeldNotes)]
 }
 
 // Ranking is how a search ranks what a caller may view.
