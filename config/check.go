@@ -49,6 +49,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	t.SpiceDB.Check(p, section.Get("spicedb"), "spicedb")
 	t.OPA.Check(p, section.Get("opa"), "opa")
 	t.Governance.Check(p, section.Get("governance"), "governance")
+	t.Find.Embeddings.Check(p, section.Get("find").Get("embeddings"), "find.embeddings")
 	checkRates(p, section, t)
 	t.Results.CheckLevel(p, section.Get("results"), "results", true)
 	t.Approvals.Check(p, section.Get("approvals"), "approvals")

@@ -231,6 +231,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.approvals.use(c, a.known.Authenticated())
 	r.d.added.Use(a.gates.Chain)
 	r.d.registered.Use(a.gates.Chain)
+	r.d.vectors.Use(&c.Toolgate.Find.Embeddings)
 	r.d.orphaned.use(&c.Toolgate.SpiceDB)
 	r.renameServers(c)
 	catalog := a.gates.Catalog

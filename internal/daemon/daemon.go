@@ -38,6 +38,7 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/notify"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/find/vectors"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -88,6 +89,7 @@ type Daemon struct {
 	signIn     *signin.Service    // where people sign in to servers
 	inside     *inside.Groups     // of tools that the gateway serves itself
 	schedule   *schedule.Runner   // makes the calls that callers have planned
+	vectors    *vectors.Vectors   // by which tools are found
 	approvals  approvals
 	budgets    budgets
 
@@ -161,6 +163,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		Log: d.log, Store: d.store.Dynamic().Tools(), Keys: d.keys, InForce: d.settings.inForce, Apply: d.reloads.again, Settle: d.Settle,
 		Off: func(c *config.Config) *build.KeptOff { return build.KeepOff(c, build.OwnFiles(c, state)) },
 	})
+	d.vectors = build.Vectors(d.store, d.log)
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn = d.newSignIn()
 	d.serveInside()
@@ -270,6 +273,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 			catalogs.NewUnanswered(d.store.Meta(), d.log).Note(context.WithoutCancel(d.ctx), d.servers.Specs(keys))
 		})
 	}
+	g.Advisers = append(g.Advisers, d.vectors)
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
 	return g
 }

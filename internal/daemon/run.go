@@ -44,6 +44,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		d.operation.Run,
 		d.signIn.Run,
 		d.approvals.webhook.Run,
+		d.vectors.Run,
 		d.budgets.run,
 		descent.SweepAdopted,
 		collectWhenIdle,

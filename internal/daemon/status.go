@@ -23,6 +23,9 @@ func (ctl *Control) Status() admin.Status {
 	if ctl.d.rates.Meter.Down() {
 		out.Alarms = append(out.Alarms, "Redis did not answer when it was asked last: rates are held by each gateway by itself")
 	}
+	if problem := ctl.d.vectors.Problem(); problem != "" {
+		out.Alarms = append(out.Alarms, "find.embeddings: "+problem)
+	}
 	pending, later := ctl.d.settings.waiting()
 	for _, p := range pending {
 		if p.Server == "" {

@@ -78,8 +78,12 @@ var rules = map[string]rule{
 		ours: []string{"internal/mcp", "proxy/find"},
 		why:  "what callers chose after which words; where that is kept is its user's",
 	},
+	"proxy/find/vectors": {
+		ours: []string{"config/secret", "config/tree", "internal/backoff", "internal/egress", "proxy/find"},
+		why:  "asks a model of the operator for vectors through the guarded client; where they are kept is handed in",
+	},
 	"proxy/findview": {
-		ours: []string{"internal/mcp", "internal/spelling", "proxy/find", "proxy/schemas"},
+		ours: []string{"internal/mcp", "internal/spelling", "proxy/find", "proxy/find/vectors", "proxy/schemas"},
 		why:  "what clients see of the find view and what its searches read; who may view what is handed in",
 	},
 	"proxy/schemas": {

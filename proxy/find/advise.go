@@ -70,6 +70,9 @@ func (v *View) Index() *Index { return v.x }
 // Len is the number of items.
 func (x *Index) Len() int { return len(x.facts) }
 
+// Item returns an item as Build took it. It must not be modified.
+func (x *Index) Item(item int) *Item { return &x.source[item] }
+
 // Hash returns the hash of an item (see [Item]).
 func (x *Index) Hash(item int) string { return x.hashes[item] }
 

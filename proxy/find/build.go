@@ -16,11 +16,11 @@ const (
 
 // Build indexes items. servers maps the name of a server to its instructions. previous
 // may be nil; otherwise what it knows of unchanged items and servers is reused, and
-// searches give the same results as without it. Build does not modify its arguments. The
-// index keeps the names and hashes of items and the instructions, and no other text.
+// searches give the same results as without it. Build does not modify its arguments, and
+// the index keeps items, which must not be modified afterwards.
 func Build(items []Item, servers map[string]string, previous *Index) *Index {
 	b := &builder{
-		x:      &Index{facts: make([]facts, len(items)), names: make([]string, len(items)), hashes: make([]string, len(items))},
+		x:      &Index{source: items, facts: make([]facts, len(items)), names: make([]string, len(items)), hashes: make([]string, len(items))},
 		stems:  map[string]uint32{},
 		reused: make([]bool, len(items)),
 	}

@@ -47,6 +47,7 @@ type posting struct {
 
 // Index is what can be found. It is immutable.
 type Index struct {
+	source  []Item  // as Build took them
 	facts   []facts // by item
 	names   []string
 	hashes  []string

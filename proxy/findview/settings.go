@@ -1,5 +1,7 @@
 package findview
 
+import "github.com/toolgate/toolgate/proxy/find/vectors"
+
 // What an answer of a search has at most where nothing else is asked for: how many tools,
 // and about how many tokens.
 const (
@@ -14,4 +16,7 @@ type Settings struct {
 	Pins []string `config:"pins"`
 	// About how many tokens an answer of toolgate__find_tools has at most. Default: 1500.
 	AnswerTokens int `config:"answer_tokens" default:"1500" min:"200" max:"20000"`
+	// An embedding model, by which tools are found whose words are others than those of the query. Default: the words
+	// alone decide.
+	Embeddings vectors.Settings `config:"embeddings"`
 }

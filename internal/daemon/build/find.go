@@ -1,9 +1,12 @@
 package build
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy/find/vectors"
 	"github.com/toolgate/toolgate/proxy/findview"
 )
 
@@ -18,4 +21,10 @@ func Pins(s *findview.Settings, capsules *capsule.Phase) func(capsule string) []
 		}
 		return all
 	}
+}
+
+// Vectors returns what ranks tools by vectors, which are kept in a store. It has no model
+// until it is given one.
+func Vectors(s *store.Store, log *slog.Logger) *vectors.Vectors {
+	return vectors.New(store.NewVectors(s), log)
 }
