@@ -65,6 +65,9 @@ func toolFacts(ctx context.Context, g catalogAnswers, name string) [][2]string {
 	var facts [][2]string
 	if e, err := g.CatalogEntry(ctx, name, mcp.Tool.String()); err == nil {
 		facts = append(facts, [2]string{"class", decide.ClassText(&e)})
+		if len(e.Config) > 0 {
+			facts = append(facts, [2]string{"the operator set", string(e.Config)})
+		}
 	}
 	may := "toolgate why " + name + " --everyone"
 	if w, err := g.Why(ctx, admin.WhyQuestion{Name: name}); err == nil {
