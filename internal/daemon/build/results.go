@@ -113,7 +113,7 @@ func KnownSecrets(c *config.Config, servers []config.Server, lookup func(string)
 	for i := range servers {
 		secretsOfURL(servers[i].URL, add)
 	}
-	for _, text := range []string{t.Redis, t.Store, t.Feedback.Webhook, t.Approvals.Webhook.URL, t.Telemetry.OTLP, notifyURL(t)} {
+	for _, text := range []string{t.Redis, t.Store, t.Feedback.Webhook, t.Approvals.Webhook.URL, t.Telemetry.OTLP, t.Find.Embeddings.URL, notifyURL(t)} {
 		secretsOfURL(text, add)
 	}
 	return slices.Sorted(maps.Keys(known))

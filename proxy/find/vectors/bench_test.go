@@ -94,6 +94,18 @@ func BenchmarkAdvise(b *testing.B) {
 	}
 }
 
+// BenchmarkCosine is one exact comparison, of which a search makes about 800.
+func BenchmarkCosine(b *testing.B) {
+	_, numbers := catalog(2, 1536)
+	one, err := vectors.Quantize(numbers[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		one.Cosine(one)
+	}
+}
+
 // TestClosest compares what the signs and the codes find with the exact cosines: the ten
 // closest of 10,000 items, for 20 queries.
 func TestClosest(t *testing.T) {

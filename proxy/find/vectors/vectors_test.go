@@ -402,6 +402,35 @@ func TestBadEndpoints(t *testing.T) {
 	}
 }
 
+// TestRetryAfterIsWaited leaves an endpoint alone for as long as it asks for.
+func TestRetryAfterIsWaited(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t)
+	var mu sync.Mutex
+	var times []time.Time
+	e.answers(func(w http.ResponseWriter, texts []string) {
+		if !strings.HasPrefix(texts[0], "s\n") {
+			embeds(300)(w, texts)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if times = append(times, time.Now()); len(times) == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		embeds(300)(w, texts)
+	})
+	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
+	r.complete(t, tools(20))
+	mu.Lock()
+	defer mu.Unlock()
+	if len(times) != 2 || times[1].Sub(times[0]) < time.Second {
+		t.Errorf("attempts at %v", times)
+	}
+}
+
 // endless writes more than is read.
 func endless(w http.ResponseWriter) {
 	chunk := bytes.Repeat([]byte("[0.1,"), 1<<16)
