@@ -388,6 +388,20 @@ func answerSearch(c *call) (response, error) {
 	return response{result: result}, nil
 }
 
+// Searched is a search that was answered. It must not be changed.
+type Searched struct {
+	Identity *gate.Identity
+	Query    find.Query
+	// View is what the caller could view. What of it was shown was asked about again.
+	View  *find.View
+	Shown []string // the names in the answer, as clients use them, best first
+}
+
+// queryOf is a query as the index is asked.
+func queryOf(q findview.Query) find.Query {
+	return find.Query{Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit}
+}
+
 // search answers [findview.FindTools].
 func (f *finder) search(ctx context.Context, snap *Snapshot, x *Exchange, args []byte) (structured []byte, shown []string, err error) {
 	q, err := findview.ParseQuery(args)
@@ -403,6 +417,9 @@ func (f *finder) search(ctx context.Context, snap *Snapshot, x *Exchange, args [
 		a.Found = append(a.Found, r.Hits[i].Found)
 	}
 	structured, shown = a.Render(q.Detail, snap.answerTokens)
+	if told := f.g.opts.Searched; told != nil && r.view != nil {
+		told(Searched{Identity: x.Identity, Query: queryOf(q), View: r.view, Shown: shown})
+	}
 	return structured, shown, nil
 }
 
@@ -553,6 +570,8 @@ type Ranking struct {
 	// Steps are the steps that the query was read as; nil for one.
 	Steps []string
 	Notes []string
+
+	view *find.View // what the caller may view; nil before the first index
 }
 
 // Ranked is one thing found.
@@ -578,11 +597,10 @@ func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findvi
 		return r, err
 	}
 	if v != nil {
-		result := v.Search(find.Query{
-			Text: q.Text, Server: q.Server, Kinds: []mcp.Kind{q.Kind}, Limit: q.Limit, Explain: explain,
-			Boost: find.Advise(ctx, f.g.opts.Advisers, x.Identity.Tenant, q.Text, v.View),
-		})
-		r.More, r.Steps = result.More, result.Steps
+		asked := queryOf(q)
+		asked.Explain, asked.Boost = explain, find.Advise(ctx, f.g.opts.Advisers, x.Identity.Tenant, q.Text, v.View)
+		result := v.Search(asked)
+		r.view, r.More, r.Steps = v.View, result.More, result.Steps
 		for _, h := range result.Hits {
 			if one, ok := f.found(ctx, x, v.routes[h.Item]); ok {
 				r.Hits = append(r.Hits, Ranked{one, h.Score, h.Reasons})

@@ -144,6 +144,8 @@ type Options struct {
 	// Advisers know more than words tell of what searches find. The find view adds up what
 	// they say.
 	Advisers []find.Adviser
+	// Searched is told of each search that was answered. It must not block. It may be nil.
+	Searched func(Searched)
 
 	// NameHash is the hash by which policies look up names in their data; it has no
 	// secret. Servers choose their names, and a lookup searches all names of one hash.

@@ -13,6 +13,9 @@ type FindQuestion struct {
 	As      string   `json:"as,omitempty"`     // as in [WhyQuestion]
 	Assumed *Caller  `json:"assumed,omitempty"`
 	Capsule string   `json:"capsule,omitempty"`
+	// Learned asks for the ranking with what was learned, or without, whichever is in force;
+	// nil for that in force.
+	Learned *bool `json:"learned,omitempty"`
 }
 
 // MaxQueries is how many queries one question may have.

@@ -215,6 +215,9 @@ func routes(g Gateway) *http.ServeMux {
 	if f, ok := g.(Finder); ok {
 		handleFinder(mux, f)
 	}
+	if l, ok := g.(Learner); ok {
+		handleLearner(mux, l)
+	}
 	if c, ok := g.(Cataloger); ok {
 		handleCataloger(mux, c)
 	}

@@ -99,6 +99,7 @@ var (
 	_ admin.Admitter      = (*Control)(nil)
 	_ admin.Explainer     = (*Control)(nil)
 	_ admin.Finder        = (*Control)(nil)
+	_ admin.Learner       = (*Control)(nil)
 	_ admin.Cataloger     = (*Control)(nil)
 	_ admin.ModeKeeper    = (*Control)(nil)
 	_ admin.BreakerKeeper = (*Control)(nil)

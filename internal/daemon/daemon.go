@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/inside"
+	"github.com/toolgate/toolgate/internal/daemon/learning"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
@@ -38,7 +39,9 @@ import (
 	"github.com/toolgate/toolgate/native/plugins/notify"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/find/vectors"
+	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -90,6 +93,7 @@ type Daemon struct {
 	inside     *inside.Groups     // of tools that the gateway serves itself
 	schedule   *schedule.Runner   // makes the calls that callers have planned
 	vectors    *vectors.Vectors   // by which tools are found
+	learning   *learning.Service  // from searches
 	approvals  approvals
 	budgets    budgets
 
@@ -189,6 +193,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		store.TopicDeclared:     {d.tools.StoreChanged},
 		store.TopicDynamicTools: {d.registered.StoreChanged},
 		store.TopicSchedules:    {d.schedule.Changed},
+		store.TopicLearning:     {d.learning.Changed},
 		store.TopicCredentials:  {d.servers.CredentialsChanged},
 		store.TopicRegistry:     {d.registry.Changed},
 		store.TopicFlags:        {d.registry.Changed},
@@ -275,7 +280,18 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 	}
 	g.Advisers = append(g.Advisers, d.vectors)
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
+	d.learn(&g)
 	return g
+}
+
+// learn has a gateway learn from searches.
+func (d *Daemon) learn(g *proxy.Options) {
+	d.learning = learning.New(learning.Options{
+		Log: d.log, Store: store.NewLearning(d.store), Redact: &d.hidden,
+		Mode: func() findview.Learning { return d.Current().Toolgate.Find.Learning }, Advisers: func() []find.Adviser { return g.Advisers },
+	})
+	g.Advisers = append(g.Advisers, d.learning)
+	g.Auditor, g.Searched = d.learning.Auditor(g.Auditor), d.learning.Searched
 }
 
 // capabilityIDs has the store name what servers offer.

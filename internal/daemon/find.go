@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/learning"
+	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
@@ -24,6 +26,9 @@ func (ctl *Control) Find(ctx context.Context, q admin.FindQuestion) (admin.Ranke
 	if err != nil {
 		return admin.Ranked{}, err
 	}
+	if q.Learned != nil {
+		ctx = learning.With(ctx, *q.Learned)
+	}
 	ctl.d.gateway.Settle(ctx)
 	originals := make(map[string]string) // by exposed name
 	for _, c := range ctl.d.gateway.Capabilities() {
@@ -41,6 +46,21 @@ func (ctl *Control) Find(ctx context.Context, q admin.FindQuestion) (admin.Ranke
 		out.Rankings = append(out.Rankings, ranking(text, &r, q.Limit, originals))
 	}
 	return out, nil
+}
+
+// Train implements [admin.Learner].
+func (ctl *Control) Train(ctx context.Context, q admin.TrainQuestion) ([]admin.Trained, error) {
+	if q.Callers < 1 {
+		return nil, failure.Newf(failure.Usage, "at least one caller must have called a tool")
+	}
+	did, err := ctl.d.learning.Train(ctx, q.Tenant, q.Callers)
+	return did, ctl.changed(&records.Change{What: "find.train", Name: q.Tenant}, err)
+}
+
+// Forget implements [admin.Learner].
+func (ctl *Control) Forget(ctx context.Context, tenant string) (admin.Forgotten, error) {
+	n, err := ctl.d.learning.Forget(ctx, tenant)
+	return admin.Forgotten{Pairs: n}, ctl.changed(&records.Change{What: "find.forget", Name: tenant}, err)
 }
 
 // ranking returns the first tools of a ranking, and the size of an answer with it.

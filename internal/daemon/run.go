@@ -46,6 +46,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		d.approvals.webhook.Run,
 		d.vectors.Run,
 		d.budgets.run,
+		d.learning.Run,
 		descent.SweepAdopted,
 		collectWhenIdle,
 	} {

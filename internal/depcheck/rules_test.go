@@ -392,6 +392,10 @@ var rules = map[string]rule{
 		ours: []string{"gate", "internal/store"},
 		why:  "claims calls and records their ends; who makes them, with which rights, is handed in",
 	},
+	"internal/daemon/learning": {
+		ours: []string{"gate", "internal/admin", "internal/audit", "internal/mcp", "internal/store", "proxy", "proxy/find", "proxy/find/learn", "proxy/findview", "proxy/redact"},
+		why:  "pairs searches and calls and keeps them; it is told of both, and answers nobody",
+	},
 	"internal/daemon/inside": {
 		ours: []string{
 			"gate", "internal/audit", "internal/daemon/hidden", "gate/approval", "internal/mcp", "internal/seal", "internal/store", "native/inside", "native/plugins/memory", "native/plugins/notify", "native/plugins/schedule",

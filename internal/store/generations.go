@@ -21,6 +21,7 @@ const (
 	TopicDeclared     = "declared"      // see [Declared]
 	TopicDynamicTools = "dynamic_tools" // see [DynamicTools]
 	TopicSchedules    = "schedules"     // see [Schedules]
+	TopicLearning     = "learning"      // see [Learning]
 )
 
 // lockMigrate is the name of the lock that serialises migrations.

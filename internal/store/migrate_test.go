@@ -96,6 +96,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO tool_execution_log (id, at, call_id, server, tool, tenant, persona_id, session_id, success, error_class, duration_us, upstream_us, request_size, response_size, args_hash, principal) VALUES (1, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h')",
 		"INSERT INTO tool_execution_log VALUES (2, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h', 9)",
 		"INSERT INTO vector VALUES ('m', 't', x'01', 9000000000000000000)",
+		"INSERT INTO search_models VALUES ('t', x'00', 1)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

@@ -200,6 +200,10 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		}},
 		{"cancel", store.TopicSchedules, 1, func() error { return try(store.NewSchedules(s).Cancel(ctx, "p", planned.ID)) }},
 		{"cancel again", store.TopicSchedules, 0, func() error { return try(store.NewSchedules(s).Cancel(ctx, "p", planned.ID)) }},
+		{"learn", store.TopicLearning, 1, func() error { return store.NewLearning(s).PutModel(ctx, "t", nil) }},
+		{"search", store.TopicLearning, 0, func() error { return store.NewLearning(s).Add(ctx, []store.SearchPair{{Tenant: "t"}}) }},
+		{"forget", store.TopicLearning, 1, func() error { _, err := store.NewLearning(s).Forget(ctx, "t"); return err }},
+		{"forget nothing", store.TopicLearning, 0, func() error { _, err := store.NewLearning(s).Forget(ctx, "t"); return err }},
 		{"mode", store.TopicMode, 1, func() error { return s.Modes().Set(ctx, "m", by) }},
 		{"other mode", store.TopicMode, 0, func() error { return try(s.Modes().SetIf(ctx, "x", "m", by)) }},
 		{"ask", store.TopicApprovals, 1, func() (err error) {

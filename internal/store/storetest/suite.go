@@ -68,6 +68,7 @@ func Run(t *testing.T, database Database) {
 		"SchedulesAreBounded":               schedulesBounded,
 		"SchedulesAreClaimedOnce":           schedulesClaimedOnce,
 		"SchedulesNeverGoBack":              schedulesNeverGoBack,
+		"SearchesAreTheirTenants":           learning,
 		"LoginsAreTakenOnce":                logins,
 		"FormsAreBoundedApart":              forms,
 		"EveryChangeRaisesItsOwnGeneration": everyChangeRaises,

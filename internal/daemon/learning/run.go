@@ -1,0 +1,168 @@
+package learning
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/find"
+	"github.com/toolgate/toolgate/proxy/find/learn"
+	"github.com/toolgate/toolgate/proxy/findview"
+)
+
+const (
+	// writeEvery bounds how long a pair waits, and writeBatch how many do.
+	writeEvery = time.Second
+	writeBatch = 256
+	// writeTime bounds one write, shadowTime the ranking of one search, and redactTime the
+	// search for secrets in its words.
+	writeTime  = 5 * time.Second
+	shadowTime = 2 * time.Second
+	redactTime = 100 * time.Millisecond
+	// pruneEvery is how often old pairs are removed.
+	pruneEvery = 10 * time.Minute
+	// shadowDepth is how many places of a ranking that nobody is shown are looked at.
+	shadowDepth = 50
+	// maxRead is how much of a query is read before secrets are looked for.
+	maxRead = 16 << 10
+)
+
+// worker makes pairs. It belongs to the goroutine of Run.
+type worker struct {
+	*Service
+	recent  recent
+	waiting []store.SearchPair
+	said    uint64 // how many events were dropped when it was last said
+}
+
+// Run pairs searches and calls, and keeps the models as the store has them, until ctx
+// ends.
+func (s *Service) Run(ctx context.Context) error {
+	w := &worker{Service: s, recent: recent{}}
+	w.reload(ctx)
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	prune := time.NewTicker(pruneEvery)
+	defer prune.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			w.flush(ctx)
+			return nil
+		case e := <-s.events:
+			w.take(ctx, &e)
+		case <-s.changed:
+			w.reload(ctx)
+		case now := <-tick.C:
+			w.flush(ctx)
+			w.recent.expire(now)
+			if s.o.Mode() == findview.LearningOff {
+				clear(w.recent)
+			}
+			if n := s.dropped.Load(); n != w.said {
+				w.said = n
+				s.o.Log.Warn("searches are not learned from: there are too many at once", "dropped", n)
+			}
+		case now := <-prune.C:
+			if err := s.o.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
+				s.o.Log.Warn("old searches stay", "err", err)
+			}
+		}
+	}
+}
+
+// Changed is told that models have changed in the store.
+func (s *Service) Changed() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (w *worker) take(ctx context.Context, e *event) {
+	if e.search != nil {
+		w.search(ctx, e.search, e.at)
+		return
+	}
+	p, ok := w.recent.pair(e.call, e.at)
+	if !ok {
+		return
+	}
+	if w.waiting = append(w.waiting, p); len(w.waiting) >= writeBatch {
+		w.flush(ctx)
+	}
+}
+
+// search keeps a search until calls follow it. One with a secret in its words is not kept.
+func (w *worker) search(ctx context.Context, of *proxy.Searched, at time.Time) {
+	text := of.Query.Text[:min(len(of.Query.Text), maxRead)]
+	if _, secrets, err := w.o.Redact.Text(text, time.Now().Add(redactTime)); err != nil || secrets > 0 || len(of.Shown) == 0 {
+		return
+	}
+	s := search{
+		tenant: of.Identity.Tenant, query: text[:min(len(text), store.MaxSearchQuery)],
+		shown: of.Shown, at: at,
+	}
+	if (*w.models.Load())[s.tenant] != nil && w.o.Mode() == findview.LearningShadow {
+		s.shadow, s.shadowed = w.shadow(ctx, of), true
+	}
+	w.recent.add(of.Identity.Key(), s)
+}
+
+// shadow returns the names that a search would find with what was learned, best first.
+func (w *worker) shadow(ctx context.Context, of *proxy.Searched) (names []string) {
+	ctx, cancel := context.WithTimeout(With(ctx, true), shadowTime)
+	defer cancel()
+	q := of.Query
+	q.Limit = max(q.Limit, shadowDepth)
+	q.Boost = find.Advise(ctx, w.o.Advisers(), of.Identity.Tenant, q.Text, of.View)
+	for _, h := range of.View.Search(q).Hits {
+		names = append(names, of.View.Index().Name(h.Item))
+	}
+	return names
+}
+
+// flush writes what waits, also when ctx has just ended. What cannot be written is
+// dropped.
+func (w *worker) flush(ctx context.Context) {
+	if len(w.waiting) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	defer cancel()
+	if err := w.o.Store.Add(ctx, w.waiting); err != nil {
+		w.o.Log.Warn("searches cannot be kept", "pairs", len(w.waiting), "err", err)
+	}
+	w.waiting = w.waiting[:0]
+}
+
+func (w *worker) reload(ctx context.Context) {
+	if err := w.load(ctx); err != nil && ctx.Err() == nil {
+		w.o.Log.Warn("what was learned of searches cannot be read", "err", err)
+	}
+}
+
+// maxModels bounds the encoded models that are held, in bytes.
+const maxModels = 256 << 20
+
+// load reads all models. One that cannot be read counts as none.
+func (s *Service) load(ctx context.Context) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	list, err := s.o.Store.Models(ctx)
+	if err != nil {
+		return err
+	}
+	all, size := make(map[string]*learn.Model, len(list)), 0
+	for i := range list {
+		m, err := learn.Decode(list[i].Model)
+		if size += len(list[i].Model); err != nil || size > maxModels {
+			s.o.Log.Warn("what was learned of a tenant is left out", "tenant", list[i].Tenant, "bytes", len(list[i].Model), "err", err)
+			continue
+		}
+		all[list[i].Tenant] = m
+	}
+	s.models.Store(&all)
+	return nil
+}
