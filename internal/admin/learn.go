@@ -18,7 +18,7 @@ type Trained struct {
 	Pairs    int     `json:"pairs"`            // of these, those that count
 	Callers  int     `json:"callers"`          // who made them
 	Tools    int     `json:"tools"`            // that the model knows
-	Left     int     `json:"left"`             // tools that too few callers have called
+	Left     int     `json:"left"`             // tools that too few callers have called, or too seldom
 	Shadow   *Shadow `json:"shadow,omitempty"` // of earlier models; nil where none was compared
 }
 

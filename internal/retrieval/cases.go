@@ -75,6 +75,36 @@ func ReadCases(path string) ([]Case, error) {
 	return all, err
 }
 
+// Pair is a past search and the tool that was called after it.
+type Pair struct {
+	Query string `json:"query"`
+	// Tool is named as in a [Case].
+	Tool string `json:"tool"`
+	// Caller tells callers apart; empty is a caller as well.
+	Caller string `json:"caller,omitempty"`
+}
+
+// ReadPairs reads a file with a pair on each line, as JSON. The error names the file and
+// the line.
+func ReadPairs(path string) ([]Pair, error) {
+	var all []Pair
+	err := lines(path, func(line []byte) error {
+		var p Pair
+		if err := json.Unmarshal(line, &p); err != nil {
+			return err
+		}
+		if strings.TrimSpace(p.Query) == "" || p.Tool == "" {
+			return errors.New(`a past search must have a "query" and the "tool" that was called`)
+		}
+		all = append(all, p)
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf(`%s has no past searches; write one JSON object a line, such as {"query":"list open bugs","tool":"github__list_issues","caller":"ci"}`, path)
+	}
+	return all, err
+}
+
 // Tool is a tool of a catalog.
 type Tool struct {
 	Server      string          `json:"server"`

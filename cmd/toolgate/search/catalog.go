@@ -61,7 +61,11 @@ func (c *Catalog) Has(name string) bool { return c.known[name] }
 // Search returns the first [Ranks] tools for a query, and about how many tokens an answer
 // of the find view has by default.
 func (c *Catalog) Search(query string) (found []Found, tokens int) {
-	r := c.view.Search(find.Query{Text: query, Limit: Ranks})
+	return c.search(find.Query{Text: query, Limit: Ranks})
+}
+
+func (c *Catalog) search(q find.Query) (found []Found, tokens int) {
+	r := c.view.Search(q)
 	shown := findview.Answer{More: r.More + max(0, len(r.Hits)-findview.DefaultLimit)}
 	for rank, h := range r.Hits {
 		it := &c.items[h.Item]

@@ -24,6 +24,9 @@ const (
 	// before their words count. With two, each of them could tell the words of the other,
 	// and one of them alone would make up half.
 	MinCallers = 3
+	// MinPairs is the least number of pairs of a tool. With one or two, the words that
+	// happen to be in them weigh too much, and the ranking gets worse.
+	MinPairs = 3
 	// MaxPerCaller is how many pairs of one caller count for a tool, so that nobody's many
 	// searches outweigh those of others.
 	MaxPerCaller = 10

@@ -15,7 +15,7 @@ type About struct {
 	Pairs   int `json:"pairs"`   // that count
 	Callers int `json:"callers"` // of these
 	Tools   int `json:"tools"`   // that it knows
-	Left    int `json:"left"`    // tools that too few callers have called
+	Left    int `json:"left"`    // tools that too few callers have called, or too seldom
 }
 
 // Model is what is known of the searches of one tenant. It is safe for concurrent use.

@@ -38,7 +38,11 @@ func TestFloor(t *testing.T) {
 	for range 50 {
 		list = append(list, pairs("s", "few", "tell my friends", "a", "b")...)
 	}
-	m := learn.Train(list, learn.MinCallers)
+	list = append(list, pairs("s", "seldom", "tell my friends", "a", "b")...)
+	if m := learn.Train(list[len(list)-2:], 1); m.About.Tools != 0 {
+		t.Errorf("two pairs are enough: %+v", m.About)
+	}
+	m := learn.Train(list[:len(list)-2], learn.MinCallers)
 	if want := (learn.About{Pairs: 3, Callers: 3, Tools: 1, Left: 1}); m.About != want {
 		t.Errorf("got %+v, want %+v", m.About, want)
 	}
@@ -72,7 +76,7 @@ func TestNobodyOutweighsOthers(t *testing.T) {
 
 // TestEncode writes and reads models, and refuses what none is.
 func TestEncode(t *testing.T) {
-	m := learn.Train(append(pairs("s", "x", "close the stale tickets", "a", "b"), pairs("s", "y", "open tickets of user4711", "a", "b")...), 2)
+	m := learn.Train(append(pairs("s", "x", "close the stale tickets", "a", "b", "c"), pairs("s", "y", "open tickets of user4711", "a", "b", "b")...), 2)
 	text, err := m.Encode()
 	if err != nil || strings.Contains(string(text), "4711") {
 		t.Fatalf("got %s, %v", text, err)

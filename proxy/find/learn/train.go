@@ -20,8 +20,9 @@ type trained struct {
 }
 
 // Train makes a model of the pairs of one tenant. Of each caller the first [MaxPerCaller]
-// pairs of a tool count, so the latest should come first. Tools with pairs of fewer than
-// callers callers are left out. The order of pairs has no other effect.
+// pairs of a tool count, so the latest should come first. Tools with fewer than [MinPairs]
+// pairs, or with pairs of fewer than callers callers, are left out. The order of pairs has
+// no other effect.
 func Train(pairs []Pair, callers int) *Model {
 	type examples struct {
 		of    map[string]int // pairs that count, by caller
@@ -49,7 +50,7 @@ func Train(pairs []Pair, callers int) *Model {
 	m := &Model{}
 	who := make(map[string]bool)
 	for key, e := range all {
-		if len(e.of) < callers || len(e.words) == 0 {
+		if len(e.of) < callers || e.pairs < MinPairs || len(e.words) == 0 {
 			m.About.Left++
 			continue
 		}

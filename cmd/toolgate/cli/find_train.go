@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/toolgate/command"
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon"
+	"github.com/toolgate/toolgate/proxy/find/learn"
+)
+
+func newFindTrain(o *command.Options) *cobra.Command {
+	q := admin.TrainQuestion{}
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Learn from the searches that ended in a successful call",
+		Long: `Learn from the searches that ended in a successful call, for each tenant apart. They are
+kept while find.learning is record, shadow or live. What was learned ranks answers only
+where find.learning is live; "toolgate find eval --learned" measures it before.
+
+A tool counts if at least --callers of the tenant have called it after a search, so that
+nobody's words alone change the answers of others, and if there are three such searches.
+LEFT are the tools with fewer. On a gateway for one person, one caller is enough.
+
+SERVED and SHADOW compare the places of the called tools: the mean of 1 divided by the
+place that they had in the answers, and of that which the model before would have given
+them. They are empty unless find.learning was shadow.`,
+		Example: "  toolgate find train\n  toolgate find train --tenant acme --callers 5",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withLearner(o, cmd.Context(), func(ctx context.Context, l admin.Learner) error {
+				list, err := l.Train(ctx, q)
+				if err != nil {
+					return err
+				}
+				return printTrained(o, list)
+			})
+		},
+	}
+	c.Flags().StringVar(&q.Tenant, "tenant", "", "only this `tenant`")
+	c.Flags().IntVar(&q.Callers, "callers", learn.MinCallers, "at least so many `callers` must have called a tool")
+	o.OutputFlag(c)
+	return c
+}
+
+func printTrained(o *command.Options, list []admin.Trained) error {
+	t := output.Table{
+		Header: []string{"TENANT", "KEPT", "SEARCHES", "CALLERS", "TOOLS", "LEFT", "SERVED", "SHADOW", "BETTER", "WORSE"}, Data: list,
+		Empty: "no searches are kept that ended in a successful call; find.learning must be record, shadow or live",
+	}
+	for i := range list {
+		r := &list[i]
+		row := []string{r.Tenant}
+		for _, n := range []int{r.Recorded, r.Pairs, r.Callers, r.Tools, r.Left} {
+			row = append(row, fmt.Sprint(n))
+		}
+		if s := r.Shadow; s != nil {
+			row = append(row, fmt.Sprintf("%.3f", s.Served), fmt.Sprintf("%.3f", s.Learned), fmt.Sprint(s.Better), fmt.Sprint(s.Worse))
+		} else {
+			row = append(row, "", "", "", "")
+		}
+		t.Rows, t.Names = append(t.Rows, row), append(t.Names, r.Tenant)
+	}
+	return o.Print(os.Stdout, t)
+}
+
+func newFindForget(o *command.Options) *cobra.Command {
+	return &cobra.Command{
+		Use:     "forget TENANT",
+		Short:   "Forget the searches of a tenant and what was learned of them",
+		Example: "  toolgate find forget acme",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withLearner(o, cmd.Context(), func(ctx context.Context, l admin.Learner) error {
+				did, err := l.Forget(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				output.Note("%d searches of %s are forgotten", did.Pairs, args[0])
+				return nil
+			})
+		},
+	}
+}
+
+// withLearner calls use with the running gateway, or with one that is started for this
+// command.
+func withLearner(o *command.Options, ctx context.Context, use func(context.Context, admin.Learner) error) error {
+	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+		if own != nil {
+			return use(ctx, own.Control())
+		}
+		return command.ControlError(use(ctx, control))
+	})
+}
