@@ -62,7 +62,7 @@ func TestLearnsFromSearches(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	control := r.Control()
+	control := r.Control
 	var did []admin.Trained
 	testwait.Until(t, 20*time.Second, "the searches", func() (ok bool) {
 		var err error
