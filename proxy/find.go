@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -115,26 +114,6 @@ func listedAs(ctx context.Context, mode schemas.Mode) context.Context {
 func SchemasOf(ctx context.Context) schemas.Mode {
 	mode, _ := ctx.Value(schemasKey{}).(schemas.Mode)
 	return mode
-}
-
-// translated returns the exchange with arguments of the server's own schema in place of
-// those that are made for the schema as it was listed; itself where they are the same.
-// Arguments that cannot be turned stay as they are, and the check of arguments says what
-// is wrong with them.
-func (x *Exchange) translated(listed *withSchemas, limits mcp.Limits) *Exchange {
-	if listed == nil || !listed.Translates() || x.Message.Method != mcp.MethodToolsCall {
-		return x
-	}
-	given := x.Message.Param("arguments")
-	own, err := listed.Translate(given)
-	if err != nil || bytes.Equal(own, given) {
-		return x
-	}
-	translated, err := x.asking(x.Message.Method, mcp.SetMember(x.Message.Params(), "arguments", own), limits)
-	if err != nil {
-		return x
-	}
-	return translated
 }
 
 // asking returns the exchange with another request in place of that of its client.
@@ -386,15 +365,6 @@ func answerSearch(c *call) (response, error) {
 		result = g.modernResult(result, false, false)
 	}
 	return response{result: result}, nil
-}
-
-// Searched is a search that was answered. It must not be changed.
-type Searched struct {
-	Identity *gate.Identity
-	Query    find.Query
-	// View is what the caller could view. What of it was shown was asked about again.
-	View  *find.View
-	Shown []string // the names in the answer, as clients use them, best first
 }
 
 // queryOf is a query as the index is asked.

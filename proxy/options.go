@@ -170,6 +170,15 @@ type Options struct {
 	Limits Limits
 }
 
+// Searched is a search that was answered. It must not be changed.
+type Searched struct {
+	Identity *gate.Identity
+	Query    find.Query
+	// View is what the caller could view. What of it was shown was asked about again.
+	View  *find.View
+	Shown []string // the names in the answer, as clients use them, best first
+}
+
 // Limits bound what clients may use. Zero values stand for the defaults.
 type Limits struct {
 	Body                 int           // bytes of one HTTP body or line; 16 MiB

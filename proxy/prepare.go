@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"net/http"
@@ -475,4 +476,24 @@ func (s *backendEntry) described() *backendEntry {
 	next.withoutFeatures = next.newWithoutFeatures(s.ids)
 	next.otherEra = next.newOtherEra(s.ids)
 	return next
+}
+
+// translated returns the exchange with arguments of the server's own schema in place of
+// those that are made for the schema as it was listed; itself where they are the same.
+// Arguments that cannot be turned stay as they are, and the check of arguments says what
+// is wrong with them.
+func (x *Exchange) translated(listed *withSchemas, limits mcp.Limits) *Exchange {
+	if listed == nil || !listed.Translates() || x.Message.Method != mcp.MethodToolsCall {
+		return x
+	}
+	given := x.Message.Param("arguments")
+	own, err := listed.Translate(given)
+	if err != nil || bytes.Equal(own, given) {
+		return x
+	}
+	translated, err := x.asking(x.Message.Method, mcp.SetMember(x.Message.Params(), "arguments", own), limits)
+	if err != nil {
+		return x
+	}
+	return translated
 }
