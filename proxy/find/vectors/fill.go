@@ -27,6 +27,7 @@ const (
 // endpoint asks for.
 func (v *Vectors) Run(ctx context.Context) error {
 	defer v.Use(&Settings{})
+	var resting *model // the one that is left alone until again
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
@@ -34,19 +35,26 @@ func (v *Vectors) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-v.wake:
+			if resting != nil && resting == v.inForce.Load() {
+				continue // however many indexes come meanwhile
+			}
+			v.wait.Reset()
 		case <-again.C:
 		}
 		again.Stop()
-		if rest := v.fill(ctx); rest > 0 {
+		m := v.inForce.Load()
+		resting = nil
+		if rest := v.fill(ctx, m); rest > 0 {
 			again.Reset(rest)
+			resting = m
 		}
 	}
 }
 
 // fill makes what is missing of the latest index. It returns after how long to try again,
 // 0 for not.
-func (v *Vectors) fill(ctx context.Context) time.Duration {
-	m, latest := v.inForce.Load(), v.latest.Load()
+func (v *Vectors) fill(ctx context.Context, m *model) time.Duration {
+	latest := v.latest.Load()
 	if m == nil || latest == nil {
 		return 0
 	}

@@ -423,7 +423,11 @@ func TestRetryAfterIsWaited(t *testing.T) {
 		embeds(300)(w, texts)
 	})
 	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
-	r.complete(t, tools(20))
+	x := tools(20)
+	r.Advise(t.Context(), "t", "anything", x.View(everything))
+	testwait.Until(t, patience, "the refusal", func() bool { return r.Problem() != "" })
+	x = tools(30) // a new index is no reason to ask earlier
+	r.complete(t, x)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(times) != 2 || times[1].Sub(times[0]) < time.Second {
