@@ -48,9 +48,9 @@ type RankedTool struct {
 	Reasons  []RankedReason `json:"reasons"`
 }
 
-// RankedReason is one match of a word.
+// RankedReason is one match of a word, or what an adviser added.
 type RankedReason struct {
-	Field string  `json:"field"` // in which the word was found
+	Field string  `json:"field"` // in which the word was found; "boost" without a word
 	Word  string  `json:"word"`  // of the query
 	Match string  `json:"match"` // the stem that it matched
 	Share float64 `json:"share"` // of the score

@@ -79,3 +79,25 @@ func TestBoostOfUnknownItems(t *testing.T) {
 		}
 	}
 }
+
+// TestBoostIsExplained has the boost among the reasons, and all shares make up the whole.
+func TestBoostIsExplained(t *testing.T) {
+	items := []find.Item{{Kind: mcp.Tool, Name: "open_issue", Server: "s", Hash: "1"}, {Kind: mcp.Tool, Name: "weather", Server: "s", Hash: "2"}}
+	v := find.Build(items, nil, nil).View(everything)
+	r := v.Search(find.Query{Text: "open issue", Explain: true, Boost: func(item int) float64 { return []float64{0.5, 0.3}[item] }})
+	if len(r.Hits) != 2 {
+		t.Fatalf("%d hits", len(r.Hits))
+	}
+	for _, h := range r.Hits {
+		sum, boost := 0.0, 0.0
+		for _, why := range h.Reasons {
+			sum += why.Share
+			if why.Field == "boost" {
+				boost = why.Share
+			}
+		}
+		if math.Abs(sum-1) > 1e-6 || boost <= 0 || (boost == 1) != (h.Item == 1) {
+			t.Errorf("%s: %+v", items[h.Item].Name, h.Reasons)
+		}
+	}
+}

@@ -8,6 +8,9 @@ import (
 // maxReasons is how many reasons a hit has at most.
 const maxReasons = 8
 
+// fieldBoost is the field of what is no match of a word.
+const fieldBoost = "boost"
+
 // reasons says why an item matches: for each word of the query the best match, in the
 // field that made most of it.
 func (v *View) reasons(p *parsed, item uint32) []Reason {
@@ -32,6 +35,27 @@ func (v *View) reasons(p *parsed, item uint32) []Reason {
 	}
 	slices.SortStableFunc(out, func(a, b Reason) int { return cmp.Compare(b.Share, a.Share) })
 	return out[:min(len(out), maxReasons)]
+}
+
+// boosted adds what the boost of a query did for a hit to the reasons of its words.
+func boosted(words []Reason, q *Query, h Hit) []Reason {
+	if q.Boost == nil || h.Score <= 0 {
+		return words
+	}
+	x := q.Boost(h.Item)
+	if !(x > 0) { // also where nothing is known
+		return words
+	}
+	share := min(1, x/h.Score)
+	if len(words) == 0 {
+		share = 1
+	}
+	for i := range words {
+		words[i].Share *= 1 - share
+	}
+	words = append(words, Reason{Field: fieldBoost, Share: share})
+	slices.SortStableFunc(words, func(a, b Reason) int { return cmp.Compare(b.Share, a.Share) })
+	return words
 }
 
 // reason is the best match of a word in an item or in the name of its server. Share is

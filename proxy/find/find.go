@@ -67,9 +67,9 @@ type Hit struct {
 	Reasons []Reason
 }
 
-// Reason is one match of a word.
+// Reason is one match of a word, or what [Query.Boost] added.
 type Reason struct {
-	Field string  // "name", "title", "description", "argument", "server" and so on
+	Field string  // "name", "title", "description", "argument", "server" and so on; "boost" without a word
 	Word  string  // the word of the query
 	Match string  // what it matched, as a stem: the word, a synonym or a similar word
 	Share float64 // how much of the score it made, from 0 to 1

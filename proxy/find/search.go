@@ -217,7 +217,7 @@ func (v *View) merge(s *scratch, p *parsed, q Query) Result {
 	for _, d := range found[:min(len(found), limit)] {
 		h := Hit{Item: int(d), Score: float64(s.total[d])}
 		if q.Explain {
-			h.Reasons = v.reasons(p, d)
+			h.Reasons = boosted(v.reasons(p, d), &q, h)
 		}
 		r.Hits = append(r.Hits, h)
 	}

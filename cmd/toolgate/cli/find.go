@@ -75,6 +75,10 @@ func printRanking(o *command.Options, found *admin.Ranked) error {
 	for _, tool := range r.Tools {
 		var why []string
 		for _, reason := range tool.Reasons {
+			if reason.Word == "" {
+				why = append(why, fmt.Sprintf("%s %.0f%%", reason.Field, 100*reason.Share))
+				continue
+			}
 			word := reason.Word
 			if reason.Match != reason.Word {
 				word += "=" + reason.Match

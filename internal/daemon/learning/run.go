@@ -20,7 +20,9 @@ const (
 	writeTime  = 5 * time.Second
 	shadowTime = 2 * time.Second
 	redactTime = 100 * time.Millisecond
-	// pruneEvery is how often old pairs are removed.
+	// pruneFirst is how long after its start a gateway removes old pairs, and pruneEvery how
+	// often it does so then.
+	pruneFirst = time.Minute
 	pruneEvery = 10 * time.Minute
 	// shadowDepth is how many places of a ranking that nobody is shown are looked at.
 	shadowDepth = 50
@@ -43,7 +45,7 @@ func (s *Service) Run(ctx context.Context) error {
 	w.reload(ctx)
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
-	prune := time.NewTicker(pruneEvery)
+	prune := time.NewTimer(pruneFirst)
 	defer prune.Stop()
 	for {
 		select {
@@ -68,6 +70,7 @@ func (s *Service) Run(ctx context.Context) error {
 			if err := s.o.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("old searches stay", "err", err)
 			}
+			prune.Reset(pruneEvery)
 		}
 	}
 }
