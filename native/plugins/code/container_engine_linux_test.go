@@ -111,9 +111,9 @@ func pack(t *testing.T, to string) {
 	must(t, out.Close())
 }
 
-// TestContainerEngine runs code in containers of a real engine.
+// TestContainerEngine runs code in containers of a real engine. No other test runs beside
+// it: a run of theirs that ends takes what this one starts for its own orphans.
 func TestContainerEngine(t *testing.T) {
-	t.Parallel()
 	e := newEngine(t)
 	secret := filepath.Join(folder(t), "secret")
 	must(t, os.WriteFile(secret, []byte("hunter2"), 0o600))
