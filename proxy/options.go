@@ -144,6 +144,8 @@ type Options struct {
 	// Advisers know more than words tell of what searches find. The find view adds up what
 	// they say.
 	Advisers []find.Adviser
+	// Indexed is told of each index of what can be found. It must not block. It may be nil.
+	Indexed func(*find.Index)
 	// Searched is told of each search that was answered. It must not block. It may be nil.
 	Searched func(Searched)
 

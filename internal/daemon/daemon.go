@@ -278,7 +278,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 			catalogs.NewUnanswered(d.store.Meta(), d.log).Note(context.WithoutCancel(d.ctx), d.servers.Specs(keys))
 		})
 	}
-	g.Advisers = append(g.Advisers, d.vectors)
+	g.Advisers, g.Indexed = append(g.Advisers, d.vectors), d.vectors.Indexed
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
 	d.learn(&g)
 	return g

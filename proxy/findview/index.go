@@ -24,6 +24,9 @@ type Catalog[K comparable] struct {
 // definition is the same. The zero value finds nothing. It is safe for concurrent use,
 // with one Run.
 type Index[K comparable] struct {
+	// Indexed, if it is not nil, is told of each index. It must not block.
+	Indexed func(*find.Index)
+
 	latest  atomic.Pointer[Catalog[K]]
 	changed chan struct{} // capacity 1
 	built   atomic.Pointer[Built[K]]
@@ -90,7 +93,11 @@ func (x *Index[K]) next(log *slog.Logger) {
 			log.Error("panic while the search index was built", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	x.built.Store(build(x.latest.Load(), x.built.Load()))
+	next := build(x.latest.Load(), x.built.Load())
+	x.built.Store(next)
+	if x.Indexed != nil {
+		x.Indexed(next.Index)
+	}
 }
 
 // How long a search waits for an index that is being built, and for the first of all.

@@ -95,10 +95,7 @@ func (v *Vectors) Advise(ctx context.Context, tenant, query string, view *find.V
 	if m == nil || query == "" {
 		return nil
 	}
-	t, complete := m.tableOf(view.Index())
-	if !complete && v.announce(view.Index()) {
-		v.signal()
-	}
+	t := v.want(m, view.Index())
 	if m.loaded.Load() && !t.some(view) {
 		return nil
 	}
@@ -108,6 +105,25 @@ func (v *Vectors) Advise(ctx context.Context, tenant, query string, view *find.V
 	}
 	t, _ = m.tableOf(view.Index()) // it may have more by now
 	return boosts(t.vectors, view, q)
+}
+
+// Indexed has the vectors of a new index made before the first search of it. It does not
+// block.
+func (v *Vectors) Indexed(x *find.Index) {
+	if m := v.inForce.Load(); m != nil {
+		v.want(m, x)
+		return
+	}
+	v.announce(x) // for when there is a model
+}
+
+// want returns the vectors of an index as far as they are known, and has the others made.
+func (v *Vectors) want(m *model, x *find.Index) *table {
+	t, complete := m.tableOf(x)
+	if !complete && v.announce(x) {
+		v.signal()
+	}
+	return t
 }
 
 // announce makes an index the latest, and reports whether it was not. The index is not
