@@ -39,7 +39,7 @@ func (c *Client) WithSchemas(view, why string) (with, reason string) {
 	if view != FullView || !c.Limits.ObjectRoot && !c.Limits.TypeLists {
 		return view, why
 	}
-	return string(schemas.StrictMode), fmt.Sprintf("%s; and %s refuses a part of JSON Schema", why, c.Title)
+	return string(schemas.StrictMode), c.Title + " refuses a part of JSON Schema"
 }
 
 // unfit tells what of a schema a client refuses: the rule, what the client does, and how
