@@ -7,14 +7,10 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy/findview"
 )
 
@@ -59,7 +55,6 @@ var onlyLocal = rule(func(_ context.Context, r *gate.Request) (gate.Decision, er
 var (
 	findWorlds  = flag.Int("find-worlds", 20, "pairs of gateways of TestHiddenToolsChangeNothing")
 	findQueries = flag.Int("find-queries", 20, "searches of each of them")
-	findChanges = flag.Int("find-changes", 40, "changes of the catalog of TestFindWhileTheCatalogChanges")
 )
 
 // TestHiddenToolsChangeNothing compares the answers of two gateways that differ in hidden
@@ -93,44 +88,6 @@ func TestHiddenToolsChangeNothing(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestFindWhileTheCatalogChanges searches while one tool of many changes again and again.
-// No search fails, and none misses a tool that stays.
-func TestFindWhileTheCatalogChanges(t *testing.T) {
-	items := manyTools(1000)
-	stay := annotated("water_plants", "Waters the plants on the balcony.", `{"readOnlyHint":true}`)
-	b := newScript(t, "s", mcp.Legacy, append(items, stay)...)
-	r := newFindRig(t, nil, b)
-	ctx, cancel := context.WithCancel(t.Context())
-	var searching sync.WaitGroup
-	var searches atomic.Int64
-	for range 2 {
-		searching.Go(func() {
-			for ctx.Err() == nil {
-				got := r.call(findview.FindTools, `{"query":"water the plants"}`)
-				if searches.Add(1); !strings.Contains(got, "s__water_plants") || strings.Contains(got, `"isError":true`) {
-					t.Errorf("a search: %s", got)
-					return
-				}
-			}
-		})
-	}
-	for i := range *findChanges {
-		items[i%len(items)] = annotated(fmt.Sprintf("changed_%d", i), "Changed.", `{}`)
-		b.offer(t, mcp.Legacy, everything, append(items, stay)...)
-		r.Changed(b.name)
-		r.Settle(t.Context())
-	}
-	cancel()
-	searching.Wait()
-	if searches.Load() == 0 {
-		t.Error("nothing was searched")
-	}
-	last := fmt.Sprintf("s__changed_%d", *findChanges-1)
-	testwait.Until(t, time.Minute, "the last change is found", func() bool {
-		return strings.Contains(r.call(findview.FindTools, `{"query":"`+last+`"}`), last)
-	})
 }
 
 // withoutDecision removes the id of the call, which is another in each.
