@@ -31,8 +31,8 @@ part unit 2100 'go test -race -gcflags=modernc.org/...=-race=false -timeout 20m 
 part e2e 1800 'go test -tags e2e -timeout 25m -p 1 -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
 for os in linux darwin windows; do
 	for arch in amd64 arm64; do
-		# This machine's system as releases are built, so that the part after these has nothing
-		# to compile; the others without optimization, which takes a third less time.
+		# One system as releases are built, so that the part after these has nothing to compile;
+		# the others without optimization, which takes a third less time.
 		how='-trimpath'
 		[ "$os-$arch" = linux-amd64 ] || how="'-gcflags=all=-N -l'"
 		# Only Linux has files that differ by the processor, so that the other systems are vetted once.
@@ -117,14 +117,14 @@ show() {
 	tail -n 40 "$1"
 }
 
-# culprits LOG: the tests that failed, and where a package whose time was over still was:
-# its tests, and the first function of this module in each goroutine.
+# culprits LOG: the tests that failed; of a package that ran out of time, the tests that
+# still ran and, for each goroutine, the first function of this module.
 culprits() {
 	grep -E '^ *--- FAIL' "$1" | sort -u | head -n 20 || true
 	awk '
-		/^panic: / { dump = 1 }
+		/^(panic|fatal error): / { dump = 1 }
 		/^FAIL/ { dump = 0 }
-		dump && (/^panic:/ || /^[[:space:]]+Test[^ ]* \(/) { sub(/^[[:space:]]+/, ""); print }
+		dump && (/^(panic|fatal error):/ || /^[[:space:]]+Test[^ ]* \(/) { sub(/^[[:space:]]+/, ""); print }
 		dump && /^goroutine / { state = $0; sub(/^goroutine [0-9]+ /, "", state); sub(/, [0-9]+ minutes/, "", state) }
 		dump && state != "" && /^github.com\/toolgate\/toolgate\// { at = $0; sub(/^github.com\/toolgate\/toolgate\//, "", at); sub(/\([^()]*\)$/, "", at); next }
 		at != "" { where = $1; sub(/.*\//, "", where); count[at " " where " " state]++; at = ""; state = "" }

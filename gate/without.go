@@ -6,8 +6,8 @@ import "slices"
 const RegistryPhase = "registry"
 
 // Without returns a chain of all phases but the one of a name. It tells what a caller
-// might view if that phase had no objection, and must not decide about anything else. A
-// chain without phases denies everything.
+// might view if that phase had no objection. Use it for that alone, never to decide a
+// request. A chain without phases denies everything.
 func (c *Chain) Without(name string) *Chain {
 	if c == nil {
 		return nil

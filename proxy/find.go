@@ -40,8 +40,8 @@ func ViewPaths() []string {
 }
 
 // ScopeOfView returns the scope of a view by its name: one of [ViewPaths] without the first
-// slash, or "full" or nothing for all tools as servers list them. ok is false for another
-// name.
+// slash, or "full" or nothing for all tools, with the schemas of the setting. ok is false
+// for another name.
 func ScopeOfView(name string) (scope Scope, ok bool) {
 	switch {
 	case name == "" || name == "full":
@@ -208,22 +208,16 @@ type audienceOf struct {
 // searchable is what an audience may view, as it was at a time.
 type searchable struct {
 	*find.View
-	routes []*Route // by their number in the index; nil for what it may not view
-	held   map[heldOf]int
+	routes []*Route       // by their number in the index; nil for what it may not view
+	held   map[heldOf]int // how much of what is held the audience might view
 	at     time.Time
 }
 
-// heldOf is what an audience might view if its definitions were accepted.
+// heldOf is a server and a kind of which definitions wait to be accepted.
 type heldOf struct {
 	server string
 	kind   mcp.Kind
 }
-
-// Bounds of what is looked at to tell what is held, and of the servers that are named.
-const (
-	maxHeld      = 1000
-	maxHeldNotes = 20
-)
 
 // maxViews bounds the audiences whose view is kept.
 const maxViews = 64
@@ -299,7 +293,7 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*search
 			case d.Err != nil && !d.Undecidable():
 				return nil, refusal.Undecided(d)
 			case d.Effect != gate.Allow:
-				if len(held) < maxHeld && snap.held(x.Identity, x.Scope, r) {
+				if snap.held(x.Identity, x.Scope, r) {
 					held = append(held, r)
 				}
 			default:
@@ -378,7 +372,7 @@ func (f *finder) search(ctx context.Context, snap *Snapshot, x *Exchange, args [
 	if err != nil {
 		return nil, nil, refusal.BadArguments(err.Error() + ".")
 	}
-	r, err := f.rank(ctx, snap, x, q, false)
+	r, err := f.rank(ctx, snap, x, q, false, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -483,54 +477,75 @@ func (f *finder) unknown(c *call) error {
 }
 
 // notes says why something may be missing, for servers of which the caller may view
-// something. For a search that found nothing it says where there is something. links has
-// the caller told where to sign in.
-func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *searchable, q findview.Query, nothing, links bool) (notes []string) {
-	var names []string
+// something. For a search that found nothing it says where there is something. own is true
+// if the caller itself asks: only then it is told where to sign in.
+func (f *finder) notes(ctx context.Context, snap *Snapshot, x *Exchange, v *searchable, q findview.Query, nothing, own bool) []string {
+	var names, notes []string
 	for _, of := range snap.Catalog(x).servers {
 		name := of.backend.Name()
 		_, status := of.backend.Listing()
-		ready := of.listing != nil && (status.State == mcp.Ready || status.State == mcp.Degraded)
-		if !x.Scope.has(name) || q.Server != "" && q.Server != name || ready && !nothing || status.State == mcp.Disabled {
+		if !x.Scope.has(name) || q.Server != "" && q.Server != name || status.State == mcp.Disabled {
+			continue
+		}
+		why := of.missing(x, status.State, own)
+		if why == "" && !nothing {
 			continue
 		}
 		if some, err := snap.viewsAny(ctx, x.Identity, x.Scope, of); err != nil || !some {
 			continue
 		}
 		names = append(names, name)
-		switch {
-		case ready:
-		case status.State == mcp.NeedsLogin:
-			address := ""
-			if links && of.mount.SignIn != nil {
-				address = of.mount.SignIn(x.Identity, nil)
-			}
-			notes = append(notes, findview.NoteSignIn(name, of.mount.SignIn == nil, address))
-		case of.listing == nil:
-			notes = append(notes, findview.NoteStarting(name))
-		default:
-			notes = append(notes, findview.NoteDown(name))
+		if why != "" {
+			notes = append(notes, why)
 		}
 	}
-	notes = append(notes, v.heldNotes(q)...)
-	if nothing {
-		notes = append(notes, findview.NoteNothing(q.Server, names))
+	held := v.heldNote(q)
+	if held != "" {
+		notes = append([]string{held}, notes...)
+	}
+	if nothing && (held == "" || len(names) > 0) {
+		notes = append([]string{findview.NoteNothing(q.Server, names)}, notes...)
 	}
 	return notes
 }
 
-// heldNotes says how much of what a search could have found is held.
-func (v *searchable) heldNotes(q findview.Query) (notes []string) {
-	if v == nil {
-		return nil
+// missing says why something of a server may be missing for a caller, empty for nothing.
+// Where callers have credentials of their own, the state of the server is that of all
+// callers together, so it says nothing of this one.
+func (s *backendEntry) missing(x *Exchange, state mcp.State, own bool) string {
+	name, m := s.backend.Name(), s.mount
+	each := m.SignInTool != nil
+	switch {
+	case each && m.SignIn != nil && (state == mcp.NeedsLogin || !s.listedTo(x)):
+		address := ""
+		if own {
+			address = m.SignIn(x.Identity, nil)
+		}
+		return findview.NoteSignIn(name, address)
+	case each && state == mcp.NeedsLogin:
+		return findview.NoteNoCredential(name)
+	case each, s.listing != nil && (state == mcp.Ready || state == mcp.Degraded):
+		return ""
+	case state == mcp.NeedsLogin:
+		return findview.NoteOperator(name)
+	case s.listing == nil:
+		return findview.NoteStarting(name)
 	}
+	return findview.NoteDown(name)
+}
+
+// heldNote says how much of what a search could have found is held, empty for nothing.
+func (v *searchable) heldNote(q findview.Query) string {
+	if v == nil {
+		return ""
+	}
+	counts := make(map[string]int)
 	for of, n := range v.held {
 		if of.kind == q.Kind && (q.Server == "" || q.Server == of.server) {
-			notes = append(notes, findview.NoteHeld(of.server, of.kind, n))
+			counts[of.server] = n
 		}
 	}
-	slices.Sort(notes)
-	return notes[:min(len(notes), maxHeldNotes)]
+	return findview.NoteHeld(q.Kind, counts)
 }
 
 // Ranking is how a search ranks what a caller may view.
@@ -557,11 +572,12 @@ func Rank(ctx context.Context, g *Gateway, id *gate.Identity, scope Scope, q fin
 	g.first.wait(ctx, "", scope, false)
 	g.finder.index.Await(ctx)
 	x := &Exchange{Identity: id, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern}
-	return g.finder.rank(ctx, g.snapshot.Load(), x, q, true)
+	return g.finder.rank(ctx, g.snapshot.Load(), x, q, true, false)
 }
 
-// rank ranks what a caller may view, with the reasons if they are wanted.
-func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findview.Query, explain bool) (r Ranking, err error) {
+// rank ranks what a caller may view, with the reasons if they are wanted. own is true if
+// the caller itself asks.
+func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findview.Query, explain, own bool) (r Ranking, err error) {
 	v, err := f.view(ctx, snap, x)
 	if err != nil {
 		return r, err
@@ -577,6 +593,6 @@ func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findvi
 			}
 		}
 	}
-	r.Notes = f.notes(ctx, snap, x, v, q, len(r.Hits) == 0, !explain)
+	r.Notes = f.notes(ctx, snap, x, v, q, len(r.Hits) == 0, own)
 	return r, nil
 }

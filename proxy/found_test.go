@@ -135,27 +135,39 @@ func TestFindOverSSE(t *testing.T) {
 
 // TestNotesOfServers searches while a server does not do what it could.
 func TestNotesOfServers(t *testing.T) {
-	signIn := func(*gate.Identity, error) string { return "https://gw.example/join" }
-	for want, tt := range map[string]struct {
-		state  mcp.State
-		signIn SignIn
+	address := func(*gate.Identity, error) string { return "https://gw.example/join" }
+	never := func(*gate.Identity, mcp.Kind, string) bool { return false }
+	always := func(*gate.Identity, mcp.Kind, string) bool { return true }
+	const signIn = `"Tools of the server github may be missing until the user has signed in at https://gw.example/join"`
+	each := []byte("{}") // of a server to which each caller signs in
+	for name, tt := range map[string]struct {
+		state mcp.State
+		mount Mount
+		want  string
 	}{
-		"":                              {state: mcp.Ready},
-		"does not answer at the moment": {state: mcp.Failed},
-		"The operator has to sign in to the server github, so that tools of it may be missing.":               {state: mcp.NeedsLogin},
-		"Tools of the server github may be missing until the user has signed in at https://gw.example/join\"": {state: mcp.NeedsLogin, signIn: signIn},
+		"ready":                   {state: mcp.Ready},
+		"down":                    {mcp.Failed, Mount{}, "does not answer at the moment"},
+		"the operator's":          {mcp.NeedsLogin, Mount{}, "may be missing until the operator has signed in to it."},
+		"nobody has signed in":    {mcp.NeedsLogin, Mount{SignInTool: each, SignIn: address, Listed: never}, signIn},
+		"others have":             {mcp.Ready, Mount{SignInTool: each, SignIn: address, Listed: never}, signIn},
+		"that of others is down":  {mcp.Failed, Mount{SignInTool: each, SignIn: address, Listed: never}, signIn},
+		"the caller has":          {mcp.Failed, Mount{SignInTool: each, SignIn: address, Listed: always}, ""},
+		"nobody can":              {mcp.NeedsLogin, Mount{SignInTool: each, Listed: never}, "the gateway has no credential of the caller for it."},
+		"nobody can, others have": {mcp.Ready, Mount{SignInTool: each, Listed: never}, ""},
 	} {
 		b := issues(t)
 		b.status.State = tt.state
-		r := newFindRig(t, func(c *Config) { c.Mounts[0].SignIn = tt.signIn }, b)
+		r := newFindRig(t, func(c *Config) {
+			c.Mounts[0].SignInTool, c.Mounts[0].SignIn, c.Mounts[0].Listed = tt.mount.SignInTool, tt.mount.SignIn, tt.mount.Listed
+		}, b)
 		got := string(structured(t, r.call(findview.FindTools, `{"query":"list issues"}`)))
-		if !strings.Contains(got, want) || strings.Contains(got, `"notes"`) != (want != "") || !strings.Contains(got, "github__list_issues") {
-			t.Errorf("want %q: %s", want, got)
+		if !strings.Contains(got, tt.want) || strings.Contains(got, `"notes"`) != (tt.want != "") || !strings.Contains(got, "github__list_issues") {
+			t.Errorf("%s: want %q: %s", name, tt.want, got)
 		}
 		// A person who asks as somebody else is given no address that is theirs.
 		ranked, err := Rank(t.Context(), r.Gateway, gate.NewIdentity(gate.Identity{Principal: gate.Local}), Scope{}, findview.Query{Text: "list issues", Kind: mcp.Tool, Limit: 5})
-		if err != nil || strings.Contains(strings.Join(ranked.Notes, " "), "https://") || (len(ranked.Notes) == 0) != (want == "") {
-			t.Errorf("want %q: %q, %v", want, ranked.Notes, err)
+		if err != nil || strings.Contains(strings.Join(ranked.Notes, " "), "https://") || (len(ranked.Notes) == 0) != (tt.want == "") {
+			t.Errorf("%s: want %q: %q, %v", name, tt.want, ranked.Notes, err)
 		}
 	}
 }

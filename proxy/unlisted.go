@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -164,9 +165,16 @@ func (s *backendEntry) signInRoute() *Route {
 	return nil
 }
 
+// listedTo reports whether a server has listed a tool to a caller.
+func (s *backendEntry) listedTo(x *Exchange) bool {
+	return s.mount.Listed == nil || slices.ContainsFunc(s.rendered[mcp.Tool], func(r *Route) bool {
+		return !s.isSignInTool(r.item) && s.mount.Listed(x.Identity, mcp.Tool, r.Original)
+	})
+}
+
 // SignIn returns the address where a caller can sign in to a server whose credential is
 // missing. It is empty where there is none for this caller. why is the failure of a call;
-// nil where none was made yet.
+// nil before any call.
 type SignIn func(id *gate.Identity, why error) string
 
 // SignInInput is the key of the gateway's own question in an input request.

@@ -43,7 +43,7 @@ func TestCatalogHoldsChanges(t *testing.T) {
 	r.isHidden(t, client, "a__echo")
 	text(t, client, "a__pid", `{}`)
 	missing := func(server string) bool {
-		return strings.Contains(r.searched(t, "k", "echo"), "1 tool of the server "+server+" cannot be found until the operator accepts it.")
+		return strings.Contains(r.searched(t, "k", "echo"), "Until the operator accepts them, these cannot be found: 1 tool of the server "+server+".")
 	}
 	if !missing("a") {
 		t.Error("a search does not say what is held")

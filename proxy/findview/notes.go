@@ -2,6 +2,8 @@ package findview
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -9,16 +11,23 @@ import (
 
 // This file has the notes of an answer: why something may be missing.
 
-// NoteSignIn says that somebody has to sign in to a server: the operator, or the caller's
-// user, at an address if that is not empty.
-func NoteSignIn(server string, operator bool, address string) string {
-	switch {
-	case operator:
-		return fmt.Sprintf("The operator has to sign in to the server %s, so that tools of it may be missing.", server)
-	case address == "":
+// NoteSignIn says that the caller's user has to sign in to a server, at an address if that
+// is not empty.
+func NoteSignIn(server, address string) string {
+	if address == "" {
 		return fmt.Sprintf("Tools of the server %s may be missing until the user has signed in.", server)
 	}
 	return fmt.Sprintf("Tools of the server %s may be missing until the user has signed in at %s", server, address)
+}
+
+// NoteNoCredential says that there is no credential of the caller for a server.
+func NoteNoCredential(server string) string {
+	return fmt.Sprintf("Tools of the server %s may be missing: the gateway has no credential of the caller for it.", server)
+}
+
+// NoteOperator says that the operator has to sign in to a server.
+func NoteOperator(server string) string {
+	return fmt.Sprintf("Tools of the server %s may be missing until the operator has signed in to it.", server)
 }
 
 // NoteStarting says that a server has not started.
@@ -31,16 +40,24 @@ func NoteDown(server string) string {
 	return fmt.Sprintf("The server %s does not answer at the moment; a call of its tools may fail.", server)
 }
 
-// NoteHeld says how many definitions of a server are not accepted.
-func NoteHeld(server string, kind mcp.Kind, n int) string {
-	if n == 1 {
-		return fmt.Sprintf("1 %s of the server %s cannot be found until the operator accepts it.", kind, server)
-	}
-	return fmt.Sprintf("%d %s of the server %s cannot be found until the operator accepts them.", n, kind.ListKey(), server)
-}
-
-// maxNamed is how many servers an answer names that found nothing.
+// maxNamed is how many servers a note names.
 const maxNamed = 20
+
+// NoteHeld says how many definitions of servers are not accepted; empty for none.
+func NoteHeld(kind mcp.Kind, counts map[string]int) string {
+	var all []string
+	for _, server := range slices.Sorted(maps.Keys(counts)) {
+		what := kind.ListKey()
+		if counts[server] == 1 {
+			what = kind.String()
+		}
+		all = append(all, fmt.Sprintf("%d %s of the server %s", counts[server], what, server))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "Until the operator accepts them, these cannot be found: " + strings.Join(all[:min(len(all), maxNamed)], ", ") + "."
+}
 
 // NoteNothing says that a search found nothing. servers are those of which the caller may
 // view something; server is the one that was asked for, empty for all.

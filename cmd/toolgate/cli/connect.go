@@ -88,7 +88,7 @@ Clients: ` + strings.Join(clients.Names(), ", ") + `.`,
 	c.Flags().BoolVar(&want.remote, "http", false, "call the running gateway over HTTP instead of starting toolgate stdio")
 	c.Flags().StringVar(&want.capsule, "capsule", "", "show the client one `capsule` only; needs --http")
 	c.Flags().StringVar(&want.key, "key-env", "", "`variable` that holds the client's API key; needs --http")
-	c.Flags().StringVar(&want.view, "view", "", "which `view` the client is listed: full for all tools, find for the tools by which a model finds the others, strict or compact for how schemas are listed, or strict/find; by default the one that fits it")
+	c.Flags().StringVar(&want.view, "view", "", "which `view` the client is listed: full for all tools, find for the tools by which a model finds the others, strict, compact or verbatim for how schemas are listed, or strict/find; by default the one that fits it")
 	c.Flags().BoolVar(&want.only, "only", false, "remove the client's other servers; toolgate serves them")
 	c.Flags().BoolVar(&want.show, "print", false, "only print the entry")
 	c.Flags().BoolVar(&undo, "undo", false, "remove the entry again")

@@ -121,8 +121,8 @@ func TestConnectView(t *testing.T) {
 		client, want, says string
 		args               []string
 	}{
-		{"cursor", `/mcp/find"`, "find: Cursor accepts 80 tools, and there are 90", []string{"--http"}},
-		{"cursor", "--view", "find: Cursor accepts 80 tools, and there are 90", nil},
+		{"cursor", `/mcp/strict/find"`, "strict/find: Cursor accepts 80 tools, and there are 90; and Cursor refuses a part of JSON Schema", []string{"--http"}},
+		{"cursor", `"strict/find"`, "strict/find: Cursor accepts 80 tools, and there are 90; and Cursor refuses a part of JSON Schema", nil},
 		{"cursor", `/mcp"`, "full: as --view says", []string{"--http", "--view", "full"}},
 		{"cursor", `/mcp/strict/find"`, "strict/find: as --view says", []string{"--http", "--view", "strict/find"}},
 		{"claude-code", `/mcp"`, "full: Claude Code shows tools to its model when that searches for them", []string{"--http"}},

@@ -33,13 +33,16 @@ func (c *Client) View(tools, tokens int) (view, why string) {
 	return FullView, fmt.Sprintf("%s shows its model all tools at once, and these %d cost about %d tokens", c.Title, tools, tokens)
 }
 
-// WithSchemas returns a view with the schemas that fit the client, and why. The tools of the
-// find view have schemas that every client accepts.
+// WithSchemas returns a view with the schemas that fit the client, and why.
 func (c *Client) WithSchemas(view, why string) (with, reason string) {
-	if view != FullView || !c.Limits.ObjectRoot && !c.Limits.TypeLists {
+	refuses := c.Title + " refuses a part of JSON Schema"
+	switch {
+	case !c.Limits.ObjectRoot && !c.Limits.TypeLists:
 		return view, why
+	case view == FullView:
+		return string(schemas.StrictMode), refuses
 	}
-	return string(schemas.StrictMode), c.Title + " refuses a part of JSON Schema"
+	return string(schemas.StrictMode) + "/" + view, why + "; and " + refuses
 }
 
 // unfit tells what of a schema a client refuses: the rule, what the client does, and how
