@@ -45,24 +45,19 @@ type Learner interface {
 }
 
 func handleLearner(mux *http.ServeMux, l Learner) {
-	mux.HandleFunc("POST /v1/find/train", func(w http.ResponseWriter, r *http.Request) {
-		var q TrainQuestion
-		if err := readJSON(r, &q); err != nil {
-			writeJSON(w, http.StatusBadRequest, map[string]any{"error": err.Error()})
-			return
-		}
-		did, err := l.Train(r.Context(), q)
-		writeFound(w, did, err)
-	})
-	mux.HandleFunc("POST /v1/find/forget", func(w http.ResponseWriter, r *http.Request) {
-		var q TrainQuestion
-		if err := readJSON(r, &q); err != nil {
-			writeJSON(w, http.StatusBadRequest, map[string]any{"error": err.Error()})
-			return
-		}
-		did, err := l.Forget(r.Context(), q.Tenant)
-		writeFound(w, did, err)
-	})
+	handle := func(path string, did func(context.Context, TrainQuestion) (any, error)) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+			var q TrainQuestion
+			if err := readJSON(r, &q); err != nil {
+				writeJSON(w, http.StatusBadRequest, map[string]any{"error": err.Error()})
+				return
+			}
+			v, err := did(r.Context(), q)
+			writeFound(w, v, err)
+		})
+	}
+	handle("/v1/find/train", func(ctx context.Context, q TrainQuestion) (any, error) { return l.Train(ctx, q) })
+	handle("/v1/find/forget", func(ctx context.Context, q TrainQuestion) (any, error) { return l.Forget(ctx, q.Tenant) })
 }
 
 // Train asks the gateway to learn from the searches that it has kept.

@@ -72,9 +72,9 @@ func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen
 // it closes the stream then. It returns at once, with an error when nobody has the key or
 // there is no such view.
 func (d *Daemon) ServeStream(ctx context.Context, key, view string, stream io.ReadWriteCloser) error {
-	scope, ok := proxy.ScopeOfView(view)
-	if !ok {
-		return unknownView(view)
+	scope, err := scopeOf(view)
+	if err != nil {
+		return err
 	}
 	id, err := d.identities.Identity(ctx, key)
 	if err != nil {
@@ -87,9 +87,13 @@ func (d *Daemon) ServeStream(ctx context.Context, key, view string, stream io.Re
 	return nil
 }
 
-// unknownView says that there is no view of a name.
-func unknownView(name string) error {
-	return failure.Newf(failure.Usage, "there is no view %q", name)
+// scopeOf returns the scope of a view.
+func scopeOf(view string) (proxy.Scope, error) {
+	scope, ok := proxy.ScopeOfView(view)
+	if !ok {
+		return scope, failure.Newf(failure.Usage, "there is no view %q", view)
+	}
+	return scope, nil
 }
 
 // ServeControl serves the control socket, and says in the state folder that this gateway

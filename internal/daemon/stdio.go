@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/toolgate/toolgate/proxy"
 )
 
 // MakeRoom implements admin.Gateway: only the gateway of a `toolgate stdio`,
@@ -21,9 +19,8 @@ func (ctl *Control) MakeRoom() error {
 
 // ServeStdio implements admin.Gateway.
 func (ctl *Control) ServeStdio(ctx context.Context, key, view string, accept func() (io.Reader, io.Writer, error), refuse func(error)) error {
-	scope, ok := proxy.ScopeOfView(view)
-	if !ok {
-		err := unknownView(view)
+	scope, err := scopeOf(view)
+	if err != nil {
 		refuse(err)
 		return err
 	}

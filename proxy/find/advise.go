@@ -60,9 +60,6 @@ func (v *View) Visible() iter.Seq[int] {
 	}
 }
 
-// Sees reports whether an item is visible.
-func (v *View) Sees(item int) bool { return v.has(uint32(item)) }
-
 // Index returns the index of all items. It holds items that the view hides, so it is only
 // good for what is kept for each index.
 func (v *View) Index() *Index { return v.x }

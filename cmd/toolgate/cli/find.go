@@ -33,7 +33,7 @@ the flags give. If no gateway runs, the servers are started for this command onl
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Queries = []string{strings.Join(args, " ")}
 			q.As, q.Assumed = who.caller(cmd)
-			return withFinder(o, cmd.Context(), func(ctx context.Context, f admin.Finder) error {
+			return withFinder(o, cmd.Context(), func(ctx context.Context, f finder) error {
 				found, err := f.Find(ctx, q)
 				if err != nil {
 					return err
@@ -54,9 +54,15 @@ the flags give. If no gateway runs, the servers are started for this command onl
 	return c
 }
 
+// finder finds, and learns from what was found.
+type finder interface {
+	admin.Finder
+	admin.Learner
+}
+
 // withFinder calls use with the running gateway, or with one that is started for this
 // command.
-func withFinder(o *command.Options, ctx context.Context, use func(context.Context, admin.Finder) error) error {
+func withFinder(o *command.Options, ctx context.Context, use func(context.Context, finder) error) error {
 	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
 		if own != nil {
 			return use(ctx, own.Control())

@@ -60,7 +60,7 @@ searches, one on each line:
 				return evaluateFile(o, cases, catalog, &past)
 			}
 			q.As, q.Assumed = who.caller(cmd)
-			return withFinder(o, cmd.Context(), func(ctx context.Context, f admin.Finder) error {
+			return withFinder(o, cmd.Context(), func(ctx context.Context, f finder) error {
 				return evaluateGateway(ctx, o, f, &q, cases, past.learned)
 			})
 		},

@@ -10,7 +10,6 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/proxy/find/learn"
 )
 
@@ -33,8 +32,8 @@ them. They are empty unless find.learning was shadow.`,
 		Example: "  toolgate find train\n  toolgate find train --tenant acme --callers 5",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withLearner(o, cmd.Context(), func(ctx context.Context, l admin.Learner) error {
-				list, err := l.Train(ctx, q)
+			return withFinder(o, cmd.Context(), func(ctx context.Context, f finder) error {
+				list, err := f.Train(ctx, q)
 				if err != nil {
 					return err
 				}
@@ -76,8 +75,8 @@ func newFindForget(o *command.Options) *cobra.Command {
 		Example: "  toolgate find forget acme",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withLearner(o, cmd.Context(), func(ctx context.Context, l admin.Learner) error {
-				did, err := l.Forget(ctx, args[0])
+			return withFinder(o, cmd.Context(), func(ctx context.Context, f finder) error {
+				did, err := f.Forget(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -86,15 +85,4 @@ func newFindForget(o *command.Options) *cobra.Command {
 			})
 		},
 	}
-}
-
-// withLearner calls use with the running gateway, or with one that is started for this
-// command.
-func withLearner(o *command.Options, ctx context.Context, use func(context.Context, admin.Learner) error) error {
-	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
-		if own != nil {
-			return use(ctx, own.Control())
-		}
-		return command.ControlError(use(ctx, control))
-	})
 }
