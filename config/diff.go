@@ -128,6 +128,7 @@ var settingParts = []struct {
 	{"opa.url", func(t *Toolgate) any { return t.OPA.URL }, func(f, t *Toolgate) { t.OPA.URL = f.OPA.URL }},
 	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
 	{"find.embeddings", func(t *Toolgate) any { return t.Find.Embeddings }, func(f, t *Toolgate) { t.Find.Embeddings = f.Find.Embeddings }},
+	{"find.learning", func(t *Toolgate) any { return t.Find.Learning }, func(f, t *Toolgate) { t.Find.Learning = f.Find.Learning }},
 	{"results", func(t *Toolgate) any { return t.Results }, func(f, t *Toolgate) { t.Results = f.Results }},
 	{"tools", func(t *Toolgate) any { return t.Tools }, func(f, t *Toolgate) { t.Tools = f.Tools }},
 	{"tool_urls", func(t *Toolgate) any { return t.ToolURLs }, func(f, t *Toolgate) { t.ToolURLs = f.ToolURLs }},

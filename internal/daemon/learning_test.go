@@ -5,6 +5,7 @@ package daemon_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,12 @@ func TestLearnsFromSearches(t *testing.T) {
 		}
 	}
 	use("live")
+	if _, err := r.TakeFile(false); err != nil {
+		t.Fatal(err)
+	}
+	if pending := fmt.Sprint(r.Status().Pending); pending != "[find.learning]" || search("alice", "congratulations") {
+		t.Errorf("a reload that nobody asked for ranks by what was learned; %s waits", pending)
+	}
 	if _, err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ func newFindTrain(o *command.Options) *cobra.Command {
 kept while find.learning is record, shadow or live. What was learned ranks answers only
 where find.learning is live; "toolgate find eval --learned" measures it before.
 
-A tool counts if at least --callers of the tenant have called it after a search, so that
-nobody's words alone change the answers of others, and if there are three such searches.
-LEFT are the tools with fewer. On a gateway for one person, one caller is enough.
+A tool counts if at least --callers of the tenant have called it after a search, and if
+there are three such searches. Then every word of these counts, also one that a single
+caller used. LEFT are the tools with fewer. On a gateway for one person, one caller is enough.
 
 SERVED and SHADOW compare the places of the called tools: the mean of 1 divided by the
 place that they had in the answers, and of that which the model before would have given

@@ -19,7 +19,8 @@ const (
 	maxBatch      = 64      // texts of one request
 	maxText       = 2 << 10 // bytes of a text
 	maxDimensions = 4096    // numbers of a vector
-	maxAnswer     = 8 << 20 // bytes of an answer; the numbers of a full batch take about 6 MB
+	maxNumber     = 32      // bytes of a number in an answer, with the space around it
+	maxAnswer     = 8 << 20 // bytes of an answer
 	maxRequest    = 30 * time.Second
 	maxRetryAfter = 10 * time.Minute
 )
@@ -106,8 +107,12 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// parse reads the answer for n texts.
+// parse reads the answer for n texts. It takes no answer that is too long for these,
+// because reading one takes many times its length.
 func parse(body []byte, n int) ([]*vector, error) {
+	if most := 4<<10 + n*maxDimensions*maxNumber; len(body) > most {
+		return nil, fmt.Errorf("the answer has %d bytes for %d texts; %d are taken", len(body), n, most)
+	}
 	var answer struct {
 		Data []struct {
 			Index     *int      `json:"index"`

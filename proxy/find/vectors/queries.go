@@ -93,6 +93,9 @@ func (q *queries) look(key asked) (v *vector, ask bool) {
 func (q *queries) keep(key asked, vectors []*vector, err error) *vector {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if r, ok := errors.AsType[*refused](err); ok && r.ofTexts() {
+		return nil // which says nothing of what others ask
+	}
 	if err != nil {
 		q.failures++
 		q.rest, q.problem = time.Now().Add(restTime), err

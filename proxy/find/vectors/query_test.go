@@ -80,6 +80,37 @@ func TestQueriesAreKept(t *testing.T) {
 	}
 }
 
+// TestRefusedQueries has a caller ask what the endpoint does not take. Others go on.
+func TestRefusedQueries(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity} {
+		e := newEndpoint(t)
+		r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
+		x := tools(20)
+		view := x.View(everything)
+		r.complete(t, x)
+		e.answers(func(w http.ResponseWriter, _ []string) { http.Error(w, "too long", status) })
+		for i := range 2 * vectors.MaxFailures {
+			if r.Advise(t.Context(), "a", fmt.Sprintf("long %d", i), view) != nil {
+				t.Errorf("%d: advice without a vector", status)
+			}
+		}
+		if p := r.Problem(); p != "" {
+			t.Errorf("%d: problem: %s", status, p)
+		}
+		e.answers(nil)
+		if r.Advise(t.Context(), "b", "photo", view) == nil {
+			t.Errorf("%d: the queries of one caller keep another from being advised", status)
+		}
+	}
+}
+
+// TestLongAnswer refuses an answer that is too long for its texts before reading it.
+func TestLongAnswer(t *testing.T) {
+	if _, err := vectors.Parse([]byte(`{"data":[`+strings.Repeat(`{},`, 1<<20)+`{}]}`), 1); err == nil || !strings.Contains(err.Error(), "bytes for 1 texts") {
+		t.Error(err)
+	}
+}
+
 // TestTwoWorlds compares catalogs that differ only in what the caller may not view: the
 // boosts of what it may view are equal, bit by bit, in every order.
 func TestTwoWorlds(t *testing.T) {

@@ -114,7 +114,9 @@ func (v *Vectors) Indexed(x *find.Index) {
 		v.want(m, x)
 		return
 	}
-	v.announce(x) // for when there is a model
+	if v.announce(x) {
+		v.signal() // there may be a model since
+	}
 }
 
 // want returns the vectors of an index as far as they are known, and has the others made.
