@@ -43,17 +43,24 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 	switch {
 	case call.Method != mcp.MethodToolsCall:
 	case legacy && r.tasks == tasksRequired && mcp.LookupSpan(call.Params, "task").Absent():
-		return d.drive(ctx, r, call)
+		return d.drive(ctx, r, call, mcp.Legacy)
 	case !legacy && d.x != nil && d.x.Era == mcp.Legacy:
 		if knowTasks(call.Capabilities) {
-			return d.drive(ctx, r, call)
+			return d.drive(ctx, r, call, mcp.Modern)
 		}
 		got, err := r.to.backend.Call(ctx, call)
-		if err != nil || !needsTasks(got.Fault) {
+		switch {
+		case err != nil || got.Fault == nil:
 			return got, err
+		case got.Era == mcp.Legacy && got.Fault.Code == mcp.CodeMethodNotFound && mcp.LookupSpan(call.Params, "task").Absent():
+			// A server of both eras lists in the modern one, which does not say that the
+			// tool runs only as a task (2025-11-25 basic/utilities/tasks).
+			return d.drive(ctx, r, call, mcp.Legacy)
+		case needsTasks(got.Fault):
+			call.Capabilities = withTasks(call.Capabilities) // also for later rounds
+			return d.drive(ctx, r, call, mcp.Modern)
 		}
-		call.Capabilities = withTasks(call.Capabilities) // also for later rounds
-		return d.drive(ctx, r, call)
+		return got, nil
 	}
 	return r.to.backend.Call(ctx, call)
 }
@@ -78,12 +85,12 @@ func withTasks(capabilities []byte) []byte {
 	return mcp.SetMember(capabilities, "extensions", mcp.SetMember(extensions, mcp.ExtensionTasks, []byte("{}")))
 }
 
-// drive sends a call that may become a task.
-func (d *serverRequests) drive(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
+// drive sends a call that may become a task, on a connection of an era.
+func (d *serverRequests) drive(ctx context.Context, r *Route, call *mcp.Call, era mcp.Era) (mcp.Answer, error) {
 	ctx, cancel := r.bounded(ctx, r.taskTimeout())
 	defer cancel()
 	begin := *call
-	if r.to.listing.Era == mcp.Legacy {
+	if era == mcp.Legacy {
 		ttl := strconv.AppendInt([]byte(`{"ttl":`), r.hard().Milliseconds(), 10)
 		begin.Params = mcp.SetMember(call.Params, "task", append(ttl, '}'))
 	}

@@ -27,6 +27,7 @@ var rawHTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
 type raw struct {
 	url     string
 	key     string // API key, sent as a bearer token when not empty
+	declare object // its capabilities; nil is none
 	session string
 	id      int
 }
@@ -190,9 +191,13 @@ func (a *answer) result(method string, id int) (json.RawMessage, error) {
 }
 
 func (r *raw) initialize(ctx context.Context) error {
+	declare := r.declare
+	if declare == nil {
+		declare = object{}
+	}
 	_, err := r.call(ctx, "initialize", object{
 		"protocolVersion": "2025-11-25",
-		"capabilities":    object{},
+		"capabilities":    declare,
 		"clientInfo":      object{"name": "toolgate-e2e-raw", "version": "1"},
 	})
 	if err != nil {

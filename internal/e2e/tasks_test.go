@@ -118,15 +118,17 @@ func (r *raw) modernCall(ctx context.Context, method, name string, params, capab
 // have its kind of tasks: the answer is what the tool said.
 func TestTasksDriven(t *testing.T) {
 	for _, transport := range []string{"http", "stdio"} {
-		for _, era := range []string{"legacy", "modern"} {
+		for _, era := range []string{"legacy", "modern", "both"} {
 			t.Run("tasks-"+transport+"-"+era, func(t *testing.T) {
 				t.Parallel()
 				g := tasksGateway(t, "w", transport, era)
-				old := &raw{url: g.mcp}
-				if _, err := old.callTool(t.Context(), "w__failing_job", object{}); err == nil || err.Error() != "tool error: the job failed" {
-					t.Errorf("a client of 2025-11-25: %v", err)
+				for _, declare := range []object{nil, {"elicitation": object{}}} {
+					old := &raw{url: g.mcp, declare: declare}
+					if _, err := old.callTool(t.Context(), "w__failing_job", object{}); err == nil || err.Error() != "tool error: the job failed" {
+						t.Errorf("a client of 2025-11-25 with %v: %v", declare, err)
+					}
 				}
-				if era == "modern" {
+				if era != "legacy" {
 					return // where a modern client has to declare tasks
 				}
 				result, err := (&raw{url: g.mcp}).modernCall(t.Context(), "tools/call", "w__failing_job", object{"name": "w__failing_job"}, object{})
