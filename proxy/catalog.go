@@ -68,7 +68,9 @@ type backendEntry struct {
 // Route is where an exposed name leads. It is immutable, except for renderings that are
 // made on demand.
 type Route struct {
-	gate.Capability
+	// The pointer is the same in later catalogs for as long as the item and everything
+	// that is said of it are, so that what is known of it is kept by it.
+	*gate.Capability
 	Params []mcp.ParamHeader
 
 	tasks string // execution.taskSupport of a tool, where its server has tasks of 2025-11-25
@@ -154,14 +156,16 @@ func (s *backendEntry) isShown(kind mcp.Kind, item *mcp.Item) bool {
 	return !slices.Contains(s.mount.Exclude, item.Key)
 }
 
-// render makes the routes of everything in the listing.
-func (s *backendEntry) render(ids map[CapabilityKey]string) {
+// render makes the routes of everything in the listing. before is the entry that this
+// one replaces, or nil.
+func (s *backendEntry) render(ids map[CapabilityKey]string, before *backendEntry) {
 	s.rendered = make(map[mcp.Kind][]*Route)
 	s.digest = make(map[mcp.Kind]uint64)
 	if s.listing == nil {
 		return
 	}
 	for _, kind := range mcp.Kinds {
+		known := before.routes(kind, s)
 		items := s.listing.Items[kind]
 		names := s.names(kind)
 		routes := make([]*Route, 0, len(items))
@@ -172,28 +176,22 @@ func (s *backendEntry) render(ids map[CapabilityKey]string) {
 			}
 			name, ok := names[items[i].Key]
 			if !ok {
-				s.nameless = append(s.nameless, &Route{Capability: gate.Capability{Kind: kind, Server: s.backend.Name(), Original: items[i].Key}})
+				s.nameless = append(s.nameless, &Route{Capability: &gate.Capability{Kind: kind, Server: s.backend.Name(), Original: items[i].Key}})
 				continue
 			}
 			r := &Route{
-				Capability: gate.Capability{
+				Capability: &gate.Capability{
 					Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
 					CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
 				},
 				Params: items[i].Params, to: s, shape: shape, item: items[i].Raw,
 			}
-			if kind == mcp.Tool {
-				r.input = mcp.Lookup(items[i].Raw, "inputSchema")
-			}
-			r.raw = s.renderItem(r, items[i].Raw)
-			if kind == mcp.Tool && s.hasTasks() {
-				r.tasks, _ = mcp.LookupString(r.raw, "execution", "taskSupport")
-			} else if kind == mcp.Tool { // a tool without one counts as forbidden (2025-11-25 basic/utilities/tasks, Tool-Level Negotiation)
-				r.raw = revision.WithoutTaskSupport(r.raw)
+			if !r.reuse(known[r.Original]) {
+				s.renderRoute(r)
 			}
 			routes = append(routes, r)
 		}
-		slices.SortFunc(routes, before)
+		slices.SortFunc(routes, inOrder)
 		var h maphash.Hash
 		h.SetSeed(digestSeed)
 		for _, r := range routes {
@@ -205,6 +203,48 @@ func (s *backendEntry) render(ids map[CapabilityKey]string) {
 		maphash.WriteComparable(&h, s.listing.Announced[kind])
 		s.rendered[kind], s.digest[kind] = routes, h.Sum64()
 	}
+}
+
+// renderRoute makes what clients see of a route.
+func (s *backendEntry) renderRoute(r *Route) {
+	r.raw = s.renderItem(r, r.item)
+	if r.Kind != mcp.Tool {
+		return
+	}
+	r.input = mcp.Lookup(r.item, "inputSchema")
+	if s.hasTasks() {
+		r.tasks, _ = mcp.LookupString(r.raw, "execution", "taskSupport")
+	} else { // a tool without one counts as forbidden (2025-11-25 basic/utilities/tasks, Tool-Level Negotiation)
+		r.raw = revision.WithoutTaskSupport(r.raw)
+	}
+}
+
+// routes returns the routes of an entry, by their names at the server, of which next may
+// reuse what was made: nil where another configuration is in force.
+func (s *backendEntry) routes(kind mcp.Kind, next *backendEntry) map[string]*Route {
+	if s == nil || s.mount != next.mount || s.hasTasks() != next.hasTasks() {
+		return nil
+	}
+	known := make(map[string]*Route, len(s.rendered[kind]))
+	for _, r := range s.rendered[kind] {
+		known[r.Original] = r
+	}
+	return known
+}
+
+// reuse takes over what was made of the same item before. It reports whether that is so.
+func (r *Route) reuse(before *Route) bool {
+	of := descriptionOf{r.Kind, r.Original}
+	if before == nil || *before.Capability != *r.Capability || !bytes.Equal(before.item, r.item) || before.to.said[of] != r.to.said[of] {
+		return false
+	}
+	r.Capability, r.item, r.raw, r.input, r.tasks = before.Capability, before.item, before.raw, before.input, before.tasks
+	for rev := range r.verbatim {
+		r.verbatim[rev].Store(before.verbatim[rev].Load())
+	}
+	r.compact.Store(before.compact.Load())
+	r.strict.Store(before.strict.Load())
+	return true
 }
 
 var digestSeed = maphash.MakeSeed()
@@ -241,23 +281,40 @@ func newCatalog(servers []*backendEntry) *Catalog {
 		c.shadowed = append(c.shadowed, s.nameless...)
 	}
 	for _, kind := range mcp.Kinds {
-		l := &list{byName: make(map[string]*Route)}
-		for _, s := range c.servers {
-			for _, r := range s.rendered[kind] {
-				if s.mount.Namespace == "" && c.claimed(r) {
-					c.shadowed = append(c.shadowed, r)
-					continue
-				}
-				if _, taken := l.byName[r.Exposed]; !taken {
-					l.byName[r.Exposed] = r
-					l.entries = append(l.entries, r)
-				}
-			}
-		}
-		slices.SortFunc(l.entries, before)
-		c.lists[kind] = l
+		c.lists[kind] = c.merge(kind)
 	}
 	return c
+}
+
+// merge makes the list of a kind.
+func (c *Catalog) merge(kind mcp.Kind) *list {
+	n := 0
+	for _, s := range c.servers {
+		n += len(s.rendered[kind])
+	}
+	l := &list{byName: make(map[string]*Route, n)}
+	var parts [][]*Route // each sorted
+	for _, s := range c.servers {
+		part := make([]*Route, 0, len(s.rendered[kind]))
+		for _, r := range s.rendered[kind] {
+			if s.mount.Namespace == "" && c.claimed(r) {
+				c.shadowed = append(c.shadowed, r)
+				continue
+			}
+			if _, taken := l.byName[r.Exposed]; !taken {
+				l.byName[r.Exposed] = r
+				part = append(part, r)
+			}
+		}
+		if len(part) > 0 {
+			parts = append(parts, part)
+		}
+	}
+	// The names of one server mostly stand together, so the parts in order are nearly sorted.
+	slices.SortFunc(parts, func(a, b []*Route) int { return inOrder(a[0], b[0]) })
+	l.entries = slices.Concat(parts...)
+	slices.SortFunc(l.entries, inOrder)
+	return l
 }
 
 // ownPrefix begins the names of the gateway's own tools. No server may be named so.
@@ -298,7 +355,7 @@ func (c *Catalog) unlisted(uri string) *Route {
 	if !ok || !names.Direct(original) || !s.listing.Declares("resources") {
 		return nil
 	}
-	return &Route{Capability: gate.Capability{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri}, to: s}
+	return &Route{Capability: &gate.Capability{Kind: mcp.Resource, Server: s.backend.Name(), Original: original, Exposed: uri}, to: s}
 }
 
 // Lifetimes of lists without one of their own.
@@ -454,8 +511,8 @@ func (s *backendEntry) claim(kind mcp.Kind, original string) claim {
 // names are all names of the route.
 func (r *Route) names() gate.Names { return gate.Names{Exposed: r.Exposed, Plain: r.Plain} }
 
-// before orders routes as they are listed.
-func before(a, b *Route) int {
+// inOrder orders routes as they are listed.
+func inOrder(a, b *Route) int {
 	return cmp.Or(cmp.Compare(a.Exposed, b.Exposed), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Original, b.Original))
 }
 

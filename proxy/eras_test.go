@@ -108,7 +108,7 @@ func TestResourcesAreWatchedPerEra(t *testing.T) {
 	snap := r.snapshot.Load()
 	keys := make(map[mcp.Era]resourceKey)
 	for era, features := range map[mcp.Era]clientFeatures{mcp.Legacy: allFeatures, mcp.Modern: modernFeatures} {
-		route := &Route{Capability: gate.Capability{Kind: mcp.Resource, Server: "s", Original: "file:///a"}, to: snap.byFeatures[features].byServer["s"]}
+		route := &Route{Capability: &gate.Capability{Kind: mcp.Resource, Server: "s", Original: "file:///a"}, to: snap.byFeatures[features].byServer["s"]}
 		keys[era] = route.watchKey()
 	}
 	for era, key := range keys {

@@ -91,9 +91,21 @@ func (s *backendEntry) shownTo(features clientFeatures) *backendEntry {
 	return s
 }
 
+// renderSets makes what clients see, in all sets of definitions. before is the entry that
+// this one replaces, or nil.
+func (s *backendEntry) renderSets(before *backendEntry) {
+	var withoutFeatures, otherEra *backendEntry
+	if before != nil {
+		withoutFeatures, otherEra = before.withoutFeatures, before.otherEra
+	}
+	s.render(s.ids, before)
+	s.withoutFeatures = s.newWithoutFeatures(withoutFeatures)
+	s.otherEra = s.newOtherEra(otherEra)
+}
+
 // newWithoutFeatures returns the entry for clients without client features, nil where
 // it is the same.
-func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backendEntry {
+func (s *backendEntry) newWithoutFeatures(before *backendEntry) *backendEntry {
 	if s.listing == nil || s.listing.WithoutCapabilities == nil {
 		return nil
 	}
@@ -102,13 +114,13 @@ func (s *backendEntry) newWithoutFeatures(ids map[CapabilityKey]string) *backend
 		return nil
 	}
 	p := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, permits: s.permits, hash: s.hash, said: s.said, others: s.listings(), isWithoutFeatures: true}
-	p.render(ids)
+	p.render(s.ids, before)
 	return p
 }
 
 // newOtherEra returns the entry for clients of the other era than the listing's, nil
 // where the server speaks only one.
-func (s *backendEntry) newOtherEra(ids map[CapabilityKey]string) *backendEntry {
+func (s *backendEntry) newOtherEra(before *backendEntry) *backendEntry {
 	if s.listing == nil || s.listing.Eras < 2 {
 		return nil
 	}
@@ -118,7 +130,7 @@ func (s *backendEntry) newOtherEra(ids map[CapabilityKey]string) *backendEntry {
 	}
 	listing, _ := sharedDefinitions(s.listing, s.listing.In(era))
 	t := &backendEntry{mount: s.mount, backend: s.backend, listing: listing, permits: s.permits, hash: s.hash, said: s.said, others: s.listings(), otherEraOf: s}
-	t.render(ids)
+	t.render(s.ids, before)
 	return t
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -188,39 +187,12 @@ func checkSearch(c *call) error {
 	return c.g.requests.Take(limit.Lists, c.x.Identity.Key())
 }
 
-// finder finds what callers may view. It owns the search index and what is known for a
-// moment of who may view what.
+// finder finds what callers may view.
 type finder struct {
 	g     *Gateway
-	index *findview.Index[*Route]
-
-	mu    sync.Mutex
-	views map[audienceOf]*searchable
+	index *findview.Index[*gate.Capability]
+	views audienceViews
 }
-
-// audienceOf is an audience of one catalog and one index.
-type audienceOf struct {
-	audience
-	snap  *Snapshot
-	built *findview.Built[*Route]
-}
-
-// searchable is what an audience may view, as it was at a time.
-type searchable struct {
-	*find.View
-	routes []*Route       // by their number in the index; nil for what it may not view
-	held   map[heldOf]int // how much of what is held the audience might view
-	at     time.Time
-}
-
-// heldOf is a server and a kind of which definitions wait to be accepted.
-type heldOf struct {
-	server string
-	kind   mcp.Kind
-}
-
-// maxViews bounds the audiences whose view is kept.
-const maxViews = 64
 
 // update puts the catalogs of a snapshot into the search index.
 func (f *finder) update(s *Snapshot) {
@@ -234,14 +206,12 @@ func (f *finder) update(s *Snapshot) {
 			servers[of.backend.Name()] = of.listing.Instructions
 		}
 	}
-	f.mu.Lock()
-	f.views = make(map[audienceOf]*searchable)
-	f.mu.Unlock()
-	f.index.Set(&findview.Catalog[*Route]{Servers: servers, Items: func(yield func(*Route, func() find.Item) bool) {
+	f.views.clear()
+	f.index.Set(&findview.Catalog[*gate.Capability]{Servers: servers, Items: func(yield func(*gate.Capability, func() find.Item) bool) {
 		for _, c := range catalogs {
 			for _, kind := range mcp.Kinds {
 				for _, r := range c.lists[kind].entries {
-					if !yield(r, r.findable) {
+					if !yield(r.Capability, r.findable) {
 						return
 					}
 				}
@@ -263,76 +233,6 @@ func (r *Route) findable() find.Item {
 		item.Schema = mcp.Lookup(r.raw, "inputSchema")
 	}
 	return item
-}
-
-// view returns what a caller may view. It may be a second old, so that what is shown of
-// it has to be asked about again.
-func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*searchable, error) {
-	built := f.index.Current()
-	if built == nil {
-		return nil, nil
-	}
-	features := modernFeatures
-	if snap.varies() {
-		features = x.features()
-	}
-	who := audienceOf{audience{snap.Chain.ViewClass(x.Identity), x.Scope, features}, snap, built}
-	now := time.Now()
-	f.mu.Lock()
-	known := f.views[who]
-	f.mu.Unlock()
-	if known != nil && now.Sub(known.at) < maxDecisionAge {
-		return known, nil
-	}
-	v := &searchable{routes: make([]*Route, len(built.Items)), held: make(map[heldOf]int), at: now}
-	var held []*Route
-	catalog := snap.catalogOf(x.Identity, features)
-	for _, kind := range mcp.Kinds {
-		for r, d := range snap.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
-			switch {
-			case d.Err != nil && !d.Undecidable():
-				return nil, refusal.Undecided(d)
-			case d.Effect != gate.Allow:
-				if snap.held(x.Identity, x.Scope, r) {
-					held = append(held, r)
-				}
-			default:
-				if i, ok := built.Find(r, kind, r.Exposed); ok {
-					v.routes[i] = r
-				}
-			}
-		}
-	}
-	for r, d := range gate.Views(ctx, snap.accepting, x.Identity, x.Scope.Capsule, held, func(r *Route) *gate.Capability { return &r.Capability }) {
-		if d.Err == nil && d.Effect == gate.Allow {
-			v.held[heldOf{r.Server, r.Kind}]++
-		}
-	}
-	v.View = built.View(func(item int) bool { return v.routes[item] != nil })
-	f.keep(who, v)
-	return v, nil
-}
-
-// held reports whether the registry keeps a route from a caller only until somebody has
-// accepted its definition.
-func (s *Snapshot) held(id *gate.Identity, scope Scope, r *Route) bool {
-	if s.registry == nil {
-		return false
-	}
-	q := r.Request(gate.View, id, scope.Capsule)
-	return s.registry.Held(&q)
-}
-
-// keep keeps a view for the next searches of its audience.
-func (f *finder) keep(who audienceOf, v *searchable) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for other, old := range f.views {
-		if len(f.views) >= maxViews || v.at.Sub(old.at) >= maxDecisionAge {
-			delete(f.views, other)
-		}
-	}
-	f.views[who] = v
 }
 
 // answerSearch answers a search or a description.

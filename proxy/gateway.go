@@ -113,7 +113,7 @@ func New(opts Options) (*Gateway, error) {
 	g.tasks.legacy = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.tasks.extension = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
-	g.finder = finder{g: g, index: findview.NewIndex[*Route](), views: make(map[audienceOf]*searchable)}
+	g.finder = finder{g: g, index: findview.NewIndex[*gate.Capability]()}
 	g.finder.index.Indexed = opts.Indexed
 	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
 	g.reused = reuse.New(reuse.Limits{Bytes: 64 << 20, BytesPerPrincipal: 16 << 20, BytesPerResult: 1 << 20})

@@ -458,7 +458,7 @@ func (s *backendEntry) described() *backendEntry {
 					if _, done := said[of]; done {
 						continue
 					}
-					if d := s.mount.Describe(&r.Capability, r.item); d != (Description{}) {
+					if d := s.mount.Describe(r.Capability, r.item); d != (Description{}) {
 						said[of] = d
 					}
 				}
@@ -472,9 +472,7 @@ func (s *backendEntry) described() *backendEntry {
 		mount: s.mount, backend: s.backend, listing: s.listing, offer: s.offer, permits: s.permits, hash: s.hash,
 		ids: s.ids, unnamed: s.unnamed, others: s.others, said: said,
 	}
-	next.render(s.ids)
-	next.withoutFeatures = next.newWithoutFeatures(s.ids)
-	next.otherEra = next.newOtherEra(s.ids)
+	next.renderSets(s)
 	return next
 }
 

@@ -122,15 +122,16 @@ func (pb *publisher) entryFor(ctx context.Context, old *Snapshot, m *Mount) *bac
 	}
 	s.permits.Throttle(*pb.g.throttle.Load())
 	s.others = otherListings(listing)
+	if before != nil && before.mount == m {
+		s.said = before.said // probably still
+	}
 	var known map[CapabilityKey]string
 	if before != nil && before.backend == m.Backend { // else it may be another server, with the name of a renamed one
 		known = before.ids
 	}
 	ids, named := pb.capabilityIDs(ctx, m.Backend.Name(), listing, known)
 	s.ids, s.unnamed = ids, !named
-	s.render(ids)
-	s.withoutFeatures = s.newWithoutFeatures(ids)
-	s.otherEra = s.newOtherEra(ids)
+	s.renderSets(before)
 	s.offer = s.offered()
 	for _, r := range s.rendered[mcp.Tool] {
 		if r.results().Shaping.Shadowed(r.input) {

@@ -138,7 +138,7 @@ func (c *call) unlisted(listed *Route, from *backendEntry, why error) error {
 
 // prepareUnlisted makes a request for the exposed name of a call.
 func prepareUnlisted(c *call) error {
-	c.setRoute(&Route{Capability: gate.Capability{Kind: c.kind, Server: c.route.Server, Exposed: c.name}, to: c.route.to})
+	c.setRoute(&Route{Capability: &gate.Capability{Kind: c.kind, Server: c.route.Server, Exposed: c.name}, to: c.route.to})
 	c.request = c.g.newCall(c.x, c.route.to, c.x.Message.Method, c.x.Message.Params())
 	return nil
 }

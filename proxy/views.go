@@ -5,10 +5,14 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/find"
+	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // Decided takes the news that the gate may decide otherwise from now on, though
@@ -130,5 +134,176 @@ func (s *Snapshot) digests(ctx context.Context, id *gate.Identity, who audience)
 
 // views asks the gate which of some routes the caller may know of.
 func (s *Snapshot) views(ctx context.Context, id *gate.Identity, scope Scope, routes []*Route) iter.Seq2[*Route, gate.Decision] {
-	return gate.Views(ctx, s.Chain, id, scope.Capsule, routes, func(r *Route) *gate.Capability { return &r.Capability })
+	return gate.Views(ctx, s.Chain, id, scope.Capsule, routes, func(r *Route) *gate.Capability { return r.Capability })
+}
+
+// audienceViews keeps for a moment what the searches of an audience may find. An audience
+// that is not known is asked about once, however many of its searches wait. The zero value
+// knows none. It is safe for concurrent use.
+type audienceViews struct {
+	mu     sync.Mutex
+	known  map[audienceOf]*searchable
+	making map[audienceOf]*viewInMaking
+}
+
+// audienceOf is an audience of one catalog and one index.
+type audienceOf struct {
+	audience
+	snap  *Snapshot
+	built *findview.Built[*gate.Capability]
+}
+
+// viewInMaking is a view that a search makes and others wait for.
+type viewInMaking struct {
+	done      chan struct{} // closed at the end
+	made      *searchable
+	err       error
+	abandoned bool // its search has ended before
+}
+
+// searchable is what an audience may view, as it was at a time.
+type searchable struct {
+	*find.View
+	routes []*Route       // by their number in the index; nil for what it may not view
+	held   map[heldOf]int // how much of what is held the audience might view
+	at     time.Time
+}
+
+// heldOf is a server and a kind of which definitions wait to be accepted.
+type heldOf struct {
+	server string
+	kind   mcp.Kind
+}
+
+// maxViews bounds the audiences whose view is kept.
+const maxViews = 64
+
+// clear forgets all views.
+func (a *audienceViews) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known = nil
+}
+
+// get returns the view of an audience, from work where none is known.
+func (a *audienceViews) get(ctx context.Context, who audienceOf, work func() (*searchable, error)) (*searchable, error) {
+	for {
+		v, m, first := a.join(who)
+		switch {
+		case v != nil:
+			return v, nil
+		case first:
+			return a.make(ctx, who, m, work)
+		}
+		select {
+		case <-m.done:
+			if !m.abandoned {
+				return m.made, m.err
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// join returns the view of an audience, or else the one in making. first is true for
+// whoever has to make it.
+func (a *audienceViews) join(who audienceOf) (v *searchable, m *viewInMaking, first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if v = a.known[who]; v != nil && time.Since(v.at) < maxDecisionAge {
+		return v, nil, false
+	}
+	if m = a.making[who]; m != nil {
+		return nil, m, false
+	}
+	m = &viewInMaking{done: make(chan struct{}), abandoned: true}
+	if a.making == nil {
+		a.making = make(map[audienceOf]*viewInMaking)
+	}
+	a.making[who] = m
+	return nil, m, true
+}
+
+func (a *audienceViews) make(ctx context.Context, who audienceOf, m *viewInMaking, work func() (*searchable, error)) (*searchable, error) {
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.making, who)
+		if m.made != nil {
+			a.keep(who, m.made)
+		}
+		close(m.done)
+	}()
+	m.made, m.err = work()
+	m.abandoned = ctx.Err() != nil
+	return m.made, m.err
+}
+
+// keep keeps a view for the next searches of its audience; mu is held.
+func (a *audienceViews) keep(who audienceOf, v *searchable) {
+	for other, old := range a.known {
+		if len(a.known) >= maxViews || v.at.Sub(old.at) >= maxDecisionAge {
+			delete(a.known, other)
+		}
+	}
+	if a.known == nil {
+		a.known = make(map[audienceOf]*searchable)
+	}
+	a.known[who] = v
+}
+
+// view returns what a caller may view. It may be a second old, so that what is shown of
+// it has to be asked about again.
+func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*searchable, error) {
+	built := f.index.Current()
+	if built == nil {
+		return nil, nil
+	}
+	features := modernFeatures
+	if snap.varies() {
+		features = x.features()
+	}
+	who := audienceOf{audience{snap.Chain.ViewClass(x.Identity), x.Scope, features}, snap, built}
+	return f.views.get(ctx, who, func() (*searchable, error) { return snap.searchable(ctx, x, features, built) })
+}
+
+// searchable returns what a caller may view and what an index has.
+func (s *Snapshot) searchable(ctx context.Context, x *Exchange, features clientFeatures, built *findview.Built[*gate.Capability]) (*searchable, error) {
+	v := &searchable{routes: make([]*Route, len(built.Items)), held: make(map[heldOf]int), at: time.Now()}
+	var held []*Route
+	catalog := s.catalogOf(x.Identity, features)
+	for _, kind := range mcp.Kinds {
+		for r, d := range s.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
+			switch {
+			case d.Err != nil && !d.Undecidable():
+				return nil, refusal.Undecided(d)
+			case d.Effect != gate.Allow:
+				if s.held(x.Identity, x.Scope, r) {
+					held = append(held, r)
+				}
+			default:
+				if i, ok := built.Find(r.Capability, kind, r.Exposed); ok {
+					v.routes[i] = r
+				}
+			}
+		}
+	}
+	for r, d := range gate.Views(ctx, s.accepting, x.Identity, x.Scope.Capsule, held, func(r *Route) *gate.Capability { return r.Capability }) {
+		if d.Err == nil && d.Effect == gate.Allow {
+			v.held[heldOf{r.Server, r.Kind}]++
+		}
+	}
+	v.View = built.View(func(item int) bool { return v.routes[item] != nil })
+	return v, nil
+}
+
+// held reports whether the registry keeps a route from a caller only until somebody has
+// accepted its definition.
+func (s *Snapshot) held(id *gate.Identity, scope Scope, r *Route) bool {
+	if s.registry == nil {
+		return false
+	}
+	q := r.Request(gate.View, id, scope.Capsule)
+	return s.registry.Held(&q)
 }
