@@ -7,8 +7,10 @@ import (
 	"github.com/toolgate/toolgate/proxy/find"
 )
 
-// TryAgain sets the wait after a first failure. It is called before Run.
+// TryAgain sets the wait after a first failure, of the endpoint or of a text. It is called
+// before Run.
 func (v *Vectors) TryAgain(after time.Duration) {
+	v.retry = after
 	v.wait = backoff.Backoff{Base: after, Max: after, Jitter: -1}
 }
 
@@ -49,6 +51,13 @@ const QueryTime = queryTime
 // MaxBatch is how many texts one request has.
 const MaxBatch = maxBatch
 
+// MaxFailed is how many texts of a server are set aside at a time, and MaxTries how often
+// one is tried.
+const (
+	MaxFailed = maxFailed
+	MaxTries  = maxTries
+)
+
 // MaxFailures is how many queries fail until none is asked for.
 const MaxFailures = maxFailures
 
@@ -65,3 +74,11 @@ func (v *vector) Cosine(o *vector) float64 { return v.cosine(o) }
 
 // Encode is the stored form.
 func (v *vector) Encode() []byte { return v.encode() }
+
+// Has reports whether an item of an index has a vector.
+func (v *Vectors) Has(x *find.Index, item int) bool {
+	m := v.inForce.Load()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known[x.Hash(item)] != nil
+}

@@ -17,9 +17,6 @@ const (
 	maxRest = 5 * time.Minute
 	// loadChunk is how many vectors are read from the store at once.
 	loadChunk = 1000
-	// maxRefused is how many texts of one attempt the endpoint may refuse until that is
-	// taken for an error of the settings.
-	maxRefused = 16
 )
 
 // Run makes the vectors of definitions that are missing, one batch after the other, until
@@ -35,8 +32,9 @@ func (v *Vectors) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-v.wake:
-			if resting != nil && resting == v.inForce.Load() {
-				continue // however many indexes come meanwhile
+			if m := v.inForce.Load(); resting != nil && resting == m {
+				v.fill(ctx, m, false) // however many indexes come meanwhile
+				continue
 			}
 			v.wait.Reset()
 		case <-again.C:
@@ -44,74 +42,103 @@ func (v *Vectors) Run(ctx context.Context) error {
 		again.Stop()
 		m := v.inForce.Load()
 		resting = nil
-		if rest := v.fill(ctx, m); rest > 0 {
+		rest, later := v.fill(ctx, m, true)
+		switch {
+		case rest > 0:
 			again.Reset(rest)
 			resting = m
+		case later > 0:
+			again.Reset(later)
 		}
 	}
 }
 
-// fill makes what is missing of the latest index. It returns after how long to try again,
-// 0 for not.
-func (v *Vectors) fill(ctx context.Context, m *model) time.Duration {
+// fill makes what is missing of the latest index: of what the store has, or with ask also
+// by the endpoint. It returns for how long to leave the endpoint alone, and otherwise when
+// to try texts again that were set aside; 0 for neither.
+func (v *Vectors) fill(ctx context.Context, m *model, ask bool) (rest, later time.Duration) {
 	latest := v.latest.Load()
 	if m == nil || latest == nil {
-		return 0
+		return 0, 0
 	}
 	x := latest.Value()
 	if x == nil {
-		return 0
+		return 0, 0
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(m.ended, stop)()
-	err := m.complete(ctx, v, x)
+	later, err := m.complete(ctx, v, x, ask)
 	switch {
-	case ctx.Err() != nil:
-		return 0
+	case ctx.Err() != nil || !ask:
+		return 0, 0
 	case err == nil:
 		v.wait.Reset()
 		if m.problem.Swap(nil) != nil {
 			v.log.Info("vectors of definitions are made again")
 		}
-		return 0
+		return 0, later
 	}
 	said := err.Error()
 	if m.problem.Swap(&said) == nil {
 		v.log.Warn("vectors of definitions are not made; they are found by their words alone until the endpoint answers", "err", err)
 	}
-	rest := v.wait.Next()
+	rest = v.wait.Next()
 	if r, ok := errors.AsType[*refused](err); ok {
 		rest = max(rest, r.after)
 	}
-	return rest
+	return rest, 0
 }
 
 // missing is a text without a vector, with the items that have it.
 type missing struct {
-	key, text string
-	hashes    []string // of the definitions
+	key, text, server string
+	hashes            []string // of the definitions
 }
 
-// complete makes what is missing of an index.
-func (m *model) complete(ctx context.Context, v *Vectors, x *find.Index) error {
+// complete makes what is missing of an index, and returns when to try texts again that
+// were set aside; 0 for none. A batch that fails although the endpoint works is halved
+// until the text is alone that it fails for. What fails waits until the others have been
+// made, so that nobody's texts keep those of others from being made.
+func (m *model) complete(ctx context.Context, v *Vectors, x *find.Index, ask bool) (later time.Duration, err error) {
 	m.forget(x)
-	todo := m.missing(x)
-	todo, err := m.load(ctx, v.store, x, todo)
+	todo, err := m.load(ctx, v.store, x, m.missing(x))
 	m.loaded.Store(true)
-	if err != nil {
-		return err
+	if err != nil || !ask {
+		return 0, err
 	}
-	left := maxRefused
-	for batch := range slices.Chunk(todo, maxBatch) {
-		if err := m.make(ctx, v, x, batch, &left); err != nil {
-			return err
+	now, failed := time.Now(), make(map[string]int) // by server
+	work := m.batches(todo, now)
+	if len(work) > 0 && !m.sized() { // nobody's text says how many dimensions there are
+		if _, err := m.embed(ctx, probe); err != nil {
+			return 0, err
+		}
+	}
+	for len(work) > 0 {
+		batch := slices.DeleteFunc(work[0], func(of missing) bool { return failed[of.server] >= maxFailed })
+		if work = work[1:]; len(batch) == 0 {
+			continue
+		}
+		bad, err := m.make(ctx, v, x, batch)
+		if bad != nil {
+			err = m.blame(ctx, batch, bad)
+		}
+		switch {
+		case err != nil:
+			return 0, err
+		case bad != nil && len(batch) > 1:
+			half := len(batch) / 2
+			work = append(work, batch[:half:half], batch[half:])
+		case bad != nil:
+			failed[batch[0].server]++
+			m.setAside(batch[0].key, bad, now, v.retry)
+			v.log.Warn("the embeddings endpoint refuses a definition, which is found by its words alone", "name", x.Item(m.itemOf(x, batch[0].hashes[0])).Name, "err", bad)
 		}
 		if latest := v.latest.Load(); latest.Value() != x { // the newer one is filled next
-			return nil
+			return 0, nil
 		}
 	}
-	return nil
+	return m.later(m.missing(x), v.retry), nil
 }
 
 // forget drops the vectors of definitions that an index does not have, where they are
@@ -119,8 +146,8 @@ func (m *model) complete(ctx context.Context, v *Vectors, x *find.Index) error {
 func (m *model) forget(x *find.Index) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.refused) > x.Len() {
-		clear(m.refused)
+	if len(m.trials) > x.Len() {
+		clear(m.trials)
 	}
 	if len(m.known) <= 2*x.Len() {
 		return
@@ -144,14 +171,11 @@ func (m *model) missing(x *find.Index) (todo []missing) {
 		}
 		said := text(x.Item(i))
 		key := hash(said)
-		if m.refused[key] {
-			continue
-		}
 		j, seen := at[key]
 		if !seen {
 			j = len(todo)
 			at[key] = j
-			todo = append(todo, missing{key: key, text: said})
+			todo = append(todo, missing{key: key, text: said, server: x.Server(i)})
 		}
 		todo[j].hashes = append(todo[j].hashes, x.Hash(i))
 	}
@@ -183,40 +207,36 @@ func (m *model) load(ctx context.Context, s Store, x *find.Index, todo []missing
 	return rest, nil
 }
 
-// make asks for the vectors of a batch, and keeps them. left is how many texts the
-// endpoint may still refuse: a batch that it refuses is halved until the text is found.
-func (m *model) make(ctx context.Context, v *Vectors, x *find.Index, batch []missing, left *int) error {
+// make asks for the vectors of a batch, and keeps them. bad says what is wrong with the
+// endpoint or with its answer, and err what is wrong with the store.
+func (m *model) make(ctx context.Context, v *Vectors, x *find.Index, batch []missing) (bad, err error) {
 	texts := make([]string, len(batch))
 	for i := range batch {
 		texts[i] = batch[i].text
 	}
-	vectors, err := m.client.embed(ctx, texts)
-	if r, ok := errors.AsType[*refused](err); ok && r.ofTexts() && *left > 0 {
-		if len(batch) > 1 {
-			half := len(batch) / 2
-			return errors.Join(m.make(ctx, v, x, batch[:half], left), m.make(ctx, v, x, batch[half:], left))
-		}
-		if *left--; *left > 0 {
-			m.refused[batch[0].key] = true
-			v.log.Warn("the embeddings endpoint refuses a definition, which is found by its words alone", "status", r.status, "name", x.Item(m.itemOf(x, batch[0].hashes[0])).Name)
-			return nil
-		}
-	}
-	if err != nil {
-		return err
+	vectors, bad := m.embed(ctx, texts)
+	if bad != nil {
+		return bad, nil
 	}
 	bodies := make(map[string][]byte, len(batch))
 	for i := range batch {
-		if err := m.fits(vectors[i]); err != nil {
-			return err
-		}
+		delete(m.trials, batch[i].key)
 		bodies[batch[i].key] = vectors[i].encode()
 	}
 	if err := v.store.Save(ctx, m.space, bodies); err != nil {
-		return fmt.Errorf("the store: %w", err)
+		return nil, fmt.Errorf("the store: %w", err)
 	}
 	m.add(x, batch, vectors)
-	return nil
+	return nil, nil
+}
+
+// embed asks for vectors that have as many dimensions as those before.
+func (m *model) embed(ctx context.Context, texts []string) ([]*vector, error) {
+	vectors, err := m.client.embed(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	return vectors, m.fits(vectors[0]) // all of an answer have equally many
 }
 
 // itemOf returns the item with a hash.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -30,6 +31,7 @@ type Vectors struct {
 	store Store
 	log   *slog.Logger
 	wait  backoff.Backoff // between attempts that fail
+	retry time.Duration   // until a text that was set aside is tried again, for the first time
 
 	wake    chan struct{} // capacity 1: there is an index, or a model, that Run has not seen
 	latest  atomic.Pointer[weak.Pointer[find.Index]]
@@ -41,7 +43,7 @@ type Vectors struct {
 
 // New returns an adviser without a model. Vectors are kept in store.
 func New(store Store, log *slog.Logger) *Vectors {
-	return &Vectors{store: store, log: log, wake: make(chan struct{}, 1), wait: backoff.Backoff{Max: maxRest}}
+	return &Vectors{store: store, log: log, wake: make(chan struct{}, 1), wait: backoff.Backoff{Max: maxRest}, retry: firstRetry}
 }
 
 // Use has other settings in force from now on, whose Check has found nothing. Vectors of
@@ -155,8 +157,8 @@ type model struct {
 	// size is how many dimensions the vectors have, 0 before the first.
 	size int
 
-	// refused are the keys of texts that the endpoint does not take. They are Run's alone.
-	refused map[string]bool
+	// trials are of texts that failed, by key. They are Run's alone.
+	trials map[string]trial
 }
 
 // table has the vectors of the items of one index, nil for those that are missing. It is
@@ -172,7 +174,7 @@ func newModel(s *Settings) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &model{space: hash(c.address + "\x00" + c.model), client: c, queries: newQueries(c), known: map[string]*vector{}, refused: map[string]bool{}}
+	m := &model{space: hash(c.address + "\x00" + c.model), client: c, queries: newQueries(c), known: map[string]*vector{}, trials: map[string]trial{}}
 	m.ended, m.cancel = context.WithCancel(context.Background())
 	return m, nil
 }
@@ -234,6 +236,12 @@ func cut(s string) string {
 func hash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:16])
+}
+
+func (m *model) sized() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.size > 0
 }
 
 // fits checks the number of dimensions. Where all differ, the model has changed.
