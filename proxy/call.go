@@ -37,6 +37,7 @@ type call struct {
 	page    taskCursor   // of tasks/list
 	watcher subscriber   // of a resource in subscriptions/listen
 	why     error        // why nothing is listed to the caller; else nil
+	given   *Exchange    // as its client sent it; x where no arguments are translated
 	request *mcp.Call    // to the server; nil until it is prepared
 	retry   *retry       // of a call that continues; else nil
 
@@ -64,7 +65,7 @@ type call struct {
 // [call.end].
 func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *call {
 	snap := g.snapshot.Load()
-	c := &call{g: g, x: x, plan: p, kind: kind, name: name, snap: snap, rec: g.newRecord(x, snap, kind, name)}
+	c := &call{g: g, x: x, given: x, plan: p, kind: kind, name: name, snap: snap, rec: g.newRecord(x, snap, kind, name)}
 	if !p.silent {
 		c.rec.trace()
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +30,7 @@ type Catalog struct {
 	// the form of another server's names, or shares its hash with too many.
 	shadowed []*Route
 
-	pagesMu sync.Mutex
-	pages   map[pageKey][]byte // rendered whole lists
+	pages wholeLists
 }
 
 // list holds the routes of one kind, sorted by exposed name.
@@ -271,7 +269,6 @@ func (s *backendEntry) renderItem(r *Route, raw []byte) []byte {
 func newCatalog(servers []*backendEntry) *Catalog {
 	c := &Catalog{
 		lists: make(map[mcp.Kind]*list), byServer: make(map[string]*backendEntry), byPrefix: make(map[string]*backendEntry),
-		pages: make(map[pageKey][]byte),
 	}
 	c.servers = slices.Clone(servers)
 	slices.SortFunc(c.servers, func(a, b *backendEntry) int { return cmp.Compare(a.backend.Name(), b.backend.Name()) })

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -54,7 +55,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 		g.opts.Metrics.listed(x.Identity.Persona, len(p.routes))
 	}
 	if first && p.whole {
-		return response{result: catalog.page(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
+		return response{result: catalog.pages.get(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
 			return g.renderPage(catalog, x, kind, p, "")
 		})}
 	}
@@ -201,23 +202,40 @@ type pageKey struct {
 	scope    Scope
 }
 
-// page returns a rendered whole list, made at first use. Revisions with the same
-// rendering share it.
-func (c *Catalog) page(key pageKey, render func() []byte) []byte {
-	c.pagesMu.Lock()
-	defer c.pagesMu.Unlock()
-	if body, ok := c.pages[key]; ok {
-		return body
+// wholeLists are rendered whole lists, each made at first use. The zero value is ready. It
+// is safe for concurrent use.
+type wholeLists struct {
+	mu     sync.Mutex
+	made   map[pageKey]func() []byte
+	bodies map[pageKey][]byte // which revisions with the same rendering share
+}
+
+// get returns a list, from render at first use.
+func (w *wholeLists) get(key pageKey, render func() []byte) []byte {
+	w.mu.Lock()
+	body := w.made[key]
+	if body == nil {
+		body = sync.OnceValue(func() []byte { return w.shared(key, render()) })
+		if w.made == nil {
+			w.made, w.bodies = make(map[pageKey]func() []byte), make(map[pageKey][]byte)
+		}
+		w.made[key] = body
 	}
-	body := render()
+	w.mu.Unlock()
+	return body()
+}
+
+// shared returns a body, or the equal one of another revision.
+func (w *wholeLists) shared(key pageKey, body []byte) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	same := key
 	for same.revision = range revision.Count {
-		if other := c.pages[same]; bytes.Equal(other, body) {
-			body = other
-			break
+		if other := w.bodies[same]; bytes.Equal(other, body) {
+			return other
 		}
 	}
-	c.pages[key] = body
+	w.bodies[key] = body
 	return body
 }
 

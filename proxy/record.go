@@ -174,19 +174,22 @@ func (rec *record) begin() error {
 }
 
 // hashArguments sets the hash of the caller's arguments.
-func (rec *record) hashArguments() {
+func (rec *record) hashArguments() { rec.entry.ArgsHash = rec.x.hashArguments() }
+
+// hashArguments returns the hash of the arguments of a request.
+func (x *Exchange) hashArguments() string {
 	var sum [sha256.Size]byte
-	switch rec.x.Message.Method {
+	switch x.Message.Method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
-		sum = mcp.Hash(rec.x.Message.Param("arguments"))
+		sum = mcp.Hash(x.Message.Param("arguments"))
 	case mcp.MethodComplete:
-		sum = mcp.Hash(rec.x.Message.Param("argument"))
+		sum = mcp.Hash(x.Message.Param("argument"))
 	case mcp.MethodTaskGet, mcp.MethodTaskCancel, mcp.MethodTaskUpdate, mcp.MethodTaskResult:
-		sum = mcp.Hash(rec.x.Message.Param("inputResponses"))
+		sum = mcp.Hash(x.Message.Param("inputResponses"))
 	default:
-		sum = mcp.Hash(rec.x.Message.Param("uri"))
+		sum = mcp.Hash(x.Message.Param("uri"))
 	}
-	rec.entry.ArgsHash = hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:])
 }
 
 func isError(result []byte) bool {

@@ -92,7 +92,7 @@ func TestListMemory(t *testing.T) {
 	r.modern("1", "tools/list", "")
 	catalog := r.snapshot.Load().catalog
 	bodies := map[mcp.Kind]map[*byte]bool{mcp.Tool: {}, mcp.Prompt: {}}
-	for key, body := range catalog.pages {
+	for key, body := range catalog.pages.bodies {
 		if key.era == mcp.Legacy {
 			bodies[key.kind][&body[0]] = true
 		}

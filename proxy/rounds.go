@@ -155,12 +155,12 @@ func (r *roundTrips) find(c *call) (*retry, error) {
 	}
 	state := decodeRoundState(opened)
 	c.rec.hashArguments()
-	named := route.Original
-	if state.resume == resumeUnlisted {
-		named = route.Exposed
+	named, args := route.Original, c.rec.entry.ArgsHash
+	if state.resume == resumeUnlisted { // by a name and for arguments that were not translated yet
+		named, args = route.Exposed, c.given.hashArguments()
 	}
 	if state.server != route.Server || state.kind != route.Kind.String() || state.name != named ||
-		state.args != c.rec.entry.ArgsHash || state.method != request.Method {
+		state.args != args || state.method != request.Method {
 		return nil, errRound
 	}
 	if time.Now().UnixMilli() >= state.expires {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/toolgate/toolgate/gate"
@@ -105,5 +106,57 @@ func TestStrictDescription(t *testing.T) {
 	got := r.post("/mcp/strict/find", "tools/call", `"name":"`+findview.DescribeTools+`","arguments":{"names":["s__move"]}`).text()
 	if !strings.Contains(string(structured(t, got)), strictForm) {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestStrictAfterSignIn has a client call a tool by its strict form that is listed only once
+// its user has signed in. The same call continues then.
+func TestStrictAfterSignIn(t *testing.T) {
+	const signIn = `{"name":"sign_in","description":"Signs in.","inputSchema":{"type":"object"}}`
+	b := newScript(t, "s", mcp.Legacy, "tool "+signIn)
+	var signedIn atomic.Bool
+	r := newFindRig(t, func(c *Config) {
+		m := &c.Mounts[0]
+		m.SignInTool = []byte(signIn)
+		m.SignIn = func(*gate.Identity, error) string { return "https://gw.example/join" }
+		m.Listed = func(*gate.Identity, mcp.Kind, string) bool { return signedIn.Load() }
+		m.Await = func(context.Context, *gate.Identity, mcp.Kind, string) error {
+			if signedIn.Load() {
+				return nil
+			}
+			return &mcp.Failure{Kind: mcp.FailLogin, Server: "s", Reason: "Sign in."}
+		}
+	}, b)
+	call := func(path, members string) string {
+		body := strings.Replace(modernBody("1", "tools/call", members, ""), `{"form":{}}`, `{"url":{}}`, 1)
+		req := modernRequest(body)
+		req.URL.Path = path
+		return r.do(req).text()
+	}
+	for _, path := range []string{"/mcp/strict", "/mcp"} {
+		signedIn.Store(false)
+		given := map[string]string{"/mcp/strict": `{"at":{"integer":5}}`, "/mcp": `{"to":null,"at":5}`}[path]
+		asked := call(path, `"name":"s__move","arguments":`+given)
+		state := mcp.Lookup([]byte(asked), "result", "requestState")
+		if state == nil {
+			t.Fatalf("%s: %s", path, asked)
+		}
+		b.offer(t, mcp.Legacy, everything, "tool "+signIn, nullable)
+		r.publisher.rebuild(t.Context())
+		signedIn.Store(true)
+		again := `"inputResponses":{"` + SignInInput + `":{"action":"accept"}},"requestState":` + string(state)
+		if got := call(path, `"name":"s__move","arguments":{"at":{"integer":6}},`+again); !strings.Contains(got, "Invalid requestState") {
+			t.Errorf("%s: with other arguments: %s", path, got)
+		}
+		got := call(path, `"name":"s__move","arguments":`+given+`,`+again)
+		calls := b.seen(mcp.MethodToolsCall)
+		if len(calls) == 0 || !strings.Contains(got, `"result"`) {
+			t.Fatalf("%s: %s", path, got)
+		}
+		if args := mcp.Lookup(calls[len(calls)-1].Params, "arguments"); string(mcp.Lookup(args, "at")) != "5" {
+			t.Errorf("%s: the server got %s", path, args)
+		}
+		b.offer(t, mcp.Legacy, everything, "tool "+signIn)
+		r.publisher.rebuild(t.Context())
 	}
 }
