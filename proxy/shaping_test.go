@@ -115,6 +115,57 @@ func TestOwnSelect(t *testing.T) {
 	}
 }
 
+// TestOwnSelectStrict: a strict client is listed the argument too, and what it selects is no
+// argument of the server's.
+func TestOwnSelectStrict(t *testing.T) {
+	b := newScript(t, "s", mcp.Legacy, nullable)
+	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { return answered(mcp.Legacy, twoIssues), nil }
+	r := newFindRig(t, func(c *Config) { c.Mounts[0].Results, c.Outputs = result.Rules{Shaping: result.Shaping{Own: true}}, schemaStub{} }, b)
+	schema := schemaIn(t, r.post("/mcp/strict", "tools/list", "").text())
+	if mcp.LookupSpan([]byte(schema), "properties", result.OwnSelect).Absent() {
+		t.Errorf("the schema is %s", schema)
+	}
+	got := resultOf(r.post("/mcp/strict", "tools/call", `"name":"s__move","arguments":{"at":{"integer":5},"toolgate_select":".items | length"}`))
+	calls := b.seen(mcp.MethodToolsCall)
+	if len(calls) != 1 || !strings.Contains(got, `"text":"2"`) {
+		t.Fatalf("%d calls: %s", len(calls), got)
+	}
+	if sent := string(mcp.Lookup(calls[0].Params, "arguments")); sent != `{"at":5,"to":null}` {
+		t.Errorf("the server was sent %s", sent)
+	}
+}
+
+// TestShapedTasks: the result of a task is shaped as that of a call, however a client gets it.
+func TestShapedTasks(t *testing.T) {
+	for _, era := range []mcp.Era{mcp.Modern, mcp.Legacy} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newWorker(t, era, working, `"status":"completed","result":`+twoIssues)
+			serve := b.reply
+			b.reply = func(ctx context.Context, c *mcp.Call) (mcp.Answer, error) {
+				if c.Method == mcp.MethodTaskResult {
+					return answered(era, twoIssues), nil
+				}
+				return serve(ctx, c)
+			}
+			r := newRig(t, mounted(b.script), withResults(result.Rules{Shaping: result.Shaping{Select: selecting(t, ".items[].title")}})).run()
+			session := r.open()
+			got := map[string]string{"followed": r.legacy(session, "1", "tools/call", `{"name":"s__only"}`).text()}
+			if era == mcp.Modern {
+				id := taskID(t, r.tasked("2", "tools/call", `"name":"s__job"`))
+				r.tasked("3", "tasks/get", ofTask(id))
+				got["tasks/get"] = r.tasked("4", "tasks/get", ofTask(id)).text()
+			} else {
+				got["tasks/result"] = r.legacy(session, "3", "tasks/result", `{`+ofTask(r.makeTask(session))+`}`).text()
+			}
+			for way, text := range got {
+				if !strings.Contains(text, `"text":"one\ntwo"`) || strings.Contains(text, "structuredContent") || !strings.Contains(text, `"shaped":["select"]`) {
+					t.Errorf("%v, %s: %s", era, way, text)
+				}
+			}
+		})
+	}
+}
+
 // TestOwnSelectOfATool: a tool with an argument of that name keeps it.
 func TestOwnSelectOfATool(t *testing.T) {
 	const schema = `{"type":"object","properties":{"toolgate_select":{"type":"number"}}}`
