@@ -484,7 +484,7 @@ func (f *finder) rank(ctx context.Context, snap *Snapshot, x *Exchange, q findvi
 	}
 	if v != nil {
 		asked := queryOf(q)
-		asked.Explain, asked.Boost = explain, find.Advise(ctx, f.g.opts.Advisers, x.Identity.Tenant, q.Text, v.View)
+		asked.Explain, asked.Boost = explain, find.Advise(ctx, f.g.opts.Advisers, find.Caller{Tenant: x.Identity.Tenant, Principal: x.Identity.Key()}, q.Text, v.View)
 		result := v.Search(asked)
 		r.view, r.More, r.Steps = v.View, result.More, result.Steps
 		for _, h := range result.Hits {

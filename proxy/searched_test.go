@@ -38,7 +38,7 @@ func TestSearched(t *testing.T) {
 // learned is an adviser with one model for everybody.
 type learned struct{ m *learn.Model }
 
-func (l learned) Advise(_ context.Context, _, query string, v *find.View) func(item int) float64 {
+func (l learned) Advise(_ context.Context, _ find.Caller, query string, v *find.View) func(item int) float64 {
 	return l.m.Advise(query, v)
 }
 

@@ -13,18 +13,24 @@ import (
 // It is safe for concurrent use.
 type Adviser interface {
 	// Advise returns what is added to the scores of the visible items of a view (see
-	// [Query.Boost]), or nil for nothing. tenant is that of the caller. It returns when ctx
-	// ends, and bounds its own waits. What it returns, and whether it does, must not depend
-	// on what the view hides, and must not hold data of other tenants.
-	Advise(ctx context.Context, tenant, query string, v *View) func(item int) float64
+	// [Query.Boost]), or nil for nothing. It returns when ctx ends, and bounds its own
+	// waits. What it returns, and whether it does, must not depend on what the view hides,
+	// and must not hold data of other tenants.
+	Advise(ctx context.Context, who Caller, query string, v *View) func(item int) float64
+}
+
+// Caller is who searches.
+type Caller struct {
+	Tenant    string
+	Principal string // with the tenant and the issuer, so that no two have the same
 }
 
 // Advise asks all advisers and returns the sum of what they say; nil if none of them says
 // anything.
-func Advise(ctx context.Context, all []Adviser, tenant, query string, v *View) func(item int) float64 {
+func Advise(ctx context.Context, all []Adviser, who Caller, query string, v *View) func(item int) float64 {
 	var sum func(item int) float64
 	for _, a := range all {
-		said := a.Advise(ctx, tenant, query, v)
+		said := a.Advise(ctx, who, query, v)
 		switch before := sum; {
 		case said == nil:
 		case before == nil:

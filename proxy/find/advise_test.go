@@ -13,7 +13,7 @@ import (
 // says is an adviser that always says the same.
 type says func(item int) float64
 
-func (s says) Advise(context.Context, string, string, *find.View) func(int) float64 { return s }
+func (s says) Advise(context.Context, find.Caller, string, *find.View) func(int) float64 { return s }
 
 // TestAdvise sums what advisers say, and makes nothing where nobody says anything.
 func TestAdvise(t *testing.T) {
@@ -28,19 +28,19 @@ func TestAdvise(t *testing.T) {
 		all  []find.Adviser
 		want float64
 	}{{[]find.Adviser{one}, 2}, {[]find.Adviser{says(nil), one}, 2}, {[]find.Adviser{one, says(nil), ten}, 22}} {
-		if got := find.Advise(t.Context(), c.all, "t", "q", v)(2); got != c.want {
+		if got := find.Advise(t.Context(), c.all, find.Caller{Tenant: "t"}, "q", v)(2); got != c.want {
 			t.Errorf("%d advisers say %v, want %v", len(c.all), got, c.want)
 		}
 	}
 	unsure := says(func(int) float64 { return math.NaN() })
-	if got := find.Advise(t.Context(), []find.Adviser{unsure, one, unsure}, "t", "q", v)(2); got != 2 {
+	if got := find.Advise(t.Context(), []find.Adviser{unsure, one, unsure}, find.Caller{Tenant: "t"}, "q", v)(2); got != 2 {
 		t.Errorf("beside advisers who know nothing of an item another says %v, want 2", got)
 	}
 	none := []find.Adviser{says(nil), says(nil)}
-	if got := find.Advise(t.Context(), none, "t", "q", v); got != nil {
+	if got := find.Advise(t.Context(), none, find.Caller{Tenant: "t"}, "q", v); got != nil {
 		t.Error("advisers that say nothing make a function")
 	}
-	if n := testing.AllocsPerRun(100, func() { find.Advise(context.Background(), nil, "t", "q", v) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { find.Advise(context.Background(), nil, find.Caller{Tenant: "t"}, "q", v) }); n != 0 {
 		t.Errorf("no advisers cost %v allocations", n)
 	}
 	if got := slices.Collect(v.Visible()); !slices.Equal(got, []int{0, 2}) {

@@ -115,9 +115,9 @@ func With(ctx context.Context, learned bool) context.Context {
 }
 
 // Advise implements [find.Adviser].
-func (s *Service) Advise(ctx context.Context, tenant, query string, v *find.View) func(item int) float64 {
+func (s *Service) Advise(ctx context.Context, who find.Caller, query string, v *find.View) func(item int) float64 {
 	if assumed, ok := ctx.Value(assumedKey{}).(bool); ok && !assumed || !ok && s.o.Mode() != findview.LearningLive {
 		return nil
 	}
-	return (*s.models.Load())[tenant].Advise(query, v)
+	return (*s.models.Load())[who.Tenant].Advise(query, v)
 }

@@ -198,7 +198,7 @@ func TestOnlyLiveRanks(t *testing.T) {
 		t.Fatalf("trained (-want +got), %v:\n%s", err, diff)
 	}
 	says := func(ctx context.Context, tenant string) bool {
-		boost := r.Advise(ctx, tenant, "congratulate her", r.view)
+		boost := r.Advise(ctx, find.Caller{Tenant: tenant}, "congratulate her", r.view)
 		return boost != nil && boost(1) > 0
 	}
 	for mode, live := range map[findview.Learning]bool{findview.LearningOff: false, findview.LearningRecord: false, findview.LearningShadow: false, findview.LearningLive: true} {

@@ -119,7 +119,7 @@ func (w *worker) shadow(ctx context.Context, of *proxy.Searched) (names []string
 	defer cancel()
 	q := of.Query
 	q.Limit = max(q.Limit, shadowDepth)
-	q.Boost = find.Advise(ctx, w.o.Advisers(), of.Identity.Tenant, q.Text, of.View)
+	q.Boost = find.Advise(ctx, w.o.Advisers(), find.Caller{Tenant: of.Identity.Tenant, Principal: of.Identity.Key()}, q.Text, of.View)
 	for _, h := range of.View.Search(q).Hits {
 		names = append(names, of.View.Index().Name(h.Item))
 	}

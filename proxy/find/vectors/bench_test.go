@@ -84,7 +84,7 @@ func BenchmarkAdvise(b *testing.B) {
 				for b.Loop() {
 					var boost func(int) float64
 					if with {
-						boost = v.Advise(context.Background(), "t", "thing 17", view)
+						boost = v.Advise(context.Background(), by("t"), "thing 17", view)
 					}
 					view.Search(find.Query{Text: "thing 17", Boost: boost})
 				}
@@ -119,7 +119,7 @@ func TestClosest(t *testing.T) {
 		query := like(r, numbers[r.IntN(len(numbers))], 0.5)
 		text := fmt.Sprint("query ", n)
 		v.PutQuery("t", text, query)
-		boost := v.Advise(t.Context(), "t", text, view)
+		boost := v.Advise(t.Context(), by("t"), text, view)
 		order := make([]int, len(numbers))
 		exact := make([]float64, len(numbers))
 		for i := range order {

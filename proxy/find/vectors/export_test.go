@@ -58,8 +58,13 @@ const (
 	MaxTries  = maxTries
 )
 
-// MaxFailures is how many queries fail until none is asked for.
-const MaxFailures = maxFailures
+// MaxFailures is how many queries fail until the endpoint is checked, and MaxAskingOf how
+// many of the MaxAsking slots one caller has.
+const (
+	MaxFailures = maxFailures
+	MaxAsking   = maxAsking
+	MaxAskingOf = maxAskingOf
+)
 
 // The parts that tests look at alone.
 var (

@@ -2,11 +2,14 @@ package vectors_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,9 +41,7 @@ func TestSlowQuery(t *testing.T) {
 			t.Errorf("the search took %v", took)
 		}
 	}
-	if p := r.Problem(); !strings.Contains(p, "longer than 300ms") {
-		t.Errorf("problem: %q", p)
-	}
+	testwait.Until(t, patience, "the problem", func() bool { return strings.Contains(r.Problem(), "longer than 300ms") })
 	n, _ := e.asked()
 	for i := range 100 {
 		r.first(t, view, fmt.Sprintf("other %d", i))
@@ -60,7 +61,7 @@ func TestQueriesAreKept(t *testing.T) {
 	n, _ := e.asked()
 	for range 10 {
 		for _, tenant := range []string{"a", "b"} {
-			if r.Advise(t.Context(), tenant, "photo", view) == nil {
+			if r.Advise(t.Context(), by(tenant), "photo", view) == nil {
 				t.Error("no advice")
 			}
 		}
@@ -69,13 +70,13 @@ func TestQueriesAreKept(t *testing.T) {
 		t.Errorf("%d requests, want 2", m-n)
 	}
 	long := strings.Repeat("ä", 5000) + "\xff"
-	r.Advise(t.Context(), "a", long, view)
+	r.Advise(t.Context(), by("a"), long, view)
 	_, texts := e.asked()
 	if last := texts[len(texts)-1]; len(last) > 2<<10 || strings.Contains(last, "\ufffd") {
 		t.Errorf("a long query is sent with %d bytes", len(last))
 	}
 	none := x.View(func(int) bool { return false })
-	if r.Advise(t.Context(), "a", "photo", none) != nil {
+	if r.Advise(t.Context(), by("a"), "photo", none) != nil {
 		t.Error("advice of nothing")
 	}
 }
@@ -90,7 +91,7 @@ func TestRefusedQueries(t *testing.T) {
 		r.complete(t, x)
 		e.answers(func(w http.ResponseWriter, _ []string) { http.Error(w, "too long", status) })
 		for i := range 2 * vectors.MaxFailures {
-			if r.Advise(t.Context(), "a", fmt.Sprintf("long %d", i), view) != nil {
+			if r.Advise(t.Context(), by("a"), fmt.Sprintf("long %d", i), view) != nil {
 				t.Errorf("%d: advice without a vector", status)
 			}
 		}
@@ -98,10 +99,81 @@ func TestRefusedQueries(t *testing.T) {
 			t.Errorf("%d: problem: %s", status, p)
 		}
 		e.answers(nil)
-		if r.Advise(t.Context(), "b", "photo", view) == nil {
+		if r.Advise(t.Context(), by("b"), "photo", view) == nil {
 			t.Errorf("%d: the queries of one caller keep another from being advised", status)
 		}
 	}
+}
+
+// TestQueriesOfOneCaller has a caller ask what the endpoint fails for, and nothing else
+// fails. The queries of others get their vectors.
+func TestQueriesOfOneCaller(t *testing.T) {
+	stop := make(chan struct{})
+	for name, answer := range map[string]func(w http.ResponseWriter, texts []string){
+		"500":       func(w http.ResponseWriter, _ []string) { http.Error(w, "panic", http.StatusInternalServerError) },
+		"403":       func(w http.ResponseWriter, _ []string) { http.Error(w, "filtered", http.StatusForbidden) },
+		"malformed": func(w http.ResponseWriter, _ []string) { fmt.Fprint(w, "{}") },
+		"endless":   func(http.ResponseWriter, []string) { <-stop },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEndpoint(t)
+			r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
+			x := tools(20)
+			view := x.View(everything)
+			r.complete(t, x)
+			e.answers(failing("poison", answer))
+			if name == "endless" {
+				t.Cleanup(func() { close(stop) })
+			}
+			var asking sync.WaitGroup
+			for i := range 3 * vectors.MaxFailures {
+				asking.Go(func() { r.Advise(t.Context(), by("mallory"), fmt.Sprintf("poison %d", i), view) })
+			}
+			if name != "endless" {
+				asking.Wait()
+			}
+			for i := range 3 {
+				if r.Advise(t.Context(), by("alice"), fmt.Sprintf("photo %d", i), view) == nil {
+					t.Error("the queries of one caller keep another from being advised")
+				}
+			}
+			asking.Wait()
+			if r.Advise(t.Context(), by("alice"), "photo", view) == nil || r.Problem() != "" {
+				t.Errorf("the endpoint is left alone, which works: %s", r.Problem())
+			}
+		})
+	}
+}
+
+// TestSlotsOfOneCaller bounds how many queries of a caller are asked for at once.
+func TestSlotsOfOneCaller(t *testing.T) {
+	e := newEndpoint(t)
+	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
+	x := tools(20)
+	view := x.View(everything)
+	r.complete(t, x)
+	stop := make(chan struct{})
+	var now, most atomic.Int32
+	e.answers(failing("poison", func(http.ResponseWriter, []string) {
+		most.Store(max(most.Load(), now.Add(1)))
+		<-stop
+		now.Add(-1)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for i := range 4 * vectors.MaxAsking {
+		asking.Go(func() { r.Advise(ctx, by("mallory"), fmt.Sprintf("poison %d", i), view) })
+	}
+	testwait.Until(t, patience, "some queries", func() bool { return now.Load() == vectors.MaxAskingOf })
+	if r.Advise(t.Context(), by("alice"), "photo", view) == nil {
+		t.Error("one caller has all slots")
+	}
+	if most.Load() > vectors.MaxAskingOf {
+		t.Errorf("%d queries at once", most.Load())
+	}
+	cancel()
+	close(stop)
+	asking.Wait()
 }
 
 // TestLongAnswer refuses an answer that is too long for its texts before reading it.
@@ -149,7 +221,7 @@ func TestTwoWorlds(t *testing.T) {
 			v.Put(x, func(i int) []float32 { return world[i].numbers })
 			v.PutQuery("t", "query", query)
 			view := x.View(func(i int) bool { return world[i].visible })
-			boost, out := v.Advise(t.Context(), "t", "query", view), map[string]float64{}
+			boost, out := v.Advise(t.Context(), by("t"), "query", view), map[string]float64{}
 			for i := range view.Visible() {
 				out[x.Name(i)] = boost(i)
 			}
@@ -176,7 +248,7 @@ func TestMissingVector(t *testing.T) {
 	x := tools(20, "Polishes a bicycle")
 	var boost func(int) float64
 	testwait.Until(t, patience, "advice", func() bool {
-		boost = r.Advise(t.Context(), "t", "photo", x.View(everything))
+		boost = r.Advise(t.Context(), by("t"), "photo", x.View(everything))
 		return boost != nil
 	})
 	if known, unknown := boost(0), boost(3); !(known > 0) || !math.IsNaN(unknown) {

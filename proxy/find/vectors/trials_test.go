@@ -78,7 +78,7 @@ func TestTextsThatFail(t *testing.T) {
 			r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
 			x := mixed(2*vectors.MaxBatch, 1) // more bad ones than a server may have at a time
 			view := x.View(good(x))
-			r.Advise(t.Context(), "t", "photo", view)
+			r.Advise(t.Context(), by("t"), "photo", view)
 			testwait.Until(t, patience, "the vectors of the others", func() bool { return r.goodHaveVectors(x) })
 			if p := r.Problem(); p != "" {
 				t.Error(p)

@@ -92,7 +92,7 @@ func (v *Vectors) Problem() string {
 }
 
 // Advise implements [find.Adviser].
-func (v *Vectors) Advise(ctx context.Context, tenant, query string, view *find.View) func(item int) float64 {
+func (v *Vectors) Advise(ctx context.Context, who find.Caller, query string, view *find.View) func(item int) float64 {
 	m := v.inForce.Load()
 	if m == nil || query == "" {
 		return nil
@@ -101,7 +101,7 @@ func (v *Vectors) Advise(ctx context.Context, tenant, query string, view *find.V
 	if m.loaded.Load() && !t.some(view) {
 		return nil
 	}
-	q := m.queries.vector(ctx, tenant, query)
+	q := m.queries.vector(ctx, who, query)
 	if q == nil {
 		return nil
 	}
@@ -176,6 +176,8 @@ func newModel(s *Settings) (*model, error) {
 	}
 	m := &model{space: hash(c.address + "\x00" + c.model), client: c, queries: newQueries(c), known: map[string]*vector{}, trials: map[string]trial{}}
 	m.ended, m.cancel = context.WithCancel(context.Background())
+	m.queries.check = func(ctx context.Context) error { _, err := m.embed(ctx, probe); return err }
+	m.queries.ended = m.ended
 	return m, nil
 }
 

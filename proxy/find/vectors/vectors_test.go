@@ -208,19 +208,22 @@ func tools(n int, more ...string) *find.Index {
 	return find.Build(items, nil, nil)
 }
 
+// by is a caller of a tenant, the only one.
+func by(tenant string) find.Caller { return find.Caller{Tenant: tenant, Principal: tenant} }
+
 func everything(int) bool { return true }
 
 // complete has an index searched, and waits until all of it has vectors.
 func (r *running) complete(t *testing.T, x *find.Index) {
 	t.Helper()
-	r.Advise(t.Context(), "t", "anything", x.View(everything))
+	r.Advise(t.Context(), by("t"), "anything", x.View(everything))
 	testwait.Until(t, patience, "the vectors", func() bool { return r.Complete(x) })
 }
 
 // first returns the name of the best hit.
 func (r *running) first(t *testing.T, v *find.View, query string) string {
 	t.Helper()
-	result := v.Search(find.Query{Text: query, Boost: r.Advise(t.Context(), "t", query, v)})
+	result := v.Search(find.Query{Text: query, Boost: r.Advise(t.Context(), by("t"), query, v)})
 	if len(result.Hits) == 0 {
 		return ""
 	}
@@ -307,7 +310,7 @@ func TestUse(t *testing.T) {
 	r := run(t, &keeper{kept: map[string][]byte{}}, &vectors.Settings{})
 	x := tools(20)
 	view := x.View(everything)
-	if got := r.Advise(t.Context(), "t", "photo", view); got != nil {
+	if got := r.Advise(t.Context(), by("t"), "photo", view); got != nil {
 		t.Error("advice without a model")
 	}
 	r.Use(e.settings())
@@ -327,7 +330,7 @@ func TestUse(t *testing.T) {
 		t.Errorf("two models got %d texts of %d", sent, x.Len())
 	}
 	r.Use(&vectors.Settings{})
-	if r.Advise(t.Context(), "t", "lorry", view) != nil || r.Problem() != "" {
+	if r.Advise(t.Context(), by("t"), "lorry", view) != nil || r.Problem() != "" {
 		t.Error("a model that is gone advises")
 	}
 	if m, _ := e.asked(); m != n {
@@ -426,7 +429,7 @@ func TestRetryAfterIsWaited(t *testing.T) {
 	})
 	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
 	x := tools(20)
-	r.Advise(t.Context(), "t", "anything", x.View(everything))
+	r.Advise(t.Context(), by("t"), "anything", x.View(everything))
 	testwait.Until(t, patience, "the refusal", func() bool { return r.Problem() != "" })
 	x = tools(30) // a new index is no reason to ask earlier
 	r.complete(t, x)
@@ -461,7 +464,7 @@ func TestOneBadText(t *testing.T) {
 	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
 	x := tools(50)
 	view := x.View(everything)
-	r.Advise(t.Context(), "t", "photo", view)
+	r.Advise(t.Context(), by("t"), "photo", view)
 	testwait.Until(t, patience, "the refusal", func() bool { return r.log.count("refuses a definition") == 1 })
 	testwait.Until(t, patience, "the other vectors", func() bool { return r.first(t, view, "photo") == "s__t0" })
 	if p := r.Problem(); p != "" {
@@ -477,7 +480,7 @@ func TestStoreFails(t *testing.T) {
 	e, k := newEndpoint(t), &keeper{kept: map[string][]byte{}, fail: errors.New("disk full")}
 	r := run(t, k, e.settings())
 	x := tools(10)
-	r.Advise(t.Context(), "t", "photo", x.View(everything))
+	r.Advise(t.Context(), by("t"), "photo", x.View(everything))
 	testwait.Until(t, patience, "the problem", func() bool { return strings.Contains(r.Problem(), "the store: disk full") })
 	k.mu.Lock()
 	k.fail = nil
