@@ -16,12 +16,11 @@ const (
 	MaxSearchPairs = 100_000
 	// MaxSearchPairsOfCaller is how many of them are of one caller and one tool.
 	MaxSearchPairsOfCaller = 10
-	// SearchPairsKept is how long a pair is kept.
+	// SearchPairsKept is how long a pair is kept, and the words that were learned of it.
 	SearchPairsKept = 90 * 24 * time.Hour
-	// MaxSearchModel is how large a model may be, in bytes.
-	MaxSearchModel = 32 << 20
-	// maxSearchModels is how many models are read, the newest first.
-	maxSearchModels = 1000
+	// forgottenKept is how long it is known when a tenant was forgotten. Nothing that is on
+	// its way into the store takes so long.
+	forgottenKept = 24 * time.Hour
 )
 
 // SearchPair is a search and a successful call of a tool that it found.
@@ -30,17 +29,12 @@ type SearchPair struct {
 	Server, Tool   string // the tool as exposed
 	Query          string // without secrets; the first [MaxSearchQuery] bytes are kept
 	At             time.Time
-	Place          int // of the tool in the answer, from 1
+	// Searched is when the search was, At for the zero time. It is not kept.
+	Searched time.Time
+	Place    int // of the tool in the answer, from 1
 	// Shadow is the place that a model which was not in force gave it: 0 where there was no
 	// such model, and negative where the model did not find the tool.
 	Shadow int
-}
-
-// SearchModel is what was learned of the pairs of a tenant.
-type SearchModel struct {
-	Tenant    string
-	Model     []byte // opaque
-	TrainedAt time.Time
 }
 
 // Learning stores searches with what was called after them, and the models that are made
@@ -54,19 +48,46 @@ type Learning struct {
 // NewLearning returns the handle for what is learned in a store.
 func NewLearning(s *Store) *Learning { return &Learning{s} }
 
-// Add keeps pairs. The Caller of each is replaced by its hash.
+// Add keeps pairs, except those of searches from before their tenant was forgotten. The
+// Caller of each is replaced by its hash.
 func (l *Learning) Add(ctx context.Context, pairs []SearchPair) error {
 	if l.s == nil {
 		return ErrClosed
 	}
 	return l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.Lock(ctx, TopicLearning); err != nil { // nobody forgets meanwhile
+			return err
+		}
+		forgotten := make(map[string]int64)
 		for i := range pairs {
-			if err := addSearchPair(ctx, tx, &pairs[i]); err != nil {
+			p := &pairs[i]
+			at, known := forgotten[p.Tenant]
+			if !known {
+				var err error
+				if at, err = forgottenAt(ctx, tx, p.Tenant); err != nil {
+					return err
+				}
+				forgotten[p.Tenant] = at
+			}
+			searched := p.Searched
+			if searched.IsZero() {
+				searched = p.At
+			}
+			if at != 0 && nanos(searched) <= at {
+				continue
+			}
+			if err := addSearchPair(ctx, tx, p); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// forgottenAt returns when the searches of a tenant were forgotten, 0 for never.
+func forgottenAt(ctx context.Context, tx *Tx, tenant string) (at int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT COALESCE((SELECT at FROM search_forgotten WHERE tenant = ?), 0)`, foreign(tenant)).Scan(&at)
+	return at, wrapped("read when searches were forgotten", err)
 }
 
 func addSearchPair(ctx context.Context, tx *Tx, p *SearchPair) error {
@@ -81,7 +102,8 @@ func addSearchPair(ctx context.Context, tx *Tx, p *SearchPair) error {
 	return wrapped("forget old searches", tx.execPrepared(ctx, excess, foreign(p.Tenant), server, tool, caller, MaxSearchPairsOfCaller))
 }
 
-// Prune removes pairs that are too old, and the oldest of a tenant that has too many.
+// Prune removes pairs that are too old, and the oldest of a tenant that has too many. It
+// also removes models in which nothing can be younger than a pair may be.
 func (l *Learning) Prune(ctx context.Context, now time.Time) error {
 	if l.s == nil {
 		return ErrClosed
@@ -90,8 +112,9 @@ func (l *Learning) Prune(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
-		if _, err := tx.Exec(ctx, `DELETE FROM search_pairs WHERE at < ?`, nanos(now.Add(-SearchPairsKept))); err != nil {
+	oldest := nanos(now.Add(-SearchPairsKept))
+	err = l.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM search_pairs WHERE at < ?`, oldest); err != nil {
 			return fmt.Errorf("forget old searches: %w", err)
 		}
 		for _, tenant := range tenants {
@@ -101,7 +124,15 @@ func (l *Learning) Prune(ctx context.Context, now time.Time) error {
 				return fmt.Errorf("forget the oldest searches: %w", err)
 			}
 		}
-		return nil
+		_, err := tx.Exec(ctx, `DELETE FROM search_forgotten WHERE at < ?`, nanos(now.Add(-forgottenKept)))
+		return wrapped("forget what was forgotten", err)
+	})
+	if err != nil {
+		return err
+	}
+	return l.s.change(ctx, TopicLearning, func(ctx context.Context, tx *Tx) (bool, error) {
+		n, err := tx.Exec(ctx, `DELETE FROM search_models WHERE trained_at < ?`, oldest)
+		return n > 0, wrapped("forget old models", err)
 	})
 }
 
@@ -131,12 +162,23 @@ func (l *Learning) Tenants(ctx context.Context) (list []string, err error) {
 	return list, nil
 }
 
-// Pairs returns the pairs of a tenant, the latest first. Caller is the hash.
-func (l *Learning) Pairs(ctx context.Context, tenant string) (list []SearchPair, err error) {
+// Learnable are the pairs of a tenant, of which a model can be made.
+type Learnable struct {
+	Pairs     []SearchPair // the latest first; Caller is the hash
+	tenant    string
+	forgotten int64 // when the tenant was forgotten before
+}
+
+// Pairs returns the pairs of a tenant.
+func (l *Learning) Pairs(ctx context.Context, tenant string) (of Learnable, err error) {
 	if l.s == nil {
-		return nil, ErrClosed
+		return of, ErrClosed
 	}
 	err = l.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		of = Learnable{tenant: tenant}
+		if of.forgotten, err = forgottenAt(ctx, tx, tenant); err != nil {
+			return err
+		}
 		const q = `SELECT caller, server, tool, query, at, place, shadow FROM search_pairs WHERE tenant = ? ORDER BY at DESC, id DESC LIMIT ?`
 		rows, err := tx.Query(ctx, q, foreign(tenant), MaxSearchPairs)
 		if err != nil {
@@ -150,18 +192,63 @@ func (l *Learning) Pairs(ctx context.Context, tenant string) (list []SearchPair,
 				return fmt.Errorf("read a search: %w", err)
 			}
 			p.At = instant(at)
-			list = append(list, p)
+			of.Pairs = append(of.Pairs, p)
 		}
 		return rows.Err()
 	})
 	if err != nil {
-		return nil, err
+		return Learnable{}, err
 	}
-	return list, nil
+	return of, nil
 }
 
-// PutModel keeps the model of a tenant in place of the one before.
-func (l *Learning) PutModel(ctx context.Context, tenant string, model []byte) error {
+// Forget removes the pairs and the model of a tenant. Pairs of searches from before do not
+// come back, and neither does a model that was made of them. It returns the number of
+// pairs.
+func (l *Learning) Forget(ctx context.Context, tenant string) (pairs int, err error) {
+	if l.s == nil {
+		return 0, ErrClosed
+	}
+	err = l.s.change(ctx, TopicLearning, func(ctx context.Context, tx *Tx) (bool, error) {
+		n, err := tx.Exec(ctx, `DELETE FROM search_pairs WHERE tenant = ?`, foreign(tenant))
+		pairs = int(n)
+		models, err2 := tx.Exec(ctx, `DELETE FROM search_models WHERE tenant = ?`, foreign(tenant))
+		before, err3 := forgottenAt(ctx, tx, tenant)
+		if err := errors.Join(err, err2, err3); err != nil {
+			return false, wrapped("forget searches", err)
+		}
+		const note = `INSERT INTO search_forgotten (tenant, at) VALUES (?, ?) ON CONFLICT (tenant) DO UPDATE SET at = excluded.at`
+		_, err = tx.Exec(ctx, note, foreign(tenant), max(before+1, nanos(time.Now())))
+		return models > 0, wrapped("forget searches", err)
+	})
+	return pairs, err
+}
+
+const (
+	// MaxSearchModel is how large a model of a tenant may be, in bytes.
+	MaxSearchModel = 16 << 20
+	// maxSearchModels is how many tenants have models.
+	maxSearchModels = 1000
+)
+
+var (
+	// ErrForgotten is returned for a model of searches that were forgotten meanwhile.
+	ErrForgotten = errors.New("the searches have been forgotten meanwhile")
+	// ErrTooManyModels is returned for a model of one more tenant than may have one.
+	ErrTooManyModels = fmt.Errorf("%d tenants have models, and no more may: forget one of them", maxSearchModels)
+)
+
+// SearchModel is what was learned of the pairs of a tenant.
+type SearchModel struct {
+	Tenant    string
+	Model     []byte // opaque; nil in a list
+	TrainedAt time.Time
+	Version   int64 // another one for each change
+}
+
+// PutModel keeps the model that was made of pairs, in place of the one of the tenant
+// before. It returns [ErrForgotten] where these have been forgotten since they were read.
+func (l *Learning) PutModel(ctx context.Context, of *Learnable, model []byte) error {
 	switch {
 	case l.s == nil:
 		return ErrClosed
@@ -169,20 +256,59 @@ func (l *Learning) PutModel(ctx context.Context, tenant string, model []byte) er
 		return fmt.Errorf("keep a model of %d bytes: %w", len(model), ErrTooLarge)
 	}
 	return l.s.change(ctx, TopicLearning, func(ctx context.Context, tx *Tx) (bool, error) {
-		const put = `INSERT INTO search_models (tenant, model, trained_at) VALUES (?, ?, ?)
-			ON CONFLICT (tenant) DO UPDATE SET model = excluded.model, trained_at = excluded.trained_at`
-		_, err := tx.Exec(ctx, put, foreign(tenant), nonNil(model), nanos(time.Now()))
+		forgotten, err := forgottenAt(ctx, tx, of.tenant)
+		switch {
+		case err != nil:
+			return false, err
+		case forgotten != of.forgotten:
+			return false, ErrForgotten
+		}
+		var others int
+		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM search_models WHERE tenant <> ?`, foreign(of.tenant)).Scan(&others); err != nil {
+			return false, wrapped("keep a model", err)
+		}
+		if others >= maxSearchModels {
+			return false, ErrTooManyModels
+		}
+		generation, err := tx.Generation(ctx, TopicLearning)
+		if err != nil {
+			return false, wrapped("keep a model", err)
+		}
+		const put = `INSERT INTO search_models (tenant, model, trained_at, version) VALUES (?, ?, ?, ?)
+			ON CONFLICT (tenant) DO UPDATE SET model = excluded.model, trained_at = excluded.trained_at, version = excluded.version`
+		_, err = tx.Exec(ctx, put, foreign(of.tenant), nonNil(model), nanos(time.Now()), generation+1)
 		return true, wrapped("keep a model", err)
 	})
 }
 
-// Models returns the models of all tenants, the newest first.
+// Shorten keeps less of a model that was learned before, and removes it for nil. Where the
+// tenant has another one by now, that stays.
+func (l *Learning) Shorten(ctx context.Context, m SearchModel) error {
+	if l.s == nil {
+		return ErrClosed
+	}
+	return l.s.change(ctx, TopicLearning, func(ctx context.Context, tx *Tx) (bool, error) {
+		var n int64
+		generation, err := tx.Generation(ctx, TopicLearning)
+		switch {
+		case err != nil:
+		case m.Model == nil:
+			n, err = tx.Exec(ctx, `DELETE FROM search_models WHERE tenant = ? AND version = ?`, foreign(m.Tenant), m.Version)
+		default:
+			n, err = tx.Exec(ctx, `UPDATE search_models SET model = ?, version = ? WHERE tenant = ? AND version = ?`, m.Model, generation+1, foreign(m.Tenant), m.Version)
+		}
+		return n > 0, wrapped("shorten a model", err)
+	})
+}
+
+// Models lists the models of all tenants, sorted, without what is in them.
 func (l *Learning) Models(ctx context.Context) (list []SearchModel, err error) {
 	if l.s == nil {
 		return nil, ErrClosed
 	}
 	err = l.s.View(ctx, func(ctx context.Context, tx *Tx) error {
-		rows, err := tx.Query(ctx, `SELECT tenant, model, trained_at FROM search_models ORDER BY trained_at DESC, tenant LIMIT ?`, maxSearchModels)
+		list = nil
+		rows, err := tx.Query(ctx, `SELECT tenant, trained_at, version FROM search_models ORDER BY tenant LIMIT ?`, maxSearchModels)
 		if err != nil {
 			return fmt.Errorf("read models: %w", err)
 		}
@@ -190,8 +316,8 @@ func (l *Learning) Models(ctx context.Context) (list []SearchModel, err error) {
 		for rows.Next() {
 			var m SearchModel
 			var at int64
-			if err := rows.Scan(&m.Tenant, &m.Model, &at); err != nil {
-				return fmt.Errorf("read a model: %w", err)
+			if err := rows.Scan(&m.Tenant, &at, &m.Version); err != nil {
+				return fmt.Errorf("read models: %w", err)
 			}
 			m.TrainedAt = instant(at)
 			list = append(list, m)
@@ -204,16 +330,18 @@ func (l *Learning) Models(ctx context.Context) (list []SearchModel, err error) {
 	return list, nil
 }
 
-// Forget removes the pairs and the model of a tenant. It returns the number of pairs.
-func (l *Learning) Forget(ctx context.Context, tenant string) (pairs int, err error) {
+// Model returns the model of a tenant. ok is false where it has none.
+func (l *Learning) Model(ctx context.Context, tenant string) (m SearchModel, ok bool, err error) {
 	if l.s == nil {
-		return 0, ErrClosed
+		return m, false, ErrClosed
 	}
-	err = l.s.change(ctx, TopicLearning, func(ctx context.Context, tx *Tx) (bool, error) {
-		n, err := tx.Exec(ctx, `DELETE FROM search_pairs WHERE tenant = ?`, foreign(tenant))
-		pairs = int(n)
-		models, err2 := tx.Exec(ctx, `DELETE FROM search_models WHERE tenant = ?`, foreign(tenant))
-		return models > 0, wrapped("forget searches", errors.Join(err, err2))
+	err = l.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		m = SearchModel{Tenant: tenant}
+		var at int64
+		row := tx.QueryRow(ctx, `SELECT model, trained_at, version FROM search_models WHERE tenant = ? AND LENGTH(model) <= ?`, foreign(tenant), MaxSearchModel)
+		_, ok, err = found(struct{}{}, row.Scan(&m.Model, &at, &m.Version))
+		m.TrainedAt = instant(at)
+		return wrapped("read a model", err)
 	})
-	return pairs, err
+	return m, ok, err
 }

@@ -96,7 +96,8 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO tool_execution_log (id, at, call_id, server, tool, tenant, persona_id, session_id, success, error_class, duration_us, upstream_us, request_size, response_size, args_hash, principal) VALUES (1, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h')",
 		"INSERT INTO tool_execution_log VALUES (2, 1, 'call', 's', 't', 'default', '', '', 1, '', 1, 1, 1, 1, '', 'h', 9)",
 		"INSERT INTO vector VALUES ('m', 't', x'01', 9000000000000000000)",
-		"INSERT INTO search_models VALUES ('t', x'00', 1)",
+		"INSERT INTO search_models (tenant, model, trained_at) VALUES ('t', x'00', 1)",
+		"INSERT INTO search_forgotten VALUES ('t', 9000000000000000000)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])
@@ -212,9 +213,22 @@ func requireContent(t *testing.T, s *store.Store, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	models, err := store.NewLearning(s).Models(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	searches := []store.SearchPair{{Tenant: "t", At: time.Now()}}
+	if err := store.NewLearning(s).Add(ctx, searches); err != nil {
+		t.Fatal(err)
+	}
+	learnable, err := store.NewLearning(s).Pairs(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := []bool{
 		meta, capability, catalog, !round, generation == 7, len(flags) == 1, server, mode, approval, asked.Details == "d", len(totals) == 1, len(heads) == 1, credential.Version == 3,
 		len(declared) == 1, len(notes) == 1, len(registered) == 1, len(planned) == 1 && planned[0].Tool == "t", len(restrictions) == 1, len(history) == 1, calls > 0, saved == 9, len(vectors) == 1,
+		len(models) == 1, len(learnable.Pairs) == 0,
 	}
 	want := make([]bool, len(got))
 	for i := range want {

@@ -25,6 +25,15 @@ type Caller struct {
 	Principal string // with the tenant and the issuer, so that no two have the same
 }
 
+type asideKey struct{}
+
+// Aside returns a context for a ranking that nobody is shown. Advisers use what they have
+// at hand for it: they ask nobody, and change nothing that other rankings use.
+func Aside(ctx context.Context) context.Context { return context.WithValue(ctx, asideKey{}, true) }
+
+// IsAside reports whether a context is one of [Aside].
+func IsAside(ctx context.Context) bool { return ctx.Value(asideKey{}) != nil }
+
 // Advise asks all advisers and returns the sum of what they say; nil if none of them says
 // anything.
 func Advise(ctx context.Context, all []Adviser, who Caller, query string, v *View) func(item int) float64 {

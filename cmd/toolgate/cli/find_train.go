@@ -27,8 +27,9 @@ there are three such searches. Then every word of these counts, also one that a 
 caller used. LEFT are the tools with fewer. On a gateway for one person, one caller is enough.
 
 SERVED and SHADOW compare the places of the called tools: the mean of 1 divided by the
-place that they had in the answers, and of that which the model before would have given
-them. They are empty unless find.learning was shadow.`,
+place that they had in the answers, and of that which they would have had in answers of
+the same length by the model before, where one that is not in them counts as 0. They are
+empty unless find.learning was shadow.`,
 		Example: "  toolgate find train\n  toolgate find train --tenant acme --callers 5",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

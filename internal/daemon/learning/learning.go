@@ -35,17 +35,26 @@ type Options struct {
 type Service struct {
 	o       Options
 	events  chan event
-	changed chan struct{} // capacity 1: models have changed in the store
+	changed chan struct{} // capacity 1: models have changed in the store, or a tenant was forgotten
 	dropped atomic.Uint64
 
 	loading sync.Mutex
-	models  atomic.Pointer[map[string]*learn.Model] // by tenant
+	models  atomic.Pointer[map[string]held] // by tenant
+
+	mu        sync.Mutex
+	forgotten map[string]time.Time // tenants, and when; for as long as a call may follow a search from before
+}
+
+// held is a model as the store has it.
+type held struct {
+	*learn.Model
+	version int64
 }
 
 // New returns a service that knows nothing yet.
 func New(o Options) *Service {
-	s := &Service{o: o, events: make(chan event, maxEvents), changed: make(chan struct{}, 1)}
-	s.models.Store(&map[string]*learn.Model{})
+	s := &Service{o: o, events: make(chan event, maxEvents), changed: make(chan struct{}, 1), forgotten: make(map[string]time.Time)}
+	s.models.Store(&map[string]held{})
 	return s
 }
 
@@ -54,7 +63,7 @@ const maxEvents = 1024
 
 // event is a search or a call.
 type event struct {
-	search *proxy.Searched // nil for a call
+	search *proxy.Searched // nil for a call; its View is nil where nothing is compared
 	call   called
 	at     time.Time
 }
@@ -64,7 +73,10 @@ type called struct{ principal, server, tool string }
 
 // Searched takes note of a search.
 func (s *Service) Searched(of proxy.Searched) {
-	if s.o.Mode() != findview.LearningOff {
+	if mode := s.o.Mode(); mode != findview.LearningOff && (len(of.Query.Kinds) == 0 || slices.Contains(of.Query.Kinds, mcp.Tool)) {
+		if mode != findview.LearningShadow || s.model(of.Identity.Tenant) == nil {
+			of.View = nil // so that the queue does not hold old indexes
+		}
 		of.Shown = slices.Clone(of.Shown[:min(len(of.Shown), maxShown)]) // its memory is that of the audit entry
 		s.note(event{search: &of, at: time.Now()})
 	}
@@ -119,5 +131,8 @@ func (s *Service) Advise(ctx context.Context, who find.Caller, query string, v *
 	if assumed, ok := ctx.Value(assumedKey{}).(bool); ok && !assumed || !ok && s.o.Mode() != findview.LearningLive {
 		return nil
 	}
-	return (*s.models.Load())[who.Tenant].Advise(query, v)
+	return s.model(who.Tenant).Advise(query, v)
 }
+
+// model returns the model of a tenant, nil for none.
+func (s *Service) model(tenant string) *learn.Model { return (*s.models.Load())[tenant].Model }

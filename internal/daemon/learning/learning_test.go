@@ -108,7 +108,7 @@ func (r *rig) pairs() (list []string) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		for _, p := range all {
+		for _, p := range all.Pairs {
 			list = append(list, fmt.Sprintf("%s: %s: %s at %d, %d", tenant, p.Query, p.Tool, p.Place, p.Shadow))
 		}
 	}
@@ -139,9 +139,32 @@ func TestPairs(t *testing.T) {
 		"a call that failed":     {func(r *rig) { r.call(alice, "s__post", audit.OutcomeToolError, 0) }, nil},
 		"a call that is refused": {func(r *rig) { r.call(alice, "s__post", audit.OutcomeDenied, 0) }, nil},
 		"what was not shown":     {func(r *rig) { r.call(alice, "s__weather", audit.OutcomeOK, 0) }, nil},
-		"much later":             {func(r *rig) { r.call(alice, "s__post", audit.OutcomeOK, 11*time.Minute) }, nil},
-		"another caller":         {func(r *rig) { r.call(bob, "s__post", audit.OutcomeOK, 0) }, nil},
-		"another tenant":         {func(r *rig) { r.call(other, "s__post", audit.OutcomeOK, 0) }, nil},
+		"a search for prompts": {func(r *rig) {
+			r.Searched(proxy.Searched{Identity: bob, Query: find.Query{Text: "tell them", Kinds: []mcp.Kind{mcp.Prompt}}, View: r.view, Shown: []string{"s__post"}})
+			r.call(bob, "s__post", audit.OutcomeOK, 0)
+		}, nil},
+		"a search that was forgotten": {func(r *rig) {
+			if _, err := r.Forget(context.Background(), "acme"); err != nil {
+				r.t.Error(err)
+			}
+			r.call(alice, "s__post", audit.OutcomeOK, time.Minute)
+		}, nil},
+		"a search that was forgotten elsewhere": {func(r *rig) {
+			if _, err := r.store.Forget(context.Background(), "acme"); err != nil {
+				r.t.Error(err)
+			}
+			r.call(alice, "s__post", audit.OutcomeOK, time.Minute)
+		}, nil},
+		"a search after one that was forgotten": {func(r *rig) {
+			if _, err := r.Forget(context.Background(), "acme"); err != nil {
+				r.t.Error(err)
+			}
+			r.search(alice, "tell them again", "s__post")
+			r.call(alice, "s__post", audit.OutcomeOK, time.Minute)
+		}, []string{"acme: tell them again: s__post at 1, 0"}},
+		"much later":     {func(r *rig) { r.call(alice, "s__post", audit.OutcomeOK, 11*time.Minute) }, nil},
+		"another caller": {func(r *rig) { r.call(bob, "s__post", audit.OutcomeOK, 0) }, nil},
+		"another tenant": {func(r *rig) { r.call(other, "s__post", audit.OutcomeOK, 0) }, nil},
 		"more searches than are kept": {func(r *rig) {
 			for range 4 {
 				r.search(alice, "is it sunny", "s__weather")
@@ -222,7 +245,7 @@ func TestOnlyLiveRanks(t *testing.T) {
 	r.call(alice, "s__mail", audit.OutcomeOK, 0)
 	testwait.Until(t, 10*time.Second, "the pairs", func() bool {
 		list, err := r.store.Pairs(context.Background(), "acme")
-		return err == nil && len(list) == len(known)+3
+		return err == nil && len(list.Pairs) == len(known)+3
 	})
 	did, err = r.Train(t.Context(), "acme", 3)
 	if err != nil || len(did) != 1 {

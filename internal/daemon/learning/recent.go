@@ -60,7 +60,7 @@ func (r recent) pair(c called, at time.Time) (p store.SearchPair, ok bool) {
 			continue
 		}
 		s.shown[place] = ""
-		p = store.SearchPair{Tenant: s.tenant, Caller: c.principal, Server: c.server, Tool: c.tool, Query: s.query, At: at, Place: place + 1}
+		p = store.SearchPair{Tenant: s.tenant, Caller: c.principal, Server: c.server, Tool: c.tool, Query: s.query, At: at, Searched: s.at, Place: place + 1}
 		if s.shadowed {
 			p.Shadow = slices.Index(s.shadow, c.tool) + 1
 			if p.Shadow == 0 {
@@ -70,6 +70,16 @@ func (r recent) pair(c called, at time.Time) (p store.SearchPair, ok bool) {
 		return p, true
 	}
 	return p, false
+}
+
+// forget drops the searches of a tenant up to a time.
+func (r recent) forget(tenant string, until time.Time) {
+	for who, list := range r {
+		list = slices.DeleteFunc(list, func(s search) bool { return s.tenant == tenant && !s.at.After(until) })
+		if r[who] = list; len(list) == 0 {
+			delete(r, who)
+		}
+	}
 }
 
 // expire forgets searches that no call can follow any more.

@@ -2,6 +2,8 @@ package learning
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/store"
@@ -24,8 +26,6 @@ const (
 	// often it does so then.
 	pruneFirst = time.Minute
 	pruneEvery = 10 * time.Minute
-	// shadowDepth is how many places of a ranking that nobody is shown are looked at.
-	shadowDepth = 50
 	// maxRead is how much of a query is read before secrets are looked for.
 	maxRead = 16 << 10
 )
@@ -55,10 +55,12 @@ func (s *Service) Run(ctx context.Context) error {
 		case e := <-s.events:
 			w.take(ctx, &e)
 		case <-s.changed:
+			w.forget(time.Now())
 			w.reload(ctx)
 		case now := <-tick.C:
 			w.flush(ctx)
 			w.recent.expire(now)
+			w.forget(now)
 			if s.o.Mode() == findview.LearningOff {
 				clear(w.recent)
 			}
@@ -67,7 +69,7 @@ func (s *Service) Run(ctx context.Context) error {
 				s.o.Log.Warn("searches are not learned from: there are too many at once", "dropped", n)
 			}
 		case now := <-prune.C:
-			if err := s.o.Store.Prune(ctx, now); err != nil && ctx.Err() == nil {
+			if err := w.prune(ctx, now); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("old searches stay", "err", err)
 			}
 			prune.Reset(pruneEvery)
@@ -97,8 +99,12 @@ func (w *worker) take(ctx context.Context, e *event) {
 	}
 }
 
-// search keeps a search until calls follow it. One with a secret in its words is not kept.
+// search keeps a search until calls follow it. One with a secret in its words is not kept,
+// and neither is one from before its tenant was forgotten.
 func (w *worker) search(ctx context.Context, of *proxy.Searched, at time.Time) {
+	if w.isForgotten(of.Identity.Tenant, at) {
+		return
+	}
 	text := of.Query.Text[:min(len(of.Query.Text), maxRead)]
 	if _, secrets, err := w.o.Redact.Text(text, time.Now().Add(redactTime)); err != nil || secrets > 0 || len(of.Shown) == 0 {
 		return
@@ -107,18 +113,18 @@ func (w *worker) search(ctx context.Context, of *proxy.Searched, at time.Time) {
 		tenant: of.Identity.Tenant, query: text[:min(len(text), store.MaxSearchQuery)],
 		shown: of.Shown, at: at,
 	}
-	if (*w.models.Load())[s.tenant] != nil && w.o.Mode() == findview.LearningShadow {
+	if of.View != nil && w.model(s.tenant) != nil && w.o.Mode() == findview.LearningShadow {
 		s.shadow, s.shadowed = w.shadow(ctx, of), true
 	}
 	w.recent.add(of.Identity.Key(), s)
 }
 
-// shadow returns the names that a search would find with what was learned, best first.
+// shadow returns the names that a search would find with what was learned, best first: as
+// many as were looked for, so that their places can be compared with those of the answer.
 func (w *worker) shadow(ctx context.Context, of *proxy.Searched) (names []string) {
-	ctx, cancel := context.WithTimeout(With(ctx, true), shadowTime)
+	ctx, cancel := context.WithTimeout(find.Aside(With(ctx, true)), shadowTime)
 	defer cancel()
 	q := of.Query
-	q.Limit = max(q.Limit, shadowDepth)
 	q.Boost = find.Advise(ctx, w.o.Advisers(), find.Caller{Tenant: of.Identity.Tenant, Principal: of.Identity.Key()}, q.Text, of.View)
 	for _, h := range of.View.Search(q).Hits {
 		names = append(names, of.View.Index().Name(h.Item))
@@ -129,6 +135,7 @@ func (w *worker) shadow(ctx context.Context, of *proxy.Searched) (names []string
 // flush writes what waits, also when ctx has just ended. What cannot be written is
 // dropped.
 func (w *worker) flush(ctx context.Context) {
+	w.forget(time.Now())
 	if len(w.waiting) == 0 {
 		return
 	}
@@ -140,16 +147,34 @@ func (w *worker) flush(ctx context.Context) {
 	w.waiting = w.waiting[:0]
 }
 
+// forget drops what is in memory of tenants that were forgotten. The store keeps nothing
+// of them either, for gateways that are told of it later.
+func (w *worker) forget(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for tenant, at := range w.forgotten {
+		w.recent.forget(tenant, at)
+		w.waiting = slices.DeleteFunc(w.waiting, func(p store.SearchPair) bool { return p.Tenant == tenant && !p.Searched.After(at) })
+		if now.Sub(at) > 2*maxAge {
+			delete(w.forgotten, tenant)
+		}
+	}
+}
+
+func (s *Service) isForgotten(tenant string, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until, ok := s.forgotten[tenant]
+	return ok && !at.After(until)
+}
+
 func (w *worker) reload(ctx context.Context) {
 	if err := w.load(ctx); err != nil && ctx.Err() == nil {
 		w.o.Log.Warn("what was learned of searches cannot be read", "err", err)
 	}
 }
 
-// maxModels bounds the encoded models that are held, in bytes.
-const maxModels = 256 << 20
-
-// load reads all models. One that cannot be read counts as none.
+// load reads the models that have changed. One that cannot be read counts as none.
 func (s *Service) load(ctx context.Context) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -157,15 +182,49 @@ func (s *Service) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, size := make(map[string]*learn.Model, len(list)), 0
+	before, now := *s.models.Load(), make(map[string]held, len(list))
 	for i := range list {
-		m, err := learn.Decode(list[i].Model)
-		if size += len(list[i].Model); err != nil || size > maxModels {
-			s.o.Log.Warn("what was learned of a tenant is left out", "tenant", list[i].Tenant, "bytes", len(list[i].Model), "err", err)
+		of := &list[i]
+		if known, ok := before[of.Tenant]; ok && known.version == of.Version {
+			now[of.Tenant] = known
 			continue
 		}
-		all[list[i].Tenant] = m
+		stored, ok, err := s.o.Store.Model(ctx, of.Tenant)
+		if err != nil {
+			return err
+		}
+		m, err := learn.Decode(stored.Model)
+		if !ok || err != nil {
+			s.o.Log.Warn("what was learned of a tenant is left out", "tenant", of.Tenant, "bytes", len(stored.Model), "err", err)
+			m = nil
+		}
+		now[of.Tenant] = held{m, max(of.Version, stored.Version)}
 	}
-	s.models.Store(&all)
+	s.models.Store(&now)
 	return nil
+}
+
+// prune removes old searches from the store, and from the models the words of none but
+// these.
+func (w *worker) prune(ctx context.Context, now time.Time) error {
+	err := w.o.Store.Prune(ctx, now)
+	for tenant, m := range *w.models.Load() {
+		if m.Model == nil {
+			continue
+		}
+		less, changed := m.Since(now.Add(-store.SearchPairsKept))
+		if !changed {
+			continue
+		}
+		next := store.SearchModel{Tenant: tenant, Version: m.version}
+		if less != nil {
+			text, encoding := less.Encode()
+			if err = errors.Join(err, encoding); encoding != nil {
+				continue
+			}
+			next.Model = text
+		}
+		err = errors.Join(err, w.o.Store.Shorten(ctx, next))
+	}
+	return err
 }

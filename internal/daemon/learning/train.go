@@ -2,7 +2,9 @@ package learning
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/store"
@@ -30,15 +32,33 @@ func (s *Service) Train(ctx context.Context, tenant string, callers int) ([]admi
 	return out, s.load(ctx)
 }
 
-func (s *Service) train(ctx context.Context, tenant string, callers int) (admin.Trained, error) {
-	list, err := s.o.Store.Pairs(ctx, tenant)
+// maxTrains is how often a model is made anew because its searches were forgotten
+// meanwhile.
+const maxTrains = 3
+
+func (s *Service) train(ctx context.Context, tenant string, callers int) (did admin.Trained, err error) {
+	for range maxTrains {
+		did, err = s.trainOnce(ctx, tenant, callers)
+		if !errors.Is(err, store.ErrForgotten) {
+			break
+		}
+	}
+	return did, err
+}
+
+func (s *Service) trainOnce(ctx context.Context, tenant string, callers int) (admin.Trained, error) {
+	of, err := s.o.Store.Pairs(ctx, tenant)
 	if err != nil {
 		return admin.Trained{}, err
+	}
+	list := of.Pairs
+	if len(list) == 0 { // they are gone since the tenants were listed
+		return admin.Trained{Tenant: tenant}, nil
 	}
 	pairs := make([]learn.Pair, len(list))
 	for i := range list {
 		p := &list[i]
-		pairs[i] = learn.Pair{Query: p.Query, Server: p.Server, Tool: p.Tool, Caller: p.Caller}
+		pairs[i] = learn.Pair{Query: p.Query, Server: p.Server, Tool: p.Tool, Caller: p.Caller, At: p.At}
 	}
 	m := learn.Train(pairs, callers)
 	text, err := m.Encode()
@@ -47,7 +67,7 @@ func (s *Service) train(ctx context.Context, tenant string, callers int) (admin.
 	}
 	return admin.Trained{
 		Tenant: tenant, Recorded: len(list), Pairs: m.About.Pairs, Callers: m.About.Callers, Tools: m.About.Tools, Left: m.About.Left, Shadow: shadowOf(list),
-	}, s.o.Store.PutModel(ctx, tenant, text)
+	}, s.o.Store.PutModel(ctx, &of, text)
 }
 
 // shadowOf compares the answers with what they would have been, nil where no model was
@@ -81,6 +101,10 @@ func shadowOf(list []store.SearchPair) *admin.Shadow {
 // Forget removes what was kept and learned of a tenant, and returns how many pairs that
 // were.
 func (s *Service) Forget(ctx context.Context, tenant string) (pairs int, err error) {
+	s.mu.Lock()
+	s.forgotten[tenant] = time.Now()
+	s.mu.Unlock()
+	defer s.Changed()
 	if pairs, err = s.o.Store.Forget(ctx, tenant); err != nil {
 		return 0, err
 	}

@@ -156,6 +156,8 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 	server := store.DynamicRecord{Server: "s", Owner: owner, Entry: "e", Change: by}
 	var approval store.ApprovalRecord
 	var planned store.Schedule
+	learnable, err := store.NewLearning(s).Pairs(ctx, "t")
+	must(t, err)
 	try := func(_ bool, err error) error { return err }
 	for _, step := range []struct {
 		name  string
@@ -200,7 +202,7 @@ func everyChangeRaises(t *testing.T, s *store.Store) {
 		}},
 		{"cancel", store.TopicSchedules, 1, func() error { return try(store.NewSchedules(s).Cancel(ctx, "p", planned.ID)) }},
 		{"cancel again", store.TopicSchedules, 0, func() error { return try(store.NewSchedules(s).Cancel(ctx, "p", planned.ID)) }},
-		{"learn", store.TopicLearning, 1, func() error { return store.NewLearning(s).PutModel(ctx, "t", nil) }},
+		{"learn", store.TopicLearning, 1, func() error { return store.NewLearning(s).PutModel(ctx, &learnable, nil) }},
 		{"search", store.TopicLearning, 0, func() error { return store.NewLearning(s).Add(ctx, []store.SearchPair{{Tenant: "t"}}) }},
 		{"forget", store.TopicLearning, 1, func() error { _, err := store.NewLearning(s).Forget(ctx, "t"); return err }},
 		{"forget nothing", store.TopicLearning, 0, func() error { _, err := store.NewLearning(s).Forget(ctx, "t"); return err }},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +33,9 @@ func learning(t *testing.T, s *store.Store) {
 	if diff := cmp.Diff([]string{other, one}, tenants); diff != "" {
 		t.Errorf("tenants (-want +got):\n%s", diff)
 	}
-	list, err := l.Pairs(ctx, one)
+	known, err := l.Pairs(ctx, one)
 	must(t, err)
+	list := known.Pairs
 	of := map[string]int{}
 	for _, p := range list {
 		of[p.Tool+" "+p.Caller]++
@@ -47,22 +49,74 @@ func learning(t *testing.T, s *store.Store) {
 	if diff := cmp.Diff(want, of); diff != "" || !list[0].At.Equal(now) {
 		t.Errorf("pairs (-want +got), the latest of %v:\n%s", list[0].At, diff)
 	}
-	must(t, l.PutModel(ctx, one, []byte("first")))
-	must(t, l.PutModel(ctx, other, []byte("of the other")))
-	must(t, l.PutModel(ctx, one, []byte("second")))
-	models, err := l.Models(ctx)
-	must(t, err)
-	if len(models) != 2 || models[0].Tenant != one || string(models[0].Model) != "second" || string(models[1].Model) != "of the other" {
-		t.Errorf("models: %q", models)
-	}
-	recently(t, "TrainedAt", models[0].TrainedAt)
+	learned(t, l, one, other)
 	forgotten, err := l.Forget(ctx, one)
 	must(t, err)
-	models, err = l.Models(ctx)
+	models, err := l.Models(ctx)
 	must(t, err)
 	rest, err := l.Pairs(ctx, other)
 	must(t, err)
-	if forgotten != len(list) || len(models) != 1 || models[0].Tenant != other || len(rest) != 1 {
-		t.Errorf("%d pairs are forgotten, and %d models and %d pairs are left", forgotten, len(models), len(rest))
+	if forgotten != len(list) || len(models) != 1 || models[0].Tenant != other || len(rest.Pairs) != 1 {
+		t.Errorf("%d pairs are forgotten, and %d models and %d pairs are left", forgotten, len(models), len(rest.Pairs))
 	}
+	// What was on its way does not come back.
+	if err := l.PutModel(ctx, &known, []byte("of what was forgotten")); !errors.Is(err, store.ErrForgotten) {
+		t.Errorf("a model of what was forgotten is kept: %v", err)
+	}
+	late := pair(one, "alice", "s__x", "from before", -time.Minute)
+	late.Searched = now
+	must(t, l.Add(ctx, []store.SearchPair{late, pair(one, "alice", "s__x", "new", -time.Minute)}))
+	after, err := l.Pairs(ctx, one)
+	must(t, err)
+	if len(after.Pairs) != 1 || after.Pairs[0].Query != "new" {
+		t.Errorf("after it was forgotten: %+v", after.Pairs)
+	}
+	must(t, l.PutModel(ctx, &after, []byte("third")))
+	must(t, l.Prune(ctx, now.Add(store.SearchPairsKept+time.Hour)))
+	models, err = l.Models(ctx)
+	must(t, err)
+	if len(models) != 0 {
+		t.Errorf("%d models outlive all searches", len(models))
+	}
+}
+
+// learned keeps models of two tenants.
+func learned(t *testing.T, l *store.Learning, one, other string) {
+	ctx := t.Context()
+	put := func(tenant, model string) {
+		of, err := l.Pairs(ctx, tenant)
+		must(t, err)
+		must(t, l.PutModel(ctx, &of, []byte(model)))
+	}
+	put(one, "first")
+	put(other, "of the other")
+	before, _, err := l.Model(ctx, one)
+	must(t, err)
+	put(one, "second")
+	second, ok, err := l.Model(ctx, one)
+	must(t, err)
+	if !ok || string(second.Model) != "second" || second.Version <= before.Version {
+		t.Errorf("model: %+v, %v", second, ok)
+	}
+	recently(t, "TrainedAt", second.TrainedAt)
+	before.Model = []byte("less of the first")
+	must(t, l.Shorten(ctx, before))
+	list, err := l.Models(ctx)
+	must(t, err)
+	if len(list) != 2 || list[0].Tenant != other || list[1].Version != second.Version {
+		t.Errorf("models: %+v", list)
+	}
+	second.Model = []byte("less")
+	must(t, l.Shorten(ctx, second))
+	less, _, err := l.Model(ctx, one)
+	must(t, err)
+	if string(less.Model) != "less" || less.Version <= second.Version || !less.TrainedAt.Equal(second.TrainedAt) {
+		t.Errorf("shortened: %+v", less)
+	}
+	less.Model = nil
+	must(t, l.Shorten(ctx, less))
+	if _, ok, err := l.Model(ctx, one); ok || err != nil {
+		t.Errorf("a model of nothing is there: %v", err)
+	}
+	put(one, "second")
 }

@@ -9,6 +9,8 @@
 // that differ only in tools that the caller may not view say the same.
 package learn
 
+import "time"
+
 // Pair is a search and the tool that was called after it.
 type Pair struct {
 	Query string
@@ -16,6 +18,8 @@ type Pair struct {
 	Server, Tool string
 	// Caller identifies who searched and called. Equal callers have equal ones.
 	Caller string
+	// At is when that was. It may be the zero time.
+	At time.Time
 }
 
 // What a model is made of.

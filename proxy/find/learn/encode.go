@@ -8,7 +8,10 @@ import (
 )
 
 // MaxEncoded is how many bytes an encoded model may have.
-const MaxEncoded = 32 << 20
+const MaxEncoded = 16 << 20
+
+// encodedAbout is more than what is not of a tool takes of them.
+const encodedAbout = 4 << 10
 
 // encoded is a model as it is stored.
 type encoded struct {
@@ -20,22 +23,52 @@ type encoded struct {
 type encodedTool struct {
 	Server string         `json:"server"`
 	Name   string         `json:"name"`
-	Words  map[string]int `json:"words"` // stems
+	Words  map[string]use `json:"words"` // by their stems
+}
+
+// use is stored as [count, day].
+type use used
+
+// MarshalJSON implements [json.Marshaler].
+func (u use) MarshalJSON() ([]byte, error) { return json.Marshal([2]int{u.count, u.day}) }
+
+// UnmarshalJSON implements [json.Unmarshaler]. It also reads a count without a day.
+func (u *use) UnmarshalJSON(text []byte) error {
+	u.day = 0
+	if json.Unmarshal(text, &u.count) == nil {
+		return nil
+	}
+	var both [2]int
+	err := json.Unmarshal(text, &both)
+	u.count, u.day = both[0], both[1]
+	return err
 }
 
 // format is the number of the way in which a model is stored.
 const format = 1
 
+func (t *trained) encoded() encodedTool {
+	one := encodedTool{t.server, t.name, make(map[string]use, len(t.words))}
+	for j, w := range t.words {
+		one.Words[w] = use{t.counts[j], t.days[j]}
+	}
+	return one
+}
+
+// encodedSize is how many bytes a tool has in an encoded model.
+func (t *trained) encodedSize() int {
+	text, err := json.Marshal(t.encoded())
+	if err != nil {
+		return MaxEncoded
+	}
+	return len(text) + len(",")
+}
+
 // Encode returns a model as [Decode] reads it.
 func (m *Model) Encode() ([]byte, error) {
 	e := encoded{Format: format, About: m.About, Tools: make([]encodedTool, 0, len(m.tools))}
 	for i := range m.tools {
-		t := &m.tools[i]
-		one := encodedTool{t.server, t.name, make(map[string]int, len(t.words))}
-		for j, w := range t.words {
-			one.Words[w] = t.counts[j]
-		}
-		e.Tools = append(e.Tools, one)
+		e.Tools = append(e.Tools, m.tools[i].encoded())
 	}
 	text, err := json.Marshal(e)
 	if err == nil && len(text) > MaxEncoded {
@@ -65,15 +98,15 @@ func Decode(text []byte) (*Model, error) {
 			return nil, fmt.Errorf("the model is damaged at %s", of.Name)
 		}
 		known[t.tool] = true
-		for w, n := range of.Words {
-			if n < 1 || n > MaxPerTool {
+		for w, u := range of.Words {
+			if u.count < 1 || u.count > MaxPerTool || u.day < 0 {
 				return nil, fmt.Errorf("the model is damaged at %s", of.Name)
 			}
 			t.words = append(t.words, w)
 		}
 		slices.Sort(t.words)
 		for _, w := range t.words {
-			t.counts = append(t.counts, of.Words[w])
+			t.counts, t.days = append(t.counts, of.Words[w].count), append(t.days, of.Words[w].day)
 		}
 		m.tools = append(m.tools, t)
 	}

@@ -107,6 +107,73 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// TestSince drops the words that nobody has used for long, and the tools that have none
+// left.
+func TestSince(t *testing.T) {
+	now := time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)
+	at := func(list []learn.Pair, ago time.Duration) []learn.Pair {
+		for i := range list {
+			list[i].At = now.Add(-ago)
+		}
+		return list
+	}
+	const day = 24 * time.Hour
+	m := learn.Train(slices.Concat(at(pairs("s", "x", "send money", "a", "b", "c"), 100*day), at(pairs("s", "x", "send flowers", "a"), 3*day),
+		at(pairs("s", "y", "weather", "a", "b", "c"), 100*day), pairs("s", "z", "open door", "a", "b", "c")), 3)
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = learn.Decode(text); err != nil { // days are kept
+		t.Fatal(err)
+	}
+	if same, changed := m.Since(now.Add(-101 * day)); changed || same != m {
+		t.Error("a model without old words is changed")
+	}
+	less, changed := m.Since(now.Add(-90 * day))
+	text, err = less.Encode()
+	if err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	for word, want := range map[string]bool{"money": false, "weather": false, `"y"`: false, "send": true, "flower": true, "open": true} {
+		if strings.Contains(string(text), word) != want {
+			t.Errorf("%s: %s", word, text)
+		}
+	}
+	v := find.Build(catalog("x", "y"), nil, nil).View(all)
+	if less.Advise("weather", v) != nil || less.Advise("money", v) != nil || less.Advise("flowers", v)(0) <= 0 {
+		t.Error("what is advised is not what is left")
+	}
+	old := learn.Train(at(pairs("s", "y", "weather", "a", "b", "c"), 100*day), 3)
+	if none, changed := old.Since(now); none != nil || !changed {
+		t.Error("something is left of old words")
+	}
+	before, err := learn.Decode([]byte(`{"format":1,"tools":[{"server":"s","name":"x","words":{"a":2}}]}`)) // without days
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, changed := before.Since(now); changed {
+		t.Error("words of unknown age are dropped")
+	}
+}
+
+// TestLargeModels keeps the tools with the most searches where there is no room for all.
+func TestLargeModels(t *testing.T) {
+	var list []learn.Pair
+	for i := range 3000 {
+		list = append(list, pairs("s", fmt.Sprintf("t%04d%s", i, strings.Repeat("n", 6000)), "tell my friends", "a", "b", "c")...)
+	}
+	list = append(list, pairs("s", "x", "send money", "a", "b", "c", "d")...)
+	m := learn.Train(list, 3)
+	text, err := m.Encode()
+	if err != nil || len(text) > learn.MaxEncoded || len(text) < learn.MaxEncoded*9/10 || m.About.Tools+m.About.Left != 3001 {
+		t.Errorf("%d bytes, %+v, %v", len(text), m.About, err)
+	}
+	if m.Advise("send money", find.Build(catalog("x"), nil, nil).View(all)) == nil {
+		t.Error("the tool with the most searches is left out")
+	}
+}
+
 // TestHiddenToolsChangeNothing compares searches with models and catalogs that differ in
 // what is hidden.
 func TestHiddenToolsChangeNothing(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/proxy/find"
 )
@@ -17,25 +18,40 @@ type trained struct {
 	tool
 	words  []string // sorted
 	counts []int    // by word: after how many searches with it the tool was called
+	days   []int    // by word: the day of the latest of them, counted from 1970; 0 for not known
+}
+
+// used says how often a word was used for a tool, and when last.
+type used struct{ count, day int }
+
+// examples are the pairs of a tool.
+type examples struct {
+	tool
+	of    map[string]int // pairs that count, by caller
+	words map[string]used
+	pairs int
+}
+
+// dayOf returns the day of a time, 0 for the zero time.
+func dayOf(at time.Time) int {
+	if at.IsZero() {
+		return 0
+	}
+	return int(max(1, at.Unix()/(24*60*60)))
 }
 
 // Train makes a model of the pairs of one tenant. Of each caller the first [MaxPerCaller]
 // pairs of a tool count, so the latest should come first. Tools with fewer than [MinPairs]
-// pairs, or with pairs of fewer than callers callers, are left out. The order of pairs has
-// no other effect.
+// pairs, or with pairs of fewer than callers callers, are left out, and of too many tools
+// those with the fewest pairs. The order of pairs has no other effect.
 func Train(pairs []Pair, callers int) *Model {
-	type examples struct {
-		of    map[string]int // pairs that count, by caller
-		words map[string]int
-		pairs int
-	}
 	all := make(map[tool]*examples)
 	for i := range pairs {
 		p := &pairs[i]
 		key := tool{p.Server, p.Tool}
 		e := all[key]
 		if e == nil {
-			e = &examples{of: make(map[string]int), words: make(map[string]int)}
+			e = &examples{tool: key, of: make(map[string]int), words: make(map[string]used)}
 			all[key] = e
 		}
 		if e.of[p.Caller] >= MaxPerCaller || e.pairs >= MaxPerTool {
@@ -44,46 +60,90 @@ func Train(pairs []Pair, callers int) *Model {
 		e.of[p.Caller]++
 		e.pairs++
 		for _, w := range words(p.Query) {
-			e.words[w]++
+			u := e.words[w]
+			e.words[w] = used{u.count + 1, max(u.day, dayOf(p.At))}
 		}
 	}
 	m := &Model{}
-	who := make(map[string]bool)
-	for key, e := range all {
+	var known []*examples
+	for _, e := range all {
 		if len(e.of) < callers || e.pairs < MinPairs || len(e.words) == 0 {
 			m.About.Left++
 			continue
 		}
+		known = append(known, e)
+	}
+	slices.SortFunc(known, func(a, b *examples) int {
+		return cmp.Or(cmp.Compare(b.pairs, a.pairs), a.compare(b.tool))
+	})
+	who, size := make(map[string]bool), encodedAbout
+	for i, e := range known {
+		t := most(e.tool, e.words)
+		if size += t.encodedSize(); i == maxTools || size > MaxEncoded {
+			m.About.Left += len(known) - i
+			break
+		}
+		m.tools = append(m.tools, t)
 		m.About.Pairs += e.pairs
 		for caller := range e.of {
 			who[caller] = true
 		}
-		m.tools = append(m.tools, most(key, e.words))
 	}
-	slices.SortFunc(m.tools, func(a, b trained) int {
-		return cmp.Or(strings.Compare(a.server, b.server), strings.Compare(a.name, b.name))
-	})
-	if more := len(m.tools) - maxTools; more > 0 {
-		m.tools, m.About.Left = m.tools[:maxTools], m.About.Left+more
-	}
+	slices.SortFunc(m.tools, func(a, b trained) int { return a.compare(b.tool) })
 	m.About.Tools, m.About.Callers = len(m.tools), len(who)
 	m.invert()
 	return m
 }
 
+// Since returns what is left of a model without the words that nobody has used since a
+// time, nil for nothing, and whether that is less. What it was made of is still said.
+func (m *Model) Since(at time.Time) (less *Model, changed bool) {
+	old := func(day int) bool { return day != 0 && day < dayOf(at) }
+	less = &Model{About: m.About}
+	for i := range m.tools {
+		t := &m.tools[i]
+		if !slices.ContainsFunc(t.days, old) {
+			less.tools = append(less.tools, *t)
+			continue
+		}
+		changed = true
+		kept := trained{tool: t.tool}
+		for j, day := range t.days {
+			if !old(day) {
+				kept.words, kept.counts, kept.days = append(kept.words, t.words[j]), append(kept.counts, t.counts[j]), append(kept.days, day)
+			}
+		}
+		if len(kept.words) > 0 {
+			less.tools = append(less.tools, kept)
+		}
+	}
+	if !changed {
+		return m, false
+	}
+	if len(less.tools) == 0 {
+		return nil, true
+	}
+	less.invert()
+	return less, true
+}
+
+func (t tool) compare(o tool) int {
+	return cmp.Or(strings.Compare(t.server, o.server), strings.Compare(t.name, o.name))
+}
+
 // most returns a tool with the words that were used most often for it.
-func most(key tool, counts map[string]int) trained {
+func most(key tool, uses map[string]used) trained {
 	t := trained{tool: key}
-	for w := range counts {
+	for w := range uses {
 		t.words = append(t.words, w)
 	}
 	slices.SortFunc(t.words, func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+		return cmp.Or(cmp.Compare(uses[b].count, uses[a].count), strings.Compare(a, b))
 	})
 	t.words = t.words[:min(len(t.words), maxWords)]
 	slices.Sort(t.words)
 	for _, w := range t.words {
-		t.counts = append(t.counts, counts[w])
+		t.counts, t.days = append(t.counts, uses[w].count), append(t.days, uses[w].day)
 	}
 	return t
 }

@@ -87,3 +87,8 @@ func (v *Vectors) Has(x *find.Index, item int) bool {
 	defer m.mu.Unlock()
 	return m.known[x.Hash(item)] != nil
 }
+
+// Searches reports whether the table in use is that of an index.
+func (v *Vectors) Searches(x *find.Index) bool {
+	return v.inForce.Load().table.Load().of.Value() == x
+}

@@ -74,6 +74,16 @@ func (q *queries) vector(ctx context.Context, who find.Caller, text string) *vec
 	return q.keep(key, vectors, err)
 }
 
+// have returns the vector of a query that was asked before, nil for none.
+func (q *queries) have(key asked) *vector {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.known[key]; e != nil {
+		return e.Value.(*entry).vector
+	}
+	return nil
+}
+
 // look returns what is known of a query, and whether it may be asked for. If so, done has
 // to be called.
 func (q *queries) look(key asked, principal string) (v *vector, ask bool) {

@@ -333,3 +333,28 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAside ranks for nobody with what is at hand. It asks for no query, and leaves the
+// vectors of the index that is searched in place.
+func TestAside(t *testing.T) {
+	e := newEndpoint(t)
+	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
+	x, old := tools(20), tools(20)
+	view, before := x.View(everything), old.View(everything)
+	r.complete(t, x)
+	aside := find.Aside(t.Context())
+	n, _ := e.asked()
+	if r.Advise(aside, by("t"), "photo", view) != nil {
+		t.Error("advice without a vector")
+	}
+	if m, _ := e.asked(); m != n {
+		t.Error("the endpoint is asked for a ranking that nobody sees")
+	}
+	r.Advise(t.Context(), by("t"), "photo", view)
+	if boost := r.Advise(aside, by("t"), "photo", before); boost == nil || !(boost(0) > 0) {
+		t.Error("no advice of what is known")
+	}
+	if !r.Searches(x) {
+		t.Error("the vectors of the index that is searched are replaced")
+	}
+}

@@ -97,6 +97,12 @@ func (v *Vectors) Advise(ctx context.Context, who find.Caller, query string, vie
 	if m == nil || query == "" {
 		return nil
 	}
+	if find.IsAside(ctx) {
+		if q := m.queries.have(asked{who.Tenant, cut(query)}); q != nil {
+			return boosts(m.glance(view.Index()).vectors, view, q)
+		}
+		return nil
+	}
 	t := v.want(m, view.Index())
 	if m.loaded.Load() && !t.some(view) {
 		return nil
@@ -203,14 +209,31 @@ func (m *model) tableOf(x *find.Index) (t *table, complete bool) {
 	return t, t.complete
 }
 
-// tabulate makes the table of an index. mu is held.
+// glance returns the vectors of an index as far as they are known. It leaves the table of
+// the index that is searched.
+func (m *model) glance(x *find.Index) *table {
+	if t := m.table.Load(); t != nil && t.of == weak.Make(x) {
+		return t
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tableFor(x)
+}
+
+// tabulate makes the table of the index that is searched. mu is held.
 func (m *model) tabulate(x *find.Index) *table {
+	t := m.tableFor(x)
+	m.table.Store(t)
+	return t
+}
+
+// tableFor makes the table of an index. mu is held.
+func (m *model) tableFor(x *find.Index) *table {
 	t := &table{of: weak.Make(x), vectors: make([]*vector, x.Len()), complete: true}
 	for i := range t.vectors {
 		t.vectors[i] = m.known[x.Hash(i)]
 		t.complete = t.complete && t.vectors[i] != nil
 	}
-	m.table.Store(t)
 	return t
 }
 
