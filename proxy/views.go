@@ -270,7 +270,7 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*search
 
 // searchable returns what a caller may view and what an index has.
 func (s *Snapshot) searchable(ctx context.Context, x *Exchange, features clientFeatures, built *findview.Built[*gate.Capability]) (*searchable, error) {
-	v := &searchable{routes: make([]*Route, len(built.Items)), held: make(map[heldOf]int), at: time.Now()}
+	v := &searchable{routes: make([]*Route, built.Len()), held: make(map[heldOf]int), at: time.Now()}
 	var held []*Route
 	catalog := s.catalogOf(x.Identity, features)
 	for _, kind := range mcp.Kinds {

@@ -82,8 +82,14 @@ func (v *View) Index() *Index { return v.x }
 // Len is the number of items.
 func (x *Index) Len() int { return len(x.facts) }
 
-// Item returns an item as Build took it. It must not be modified.
-func (x *Index) Item(item int) *Item { return &x.source[item] }
+// Items yields the items with functions that read them again, each once. The index does
+// not hold their texts.
+func (x *Index) Items() iter.Seq2[int, func() Item] { return x.source }
+
+// Known returns what the index holds of an item: all but its texts.
+func (x *Index) Known(item int) Item {
+	return Item{Kind: x.Kind(item), Name: x.names[item], Server: x.Server(item), Hash: x.hashes[item], ReadOnly: x.facts[item].readOnly}
+}
 
 // Hash returns the hash of an item (see [Item]).
 func (x *Index) Hash(item int) string { return x.hashes[item] }

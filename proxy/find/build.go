@@ -2,6 +2,7 @@ package find
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -19,12 +20,25 @@ const (
 // searches give the same results as without it. Build does not modify its arguments, and
 // the index keeps items, which must not be modified afterwards.
 func Build(items []Item, servers map[string]string, previous *Index) *Index {
+	return BuildFrom(items, func(yield func(int, func() Item) bool) {
+		for i := range items {
+			if !yield(i, func() Item { return items[i] }) {
+				return
+			}
+		}
+	}, servers, previous)
+}
+
+// BuildFrom is [Build] for items that source yields again, so that the index does not keep
+// them. An item that previous has, by its hash, may be what [Index.Known] returned of it,
+// unless previous is [Index.Wasteful].
+func BuildFrom(items []Item, source iter.Seq2[int, func() Item], servers map[string]string, previous *Index) *Index {
 	b := &builder{
-		x:      &Index{source: items, facts: make([]facts, len(items)), names: make([]string, len(items)), hashes: make([]string, len(items))},
+		x:      &Index{source: source, facts: make([]facts, len(items)), names: make([]string, len(items)), hashes: make([]string, len(items))},
 		stems:  map[string]uint32{},
 		reused: make([]bool, len(items)),
 	}
-	if previous != nil && !previous.wasteful() {
+	if previous != nil && !previous.Wasteful() {
 		b.previous = previous
 		b.x.words = previous.words.clone()
 		b.moved = previous.match(items)
@@ -45,8 +59,9 @@ func Build(items []Item, servers map[string]string, previous *Index) *Index {
 	return b.x
 }
 
-// wasteful reports whether most terms are of items that are gone.
-func (x *Index) wasteful() bool {
+// Wasteful reports whether most terms are of items that are gone. Nothing of such an index
+// is reused.
+func (x *Index) Wasteful() bool {
 	used := 0
 	for t := range len(x.starts) - 1 {
 		if x.starts[t] != x.starts[t+1] {

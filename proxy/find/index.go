@@ -1,6 +1,7 @@
 package find
 
 import (
+	"iter"
 	"maps"
 	"math/bits"
 	"slices"
@@ -47,7 +48,7 @@ type posting struct {
 
 // Index is what can be found. It is immutable.
 type Index struct {
-	source  []Item  // as Build took them
+	source  iter.Seq2[int, func() Item]
 	facts   []facts // by item
 	names   []string
 	hashes  []string

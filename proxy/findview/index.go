@@ -14,7 +14,9 @@ import (
 
 // Catalog is one generation of what can be found.
 type Catalog[K comparable] struct {
-	Items iter.Seq2[K, func() find.Item] // each with its identity
+	// Items are what can be found, each with its identity. They are read again where their
+	// texts are needed, and are the same each time.
+	Items iter.Seq2[K, func() find.Item]
 	// Servers are the instructions of the servers, by their names.
 	Servers map[string]string
 }
@@ -40,7 +42,6 @@ func NewIndex[K comparable]() *Index[K] { return &Index[K]{changed: make(chan st
 type Built[K comparable] struct {
 	*find.Index
 	of     *Catalog[K]
-	Items  []find.Item
 	byKey  map[K]int
 	byName map[named]int
 }
@@ -141,16 +142,23 @@ func (x *Index[K]) Current() *Built[K] { return x.built.Load() }
 // and what is equal in the index before is reused.
 func build[K comparable](c *Catalog[K], before *Built[K]) *Built[K] {
 	b := &Built[K]{of: c, byKey: make(map[K]int), byName: make(map[named]int)}
+	var previous *find.Index
+	if before != nil && !before.Wasteful() {
+		previous = before.Index
+	}
+	var items []find.Item
 	equal := make(map[string]int) // by hash
 	for key, read := range c.Items {
-		item, known := before.itemOf(key)
-		if !known {
+		var item find.Item
+		if i, known := before.numberOf(key); known && previous != nil {
+			item = previous.Known(i)
+		} else {
 			item = read()
 		}
 		i, seen := equal[item.Hash]
 		if !seen {
-			i = len(b.Items)
-			b.Items, equal[item.Hash] = append(b.Items, item), i
+			i = len(items)
+			items, equal[item.Hash] = append(items, item), i
 		}
 		b.byKey[key] = i
 		if of := (named{item.Kind, item.Name}); !seen {
@@ -159,23 +167,28 @@ func build[K comparable](c *Catalog[K], before *Built[K]) *Built[K] {
 			}
 		}
 	}
-	var previous *find.Index
-	if before != nil {
-		previous = before.Index
-	}
-	b.Index = find.Build(b.Items, c.Servers, previous)
+	b.Index = find.BuildFrom(items, b.items, c.Servers, previous)
 	return b
 }
 
-func (b *Built[K]) itemOf(key K) (find.Item, bool) {
+// items yields the items again, each once.
+func (b *Built[K]) items(yield func(int, func() find.Item) bool) {
+	seen := make([]bool, b.Len())
+	for key, read := range b.of.Items {
+		if i := b.byKey[key]; !seen[i] {
+			if seen[i] = true; !yield(i, read) {
+				return
+			}
+		}
+	}
+}
+
+func (b *Built[K]) numberOf(key K) (i int, ok bool) {
 	if b == nil {
-		return find.Item{}, false
+		return 0, false
 	}
-	i, ok := b.byKey[key]
-	if !ok {
-		return find.Item{}, false
-	}
-	return b.Items[i], true
+	i, ok = b.byKey[key]
+	return i, ok
 }
 
 // Find returns the number of an item in the index: that of its identity, or where its

@@ -92,8 +92,9 @@ func (v *Vectors) fill(ctx context.Context, m *model, ask bool) (rest, later tim
 
 // missing is a text without a vector, with the items that have it.
 type missing struct {
-	key, text, server string
-	hashes            []string // of the definitions
+	key, text    string
+	server, name string   // of the first of them
+	hashes       []string // of the definitions
 }
 
 // complete makes what is missing of an index, and returns when to try texts again that
@@ -132,7 +133,7 @@ func (m *model) complete(ctx context.Context, v *Vectors, x *find.Index, ask boo
 		case bad != nil:
 			failed[batch[0].server]++
 			m.setAside(batch[0].key, bad, now, v.retry)
-			v.log.Warn("the embeddings endpoint refuses a definition, which is found by its words alone", "name", x.Item(m.itemOf(x, batch[0].hashes[0])).Name, "err", bad)
+			v.log.Warn("the embeddings endpoint refuses a definition, which is found by its words alone", "name", batch[0].name, "err", bad)
 		}
 		if latest := v.latest.Load(); latest.Value() != x { // the newer one is filled next
 			return 0, nil
@@ -163,19 +164,23 @@ func (m *model) forget(x *find.Index) {
 
 // missing returns the texts of an index that have no vector, each once.
 func (m *model) missing(x *find.Index) (todo []missing) {
-	t, _ := m.tableOf(x)
+	t, complete := m.tableOf(x)
+	if complete {
+		return nil
+	}
 	at := map[string]int{} // by key
-	for i, known := range t.vectors {
-		if known != nil || x.Hash(i) == "" {
+	for i, read := range x.Items() {
+		if t.vectors[i] != nil || x.Hash(i) == "" {
 			continue
 		}
-		said := text(x.Item(i))
+		item := read()
+		said := text(&item)
 		key := hash(said)
 		j, seen := at[key]
 		if !seen {
 			j = len(todo)
 			at[key] = j
-			todo = append(todo, missing{key: key, text: said, server: x.Server(i)})
+			todo = append(todo, missing{key: key, text: said, server: x.Server(i), name: item.Name})
 		}
 		todo[j].hashes = append(todo[j].hashes, x.Hash(i))
 	}
@@ -237,16 +242,6 @@ func (m *model) embed(ctx context.Context, texts []string) ([]*vector, error) {
 		return nil, err
 	}
 	return vectors, m.fits(vectors[0]) // all of an answer have equally many
-}
-
-// itemOf returns the item with a hash.
-func (m *model) itemOf(x *find.Index, hash string) int {
-	for i := range x.Len() {
-		if x.Hash(i) == hash {
-			return i
-		}
-	}
-	return 0
 }
 
 // add makes vectors of texts known. Those that are nil are passed over.
