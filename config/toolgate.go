@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/schemas"
 )
@@ -68,6 +69,8 @@ type Toolgate struct {
 	// Rules about calls and their arguments, and the operating mode. Default: no rules, but path arguments must not lead
 	// to the gateway's own files if something else decides who may call what.
 	Governance Governance `config:"governance"`
+	// Programs that look at calls and results, and may refuse and change them. Default: none.
+	Interceptors []intercept.Settings `config:"interceptors"`
 	// Who approves calls, and how long approvals are valid. Default: nobody is asked.
 	Approvals approval.Settings `config:"approvals"`
 	// How the results of all servers are processed. Default: results are delivered unchanged.

@@ -37,20 +37,23 @@ type call struct {
 	page    taskCursor   // of tasks/list
 	watcher subscriber   // of a resource in subscriptions/listen
 	why     error        // why nothing is listed to the caller; else nil
-	given   *Exchange    // as its client sent it; x where no arguments are translated
+	given   *Exchange    // as its client sent it; x where nothing has changed its arguments
 	request *mcp.Call    // to the server; nil until it is prepared
 	retry   *retry       // of a call that continues; else nil
 
-	decided  time.Time     // when the gate decided
-	demands  []gate.Demand // conditions of that decision
-	consent  consent       // of a call that needs an approval
-	approved approvals     // of the call, also in earlier rounds
-	reserved reservation   // charged for this round
-	sent     time.Time     // when the request was sent to the server
-	key      *reuse.Key    // of the result, where it may be reused; else nil
-	own      *jq.Program   // by which the model selects from the result; else nil
-	asked    bool          // the server asked something during the call
-	accepted *mcp.Answer   // the result of the server, once it was passed on; else nil
+	decided time.Time     // when the gate decided
+	demands []gate.Demand // conditions of that decision
+	// intercepted is the hash of the arguments that interceptors have left; empty where
+	// they have changed nothing.
+	intercepted string
+	consent     consent     // of a call that needs an approval
+	approved    approvals   // of the call, also in earlier rounds
+	reserved    reservation // charged for this round
+	sent        time.Time   // when the request was sent to the server
+	key         *reuse.Key  // of the result, where it may be reused; else nil
+	own         *jq.Program // by which the model selects from the result; else nil
+	asked       bool        // the server asked something during the call
+	accepted    *mcp.Answer // the result of the server, once it was passed on; else nil
 
 	running   *RunningCall // nil until the gate has let the call pass
 	suspended *suspended   // of a call to a legacy server for a modern client; else nil

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/schemas"
@@ -385,6 +386,8 @@ type Config struct {
 	Mounts  []Mount
 	Chain   *gate.Chain
 	Limiter *budget.Limiter
+	// Interceptors look at calls and their results; nil are none.
+	Interceptors *intercept.Chain
 	// Rates limit how often calls may be made; nil means no limit.
 	Rates RateLimiter
 	// Requests limit how often clients may send requests that are no calls.

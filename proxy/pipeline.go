@@ -33,6 +33,7 @@ var order = [...]step{
 	{"running", (*call).registerRunning},    // from here on a change of the mode cancels the call
 	{"arguments", (*call).checkArguments},   // do they match the schema, the rules and the mode
 	{"round", (*call).findRound},            // does it continue an earlier request
+	{"interceptors", interceptCall},         // do the operator's interceptors let it pass, and how
 	{"rates", (*call).checkRates},           // is it within the request rates, and no loop
 	{"breaker again", (*call).checkBreaker}, // is the circuit breaker closed, for a continued call
 	{"approval", (*call).approve},           // does it have the approval that it needs

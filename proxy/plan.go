@@ -71,6 +71,7 @@ var (
 			omit("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "begin", "reuse"),
 			omit("the exchange step reads its arguments, and answers with what is wrong with them", "arguments"),
 			omit("it is answered at once", "round", "round once"),
+			omit("interceptors look at calls", "interceptors"),
 			omit("the request step counts it as a list", "rates"),
 			omit("nothing is changed that people could approve", "approval", "grant"),
 			omit("budgets count calls", "budget"),
@@ -87,7 +88,7 @@ var (
 		omitted: mergeOmissions(
 			omit("it has passed this step as a call", "request", "audit", "find"),
 			omit("no server is asked", "breaker", "running", "breaker again", "concurrency", "breaker pass", "reuse"),
-			omit("the call is made again after the sign-in and passes this step then", "arguments", "approval", "grant", "budget", "begin"),
+			omit("the call is made again after the sign-in and passes this step then", "arguments", "interceptors", "approval", "grant", "budget", "begin"),
 			omit("nothing is delivered before the call is made again", "gate again", "gate last"),
 		),
 	}
@@ -96,7 +97,7 @@ var (
 		omitted: mergeOmissions(
 			omit("it has passed this step as a call", "request", "audit", "find"),
 			omit("it is refused as soon as the gate has decided",
-				"breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency", "gate again",
+				"breaker", "prepare", "running", "arguments", "round", "interceptors", "rates", "breaker again", "approval", "concurrency", "gate again",
 				"breaker pass", "round once", "grant", "budget", "gate last", "reuse", "begin"),
 		),
 	}
@@ -106,6 +107,7 @@ var (
 var omittedForTasks = mergeOmissions(
 	omit("a breaker protects a server from new work, and it has the task already", "breaker", "breaker again", "breaker pass"),
 	omit("a task has no rounds: tasks/update answers its questions", "round", "round once"),
+	omit("the call that made the task has passed this step, and its result is looked at as that of a call", "interceptors"),
 	omit("what is known of a task changes", "reuse"),
 )
 
@@ -158,7 +160,7 @@ var (
 		omitted: mergeOmissions(
 			omit("no server is asked", "breaker", "prepare", "running", "breaker again", "concurrency", "breaker pass", "reuse", "begin"),
 			omit("it is answered at once", "round", "round once", "gate again", "gate last"),
-			omit("the call that made the result has passed this step", "rates", "budget"),
+			omit("the call that made the result has passed this step", "interceptors", "rates", "budget"),
 			omit("the call that made the result was approved; the arguments step compares that approval with the current demands", "approval", "grant"),
 		),
 	}
@@ -170,6 +172,7 @@ var omittedForSubscriptions = mergeOmissions(
 	omit("the exchange step makes the request, and only for the first subscriber of a connection", "prepare"),
 	omit("no mode cancels it; the gate and the mode decide on each update before it is relayed", "running"),
 	omit("a subscription has no rounds", "round", "round once"),
+	omit("an update says only that there is something to read, and the read passes this step", "interceptors"),
 	omit("the gate and the mode decide on each update before it is relayed", "gate again", "gate last"),
 	omit("the arguments step refuses resources that need one", "approval", "grant"),
 	omit("a subscription holds no permit", "concurrency"),
@@ -193,7 +196,7 @@ var (
 	planUnsubscribe = plan{
 		name: "resources/unsubscribe", execute: endWatch,
 		omitted: omit("a subscription may be ended whatever is decided of its resource, even if that is gone",
-			"audit", "find", "gate", "breaker", "prepare", "running", "arguments", "round", "rates", "breaker again", "approval", "concurrency",
+			"audit", "find", "gate", "breaker", "prepare", "running", "arguments", "round", "interceptors", "rates", "breaker again", "approval", "concurrency",
 			"gate again", "breaker pass", "round once", "grant", "budget", "gate last", "reuse"),
 	}
 )

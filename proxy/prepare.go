@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/result"
 )
@@ -58,6 +59,93 @@ func prepareCall(c *call) error {
 	call.Headers = foreignParams(x.Header, r.Params)
 	c.request = call
 	return nil
+}
+
+// interceptCall asks the operator's interceptors about a call, and demands the approvals for
+// which they ask. Arguments that they change are decided on and checked again, so that
+// they allow nothing. A call that continues goes on with the arguments that it had before.
+func interceptCall(c *call) error {
+	if !c.snap.interceptors.Meets(intercept.Before, c.route.Exposed) {
+		return nil
+	}
+	args := c.x.payload()
+	ruled, err := askInterceptors(c, intercept.Before, c.x.Message.Method, args)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(ruled.Payload, args) {
+		if err := replaceArguments(c, ruled.Payload); err != nil {
+			return err
+		}
+	}
+	if c.retry != nil && c.retry.state.resume != resumeApproval && !c.retry.state.signsIn() && c.retry.state.final != c.intercepted {
+		return refusal.InterceptedOtherwise()
+	}
+	c.demands = append(c.demands, ruled.Demands...)
+	return nil
+}
+
+// payload returns what interceptors see of a call before it.
+func (x *Exchange) payload() []byte {
+	member := "uri"
+	switch x.Message.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		if args := x.Message.Param("arguments"); mcp.IsObject(args) {
+			return args
+		}
+		return []byte("{}")
+	case mcp.MethodComplete:
+		member = "argument"
+	}
+	return mcp.SetMember([]byte("{}"), member, x.Message.Param(member))
+}
+
+// replaceArguments puts other arguments in place of those of the client, and takes the
+// call through the steps that depend on them once more.
+func replaceArguments(c *call, args []byte) error {
+	x, err := c.x.asking(c.x.Message.Method, mcp.SetMember(c.x.Message.Params(), "arguments", args), c.g.front.parseLimits())
+	if err != nil {
+		return err
+	}
+	header, headers := x.Header, c.request.Headers
+	x.Header = nil // it mirrors the arguments before
+	c.x, c.rec.x = x, x
+	c.rec.noteAgain(c.route)
+	c.intercepted = x.hashArguments()
+	if err := c.decide(); err != nil {
+		return err
+	}
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	x.Header, c.request.Headers = header, headers
+	return c.checkArguments()
+}
+
+// askInterceptors asks the interceptors of a phase, and records what they say.
+func askInterceptors(c *call, phase intercept.Phase, method string, payload []byte) (intercept.Ruling, error) {
+	id := c.x.Identity
+	about := &intercept.Call{
+		ID: c.rec.entry.CallID, Method: method, Principal: id.Subject, Tenant: id.Tenant, Capsule: c.x.Scope.Capsule,
+		Server: c.route.Server, Name: c.route.Exposed,
+	}
+	ruled := c.snap.interceptors.Run(c.ctx, phase, about, payload, func(e intercept.Event) {
+		c.rec.intercepted(e)
+		c.g.opts.Metrics.intercepted(e)
+		if e.Verdict == "error" {
+			c.g.log.Warn("an interceptor has not decided", "interceptor", e.Interceptor, "call", about.ID, "err", e.Reason)
+		}
+	})
+	switch d := ruled.Denied; {
+	case d == nil:
+		return ruled, nil
+	case c.ctx.Err() != nil:
+		return ruled, context.Cause(c.ctx)
+	case d.Err != nil:
+		return ruled, refusal.InterceptorDown(d.By, d.Err)
+	default:
+		return ruled, refusal.Intercepted(d.By, d.Reason, phase == intercept.After)
+	}
 }
 
 // checkCall checks the arguments of a call against the schema of its tool and the

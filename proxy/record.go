@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/redact"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -241,6 +242,15 @@ func (rec *record) Decided(phase string, d gate.Decision) {
 	rec.step(phase, verdict, d.Reason, d.Revision)
 }
 
+// intercepted records what an interceptor says.
+func (rec *record) intercepted(e intercept.Event) {
+	phase := "interceptor/" + e.Interceptor
+	if e.Phase == intercept.After {
+		phase += "/after"
+	}
+	rec.step(phase, e.Outcome(), e.Reason, "")
+}
+
 // viewed records the view decision.
 func (rec *record) viewed(d gate.Decision) {
 	phase := "view"
@@ -348,6 +358,12 @@ func (rec *record) note(r *Route) {
 		}
 		rec.entry.Inputs = sealed
 	}
+}
+
+// noteAgain records other arguments in place of those before.
+func (rec *record) noteAgain(r *Route) {
+	rec.entry.Fields, rec.entry.Inputs, rec.entry.ArgsHash = nil, "", ""
+	rec.note(r)
 }
 
 // OpenInputs returns the arguments of a call that were recorded sealed.

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/redact"
 	"github.com/toolgate/toolgate/proxy/refusal"
@@ -66,6 +67,9 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 		}
 	}
 	clean = names.ExposeURIs(r.to.mount.Namespace, method, clean)
+	if clean, err = interceptResult(c, method, clean, &notes); err != nil {
+		return nil, nil, err
+	}
 	if (rules.Shaping.Active() || c.own != nil) && method == mcp.MethodToolsCall {
 		shaped := shape(c, rules, clean, &notes)
 		if !bytes.Equal(shaped, clean) { // a program may have read what was escaped within a text
@@ -90,6 +94,26 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 	return clean, notes.Member(), nil
 }
 
+// interceptResult asks the operator's interceptors about a result, which has no secrets
+// any more. What they change is searched for secrets again.
+func interceptResult(c *call, method string, clean []byte, notes *result.Notes) ([]byte, error) {
+	if !c.snap.interceptors.Meets(intercept.After, c.route.Exposed) {
+		return clean, nil
+	}
+	ruled, err := askInterceptors(c, intercept.After, method, clean)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range ruled.Notes {
+		notes.Add(n.By, n.Text)
+	}
+	if bytes.Equal(ruled.Payload, clean) {
+		return clean, nil
+	}
+	notes.Changed = differsFromSchema(c, ruled.Payload)
+	return c.g.redaction(c.route, &c.rec.entry).result(method, ruled.Payload)
+}
+
 // shape returns a result in the form that the operator and the model ask for. Whoever
 // reuses a result gets what the server sent, shaped for this call alone.
 func shape(c *call, rules *result.Rules, whole []byte, notes *result.Notes) []byte {
@@ -101,10 +125,17 @@ func shape(c *call, rules *result.Rules, whole []byte, notes *result.Notes) []by
 	if saved := len(whole) - len(out); saved > 0 {
 		c.rec.entry.Saved += int64(saved)
 	}
-	if schema := mcp.Lookup(c.route.item, "outputSchema"); schema != nil && !bytes.Equal(out, whole) {
-		notes.Changed = c.snap.outputs == nil || result.CheckOutput(c.snap.outputs, schema, out, out) != nil
+	if !bytes.Equal(out, whole) {
+		notes.Changed = differsFromSchema(c, out)
 	}
 	return out
+}
+
+// differsFromSchema reports whether a result may not match the output schema that its
+// server lists.
+func differsFromSchema(c *call, out []byte) bool {
+	schema := mcp.Lookup(c.route.item, "outputSchema")
+	return schema != nil && (c.snap.outputs == nil || result.CheckOutput(c.snap.outputs, schema, out, out) != nil)
 }
 
 // arguments returns the arguments of a call as its server gets them: without that of the

@@ -82,14 +82,16 @@ var (
 
 // roundState is the state that the client carries between two rounds.
 type roundState struct {
-	call                     string
-	round                    int
-	expires                  int64 // Unix milliseconds
-	server, kind, name, args string
-	method                   string
-	resume                   string // a resume constant, or empty
-	approved                 approvals
-	inner                    []byte // the server's own state or the gateway's, raw; nil when there is none
+	call               string
+	round              int
+	expires            int64 // Unix milliseconds
+	server, kind, name string
+	args               string // hash of the arguments as the client sent them
+	final              string // of those that interceptors have left; empty where that is the same
+	method             string
+	resume             string // a resume constant, or empty
+	approved           approvals
+	inner              []byte // the server's own state or the gateway's, raw; nil when there is none
 }
 
 // How a call continues. The values are part of sealed states.
@@ -112,7 +114,7 @@ func (s *roundState) encode() []byte {
 	out := append([]byte(`{"call":`), mcp.Quote(s.call)...)
 	out = fmt.Appendf(out, `,"round":%d,"expires":%d`, s.round, s.expires)
 	for _, m := range [...][2]string{
-		{"server", s.server}, {"kind", s.kind}, {"original", s.name}, {"args", s.args}, {"method", s.method}, {"way", s.resume},
+		{"server", s.server}, {"kind", s.kind}, {"original", s.name}, {"args", s.args}, {"final", s.final}, {"method", s.method}, {"way", s.resume},
 	} {
 		out = append(append(mcp.AppendQuote(append(out, ','), m[0]), ':'), mcp.Quote(m[1])...)
 	}
@@ -128,7 +130,7 @@ func decodeRoundState(raw []byte) roundState {
 	number := func(name string) int64 { n, _ := strconv.ParseInt(string(mcp.Lookup(raw, name)), 10, 64); return n }
 	return roundState{
 		call: field("call"), round: int(number("round")), expires: number("expires"),
-		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"),
+		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"), final: field("final"),
 		method: field("method"), resume: field("way"), approved: decodeApprovals(raw), inner: mcp.Lookup(raw, "state"),
 	}
 }
@@ -154,13 +156,12 @@ func (r *roundTrips) find(c *call) (*retry, error) {
 		return nil, errRound
 	}
 	state := decodeRoundState(opened)
-	c.rec.hashArguments()
-	named, args := route.Original, c.rec.entry.ArgsHash
-	if state.resume == resumeUnlisted { // by a name and for arguments that were not translated yet
-		named, args = route.Exposed, c.given.hashArguments()
+	named := route.Original
+	if state.resume == resumeUnlisted {
+		named = route.Exposed
 	}
 	if state.server != route.Server || state.kind != route.Kind.String() || state.name != named ||
-		state.args != args || state.method != request.Method {
+		state.args != c.given.hashArguments() || state.method != request.Method {
 		return nil, errRound
 	}
 	if time.Now().UnixMilli() >= state.expires {
@@ -270,12 +271,9 @@ func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if rec.entry.ArgsHash == "" {
-		rec.hashArguments()
-	}
 	state := roundState{
 		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
-		server: route.Server, kind: route.Kind.String(), name: named, args: rec.entry.ArgsHash,
+		server: route.Server, kind: route.Kind.String(), name: named, args: c.given.hashArguments(), final: c.intercepted,
 		method: c.request.Method, resume: way, approved: c.approved, inner: mcp.Lookup(result, "requestState"),
 	}
 	sealed, err := r.g.opts.Keys.Seal(seal.Round, route.to.connectionKey(x.Identity), state.encode())

@@ -120,7 +120,9 @@ func TestOwnSelect(t *testing.T) {
 func TestOwnSelectStrict(t *testing.T) {
 	b := newScript(t, "s", mcp.Legacy, nullable)
 	b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) { return answered(mcp.Legacy, twoIssues), nil }
-	r := newFindRig(t, func(c *Config) { c.Mounts[0].Results, c.Outputs = result.Rules{Shaping: result.Shaping{Own: true}}, schemaStub{} }, b)
+	r := newFindRig(t, func(c *Config) {
+		c.Mounts[0].Results, c.Outputs = result.Rules{Shaping: result.Shaping{Own: true}}, schemaStub{}
+	}, b)
 	schema := schemaIn(t, r.post("/mcp/strict", "tools/list", "").text())
 	if mcp.LookupSpan([]byte(schema), "properties", result.OwnSelect).Absent() {
 		t.Errorf("the schema is %s", schema)

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/schemas"
@@ -27,14 +28,16 @@ type Snapshot struct {
 	scopes    ScopeChecker    // nil requires none
 	approver  Approver        // nil asks nobody
 	rates     RateLimiter     // nil limits nothing
-	class     func(r gate.Request, listed []byte) string
-	recording Recording
-	registry  Registry
-	pinned    *gate.Chain          // Chain as it was when the snapshot was made
-	accepting *gate.Chain          // Chain as if every definition were accepted; for notes alone
-	outputs   result.OutputChecker // nil checks nothing
-	reusable  Reusable             // nil reuses nothing
-	reusing   map[string]bool      // servers with tools whose results may be reused
+
+	interceptors *intercept.Chain // nil asks nobody
+	class        func(r gate.Request, listed []byte) string
+	recording    Recording
+	registry     Registry
+	pinned       *gate.Chain          // Chain as it was when the snapshot was made
+	accepting    *gate.Chain          // Chain as if every definition were accepted; for notes alone
+	outputs      result.OutputChecker // nil checks nothing
+	reusable     Reusable             // nil reuses nothing
+	reusing      map[string]bool      // servers with tools whose results may be reused
 
 	pins         func(capsule string) []string // nil pins nothing
 	answerTokens int                           // of a search
@@ -80,7 +83,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
-		rates: config.Rates, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
+		rates: config.Rates, interceptors: config.Interceptors, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
 		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, findview.DefaultTokens), schemas: config.Schemas,
 		pinned: config.Chain.Pin(), accepting: config.Chain.Without(gate.RegistryPhase), byFeatures: newCatalogs(servers),
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/intercept"
 )
 
 // Tracer creates spans. It is safe for concurrent use.
@@ -100,6 +101,14 @@ type Metrics struct {
 	// Redacted is called with the number of secrets that were removed from one message
 	// of a server.
 	Redacted func(server string, n int)
+	// Intercepted is called for each answer of an interceptor.
+	Intercepted func(intercept.Event)
+}
+
+func (m *Metrics) intercepted(e intercept.Event) {
+	if m != nil && m.Intercepted != nil {
+		m.Intercepted(e)
+	}
 }
 
 func (m *Metrics) call(e *audit.Entry) {

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -167,6 +168,7 @@ func (d *dryRun) order() []dryStep {
 	return []dryStep{
 		{"breaker", "breaker", d.breaker},
 		{"arguments", "governance", d.examine},
+		{"interceptors", refusal.PhaseInterceptors, d.intercept},
 		{"rates", "rate", d.pace},
 		{"approval", "approval", d.approve},
 		{"budget", "budget", d.charge},
@@ -251,6 +253,24 @@ func (d *dryRun) fit(ctx context.Context) error {
 		return nil
 	}
 	return d.r.checkFit(ctx, mcp.MethodToolsCall, d.args)
+}
+
+// intercept names the interceptors that a call would meet. They are not asked.
+func (d *dryRun) intercept(context.Context) (said string, there bool, err error) {
+	var parts []string
+	for _, phase := range [...]intercept.Phase{intercept.Before, intercept.After} {
+		var names []string
+		for _, e := range d.snap.interceptors.Met(phase, d.r.Exposed) {
+			names = append(names, e.Name)
+		}
+		if names != nil {
+			parts = append(parts, string(phase)+" the call "+strings.Join(names, ", "))
+		}
+	}
+	if parts == nil {
+		return "", false, nil
+	}
+	return "not asked now; they are asked " + strings.Join(parts, "; "), true, nil
 }
 
 func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) {

@@ -16,6 +16,7 @@ import (
 var (
 	durationType = reflect.TypeFor[time.Duration]()
 	sizeType     = reflect.TypeFor[units.Size]()
+	priorityType = reflect.TypeFor[units.Priority]()
 	rawType      = reflect.TypeFor[json.RawMessage]()
 )
 

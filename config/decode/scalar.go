@@ -103,6 +103,8 @@ func compareNumbers(a, b reflect.Value) int {
 	return big.NewInt(a.Int()).Cmp(big.NewInt(b.Int()))
 }
 
+var priorityHint = "write a whole number, or " + strings.Join(units.Priorities, ", ")
+
 // setScalar converts a scalar to v's type. A lenient one comes from a flag, a
 // variable or a tag, where everything is text.
 func setScalar(v reflect.Value, n *tree.Node, lenient bool) (hint string, err error) {
@@ -128,6 +130,15 @@ func setScalar(v reflect.Value, n *tree.Node, lenient bool) (hint string, err er
 			return "write a whole number with a unit, such as 64KiB, 16MiB or 10MB", err
 		}
 		v.SetInt(int64(size))
+	case t == priorityType:
+		if n.Kind != tree.KindString && n.Kind != tree.KindNumber {
+			return priorityHint, fmt.Errorf("expected a priority, found %s", n.Describe())
+		}
+		p, err := units.ParsePriority(n.Value)
+		if err != nil {
+			return priorityHint, err
+		}
+		v.SetInt(int64(p))
 	case t.Kind() == reflect.String:
 		if n.Kind != tree.KindString {
 			hint = "write one text, in quotes"

@@ -18,7 +18,8 @@ const SignatureHeader = "Toolgate-Signature"
 // signatureAge is how far the time of a signature may be off.
 const signatureAge = 5 * time.Minute
 
-func sign(secret string, at time.Time, body []byte) string {
+// Sign returns the signature of a body at a time.
+func Sign(secret string, at time.Time, body []byte) string {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + seconds + ",v1=" + hex.EncodeToString(mac(secret, seconds, body))
 }

@@ -107,7 +107,7 @@ func (p *Poster) Post(ctx context.Context, to Receiver, body []byte) error {
 		return fmt.Errorf("post to the webhook: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(SignatureHeader, sign(to.Secret.Reveal(), time.Now(), body))
+	r.Header.Set(SignatureHeader, Sign(to.Secret.Reveal(), time.Now(), body))
 	resp, err := p.client.Do(r)
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)

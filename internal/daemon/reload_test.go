@@ -59,7 +59,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		"spicedb.builtin", "governance.own_files", "governance.tools", "governance.categories", "approvals.require",
 		"governance.degraded.auto", "governance.degraded.memory", "governance.degraded.memory_limit", "governance.degraded.disk",
 		"governance.degraded.disk_percent", "governance.degraded.after", "governance.degraded.back",
-		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret",
+		"approvals.wait", "approvals.valid", "approvals.by", "approvals.ask", "approvals.webhook.url", "approvals.webhook.secret", "interceptors",
 		"plans", "bounded_plans", "budgets", "tenants",
 		"auth.jwt", "auth.introspection.endpoint", "auth.introspection.client_id", "auth.introspection.client_secret", "auth.introspection.issuer",
 		"auth.introspection.audience", "auth.introspection.clients", "auth.introspection.claims.subject", "auth.introspection.claims.tenant",

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/guard", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -39,6 +39,15 @@ var rules = map[string]rule{
 		ours:   []string{"internal/mcp", "proxy/refusal"},
 		others: []string{"github.com/sony/gobreaker/v2"},
 		why:    "whether a backend is called, and how often, depends on how it answers alone; gobreaker counts",
+	},
+	"proxy/intercept": {
+		ours:   []string{"config/secret", "config/tree", "config/units", "gate", "internal/mcp"},
+		others: []string{"github.com/sony/gobreaker/v2"},
+		why:    "asks strangers about a call, and believes none that says too much; how they are reached is handed in",
+	},
+	"proxy/intercept/webhook": {
+		ours: []string{"gate/approval", "proxy/intercept"},
+		why:  "a question over HTTP, signed as those about approvals are",
 	},
 	"proxy/refusal": {
 		ours: []string{"budget", "budget/rate", "gate", "internal/mcp"},
@@ -281,7 +290,7 @@ var rules = map[string]rule{
 			"budget", "budget/rate", "config/clients", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/declared", "native/group", "native/plugins/...",
-			"native/queue", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
+			"native/queue", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",
@@ -447,7 +456,7 @@ var rules = map[string]rule{
 	"internal/daemon/records": {
 		ours: []string{
 			"budget", "config", "gate", "internal/admin", "internal/audit", "internal/daemon/build", "internal/daemon/hidden", "internal/daemon/statedir",
-			"internal/failure", "internal/feedback", "internal/mcp", "internal/store", "internal/telemetry", "internal/version", "proxy", "proxy/redact",
+			"internal/failure", "internal/feedback", "internal/mcp", "internal/store", "internal/telemetry", "internal/version", "proxy", "proxy/intercept", "proxy/redact",
 		},
 		others: []string{"go.opentelemetry.io/otel", "golang.org/x/sync"},
 		why:    "takes a call's one record apart into what is kept of it; x/sync runs the writers",

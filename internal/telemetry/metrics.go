@@ -27,7 +27,8 @@ type Metrics struct {
 	budgets   budgetCounters
 	limited   *prometheus.CounterVec
 	redacted  *prometheus.CounterVec
-	failed    *prometheus.CounterVec // failed policy decisions
+	asked     *prometheus.HistogramVec // interceptors
+	failed    *prometheus.CounterVec   // failed policy decisions
 	results   *prometheus.CounterVec
 	saved     *prometheus.CounterVec
 	resilience
@@ -52,6 +53,8 @@ func New(version string) *Metrics {
 	m.failed = c.counters("toolgate_policy_failures_total",
 		"Decisions that the policy could not make about one thing, which is denied and hidden, by what it was asked; those for lists included.", "action")
 	m.redacted = c.counters("toolgate_redacted_total", "Secrets that were taken out of what a server said.", "server")
+	m.asked = c.histograms("toolgate_interceptor_duration_seconds",
+		"How long interceptors took, by what they said of a call (before) or its result (after).", "interceptor", "phase", "verdict")
 	m.saved = c.counters("toolgate_result_saved_bytes_total", "Bytes that results had less when they were passed on, because they were shaped.", "server")
 	m.results = c.counters("toolgate_result_total", "Results that were not passed on as they came: cut, or invalid by their own output schema.", "server", "what")
 	c.gauges("toolgate_build_info", "1, with the version of the gateway.", "version", "go_version").WithLabelValues(version, runtime.Version()).Set(1)
@@ -68,6 +71,11 @@ func New(version string) *Metrics {
 
 // Limited counts a refusal by a limit.
 func (m *Metrics) Limited(setting string) { m.limited.WithLabelValues(value(setting)).Inc() }
+
+// Intercepted counts what an interceptor said.
+func (m *Metrics) Intercepted(interceptor, phase, verdict string, took time.Duration) {
+	m.asked.WithLabelValues(value(interceptor), phase, verdict).Observe(took.Seconds())
+}
 
 // PolicyFailed counts a policy decision that failed.
 func (m *Metrics) PolicyFailed(action string) { m.failed.WithLabelValues(value(action)).Inc() }

@@ -168,6 +168,7 @@ func everything(m *telemetry.Metrics) {
 	m.Limited("body")
 	m.Redis(true)
 	m.Redacted("a", 1)
+	m.Intercepted("dlp", "before", "pass", time.Millisecond)
 	m.Saved("a", 1000)
 	m.Result("a", true, true)
 	m.Breaker("a", "t", "open")

@@ -33,6 +33,36 @@ func Denied(d gate.Decision) *Error {
 	return &Error{Kind: "denied", Code: CodeDenied, Phase: d.Phase, Text: "This call is not allowed: " + d.Reason + "."}
 }
 
+// Intercepted is the refusal of a call, or of its result, by an interceptor.
+func Intercepted(by, reason string, result bool) *Error {
+	text := "The interceptor " + by + " does not allow this call"
+	if result {
+		text = "The call was made, and the interceptor " + by + " holds its result back"
+	}
+	if reason != "" {
+		text += ": " + strings.TrimSuffix(reason, ".")
+	}
+	text += "."
+	return &Error{Kind: "denied", Code: CodeDenied, Phase: PhaseInterceptors, Text: text}
+}
+
+// InterceptorDown is the refusal of a call about which an interceptor has not decided.
+func InterceptorDown(by string, err error) *Error {
+	return &Error{
+		Kind: "interceptor_unavailable", Code: CodeUnavailable, Phase: PhaseInterceptors, Err: err,
+		Text: "The interceptor " + by + " has to look at this call and did not answer as it should; try again in a moment.",
+	}
+}
+
+// InterceptedOtherwise is the refusal of a call that continues with other arguments than
+// before.
+func InterceptedOtherwise() *Error {
+	return &Error{
+		Kind: "denied", Code: CodeDenied, Phase: PhaseInterceptors,
+		Text: "The interceptors have changed the arguments of this call otherwise than before; start a new call.",
+	}
+}
+
 // Scope is the refusal of a caller that lacks a scope.
 func Scope(err error) *Error {
 	return &Error{

@@ -77,6 +77,8 @@ const (
 	PhaseScopes  = "scopes"  // checks calls against the scopes of their callers
 	PhaseResults = "results" // checks results
 	PhaseBreaker = "breaker"
+	// PhaseInterceptors asks the operator's interceptors.
+	PhaseInterceptors = "interceptors"
 )
 
 // GatewayFault reports whether the gateway, or something that it needs, does not work.

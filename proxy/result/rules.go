@@ -75,6 +75,7 @@ type Notes struct {
 	LeftOut  int      // bytes, see [Rules.Truncate]
 	Changed  bool     // the server's own output schema does not hold for what was shaped
 
+	notes  []byte   // what others say of it, as members of an object
 	shaped []string // what changed the result, see [Shaping.Shape]
 	failed string   // why it was not selected from
 	from   int      // bytes before it was shaped
@@ -86,12 +87,21 @@ type Notes struct {
 // Shaped reports whether a result was shaped, or failed to be.
 func (n *Notes) Shaped() bool { return len(n.shaped) > 0 || n.failed != "" }
 
+// Add adds what somebody says of the result. Each name may say one thing.
+func (n *Notes) Add(by, text string) {
+	n.notes = mcp.AppendQuote(append(n.notes, ','), by)
+	n.notes = mcp.AppendQuote(append(n.notes, ':'), text)
+}
+
 // Member returns the member of _meta with the notes, nil without notes.
 func (n *Notes) Member() []byte {
-	if n.Problems == nil && n.bytes == 0 && len(n.shaped) == 0 && n.failed == "" {
+	if n.Problems == nil && n.bytes == 0 && len(n.shaped) == 0 && n.failed == "" && !n.Changed && n.notes == nil {
 		return nil
 	}
 	var note []byte
+	if n.notes != nil {
+		note = append(append(append(note, `,"notes":{`...), n.notes[1:]...), '}')
+	}
 	if n.Problems != nil {
 		note = append(note, `,"output":"invalid","problems":[`...)
 		for i, p := range n.Problems {

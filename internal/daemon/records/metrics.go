@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/intercept"
 )
 
 // Counting is what the gateway tells of its requests.
@@ -21,6 +22,9 @@ func (r *Records) Counting() *proxy.Metrics {
 		Call: r.count, Served: r.metrics.Served, Listed: r.metrics.Discovered,
 		Sessions: r.metrics.Sessions, SessionEnded: r.metrics.SessionEnded,
 		Limited: r.metrics.Limited, Redacted: r.metrics.Redacted,
+		Intercepted: func(e intercept.Event) {
+			r.metrics.Intercepted(e.Interceptor, string(e.Phase), e.Outcome(), e.Took)
+		},
 	}
 }
 
