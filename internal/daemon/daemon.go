@@ -287,7 +287,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 // learn has a gateway learn from searches.
 func (d *Daemon) learn(g *proxy.Options) {
 	d.learning = learning.New(learning.Options{
-		Log: d.log, Store: store.NewLearning(d.store), Redact: &d.hidden,
+		Log: d.log, Store: store.NewLearning(d.store), Redact: &d.hidden, Compared: d.metrics.Compared,
 		Mode: func() findview.Learning { return d.Current().Toolgate.Find.Learning }, Advisers: func() []find.Adviser { return g.Advisers },
 	})
 	g.Advisers = append(g.Advisers, d.learning)

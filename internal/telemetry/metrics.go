@@ -25,6 +25,7 @@ type Metrics struct {
 	servers   serverCounters
 	operate   operateCounters
 	budgets   budgetCounters
+	search    searchCounters
 	limited   *prometheus.CounterVec
 	redacted  *prometheus.CounterVec
 	asked     *prometheus.HistogramVec // interceptors
@@ -48,6 +49,7 @@ func New(version string) *Metrics {
 	m.servers = newServerCounters(c)
 	m.operate = newOperateCounters(c)
 	m.budgets = newBudgetCounters(c)
+	m.search = newSearchCounters(c)
 	m.resilience = newResilience(c)
 	m.limited = c.counters("toolgate_limited_total", "What was refused or not heard because a limit of the section limits was reached, by that limit.", "limit")
 	m.failed = c.counters("toolgate_policy_failures_total",

@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -170,6 +171,7 @@ func everything(m *telemetry.Metrics) {
 	m.Redacted("a", 1)
 	m.Intercepted("dlp", "before", "pass", time.Millisecond)
 	m.Saved("a", 1000)
+	m.Compared(2, 1)
 	m.Result("a", true, true)
 	m.Breaker("a", "t", "open")
 	m.Retried("a")
@@ -178,6 +180,22 @@ func everything(m *telemetry.Metrics) {
 	m.WatchTraces(func() uint64 { return 0 })
 	m.WatchFeedback("webhook", func() (uint64, uint64) { return 1, 2 })
 	m.WatchFeedback("kafka", func() (uint64, uint64) { return 3, 4 })
+}
+
+// TestCompared has the sums of which a mean reciprocal rank is made.
+func TestCompared(t *testing.T) {
+	m := telemetry.New("v1")
+	m.Compared(2, 1)
+	m.Compared(4, -1)
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	for _, want := range []string{
+		"toolgate_find_compared_total 2\n", `toolgate_find_reciprocal_places_total{ranking="served"} 0.75` + "\n", `toolgate_find_reciprocal_places_total{ranking="shadow"} 1` + "\n",
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
 }
 
 func TestServerStates(t *testing.T) {

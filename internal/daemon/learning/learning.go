@@ -26,6 +26,9 @@ type Options struct {
 	Redact redact.Filter
 	// Mode is the setting in force.
 	Mode func() findview.Learning
+	// Compared is told of a call after a search that was also ranked with what was learned:
+	// the places of the tool, negative for not found.
+	Compared func(place, shadow int)
 	// Advisers returns all advisers of the gateway.
 	Advisers func() []find.Adviser
 }

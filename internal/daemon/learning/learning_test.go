@@ -45,6 +45,8 @@ type rig struct {
 	mode  atomic.Value
 	view  *find.View
 	audit proxy.Auditor
+
+	compared atomic.Int32
 }
 
 func newRig(t *testing.T, mode findview.Learning) *rig {
@@ -57,7 +59,8 @@ func newRig(t *testing.T, mode findview.Learning) *rig {
 	r.view = find.Build(items, nil, nil).View(func(int) bool { return true })
 	r.Service = learning.New(learning.Options{
 		Log: slog.New(slog.DiscardHandler), Store: r.store, Redact: &hidden.Secrets{},
-		Mode: func() findview.Learning { return r.mode.Load().(findview.Learning) }, Advisers: func() []find.Adviser { return []find.Adviser{r.Service} },
+		Compared: func(int, int) { r.compared.Add(1) },
+		Mode:     func() findview.Learning { return r.mode.Load().(findview.Learning) }, Advisers: func() []find.Adviser { return []find.Adviser{r.Service} },
 	})
 	r.audit = r.Auditor(ignored{})
 	ctx, stop := context.WithCancel(context.Background())
@@ -253,6 +256,9 @@ func TestOnlyLiveRanks(t *testing.T) {
 	}
 	if diff := cmp.Diff(&admin.Shadow{Pairs: 3, Served: (0.5 + 0.5 + 1) / 3, Learned: (1 + 1) / 3., Better: 2, Worse: 1}, did[0].Shadow); diff != "" {
 		t.Errorf("compared (-want +got):\n%s", diff)
+	}
+	if r.compared.Load() != 3 {
+		t.Errorf("%d calls were compared", r.compared.Load())
 	}
 	if n, err := r.Forget(t.Context(), "acme"); err != nil || n != len(known)+3 || says(learning.With(t.Context(), true), "acme") {
 		t.Errorf("forgotten: %d, %v", n, err)

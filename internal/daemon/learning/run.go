@@ -94,6 +94,9 @@ func (w *worker) take(ctx context.Context, e *event) {
 	if !ok {
 		return
 	}
+	if p.Shadow != 0 {
+		w.o.Compared(p.Place, p.Shadow)
+	}
 	if w.waiting = append(w.waiting, p); len(w.waiting) >= writeBatch {
 		w.flush(ctx)
 	}
