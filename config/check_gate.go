@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/intercept"
 )
 
 // checkAdmins reports roles of nobody, and of callers that are never let in.
@@ -41,4 +42,18 @@ func mergeAdmins(o, n []Admin) ([]Admin, Parts) {
 		parts.Pending = append(parts.Pending, path)
 	}
 	return merged, parts
+}
+
+// checkInterceptors checks each interceptor, that its name is its own, and that its server
+// is one of the file.
+func checkInterceptors(p *tree.Problems, list *tree.Node, all []intercept.Settings, serverKeys []string) {
+	names := map[string]int{}
+	for i := range all {
+		n, path := list.Item(i), fmt.Sprintf("interceptors[%d]", i)
+		p.Unique(n, path, "name", all[i].Name, names)
+		all[i].Check(p, n, path)
+		if key := all[i].Server; key != "" && !slices.Contains(serverKeys, key) {
+			p.At(n.Get("server"), path+".server", p.DidYouMean(key, serverKeys), "no server has this name")
+		}
+	}
 }

@@ -3,6 +3,10 @@
 // and takes e-mail addresses out of results.
 //
 //	note-guard ADDRESS
+//	note-guard mcp
+//
+// With mcp it is an MCP server on its standard input that hosts the first two as
+// interceptors of the draft SEP-2624.
 //
 // GUARD_SECRET is the secret that signs the questions. Anything else is answered with 401.
 package main
@@ -58,7 +62,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return errors.New("usage: note-guard ADDRESS")
+		return errors.New("usage: note-guard ADDRESS, or note-guard mcp")
+	}
+	if args[0] == "mcp" {
+		return serveMCP(os.Stdin, os.Stdout)
 	}
 	s := &http.Server{Addr: args[0], Handler: http.HandlerFunc(serve), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()

@@ -244,7 +244,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: r.d.approvals.service, Registry: r.d.registry, Dependencies: r.d.needs, Swap: r.d.identities.SwapTo(a.known),
-		Interceptors: build.Interceptors(c.Toolgate.Interceptors),
+		Interceptors: build.Interceptors(c.Toolgate.Interceptors, r.d.servers),
 		Rates:        r.d.rates.Limiter(c, r.d.servers.NativeRates(a.file)), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(r.d.settings.boot.Audit, &r.d.hidden),

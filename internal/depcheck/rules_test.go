@@ -45,6 +45,10 @@ var rules = map[string]rule{
 		others: []string{"github.com/sony/gobreaker/v2"},
 		why:    "asks strangers about a call, and believes none that says too much; how they are reached is handed in",
 	},
+	"proxy/intercept/server": {
+		ours: []string{"internal/mcp", "proxy/intercept"},
+		why:  "a question in the words of the draft; the connection to the server is handed in",
+	},
 	"proxy/intercept/webhook": {
 		ours: []string{"gate/approval", "proxy/intercept"},
 		why:  "a question over HTTP, signed as those about approvals are",

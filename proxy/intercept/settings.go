@@ -27,8 +27,10 @@ type Settings struct {
 	// Order of the mutations: the lowest number first, or HIGHEST (-1000), HIGH (-100), NORMAL (0), LOW (100) or LOWEST
 	// (1000). Default: NORMAL.
 	Priority units.Priority `config:"priority"`
-	// Receiver of a signed POST for each call. Required.
+	// Receiver of a signed POST for each call. Required without server.
 	Webhook Webhook `config:"webhook"`
+	// Key of a server that hosts the interceptor under this name (SEP-2624). Default: none.
+	Server string `config:"server"`
 	// How long it may take. Default: 1s.
 	Timeout time.Duration `config:"timeout" default:"1s" min:"10ms" max:"30s"`
 	// What happens where it fails, does not answer in time, or answers something that is not allowed: deny refuses the
@@ -50,8 +52,11 @@ type Webhook struct {
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	hook := n.Get("webhook")
 	switch {
+	case s.Server != "" && s.Webhook.URL != "":
+		p.At(n.Get("server"), path+".server", "leave one of them out", "the interceptor %s is asked in two ways", s.Name)
+	case s.Server != "":
 	case s.Webhook.URL == "":
-		p.At(n, path, "add webhook: { url, secret }", "the interceptor %s has nobody to ask", s.Name)
+		p.At(n, path, "add webhook: { url, secret } or server: KEY", "the interceptor %s has nobody to ask", s.Name)
 	case !guarded(s.Webhook.URL):
 		p.At(hook, path+".webhook.url", "write https://", "calls would be readable on their way")
 	case len(s.Webhook.Secret) < secret.MinSigning:
@@ -75,7 +80,13 @@ func guarded(address string) bool {
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-func (s *Settings) mutates() bool { return s.Type == "mutation" }
+// Types of interceptors.
+const (
+	Validation = "validation"
+	Mutation   = "mutation"
+)
+
+func (s *Settings) mutates() bool { return s.Type == Mutation }
 func (s *Settings) audits() bool  { return s.Mode == "audit" }
 func (s *Settings) skips() bool   { return s.OnError == "skip" }
 

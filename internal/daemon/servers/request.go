@@ -1,0 +1,25 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Request sends a request of the gateway itself to a server, on the gateway's own
+// connection, and returns its result. A JSON-RPC error is an error.
+func (t *Table) Request(ctx context.Context, server, method string, params []byte) (result []byte, err error) {
+	s := t.now.Load().servers[server]
+	if s == nil || s.upstream == nil {
+		return nil, fmt.Errorf("no server %s runs", server)
+	}
+	answer, err := s.backend.Call(ctx, &mcp.Call{Method: method, Params: params})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s to the server %s: %w", method, server, err)
+	case answer.Fault != nil:
+		return nil, fmt.Errorf("%s to the server %s: %w", method, server, answer.Fault)
+	}
+	return answer.Result, nil
+}
