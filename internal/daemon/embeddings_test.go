@@ -65,9 +65,9 @@ func TestEmbeddings(t *testing.T) {
 	for _, query := range []string{"one", "two", "three"} {
 		r.searched(t, "alice", query)
 	}
-	if alarms := strings.Join(r.Status().Alarms, "; "); !strings.Contains(alarms, "find.embeddings: vectors of queries are missing") {
-		t.Errorf("alarms: %s", alarms)
-	}
+	testwait.Until(t, patience, "the alarm", func() bool {
+		return strings.Contains(strings.Join(r.Status().Alarms, "; "), "find.embeddings: vectors of queries are missing")
+	})
 	delete(settings, "find")
 	h.write(t, names, settings)
 	if _, err := r.Reload(); err != nil {
