@@ -53,11 +53,6 @@ func (p Pending) String() string {
 	return "server " + p.Server + ": " + p.What
 }
 
-// Empty reports whether nothing differs.
-func (c Changes) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Settings.Now)+len(c.Settings.Pending) == 0
-}
-
 // Pending lists everything that waits, servers first.
 func (c Changes) Pending() []Pending {
 	var out []Pending

@@ -167,3 +167,8 @@ func TestMergeSettings(t *testing.T) {
 		})
 	}
 }
+
+// Empty reports whether nothing differs.
+func (c Changes) Empty() bool {
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Settings.Now)+len(c.Settings.Pending) == 0
+}

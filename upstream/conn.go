@@ -338,7 +338,7 @@ func (c *Conn) probe(ctx context.Context) error {
 		return err
 	}
 	if fault := msg.Fault(); fault != nil && c.era == mcp.Modern {
-		return fmt.Errorf("%s: %w", method, mcp.ParseError(fault))
+		return fmt.Errorf("the server answers the check whether it is alive with an error: %w", mcp.ParseError(fault))
 	}
 	return nil // a legacy server without ping has answered all the same
 }

@@ -38,7 +38,7 @@ func (c *Conn) handshake(ctx context.Context, known mcp.Era) error {
 	if c.era == mcp.Legacy {
 		raw := mcp.AppendNotification(nil, mcp.NotifyInitialized, nil)
 		if err := c.link.Send(ctx, raw, nil); err != nil {
-			return fmt.Errorf("%s: %w", mcp.NotifyInitialized, err)
+			return fmt.Errorf("the server does not take %s: %w", mcp.NotifyInitialized, err)
 		}
 	}
 	c.link.Ready()

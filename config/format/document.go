@@ -38,22 +38,6 @@ const (
 	Python // a module that assigns a dict to MCP_SERVERS
 )
 
-// String names the format.
-func (f Format) String() string {
-	switch f {
-	case JSON:
-		return "JSON"
-	case YAML:
-		return "YAML"
-	case TOML:
-		return "TOML"
-	case Python:
-		return "Python"
-	default:
-		return "unknown"
-	}
-}
-
 // ParseDocument reads one file into a tree. The format is that of the name's
 // extension, else it is guessed from the contents. An empty file is an empty
 // map. Errors are of type *[tree.Error], one per fault, joined.

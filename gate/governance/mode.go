@@ -2,6 +2,7 @@ package governance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/gate"
@@ -42,11 +43,7 @@ func ParseMode(text string) (Mode, error) {
 
 // Known tells whether it is one of the modes.
 func (m Mode) Known() bool {
-	switch m {
-	case Normal, Alert, Degraded, Lockdown, Recovery:
-		return true
-	}
-	return false
+	return slices.Contains(Modes(), m)
 }
 
 // MarshalText writes the mode as [ParseMode] reads it.

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-
-	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // The members of data that have a shape which is enforced, wherever they come
@@ -58,31 +56,6 @@ type Flag struct{ Enabled bool }
 
 // Permissions are what a persona may do: {"can_add_tools": true}.
 type Permissions struct{ CanAddTools bool }
-
-// ParseData reads a JSON object with any of the members of [Data]. An unknown
-// member, a repeated one and a value in another shape are errors.
-func ParseData(raw []byte) (Data, error) {
-	if err := mcp.Validate(raw, mcp.Limits{}); err != nil {
-		return Data{}, fmt.Errorf("data: %w", err)
-	}
-	v, err := decodeJSON(raw)
-	if err != nil {
-		return Data{}, fmt.Errorf("data: %w", err)
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return Data{}, fmt.Errorf("data is %s and must be an object", kindOf(v))
-	}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if shapes[key] == nil {
-			return Data{}, fmt.Errorf("data: %q is none of %v", key, slices.Sorted(maps.Keys(shapes)))
-		}
-	}
-	if err := checkShapes(m, func(string) string { return "" }); err != nil {
-		return Data{}, fmt.Errorf("data: %w", err)
-	}
-	return dataOf(m), nil
-}
 
 // members returns the data as policies see it, without the keys that are not
 // given. It shares nothing that is ever changed.

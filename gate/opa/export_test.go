@@ -3,12 +3,14 @@ package opa
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // CacheKey returns the key of the cache, in a form to compare.
@@ -113,4 +115,29 @@ func (p *Phase) Independent() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// ParseData reads a JSON object with any of the members of [Data]. An unknown
+// member, a repeated one and a value in another shape are errors.
+func ParseData(raw []byte) (Data, error) {
+	if err := mcp.Validate(raw, mcp.Limits{}); err != nil {
+		return Data{}, fmt.Errorf("data: %w", err)
+	}
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return Data{}, fmt.Errorf("data: %w", err)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return Data{}, fmt.Errorf("data is %s and must be an object", kindOf(v))
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if shapes[key] == nil {
+			return Data{}, fmt.Errorf("data: %q is none of %v", key, slices.Sorted(maps.Keys(shapes)))
+		}
+	}
+	if err := checkShapes(m, func(string) string { return "" }); err != nil {
+		return Data{}, fmt.Errorf("data: %w", err)
+	}
+	return dataOf(m), nil
 }

@@ -237,7 +237,7 @@ func (r *Registry) refresh(ctx context.Context) {
 	}
 	r.looks.compare(r.tables, r.offers, time.Now())
 	if r.missed || news {
-		if err := r.write(ctx, nil); err != nil {
+		if err := r.write(ctx, nil); err != nil && ctx.Err() == nil {
 			r.log.Error("definitions cannot be recorded; they are not served", "err", err)
 		}
 	}

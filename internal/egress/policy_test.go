@@ -131,8 +131,8 @@ func TestParse(t *testing.T) {
 		{url: "http://127.0.0.1/", policy: Policy{Allow: Loopback()}, want: "http://127.0.0.1/"},
 		{url: "http://[::ffff:127.0.0.1]/", policy: Policy{Allow: Loopback()}, want: "http://127.0.0.1/"},
 		{url: "http://10.0.0.1/", policy: Policy{Allow: Loopback()}, want: "address"},
-		{url: "http://10.0.0.1/", policy: Policy{Allow: Private()}, want: "http://10.0.0.1/"},
-		{url: "http://169.254.169.254/", policy: Policy{Allow: Private()}, want: "address"},
+		{url: "http://10.0.0.1/", policy: Policy{Allow: private()}, want: "http://10.0.0.1/"},
+		{url: "http://169.254.169.254/", policy: Policy{Allow: private()}, want: "address"},
 		{url: "http://Evil.Example./", policy: Policy{DenyHosts: []string{"evil.example"}}, want: "deny_hosts"},
 		{url: "http://evil.example/", policy: Policy{DenyHosts: []string{"EVIL.example."}}, want: "deny_hosts"},
 		{url: "http://b\u00fccher.example/", policy: Policy{DenyHosts: []string{"xn--bcher-kva.example"}}, want: "deny_hosts"},
@@ -198,4 +198,13 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q leads to what is denied", raw)
 		}
 	})
+}
+
+// private returns the addresses of private networks, without this machine's and
+// link-local ones, for [Policy.Allow].
+func private() []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+		netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fc00::/7"),
+	}
 }

@@ -28,12 +28,6 @@ type Pattern struct {
 	Match string `config:"match" required:"true" format:"regexp"`
 }
 
-// Check returns why an expression cannot be used, nil when it can.
-func Check(match string) error {
-	_, err := Pattern{Match: match}.compile()
-	return err
-}
-
 func (p Pattern) compile() (*regexp.Regexp, error) {
 	if len(p.Match) > MaxPattern {
 		return nil, fmt.Errorf("it has %d bytes and may have %d", len(p.Match), MaxPattern)

@@ -79,19 +79,6 @@ var shapes = []shape{
 	{"age_key", "AGE-SECRET-KEY-1", upperOnly, 50},
 }
 
-// Tokens returns the names of the recognised kinds of credentials, without duplicates.
-func Tokens() []string {
-	names := []string{"private_key", "jwt", "url_password"}
-	seen := map[string]bool{}
-	for _, s := range shapes {
-		if !seen[s.name] {
-			seen[s.name] = true
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
 // tokens is the rule that finds them.
 type tokens struct{}
 

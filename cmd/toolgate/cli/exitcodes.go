@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
@@ -72,16 +71,4 @@ func exitCodesText() string {
 		parts[i] = fmt.Sprintf("%d %s", c.code, c.name)
 	}
 	return "Exit codes: " + strings.Join(parts, ", ") + "."
-}
-
-// writeExitCodes writes the page about exit codes.
-func writeExitCodes(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("# Exit codes\n\nEvery command ends with one of these codes; scripts may rely on them. On standard error,\nlines that begin with `toolgate: ` say why a command has failed, those with `warning: ` what to look\ninto, and those with `note: ` what else is worth knowing; a longer message goes on in indented lines.\n\n| code | name | meaning |\n|---|---|---|\n")
-	for _, c := range exitCodes {
-		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.name, c.means)
-	}
-	b.WriteString("\nThis page is generated from the program (`go generate ./cmd/toolgate/cli`).\n")
-	_, err := io.WriteString(w, b.String())
-	return err
 }

@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,4 +59,16 @@ func TestPages(t *testing.T) {
 			t.Errorf("docs/%s is stale; run go generate ./cmd/toolgate/cli (-kept +now):\n%s", name, diff)
 		}
 	}
+}
+
+// writeExitCodes writes the page about exit codes.
+func writeExitCodes(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Exit codes\n\nEvery command ends with one of these codes; scripts may rely on them. On standard error,\nlines that begin with `toolgate: ` say why a command has failed, those with `warning: ` what to look\ninto, and those with `note: ` what else is worth knowing; a longer message goes on in indented lines.\n\n| code | name | meaning |\n|---|---|---|\n")
+	for _, c := range exitCodes {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.code, c.name, c.means)
+	}
+	b.WriteString("\nThis page is generated from the program (`go generate ./cmd/toolgate/cli`).\n")
+	_, err := io.WriteString(w, b.String())
+	return err
 }

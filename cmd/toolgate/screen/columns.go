@@ -2,6 +2,7 @@ package screen
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -11,7 +12,7 @@ import (
 // Columns writes rows below a header, in aligned columns. Cells are made printable,
 // because names and reasons come from others. Rows may have fewer cells than the header.
 // Where the screen is too narrow, columns that say nothing are left out, and long cells are
-// cut.
+// cut. Where that does not do, the columns before the last are left out as well.
 func (s *Screen) Columns(w io.Writer, header []string, rows [][]string) error {
 	all := make([][]string, 0, len(rows)+1)
 	for _, row := range append([][]string{header}, rows...) {
@@ -46,28 +47,32 @@ func (s *Screen) Columns(w io.Writer, header []string, rows [][]string) error {
 const (
 	// gap is the space between two columns.
 	gap = 2
-	// narrowest is the width below which no column is cut: less tells nothing.
+	// narrowest is the width below which no column is cut while it has a neighbour: less
+	// tells nothing.
 	narrowest = 8
 )
 
 // fit returns the widths of the columns, so that a line fits the screen. The widest column
 // is cut first. The first one is left whole while others can be cut: it has the name.
 func (s *Screen) fit(rows [][]string, columns int) []int {
-	widths := natural(rows)
+	widths, least := natural(rows), narrowest
+	if columns == 1 {
+		least = 1
+	}
 	for over := total(rows) - s.Width; s.Width > 0 && over > 0; {
 		widest := -1
 		for j := 1; j < columns; j++ {
-			if widths[j] > narrowest && (widest < 0 || widths[j] > widths[widest]) {
+			if widths[j] > least && (widest < 0 || widths[j] > widths[widest]) {
 				widest = j
 			}
 		}
 		if widest < 0 {
 			widest = 0
-			if columns == 0 || widths[0] <= narrowest {
+			if columns == 0 || widths[0] <= least {
 				break
 			}
 		}
-		step := min(over, max(1, widths[widest]-s.second(widths, widest)), widths[widest]-narrowest)
+		step := min(over, max(1, widths[widest]-s.second(widths, widest)), widths[widest]-least)
 		widths[widest] -= step
 		over -= step
 	}
@@ -75,26 +80,40 @@ func (s *Screen) fit(rows [][]string, columns int) []int {
 }
 
 // without leaves out the columns in which no row says anything, if the screen is too narrow
-// for all of them. The first one stays.
+// for all of them, and then as many others as it has no room for even when they are cut.
+// The first one stays, and the last one, which has the reason, longer than those between.
 func (s *Screen) without(rows [][]string) [][]string {
-	if s.Width == 0 || len(rows) < 2 || total(rows) <= s.Width {
+	if s.Width == 0 || total(rows) <= s.Width {
 		return rows
 	}
-	says := make([]bool, len(rows[0]))
-	for _, row := range rows[1:] {
-		for j, cell := range row {
-			says[j] = says[j] || j == 0 || cell != "" && cell != "-"
+	var stay []int
+	for j := range rows[0] {
+		if j == 0 || len(rows) == 1 || slices.ContainsFunc(rows[1:], func(row []string) bool { return j < len(row) && row[j] != "" && row[j] != "-" }) {
+			stay = append(stay, j)
 		}
+	}
+	widths := natural(rows)
+	for len(stay) > 1 && cramped(widths, stay) > s.Width {
+		stay = slices.Delete(stay, max(1, len(stay)-2), max(2, len(stay)-1))
 	}
 	out := make([][]string, len(rows))
 	for i, row := range rows {
-		for j, cell := range row {
-			if says[j] {
-				out[i] = append(out[i], cell)
+		for _, j := range stay {
+			if j < len(row) {
+				out[i] = append(out[i], row[j])
 			}
 		}
 	}
 	return out
+}
+
+// cramped returns the width of a line of some columns that are all cut.
+func cramped(widths, columns []int) int {
+	sum := -gap
+	for _, j := range columns {
+		sum += min(widths[j], narrowest) + gap
+	}
+	return sum
 }
 
 // natural returns the widths of columns that are not cut.
