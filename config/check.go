@@ -52,7 +52,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	t.Find.Embeddings.Check(p, section.Get("find").Get("embeddings"), "find.embeddings")
 	checkRates(p, section, t)
 	t.Results.CheckLevel(p, section.Get("results"), "results", true)
-	checkInterceptors(p, section.Get("interceptors"), t.Interceptors, serverKeys)
+	checkInterceptors(p, section.Get("interceptors"), t, serverKeys)
 	t.Approvals.Check(p, section.Get("approvals"), "approvals")
 	checkBudgets(p, section, t)
 	t.Audit.Check(p, section.Get("audit"), "audit")

@@ -2,11 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/proxy/auth"
-	"github.com/toolgate/toolgate/proxy/intercept"
 )
 
 // checkAdmins reports roles of nobody, and of callers that are never let in.
@@ -45,15 +45,18 @@ func mergeAdmins(o, n []Admin) ([]Admin, Parts) {
 }
 
 // checkInterceptors checks each interceptor, that its name is its own, and that its server
-// is one of the file.
-func checkInterceptors(p *tree.Problems, list *tree.Node, all []intercept.Settings, serverKeys []string) {
-	names := map[string]int{}
+// or plugin is one of the file.
+func checkInterceptors(p *tree.Problems, list *tree.Node, t *Toolgate, serverKeys []string) {
+	all, names, plugins := t.Interceptors, map[string]int{}, slices.Sorted(maps.Keys(t.Native.Plugins))
 	for i := range all {
 		n, path := list.Item(i), fmt.Sprintf("interceptors[%d]", i)
 		p.Unique(n, path, "name", all[i].Name, names)
 		all[i].Check(p, n, path)
 		if key := all[i].Server; key != "" && !slices.Contains(serverKeys, key) {
 			p.At(n.Get("server"), path+".server", p.DidYouMean(key, serverKeys), "no server has this name")
+		}
+		if key := all[i].Plugin; key != "" && !slices.Contains(plugins, key) {
+			p.At(n.Get("plugin"), path+".plugin", p.DidYouMean(key, plugins), "no plugin has this name")
 		}
 	}
 }

@@ -147,6 +147,15 @@ func play() *sdk.Plugin {
 		return "printed", nil
 	})
 	addDeeds(p)
+	p.Intercept(func(_ context.Context, inv *sdk.Invocation) (sdk.Verdict, error) {
+		switch inv.Name {
+		case "panic":
+			panic("oh")
+		case "exit":
+			os.Exit(3)
+		}
+		return sdk.Verdict{Decision: sdk.Allow, Reason: inv.Principal, Payload: inv.Payload}, nil
+	})
 	return p
 }
 

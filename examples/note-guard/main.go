@@ -4,9 +4,10 @@
 //
 //	note-guard ADDRESS
 //	note-guard mcp
+//	note-guard plugin
 //
 // With mcp it is an MCP server on its standard input that hosts the first two as
-// interceptors of the draft SEP-2624.
+// interceptors of the draft SEP-2624, and with plugin a plugin of toolgate.
 //
 // GUARD_SECRET is the secret that signs the questions. Anything else is answered with 401.
 package main
@@ -62,10 +63,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return errors.New("usage: note-guard ADDRESS, or note-guard mcp")
+		return errors.New("usage: note-guard ADDRESS, note-guard mcp or note-guard plugin")
 	}
-	if args[0] == "mcp" {
+	switch args[0] {
+	case "mcp":
 		return serveMCP(os.Stdin, os.Stdout)
+	case "plugin":
+		servePlugin()
 	}
 	s := &http.Server{Addr: args[0], Handler: http.HandlerFunc(serve), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()

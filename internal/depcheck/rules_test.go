@@ -45,6 +45,10 @@ var rules = map[string]rule{
 		others: []string{"github.com/sony/gobreaker/v2"},
 		why:    "asks strangers about a call, and believes none that says too much; how they are reached is handed in",
 	},
+	"proxy/intercept/plugin": {
+		ours: []string{"native/proto", "proxy/intercept"},
+		why:  "a question in the messages of plugins; the process is handed in",
+	},
 	"proxy/intercept/server": {
 		ours: []string{"internal/mcp", "proxy/intercept"},
 		why:  "a question in the words of the draft; the connection to the server is handed in",
@@ -383,7 +387,7 @@ var rules = map[string]rule{
 	"internal/daemon/servers": {
 		ours: []string{
 			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
-			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/inside", "native/queue",
+			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/inside", "native/proto", "native/queue",
 			"native/toolapi",
 			"proxy", "proxy/guard", "upstream", "upstream/credential", "upstream/transport",
 		},

@@ -38,6 +38,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Decision int32
+
+const (
+	Decision_DECISION_DENY  Decision = 0
+	Decision_DECISION_ASK   Decision = 1 // a person has to approve; only before a call
+	Decision_DECISION_ALLOW Decision = 2
+)
+
+// Enum value maps for Decision.
+var (
+	Decision_name = map[int32]string{
+		0: "DECISION_DENY",
+		1: "DECISION_ASK",
+		2: "DECISION_ALLOW",
+	}
+	Decision_value = map[string]int32{
+		"DECISION_DENY":  0,
+		"DECISION_ASK":   1,
+		"DECISION_ALLOW": 2,
+	}
+)
+
+func (x Decision) Enum() *Decision {
+	p := new(Decision)
+	*p = x
+	return p
+}
+
+func (x Decision) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Decision) Descriptor() protoreflect.EnumDescriptor {
+	return file_plugin_proto_enumTypes[0].Descriptor()
+}
+
+func (Decision) Type() protoreflect.EnumType {
+	return &file_plugin_proto_enumTypes[0]
+}
+
+func (x Decision) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Decision.Descriptor instead.
+func (Decision) EnumDescriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{0}
+}
+
 type InitRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ConfigJson    []byte                 `protobuf:"bytes,1,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`    // an object, as the operator wrote it
@@ -791,6 +840,190 @@ func (*ShutdownResponse) Descriptor() ([]byte, []int) {
 	return file_plugin_proto_rawDescGZIP(), []int{11}
 }
 
+type InterceptRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Interceptor   string                 `protobuf:"bytes,1,opt,name=interceptor,proto3" json:"interceptor,omitempty"`     // its name in the configuration
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`                 // before or after
+	CallId        string                 `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"` // in the audit log
+	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`               // of MCP, such as tools/call
+	Principal     string                 `protobuf:"bytes,5,opt,name=principal,proto3" json:"principal,omitempty"`         // who calls
+	Tenant        string                 `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Capsule       string                 `protobuf:"bytes,7,opt,name=capsule,proto3" json:"capsule,omitempty"`                             // empty on the main endpoint
+	Server        string                 `protobuf:"bytes,8,opt,name=server,proto3" json:"server,omitempty"`                               // its key in the configuration
+	Name          string                 `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`                                   // that the client knows
+	PayloadJson   []byte                 `protobuf:"bytes,10,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"` // an object: the arguments before a call, and the result after it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterceptRequest) Reset() {
+	*x = InterceptRequest{}
+	mi := &file_plugin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterceptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterceptRequest) ProtoMessage() {}
+
+func (x *InterceptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterceptRequest.ProtoReflect.Descriptor instead.
+func (*InterceptRequest) Descriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InterceptRequest) GetInterceptor() string {
+	if x != nil {
+		return x.Interceptor
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetCapsule() string {
+	if x != nil {
+		return x.Capsule
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InterceptRequest) GetPayloadJson() []byte {
+	if x != nil {
+		return x.PayloadJson
+	}
+	return nil
+}
+
+type InterceptResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Decision      Decision               `protobuf:"varint,1,opt,name=decision,proto3,enum=toolgate.plugin.v1.Decision" json:"decision,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	PayloadJson   []byte                 `protobuf:"bytes,3,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"` // in place of that of the request; empty leaves it
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`                                  // for the client, with a result
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterceptResponse) Reset() {
+	*x = InterceptResponse{}
+	mi := &file_plugin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterceptResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterceptResponse) ProtoMessage() {}
+
+func (x *InterceptResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plugin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterceptResponse.ProtoReflect.Descriptor instead.
+func (*InterceptResponse) Descriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *InterceptResponse) GetDecision() Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return Decision_DECISION_DENY
+}
+
+func (x *InterceptResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *InterceptResponse) GetPayloadJson() []byte {
+	if x != nil {
+		return x.PayloadJson
+	}
+	return nil
+}
+
+func (x *InterceptResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 var File_plugin_proto protoreflect.FileDescriptor
 
 const file_plugin_proto_rawDesc = "" +
@@ -847,13 +1080,36 @@ const file_plugin_proto_rawDesc = "" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12'\n" +
 	"\x0fstructured_json\x18\x04 \x01(\fR\x0estructuredJson\"\x11\n" +
 	"\x0fShutdownRequest\"\x12\n" +
-	"\x10ShutdownResponse2\xd2\x02\n" +
+	"\x10ShutdownResponse\"\x9a\x02\n" +
+	"\x10InterceptRequest\x12 \n" +
+	"\vinterceptor\x18\x01 \x01(\tR\vinterceptor\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x17\n" +
+	"\acall_id\x18\x03 \x01(\tR\x06callId\x12\x16\n" +
+	"\x06method\x18\x04 \x01(\tR\x06method\x12\x1c\n" +
+	"\tprincipal\x18\x05 \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06tenant\x18\x06 \x01(\tR\x06tenant\x12\x18\n" +
+	"\acapsule\x18\a \x01(\tR\acapsule\x12\x16\n" +
+	"\x06server\x18\b \x01(\tR\x06server\x12\x12\n" +
+	"\x04name\x18\t \x01(\tR\x04name\x12!\n" +
+	"\fpayload_json\x18\n" +
+	" \x01(\fR\vpayloadJson\"\x9c\x01\n" +
+	"\x11InterceptResponse\x128\n" +
+	"\bdecision\x18\x01 \x01(\x0e2\x1c.toolgate.plugin.v1.DecisionR\bdecision\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
+	"\fpayload_json\x18\x03 \x01(\fR\vpayloadJson\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note*C\n" +
+	"\bDecision\x12\x11\n" +
+	"\rDECISION_DENY\x10\x00\x12\x10\n" +
+	"\fDECISION_ASK\x10\x01\x12\x12\n" +
+	"\x0eDECISION_ALLOW\x10\x022\xd2\x02\n" +
 	"\n" +
 	"ToolPlugin\x12I\n" +
 	"\x04Init\x12\x1f.toolgate.plugin.v1.InitRequest\x1a .toolgate.plugin.v1.InitResponse\x12X\n" +
 	"\tListTools\x12$.toolgate.plugin.v1.ListToolsRequest\x1a%.toolgate.plugin.v1.ListToolsResponse\x12H\n" +
 	"\x04Call\x12\x1f.toolgate.plugin.v1.CallRequest\x1a\x1d.toolgate.plugin.v1.CallEvent0\x01\x12U\n" +
-	"\bShutdown\x12#.toolgate.plugin.v1.ShutdownRequest\x1a$.toolgate.plugin.v1.ShutdownResponseB+Z)github.com/toolgate/toolgate/native/protob\x06proto3"
+	"\bShutdown\x12#.toolgate.plugin.v1.ShutdownRequest\x1a$.toolgate.plugin.v1.ShutdownResponse2m\n" +
+	"\x11InterceptorPlugin\x12X\n" +
+	"\tIntercept\x12$.toolgate.plugin.v1.InterceptRequest\x1a%.toolgate.plugin.v1.InterceptResponseB+Z)github.com/toolgate/toolgate/native/protob\x06proto3"
 
 var (
 	file_plugin_proto_rawDescOnce sync.Once
@@ -867,39 +1123,46 @@ func file_plugin_proto_rawDescGZIP() []byte {
 	return file_plugin_proto_rawDescData
 }
 
-var file_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_plugin_proto_goTypes = []any{
-	(*InitRequest)(nil),       // 0: toolgate.plugin.v1.InitRequest
-	(*InitResponse)(nil),      // 1: toolgate.plugin.v1.InitResponse
-	(*ListToolsRequest)(nil),  // 2: toolgate.plugin.v1.ListToolsRequest
-	(*ListToolsResponse)(nil), // 3: toolgate.plugin.v1.ListToolsResponse
-	(*Tool)(nil),              // 4: toolgate.plugin.v1.Tool
-	(*CallRequest)(nil),       // 5: toolgate.plugin.v1.CallRequest
-	(*CallEvent)(nil),         // 6: toolgate.plugin.v1.CallEvent
-	(*Progress)(nil),          // 7: toolgate.plugin.v1.Progress
-	(*Log)(nil),               // 8: toolgate.plugin.v1.Log
-	(*Result)(nil),            // 9: toolgate.plugin.v1.Result
-	(*ShutdownRequest)(nil),   // 10: toolgate.plugin.v1.ShutdownRequest
-	(*ShutdownResponse)(nil),  // 11: toolgate.plugin.v1.ShutdownResponse
+	(Decision)(0),             // 0: toolgate.plugin.v1.Decision
+	(*InitRequest)(nil),       // 1: toolgate.plugin.v1.InitRequest
+	(*InitResponse)(nil),      // 2: toolgate.plugin.v1.InitResponse
+	(*ListToolsRequest)(nil),  // 3: toolgate.plugin.v1.ListToolsRequest
+	(*ListToolsResponse)(nil), // 4: toolgate.plugin.v1.ListToolsResponse
+	(*Tool)(nil),              // 5: toolgate.plugin.v1.Tool
+	(*CallRequest)(nil),       // 6: toolgate.plugin.v1.CallRequest
+	(*CallEvent)(nil),         // 7: toolgate.plugin.v1.CallEvent
+	(*Progress)(nil),          // 8: toolgate.plugin.v1.Progress
+	(*Log)(nil),               // 9: toolgate.plugin.v1.Log
+	(*Result)(nil),            // 10: toolgate.plugin.v1.Result
+	(*ShutdownRequest)(nil),   // 11: toolgate.plugin.v1.ShutdownRequest
+	(*ShutdownResponse)(nil),  // 12: toolgate.plugin.v1.ShutdownResponse
+	(*InterceptRequest)(nil),  // 13: toolgate.plugin.v1.InterceptRequest
+	(*InterceptResponse)(nil), // 14: toolgate.plugin.v1.InterceptResponse
 }
 var file_plugin_proto_depIdxs = []int32{
-	4,  // 0: toolgate.plugin.v1.ListToolsResponse.tools:type_name -> toolgate.plugin.v1.Tool
-	7,  // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress
-	8,  // 2: toolgate.plugin.v1.CallEvent.log:type_name -> toolgate.plugin.v1.Log
-	9,  // 3: toolgate.plugin.v1.CallEvent.result:type_name -> toolgate.plugin.v1.Result
-	0,  // 4: toolgate.plugin.v1.ToolPlugin.Init:input_type -> toolgate.plugin.v1.InitRequest
-	2,  // 5: toolgate.plugin.v1.ToolPlugin.ListTools:input_type -> toolgate.plugin.v1.ListToolsRequest
-	5,  // 6: toolgate.plugin.v1.ToolPlugin.Call:input_type -> toolgate.plugin.v1.CallRequest
-	10, // 7: toolgate.plugin.v1.ToolPlugin.Shutdown:input_type -> toolgate.plugin.v1.ShutdownRequest
-	1,  // 8: toolgate.plugin.v1.ToolPlugin.Init:output_type -> toolgate.plugin.v1.InitResponse
-	3,  // 9: toolgate.plugin.v1.ToolPlugin.ListTools:output_type -> toolgate.plugin.v1.ListToolsResponse
-	6,  // 10: toolgate.plugin.v1.ToolPlugin.Call:output_type -> toolgate.plugin.v1.CallEvent
-	11, // 11: toolgate.plugin.v1.ToolPlugin.Shutdown:output_type -> toolgate.plugin.v1.ShutdownResponse
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	5,  // 0: toolgate.plugin.v1.ListToolsResponse.tools:type_name -> toolgate.plugin.v1.Tool
+	8,  // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress
+	9,  // 2: toolgate.plugin.v1.CallEvent.log:type_name -> toolgate.plugin.v1.Log
+	10, // 3: toolgate.plugin.v1.CallEvent.result:type_name -> toolgate.plugin.v1.Result
+	0,  // 4: toolgate.plugin.v1.InterceptResponse.decision:type_name -> toolgate.plugin.v1.Decision
+	1,  // 5: toolgate.plugin.v1.ToolPlugin.Init:input_type -> toolgate.plugin.v1.InitRequest
+	3,  // 6: toolgate.plugin.v1.ToolPlugin.ListTools:input_type -> toolgate.plugin.v1.ListToolsRequest
+	6,  // 7: toolgate.plugin.v1.ToolPlugin.Call:input_type -> toolgate.plugin.v1.CallRequest
+	11, // 8: toolgate.plugin.v1.ToolPlugin.Shutdown:input_type -> toolgate.plugin.v1.ShutdownRequest
+	13, // 9: toolgate.plugin.v1.InterceptorPlugin.Intercept:input_type -> toolgate.plugin.v1.InterceptRequest
+	2,  // 10: toolgate.plugin.v1.ToolPlugin.Init:output_type -> toolgate.plugin.v1.InitResponse
+	4,  // 11: toolgate.plugin.v1.ToolPlugin.ListTools:output_type -> toolgate.plugin.v1.ListToolsResponse
+	7,  // 12: toolgate.plugin.v1.ToolPlugin.Call:output_type -> toolgate.plugin.v1.CallEvent
+	12, // 13: toolgate.plugin.v1.ToolPlugin.Shutdown:output_type -> toolgate.plugin.v1.ShutdownResponse
+	14, // 14: toolgate.plugin.v1.InterceptorPlugin.Intercept:output_type -> toolgate.plugin.v1.InterceptResponse
+	10, // [10:15] is the sub-list for method output_type
+	5,  // [5:10] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_plugin_proto_init() }
@@ -917,13 +1180,14 @@ func file_plugin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugin_proto_rawDesc), len(file_plugin_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   12,
+			NumEnums:      1,
+			NumMessages:   14,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_plugin_proto_goTypes,
 		DependencyIndexes: file_plugin_proto_depIdxs,
+		EnumInfos:         file_plugin_proto_enumTypes,
 		MessageInfos:      file_plugin_proto_msgTypes,
 	}.Build()
 	File_plugin_proto = out.File

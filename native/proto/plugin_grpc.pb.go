@@ -272,3 +272,115 @@ var ToolPlugin_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "plugin.proto",
 }
+
+const (
+	InterceptorPlugin_Intercept_FullMethodName = "/toolgate.plugin.v1.InterceptorPlugin/Intercept"
+)
+
+// InterceptorPluginClient is the client API for InterceptorPlugin service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// InterceptorPlugin is served beside ToolPlugin by a plugin that looks at calls.
+type InterceptorPluginClient interface {
+	// Intercept looks at one call before it is delivered, or at its result. A status
+	// instead of a response means that nothing was decided, which the operator's
+	// on_error rules.
+	Intercept(ctx context.Context, in *InterceptRequest, opts ...grpc.CallOption) (*InterceptResponse, error)
+}
+
+type interceptorPluginClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewInterceptorPluginClient(cc grpc.ClientConnInterface) InterceptorPluginClient {
+	return &interceptorPluginClient{cc}
+}
+
+func (c *interceptorPluginClient) Intercept(ctx context.Context, in *InterceptRequest, opts ...grpc.CallOption) (*InterceptResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InterceptResponse)
+	err := c.cc.Invoke(ctx, InterceptorPlugin_Intercept_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// InterceptorPluginServer is the server API for InterceptorPlugin service.
+// All implementations must embed UnimplementedInterceptorPluginServer
+// for forward compatibility.
+//
+// InterceptorPlugin is served beside ToolPlugin by a plugin that looks at calls.
+type InterceptorPluginServer interface {
+	// Intercept looks at one call before it is delivered, or at its result. A status
+	// instead of a response means that nothing was decided, which the operator's
+	// on_error rules.
+	Intercept(context.Context, *InterceptRequest) (*InterceptResponse, error)
+	mustEmbedUnimplementedInterceptorPluginServer()
+}
+
+// UnimplementedInterceptorPluginServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedInterceptorPluginServer struct{}
+
+func (UnimplementedInterceptorPluginServer) Intercept(context.Context, *InterceptRequest) (*InterceptResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Intercept not implemented")
+}
+func (UnimplementedInterceptorPluginServer) mustEmbedUnimplementedInterceptorPluginServer() {}
+func (UnimplementedInterceptorPluginServer) testEmbeddedByValue()                           {}
+
+// UnsafeInterceptorPluginServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to InterceptorPluginServer will
+// result in compilation errors.
+type UnsafeInterceptorPluginServer interface {
+	mustEmbedUnimplementedInterceptorPluginServer()
+}
+
+func RegisterInterceptorPluginServer(s grpc.ServiceRegistrar, srv InterceptorPluginServer) {
+	// If the following call panics, it indicates UnimplementedInterceptorPluginServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&InterceptorPlugin_ServiceDesc, srv)
+}
+
+func _InterceptorPlugin_Intercept_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InterceptRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InterceptorPluginServer).Intercept(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InterceptorPlugin_Intercept_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InterceptorPluginServer).Intercept(ctx, req.(*InterceptRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// InterceptorPlugin_ServiceDesc is the grpc.ServiceDesc for InterceptorPlugin service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var InterceptorPlugin_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "toolgate.plugin.v1.InterceptorPlugin",
+	HandlerType: (*InterceptorPluginServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Intercept",
+			Handler:    _InterceptorPlugin_Intercept_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "plugin.proto",
+}

@@ -36,10 +36,14 @@ func Problemf(format string, args ...any) error { return toolapi.Problemf(format
 // changed then, but for what Init adds: Init is given the configuration, a JSON object,
 // before anything is called, and its error ends the start. Close is called when no call
 // runs any more.
-type Plugin struct{ toolapi.Plugin }
+type Plugin struct {
+	toolapi.Plugin
+
+	look func(context.Context, *Invocation) (Verdict, error) // nil looks at nothing
+}
 
 // New returns a plugin without tools.
-func New(name, version string) *Plugin { return &Plugin{*toolapi.New(name, version)} }
+func New(name, version string) *Plugin { return &Plugin{Plugin: *toolapi.New(name, version)} }
 
 // Add adds a tool to a plugin. In is a struct whose fields are the arguments. Out
 // is a struct for a structured result, a string for a text, or [Result]. The

@@ -3,12 +3,14 @@ package sdk_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/toolgate/toolgate/native/proto"
 	"github.com/toolgate/toolgate/native/sdk"
 	"github.com/toolgate/toolgate/native/sdk/sdktest"
 )
@@ -95,5 +97,41 @@ func TestMistakes(t *testing.T) {
 	sdk.Add(p, sdk.Tool{Name: "a"}, run)
 	if tools, err := p.Tools(); err != nil || len(tools) != 1 {
 		t.Error(tools, err)
+	}
+}
+
+// TestIntercept: an interceptor of a plugin gets what is known of a call, and its panic or
+// error is none but its own.
+func TestIntercept(t *testing.T) {
+	p := sdk.New("guard", "1")
+	var got sdk.Invocation
+	p.Intercept(func(_ context.Context, inv *sdk.Invocation) (sdk.Verdict, error) {
+		switch got = *inv; inv.Name {
+		case "panics":
+			panic("a mistake")
+		case "fails":
+			return sdk.Verdict{Decision: sdk.Allow}, errors.New("no disk")
+		}
+		return sdk.Verdict{Decision: sdk.Ask, Reason: "r", Payload: []byte(`{"a":2}`), Note: "n"}, nil
+	})
+	c := sdktest.Start(t, p, "{}")
+	out, err := c.Intercept(t.Context(), &proto.InterceptRequest{
+		Interceptor: "i", Phase: "after", CallId: "c", Method: "tools/call", Principal: "alice", Tenant: "acme", Capsule: "k", Server: "s", Name: "s__echo",
+		PayloadJson: []byte(`{"a":1}`),
+	})
+	if err != nil || out.GetDecision() != proto.Decision_DECISION_ASK || out.GetReason() != "r" || string(out.GetPayloadJson()) != `{"a":2}` || out.GetNote() != "n" {
+		t.Errorf("%v, %v", out, err)
+	}
+	want := sdk.Invocation{Interceptor: "i", After: true, CallID: "c", Method: "tools/call", Principal: "alice", Tenant: "acme", Capsule: "k", Server: "s", Name: "s__echo", Payload: []byte(`{"a":1}`)}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, name := range []string{"panics", "fails"} {
+		if _, err := c.Intercept(t.Context(), &proto.InterceptRequest{Name: name}); status.Code(err) != codes.Internal {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := sdktest.Start(t, calculator(), "{}").Intercept(t.Context(), &proto.InterceptRequest{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("a plugin without interceptors: %v", err)
 	}
 }

@@ -37,6 +37,9 @@ func (p *Plugin) Register(to grpc.ServiceRegistrar, log hclog.Logger) error {
 	}
 	s := &server{plugin: p, served: toolapi.NewServer(&p.Plugin), log: log}
 	proto.RegisterToolPluginServer(to, s)
+	if p.look != nil {
+		proto.RegisterInterceptorPluginServer(to, &interceptor{of: s})
+	}
 	return nil
 }
 

@@ -27,10 +27,12 @@ type Settings struct {
 	// Order of the mutations: the lowest number first, or HIGHEST (-1000), HIGH (-100), NORMAL (0), LOW (100) or LOWEST
 	// (1000). Default: NORMAL.
 	Priority units.Priority `config:"priority"`
-	// Receiver of a signed POST for each call. Required without server.
+	// Receiver of a signed POST for each call. Required without server and plugin.
 	Webhook Webhook `config:"webhook"`
 	// Key of a server that hosts the interceptor under this name (SEP-2624). Default: none.
 	Server string `config:"server"`
+	// Key of a plugin under native.plugins that looks at calls. Default: none.
+	Plugin string `config:"plugin"`
 	// How long it may take. Default: 1s.
 	Timeout time.Duration `config:"timeout" default:"1s" min:"10ms" max:"30s"`
 	// What happens where it fails, does not answer in time, or answers something that is not allowed: deny refuses the
@@ -51,12 +53,18 @@ type Webhook struct {
 // Check implements [decode.Checker].
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	hook := n.Get("webhook")
+	ways := 0
+	for _, way := range [...]string{s.Webhook.URL, s.Server, s.Plugin} {
+		if way != "" {
+			ways++
+		}
+	}
 	switch {
-	case s.Server != "" && s.Webhook.URL != "":
-		p.At(n.Get("server"), path+".server", "leave one of them out", "the interceptor %s is asked in two ways", s.Name)
-	case s.Server != "":
+	case ways > 1:
+		p.At(n, path, "keep one of webhook, server and plugin", "the interceptor %s is asked in several ways", s.Name)
+	case ways == 0:
+		p.At(n, path, "add webhook: { url, secret }, server: KEY or plugin: KEY", "the interceptor %s has nobody to ask", s.Name)
 	case s.Webhook.URL == "":
-		p.At(n, path, "add webhook: { url, secret } or server: KEY", "the interceptor %s has nobody to ask", s.Name)
 	case !guarded(s.Webhook.URL):
 		p.At(hook, path+".webhook.url", "write https://", "calls would be readable on their way")
 	case len(s.Webhook.Secret) < secret.MinSigning:

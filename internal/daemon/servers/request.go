@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native"
+	"github.com/toolgate/toolgate/native/proto"
 )
 
 // Request sends a request of the gateway itself to a server, on the gateway's own
@@ -22,4 +24,17 @@ func (t *Table) Request(ctx context.Context, server, method string, params []byt
 		return nil, fmt.Errorf("%s to the server %s: %w", method, server, answer.Fault)
 	}
 	return answer.Result, nil
+}
+
+// Intercept asks a plugin about a call.
+func (t *Table) Intercept(ctx context.Context, plugin string, in *proto.InterceptRequest) (*proto.InterceptResponse, error) {
+	s := t.nativeOf(plugin)
+	if s == nil {
+		return nil, fmt.Errorf("no plugin %s runs", plugin)
+	}
+	p, ok := s.native.(*native.Plugin)
+	if !ok {
+		return nil, fmt.Errorf("%s looks at no calls", plugin)
+	}
+	return p.Intercept(ctx, in)
 }

@@ -24,6 +24,7 @@ import (
 // Client calls a plugin. It is safe for concurrent use.
 type Client struct {
 	client proto.ToolPluginClient
+	looks  proto.InterceptorPluginClient
 	tools  map[string]*proto.Tool
 }
 
@@ -55,7 +56,7 @@ func Start(tb testing.TB, p *sdk.Plugin, config string) *Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &Client{client: proto.NewToolPluginClient(conn), tools: make(map[string]*proto.Tool)}
+	c := &Client{client: proto.NewToolPluginClient(conn), looks: proto.NewInterceptorPluginClient(conn), tools: make(map[string]*proto.Tool)}
 	tb.Cleanup(func() {
 		_, _ = c.client.Shutdown(context.Background(), &proto.ShutdownRequest{})
 		conn.Close()
@@ -73,6 +74,11 @@ func Start(tb testing.TB, p *sdk.Plugin, config string) *Client {
 		c.tools[t.GetName()] = t
 	}
 	return c
+}
+
+// Intercept asks the plugin about a call, as toolgate does.
+func (c *Client) Intercept(ctx context.Context, in *proto.InterceptRequest) (*proto.InterceptResponse, error) {
+	return c.looks.Intercept(ctx, in)
 }
 
 // Call calls a tool with arguments that are written as JSON. Arguments and a
