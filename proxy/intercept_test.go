@@ -102,9 +102,15 @@ func TestChangedOtherwise(t *testing.T) {
 	if state == nil {
 		t.Fatal(first.text())
 	}
-	second := r.modern("2", "tools/call", `"name":"s__ask","inputResponses":{},"requestState":`+string(state))
-	if !strings.Contains(second.text(), "otherwise than before") || len(b.seen(mcp.MethodToolsCall)) != 1 {
-		t.Errorf("it continues: %s", second.text())
+	again := `"name":"s__ask","inputResponses":{},"requestState":` + string(state)
+	if got := r.modern("2", "tools/call", again); !strings.Contains(got.text(), "otherwise than before") || len(b.seen(mcp.MethodToolsCall)) != 1 {
+		t.Errorf("it continues: %s", got.text())
+	}
+	without := *r.config.Load()
+	without.Interceptors = nil
+	r.Apply(without)
+	if got := r.modern("3", "tools/call", again); !strings.Contains(got.text(), "otherwise than before") || len(b.seen(mcp.MethodToolsCall)) != 1 {
+		t.Errorf("it continues without the interceptors: %s", got.text())
 	}
 }
 

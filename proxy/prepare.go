@@ -61,27 +61,27 @@ func prepareCall(c *call) error {
 	return nil
 }
 
-// interceptCall asks the operator's interceptors about a call, and demands the approvals for
-// which they ask. Arguments that they change are decided on and checked again, so that
-// they allow nothing. A call that continues goes on with the arguments that it had before.
+// interceptCall asks the operator's interceptors about a call, and demands the approvals
+// for which they ask. Arguments that they change are decided on and checked again, so that
+// they allow nothing. A call that continues goes on with the arguments that it had before,
+// of which somebody may have approved.
 func interceptCall(c *call) error {
-	if !c.snap.interceptors.Meets(intercept.Before, c.route.Exposed) {
-		return nil
-	}
-	args := c.x.payload()
-	ruled, err := askInterceptors(c, intercept.Before, c.x.Message.Method, args)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(ruled.Payload, args) {
-		if err := replaceArguments(c, ruled.Payload); err != nil {
+	if c.snap.interceptors.Meets(intercept.Before, c.route.Exposed) {
+		args := c.x.payload()
+		ruled, err := askInterceptors(c, intercept.Before, c.x.Message.Method, args)
+		if err != nil {
 			return err
 		}
+		if !bytes.Equal(ruled.Payload, args) {
+			if err := replaceArguments(c, ruled.Payload); err != nil {
+				return err
+			}
+		}
+		c.demands = append(c.demands, ruled.Demands...)
 	}
-	if c.retry != nil && c.retry.state.resume != resumeApproval && !c.retry.state.signsIn() && c.retry.state.final != c.intercepted {
+	if c.retry != nil && c.retry.intercepted() && c.retry.state.final != c.intercepted {
 		return refusal.InterceptedOtherwise()
 	}
-	c.demands = append(c.demands, ruled.Demands...)
 	return nil
 }
 

@@ -66,6 +66,12 @@ func (r *retry) charged() bool {
 	return r != nil && r.state.resume != resumeApproval && !r.state.signsIn()
 }
 
+// intercepted reports whether the call passed the interceptors in an earlier round. An
+// approval that was asked for then is looked up again by the arguments.
+func (r *retry) intercepted() bool {
+	return r.state.resume != resumeApproval && r.state.resume != resumeUnlisted
+}
+
 // ended ends a call that cannot continue, and returns the reason.
 func (r *retry) ended(why error) error {
 	if r != nil && r.suspended != nil {

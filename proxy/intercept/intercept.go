@@ -26,8 +26,8 @@ type Call struct {
 type Invocation struct {
 	*Call
 	Phase Phase
-	// Payload is a JSON object: the arguments as the server will get them before a call,
-	// {} where there are none, and the result after it.
+	// Payload is a JSON object: the arguments before a call, by the schema of the server
+	// and without those that the operator sets, and the result after it.
 	Payload []byte
 }
 
