@@ -47,6 +47,7 @@ type backendEntry struct {
 	listing  *mcp.Listing
 	rendered map[mcp.Kind][]*Route // sorted by exposed name
 	nameless []*Route              // items that are not offered, see [backendEntry.names]
+	withheld map[mcp.Kind][]*Route // items that nobody is listed, see [Description.Withheld]
 	digest   map[mcp.Kind]uint64   // of what clients see, by kind
 	offer    *gate.Offer           // for the registry
 	permits  *limit.Concurrency
@@ -157,7 +158,7 @@ func (s *backendEntry) isShown(kind mcp.Kind, item *mcp.Item) bool {
 // render makes the routes of everything in the listing. before is the entry that this
 // one replaces, or nil.
 func (s *backendEntry) render(ids map[CapabilityKey]string, before *backendEntry) {
-	s.rendered = make(map[mcp.Kind][]*Route)
+	s.rendered, s.withheld = make(map[mcp.Kind][]*Route), make(map[mcp.Kind][]*Route)
 	s.digest = make(map[mcp.Kind]uint64)
 	if s.listing == nil {
 		return
@@ -187,7 +188,11 @@ func (s *backendEntry) render(ids map[CapabilityKey]string, before *backendEntry
 			if !r.reuse(known[r.Original]) {
 				s.renderRoute(r)
 			}
-			routes = append(routes, r)
+			if s.said[descriptionOf{kind, r.Original}].Withheld {
+				s.withheld[kind] = append(s.withheld[kind], r)
+			} else {
+				routes = append(routes, r)
+			}
 		}
 		slices.SortFunc(routes, inOrder)
 		var h maphash.Hash
@@ -224,10 +229,18 @@ func (s *backendEntry) routes(kind mcp.Kind, next *backendEntry) map[string]*Rou
 		return nil
 	}
 	known := make(map[string]*Route, len(s.rendered[kind]))
-	for _, r := range s.rendered[kind] {
+	for _, r := range s.offers(kind) {
 		known[r.Original] = r
 	}
 	return known
+}
+
+// offers returns everything of a kind that the server offers, also what nobody is listed.
+func (s *backendEntry) offers(kind mcp.Kind) []*Route {
+	if len(s.withheld[kind]) == 0 {
+		return s.rendered[kind]
+	}
+	return slices.Concat(s.rendered[kind], s.withheld[kind])
 }
 
 // reuse takes over what was made of the same item before. It reports whether that is so.

@@ -64,3 +64,38 @@ func TestDescribed(t *testing.T) {
 		return strings.Contains(lists()["modern"], `"title":"Later"`) && strings.Contains(lists()["legacy"], `{"risk":"high"}`)
 	})
 }
+
+// TestWithheld: what is withheld is in no list and no search, cannot be called, and comes
+// back when it is not withheld any more.
+func TestWithheld(t *testing.T) {
+	b := newScript(t, "s", mcp.Modern, tool("a"), tool("b"), `prompt {"name":"p"}`)
+	var withheld atomic.Bool
+	withheld.Store(true)
+	r := newFindRig(t, func(c *Config) {
+		c.Mounts[0].Describe = func(of *gate.Capability, _ []byte) Description {
+			return Description{Withheld: withheld.Load() && of.Original != "b", Notes: `{"look":"fine"}`}
+		}
+	}, b)
+	listed := func() string {
+		return r.post("/mcp", "tools/list", "").text() + r.post("/mcp", "prompts/list", "").text() + r.call("toolgate__find_tools", `{"query":"a b p","detail":"names"}`)
+	}
+	if got := listed(); strings.Contains(got, "s__a") || strings.Contains(got, "s__p") || !strings.Contains(got, "s__b") || !strings.Contains(got, `"dev.toolgate/notes":{"look":"fine"}`) {
+		t.Errorf("listed %s", got)
+	}
+	missing, got := r.post("/mcp", "tools/call", `"name":"s__x"`).text(), r.post("/mcp", "tools/call", `"name":"s__a"`).text()
+	if strings.ReplaceAll(missing, "s__x", "s__a") != got {
+		t.Errorf("a call is answered with %s, one of nothing with %s", got, missing)
+	}
+	withheld.Store(false)
+	r.Changed("s")
+	testwait.Until(t, patience, "what was withheld", func() bool {
+		got := listed()
+		return strings.Contains(got, "s__a") && strings.Contains(got, "s__p") && strings.Contains(got, "s__b")
+	})
+	withheld.Store(true)
+	r.publisher.rebuild(t.Context())
+	r.publisher.rebuild(t.Context())
+	if got := r.post("/mcp", "tools/list", "").text(); strings.Contains(got, "s__a") {
+		t.Errorf("listed %s", got)
+	}
+}

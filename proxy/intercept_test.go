@@ -114,6 +114,34 @@ func TestChangedOtherwise(t *testing.T) {
 	}
 }
 
+// TestChangedRounds: a server gets its own state back, and none of the gateway's, though
+// interceptors change the arguments of each round.
+func TestChangedRounds(t *testing.T) {
+	b := asking(t, 1)
+	r := newRig(t, mounted(b), intercepting(sets("b", "2")))
+	state := mcp.Lookup([]byte(r.modern("1", "tools/call", `"name":"s__ask"`).text()), "result", "requestState")
+	r.modern("2", "tools/call", `"name":"s__ask","inputResponses":{},"requestState":`+string(state))
+	calls := b.seen(mcp.MethodToolsCall)
+	if len(calls) != 2 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	own, _ := mcp.LookupString(calls[1].Params, "requestState")
+	if own != "state/1" || string(mcp.Lookup(calls[1].Params, "arguments")) != `{"b":2}` {
+		t.Errorf("the server is sent %s", calls[1].Params)
+	}
+
+	c := newCounter(t, mcp.Modern, nil)
+	config := *c.config.Load()
+	config.Interceptors = intercept.New([]intercept.Entry{sets("b", "2")})
+	c.Apply(config)
+	state = mcp.Lookup([]byte(c.call("").text()), "result", "requestState")
+	c.call(`,"inputResponses":{"approval":{"action":"accept","content":{}}},"requestState":` + string(state))
+	sent := c.b.seen(mcp.MethodToolsCall)
+	if len(sent) != 1 || mcp.Lookup(sent[0].Params, "requestState") != nil || mcp.Lookup(sent[0].Params, "inputResponses") != nil {
+		t.Errorf("the server is sent %v", sent)
+	}
+}
+
 // TestInterceptedResults: interceptors see results without secrets, may leave notes and
 // change them, and hold them back.
 func TestInterceptedResults(t *testing.T) {
@@ -122,14 +150,14 @@ func TestInterceptedResults(t *testing.T) {
 	redacts := interceptor("redacts", func(inv *intercept.Invocation) (intercept.Verdict, error) {
 		saw = string(inv.Payload)
 		return intercept.Verdict{
-			Effect: intercept.Pass, Note: "a name was taken out",
+			Effect: intercept.Pass, Note: "a name was taken out, near hunter2x",
 			Payload: []byte(strings.ReplaceAll(strings.ReplaceAll(saw, "a name", "[NAME]"), `{"items":[]}`, `{"items":"wrong"}`)),
 		}, nil
 	}, intercept.After)
 	b := reporter(t, mcp.Legacy, &answer)
 	r := newRig(t, mounted(b), withResults(result.Rules{Redact: canaries}), intercepting(redacts))
 	got := resultOf(r.modern("1", "tools/call", `"name":"s__typed"`))
-	if strings.Contains(saw, secretWord) || !strings.Contains(got, "[NAME]") || !strings.Contains(got, `"dev.toolgate/result":{"notes":{"redacts":"a name was taken out"},"output":"changed"}`) {
+	if strings.Contains(saw, secretWord) || !strings.Contains(got, "[NAME]") || !strings.Contains(got, `"dev.toolgate/result":{"notes":{"redacts":"a name was taken out, near ***"},"output":"changed"}`) {
 		t.Errorf("saw %s, got %s", saw, got)
 	}
 	r = newRig(t, mounted(b), intercepting(interceptor("dlp", func(*intercept.Invocation) (intercept.Verdict, error) {

@@ -119,6 +119,9 @@ func replaceArguments(c *call, args []byte) error {
 		return err
 	}
 	x.Header, c.request.Headers = header, headers
+	if c.retry != nil {
+		c.retry.restore(c.request)
+	}
 	return c.checkArguments()
 }
 
@@ -133,7 +136,7 @@ func askInterceptors(c *call, phase intercept.Phase, method string, payload []by
 		c.rec.intercepted(e)
 		c.g.opts.Metrics.intercepted(e)
 		if e.Verdict == "error" {
-			c.g.log.Warn("an interceptor has not decided", "interceptor", e.Interceptor, "call", about.ID, "err", e.Reason)
+			c.g.log.Warn("an interceptor has not decided", "interceptor", e.Interceptor, "call", about.ID, "err", e.Reason, "stack", e.Stack)
 		}
 	})
 	switch d := ruled.Denied; {
@@ -143,9 +146,12 @@ func askInterceptors(c *call, phase intercept.Phase, method string, payload []by
 		return ruled, context.Cause(c.ctx)
 	case d.Err != nil:
 		return ruled, refusal.InterceptorDown(d.By, d.Err)
-	default:
-		return ruled, refusal.Intercepted(d.By, d.Reason, phase == intercept.After)
 	}
+	reason, err := c.g.redaction(c.route, &c.rec.entry).text(ruled.Denied.Reason)
+	if err != nil {
+		return ruled, err
+	}
+	return ruled, refusal.Intercepted(ruled.Denied.By, reason, phase == intercept.After)
 }
 
 // checkCall checks the arguments of a call against the schema of its tool and the
@@ -493,7 +499,15 @@ type Description struct {
 	// AlwaysLoad tells clients that search by themselves to load the definition of a tool
 	// without a search.
 	AlwaysLoad bool
+	// Notes is a JSON object that is listed in _meta under [NotesKey]; empty for none.
+	Notes string
+	// Withheld keeps the item out of every list and every search, and nobody can call it
+	// by its name.
+	Withheld bool
 }
+
+// NotesKey is the member of an item's _meta with what interceptors say of it.
+const NotesKey = mcp.GatewayPrefix + "notes"
 
 // ToolKey is the member of an item's _meta that says what the operator knows of it.
 const ToolKey = mcp.GatewayPrefix + "tool"
@@ -515,6 +529,9 @@ func (d Description) render(item []byte) []byte {
 	}
 	if d.Meta != "" {
 		item = setMeta(item, ToolKey, []byte(d.Meta))
+	}
+	if d.Notes != "" {
+		item = setMeta(item, NotesKey, []byte(d.Notes))
 	}
 	if d.AlwaysLoad {
 		item = setMeta(item, alwaysLoadKey, []byte("true"))
@@ -540,8 +557,8 @@ func (s *backendEntry) described() *backendEntry {
 			if set == nil {
 				continue
 			}
-			for kind, routes := range set.rendered {
-				for _, r := range routes {
+			for _, kind := range mcp.Kinds {
+				for _, r := range set.offers(kind) {
 					of := descriptionOf{kind, r.Original}
 					if _, done := said[of]; done {
 						continue

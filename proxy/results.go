@@ -105,7 +105,11 @@ func interceptResult(c *call, method string, clean []byte, notes *result.Notes) 
 		return nil, err
 	}
 	for _, n := range ruled.Notes {
-		notes.Add(n.By, n.Text)
+		text, err := c.g.redaction(c.route, &c.rec.entry).text(n.Text)
+		if err != nil {
+			return nil, err
+		}
+		notes.Add(n.By, text)
 	}
 	if bytes.Equal(ruled.Payload, clean) {
 		return clean, nil
@@ -147,6 +151,7 @@ func (r *Route) arguments(given []byte) ([]byte, *mcp.Error) {
 
 // findOwn finds the program by which the model selects from the result of the call.
 func findOwn(c *call, given []byte) (err error) {
+	c.own = nil
 	_, program := c.route.results().Shaping.Arguments(c.route.input, given)
 	if program == nil {
 		return nil

@@ -177,14 +177,20 @@ func (r *roundTrips) find(c *call) (*retry, error) {
 	if !responsesWellFormed(again.responses) {
 		return nil, errResponses
 	}
+	again.restore(request)
+	return again, nil
+}
+
+// restore puts the server's own state in place of the gateway's in a request, and takes
+// out answers that are the gateway's alone.
+func (r *retry) restore(request *mcp.Call) {
 	request.Params = mcp.RemoveMember(request.Params, "requestState")
-	switch {
+	switch state := &r.state; {
 	case state.resume == resumeRepeat, state.resume == resumeApproval, state.signsIn():
 		request.Params = mcp.RemoveMember(request.Params, "inputResponses")
 	case state.inner != nil:
 		request.Params = mcp.SetMember(request.Params, "requestState", state.inner)
 	}
-	return again, nil
 }
 
 // use uses up the state of a retry.

@@ -154,12 +154,12 @@ func (s *backendEntry) offered() *gate.Offer {
 		o.Instructions = &s.listing.Instructions
 	}
 	for _, kind := range mcp.Kinds {
-		routes := s.rendered[kind]
+		routes := s.offers(kind)
 		for _, set := range [...]*backendEntry{s.withoutFeatures, s.otherEra} {
 			if set == nil {
 				continue
 			}
-			routes = slices.Concat(routes, slices.DeleteFunc(slices.Clone(set.rendered[kind]), func(r *Route) bool {
+			routes = slices.Concat(routes, slices.DeleteFunc(slices.Clone(set.offers(kind)), func(r *Route) bool {
 				return slices.ContainsFunc(routes, func(other *Route) bool { return other.Original == r.Original })
 			}))
 		}

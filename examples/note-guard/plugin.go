@@ -12,7 +12,11 @@ func servePlugin() {
 	p := sdk.New("note-guard", "1.0.0")
 	p.Intercept(func(_ context.Context, inv *sdk.Invocation) (sdk.Verdict, error) {
 		switch {
-		case inv.After:
+		case inv.Phase == sdk.List:
+			if bytes.Contains(inv.Payload, []byte("delete")) {
+				return sdk.Verdict{Reason: "notes are not deleted here"}, nil
+			}
+		case inv.Phase == sdk.After:
 			if clean := address.ReplaceAll(inv.Payload, []byte("[address]")); !bytes.Equal(clean, inv.Payload) {
 				return sdk.Verdict{Decision: sdk.Allow, Payload: clean, Note: "addresses were taken out"}, nil
 			}

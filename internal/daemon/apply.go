@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/result"
 )
 
@@ -28,10 +30,12 @@ import (
 type reloads struct {
 	d *Daemon
 
-	mu        sync.Mutex         // held while a configuration is read and applied
-	stopGates context.CancelFunc // ends what the gates in force do by themselves
-	asking    *enable.Backend    // of the tools with which agents ask for more; nil before the first
-	askingFor enabled
+	mu           sync.Mutex         // held while a configuration is read and applied
+	stopGates    context.CancelFunc // ends what the gates in force do by themselves
+	chain        *intercept.Chain   // of intercepting
+	intercepting []intercept.Settings
+	asking       *enable.Backend // of the tools with which agents ask for more; nil before the first
+	askingFor    enabled
 }
 
 // application is a configuration on its way to be the running one: everything that
@@ -237,14 +241,14 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	catalog := a.gates.Catalog
 	catalog.Describe = describing(c, a.gates.Examiner.Rules, r.d.servers)
 	r.d.registry.Configure(catalog)
-	describe := presenting(c, a.gates.Examiner, r.d.registry)
+	describe := r.d.noting(presenting(c, a.gates.Examiner, r.d.registry))
 	for i := range mounts {
 		mounts[i].Describe = describe
 	}
 	applied := proxy.Config{
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: r.d.approvals.service, Registry: r.d.registry, Dependencies: r.d.needs, Swap: r.d.identities.SwapTo(a.known),
-		Interceptors: build.Interceptors(c.Toolgate.Interceptors, r.d.servers),
+		Interceptors: r.interceptors(c),
 		Rates:        r.d.rates.Limiter(c, r.d.servers.NativeRates(a.file)), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(r.d.settings.boot.Audit, &r.d.hidden),
@@ -259,6 +263,16 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	applied.Listed = r.d.operation.Use(c, a.gates)
 	r.d.gateway.Apply(applied)
 	r.d.schedule.Changed()
+}
+
+// interceptors returns those of a configuration: the ones in force where nothing of them
+// has changed, with what they have said of definitions. mu is held.
+func (r *reloads) interceptors(c *config.Config) *intercept.Chain {
+	if set := c.Toolgate.Interceptors; !reflect.DeepEqual(set, r.intercepting) {
+		r.intercepting, r.chain = set, build.Interceptors(set, r.d.servers)
+		r.d.definitions.Use(r.chain)
+	}
+	return r.chain
 }
 
 // runGates runs what the gates of a configuration do by themselves, in place of

@@ -42,6 +42,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/find/vectors"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -80,22 +81,23 @@ type Daemon struct {
 	generated string // hash of the key that was made for the listener; empty for none
 
 	// The parts. Most have their own state, their own lock and their own Run.
-	records    *records.Records // of calls and changes
-	gateway    *proxy.Gateway
-	servers    *servers.Table
-	catalogs   *catalogs.Saver
-	added      *added.Servers    // by agents
-	tools      *tools.Tools      // declared elsewhere
-	registered *registered.Tools // by agents, from templates
-	registry   *registry.Registry
-	operation  *operate.Operation // the mode, and what the gateway needs to decide
-	signIn     *signin.Service    // where people sign in to servers
-	inside     *inside.Groups     // of tools that the gateway serves itself
-	schedule   *schedule.Runner   // makes the calls that callers have planned
-	vectors    *vectors.Vectors   // by which tools are found
-	learning   *learning.Service  // from searches
-	approvals  approvals
-	budgets    budgets
+	records     *records.Records // of calls and changes
+	gateway     *proxy.Gateway
+	servers     *servers.Table
+	catalogs    *catalogs.Saver
+	added       *added.Servers    // by agents
+	tools       *tools.Tools      // declared elsewhere
+	registered  *registered.Tools // by agents, from templates
+	registry    *registry.Registry
+	operation   *operate.Operation     // the mode, and what the gateway needs to decide
+	signIn      *signin.Service        // where people sign in to servers
+	inside      *inside.Groups         // of tools that the gateway serves itself
+	schedule    *schedule.Runner       // makes the calls that callers have planned
+	vectors     *vectors.Vectors       // by which tools are found
+	definitions *intercept.Definitions // what interceptors say of them
+	learning    *learning.Service      // from searches
+	approvals   approvals
+	budgets     budgets
 
 	// Parts with their own lock that have nothing to run.
 	identities *identity.Keeper // who callers are
@@ -168,6 +170,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		Off: func(c *config.Config) *build.KeptOff { return build.KeepOff(c, build.OwnFiles(c, state)) },
 	})
 	d.vectors = build.Vectors(d.store, d.log)
+	d.definitions = intercept.NewDefinitions(d.log, d.records.Intercepted, func() { d.gateway.Changed("") })
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn = d.newSignIn()
 	d.serveInside()

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/intercept"
 )
 
 // describing returns what is said of a tool beside its definition: its category by the
@@ -79,4 +80,23 @@ type toolMetadata struct {
 	HighCost bool   `json:"high_cost,omitempty"`
 	Cost     int64  `json:"cost"`     // units of a call
 	Approval bool   `json:"approval"` // a person is asked in mode NORMAL
+}
+
+// noting adds to what clients see of an item what interceptors say of it.
+func (d *Daemon) noting(describe func(*gate.Capability, []byte) proxy.Description) func(*gate.Capability, []byte) proxy.Description {
+	return func(of *gate.Capability, listed []byte) proxy.Description {
+		out := describe(of, listed)
+		said := d.definitions.Look(&intercept.Definition{Method: of.Kind.ListMethod(), Server: of.Server, Name: of.Exposed, Raw: listed})
+		out.Withheld = said.Withheld
+		if len(said.Notes) > 0 {
+			notes := make(map[string]string, len(said.Notes))
+			for _, n := range said.Notes {
+				notes[n.By] = n.Text
+			}
+			if text, err := json.Marshal(notes); err == nil {
+				out.Notes = string(text)
+			}
+		}
+		return out
+	}
 }

@@ -45,6 +45,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		d.signIn.Run,
 		d.approvals.webhook.Run,
 		d.vectors.Run,
+		d.definitions.Run,
 		d.budgets.run,
 		d.learning.Run,
 		descent.SweepAdopted,

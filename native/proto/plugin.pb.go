@@ -843,7 +843,7 @@ func (*ShutdownResponse) Descriptor() ([]byte, []int) {
 type InterceptRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Interceptor   string                 `protobuf:"bytes,1,opt,name=interceptor,proto3" json:"interceptor,omitempty"`     // its name in the configuration
-	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`                 // before or after
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`                 // before, after or list
 	CallId        string                 `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"` // in the audit log
 	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`               // of MCP, such as tools/call
 	Principal     string                 `protobuf:"bytes,5,opt,name=principal,proto3" json:"principal,omitempty"`         // who calls
@@ -851,7 +851,7 @@ type InterceptRequest struct {
 	Capsule       string                 `protobuf:"bytes,7,opt,name=capsule,proto3" json:"capsule,omitempty"`                             // empty on the main endpoint
 	Server        string                 `protobuf:"bytes,8,opt,name=server,proto3" json:"server,omitempty"`                               // its key in the configuration
 	Name          string                 `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`                                   // that the client knows
-	PayloadJson   []byte                 `protobuf:"bytes,10,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"` // an object: the arguments before a call, and the result after it
+	PayloadJson   []byte                 `protobuf:"bytes,10,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"` // an object: the arguments before a call, the result after it, the definition in a list
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

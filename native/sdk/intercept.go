@@ -12,17 +12,28 @@ import (
 // Invocation is one call that an interceptor looks at.
 type Invocation struct {
 	Interceptor string // its name in the configuration
-	After       bool   // there is a result; else the call is delivered next
-	CallID      string // in the audit log
+	Phase       Phase
+	CallID      string // in the audit log; empty in a list
 	Method      string // of MCP, such as tools/call
 	Principal   string // who calls
 	Tenant      string
 	Capsule     string // of the endpoint; empty on the main one
 	Server      string // key in the configuration
 	Name        string // that the client knows
-	// Payload is a JSON object: the arguments before a call, and the result after it.
+	// Payload is a JSON object: the arguments before a call, the result after it, and in a
+	// list the definition.
 	Payload []byte
 }
+
+// Phase is when an interceptor is asked.
+type Phase string
+
+// The phases.
+const (
+	Before Phase = "before" // the call is delivered next
+	After  Phase = "after"  // the client gets the result next
+	List   Phase = "list"   // the definition is listed next
+)
 
 // Decision is what an interceptor says of a call. The zero Decision denies.
 type Decision int
@@ -61,7 +72,7 @@ type interceptor struct {
 func (i *interceptor) Intercept(ctx context.Context, in *proto.InterceptRequest) (_ *proto.InterceptResponse, err error) {
 	defer i.of.recovered("Intercept", &err)
 	v, err := i.of.plugin.look(ctx, &Invocation{
-		Interceptor: in.GetInterceptor(), After: in.GetPhase() == "after", CallID: in.GetCallId(), Method: in.GetMethod(),
+		Interceptor: in.GetInterceptor(), Phase: Phase(in.GetPhase()), CallID: in.GetCallId(), Method: in.GetMethod(),
 		Principal: in.GetPrincipal(), Tenant: in.GetTenant(), Capsule: in.GetCapsule(), Server: in.GetServer(), Name: in.GetName(),
 		Payload: in.GetPayloadJson(),
 	})

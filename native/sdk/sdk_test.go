@@ -122,7 +122,7 @@ func TestIntercept(t *testing.T) {
 	if err != nil || out.GetDecision() != proto.Decision_DECISION_ASK || out.GetReason() != "r" || string(out.GetPayloadJson()) != `{"a":2}` || out.GetNote() != "n" {
 		t.Errorf("%v, %v", out, err)
 	}
-	want := sdk.Invocation{Interceptor: "i", After: true, CallID: "c", Method: "tools/call", Principal: "alice", Tenant: "acme", Capsule: "k", Server: "s", Name: "s__echo", Payload: []byte(`{"a":1}`)}
+	want := sdk.Invocation{Interceptor: "i", Phase: sdk.After, CallID: "c", Method: "tools/call", Principal: "alice", Tenant: "acme", Capsule: "k", Server: "s", Name: "s__echo", Payload: []byte(`{"a":1}`)}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

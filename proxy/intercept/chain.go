@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,9 +51,9 @@ func New(entries []Entry) *Chain {
 	c := &Chain{}
 	for _, e := range entries {
 		l := &link{Entry: e, breaker: gobreaker.NewCircuitBreaker[Verdict](gobreaker.Settings{
-			Timeout:      breakerTime,
-			ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= maxFailures },
-			IsSuccessful: func(err error) bool { return err == nil || errors.Is(err, errLeft) },
+			Timeout:     breakerTime,
+			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= maxFailures },
+			IsExcluded:  func(err error) bool { return errors.Is(err, errLeft) },
 		})}
 		if e.mutates() {
 			c.mutators = append(c.mutators, l)
@@ -102,6 +103,7 @@ type Event struct {
 	Verdict string
 	Audit   bool
 	Reason  string // why; empty for nothing
+	Stack   string // of a panic; else empty
 	Took    time.Duration
 }
 
@@ -213,9 +215,12 @@ func (r *running) take(l *link, inv *Invocation, v Verdict, err error, took time
 	e := Event{Interceptor: l.Name, Phase: r.phase, Audit: l.audits(), Reason: v.Reason, Took: took}
 	switch {
 	case err != nil:
-		e.Verdict, e.Reason = "error", err.Error()
+		e.Verdict, e.Reason = "error", shortened(err.Error())
+		if p, ok := errors.AsType[*panicError](err); ok {
+			e.Stack = p.stack
+		}
 		if !l.skips() || errors.Is(err, errLeft) {
-			r.deny(&e, &Denial{By: l.Name, Reason: err.Error(), Err: err})
+			r.deny(&e, &Denial{By: l.Name, Reason: e.Reason, Err: err})
 		}
 	case v.Effect == Pass && v.Payload == nil:
 		e.Verdict = "pass"
@@ -260,25 +265,28 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// ask asks one interceptor, within its time, and checks its answer.
+// ask asks one interceptor, within its time, and checks its answer. What depends on the
+// call alone, such as its size, says nothing of the next one and is no failure of the
+// breaker.
 func (l *link) ask(ctx context.Context, inv *Invocation) (Verdict, error) {
-	v, err := l.breaker.Execute(func() (v Verdict, err error) {
-		if len(inv.Payload) > maxPayload {
-			return v, fmt.Errorf("there are %d bytes to look at; %d are the most", len(inv.Payload), maxPayload)
-		}
+	if len(inv.Payload) > maxPayload {
+		return Verdict{}, fmt.Errorf("there are %d bytes to look at; %d are the most", len(inv.Payload), maxPayload)
+	}
+	v, err := l.breaker.Execute(func() (Verdict, error) {
 		within, cancel := context.WithTimeout(ctx, l.timeout())
 		defer cancel()
-		v, err = l.invoke(within, inv)
+		v, err := l.invoke(within, inv)
 		switch {
 		case ctx.Err() != nil:
 			return Verdict{}, errLeft
 		case within.Err() != nil:
 			return Verdict{}, fmt.Errorf("it has not answered within %v", l.timeout())
-		case err != nil:
-			return Verdict{}, err
 		}
-		return v, l.check(inv, &v)
+		return v, err
 	})
+	if err == nil {
+		err = l.check(inv, &v)
+	}
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -289,8 +297,24 @@ func (l *link) ask(ctx context.Context, inv *Invocation) (Verdict, error) {
 func (l *link) invoke(ctx context.Context, inv *Invocation) (v Verdict, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it panicked: %v\n%s", p, debug.Stack())
+			err = &panicError{p, string(debug.Stack())}
 		}
 	}()
 	return l.By.Intercept(ctx, inv)
+}
+
+// panicError is the panic of an interceptor.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("it panicked: %v", e.value) }
+
+// shortened cuts a text that is not bounded otherwise.
+func shortened(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "")
 }

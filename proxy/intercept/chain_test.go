@@ -203,7 +203,14 @@ func TestLargePayload(t *testing.T) {
 		return intercept.Verdict{Effect: intercept.Pass}, nil
 	}), nil)
 	large := []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)
-	if r := intercept.New([]intercept.Entry{e}).Run(t.Context(), intercept.Before, call, large, nil); r.Denied == nil || asked {
+	c := intercept.New([]intercept.Entry{e})
+	for range 10 {
+		if r := c.Run(t.Context(), intercept.Before, call, large, nil); r.Denied == nil || asked {
+			t.Errorf("denied %+v, asked %v", r.Denied, asked)
+		}
+	}
+	// It says nothing of other calls.
+	if r := c.Run(t.Context(), intercept.Before, call, []byte(`{}`), nil); r.Denied != nil || !asked {
 		t.Errorf("denied %+v, asked %v", r.Denied, asked)
 	}
 }

@@ -28,6 +28,8 @@ func (l *link) check(inv *Invocation, v *Verdict) error {
 		return fmt.Errorf("its reason or note has more than %d bytes", maxText)
 	case v.Effect == Ask && inv.Phase == After:
 		return errors.New("it asks for an approval after the call, when it is too late")
+	case v.Effect == Ask && inv.Phase == List:
+		return errors.New("it asks for an approval of a definition; the catalog has its own")
 	case v.Note != "" && inv.Phase == Before:
 		return errors.New("it leaves a note before there is a result")
 	case v.Payload == nil:
@@ -35,6 +37,8 @@ func (l *link) check(inv *Invocation, v *Verdict) error {
 	case bytes.Equal(v.Payload, inv.Payload):
 		v.Payload = nil
 		return nil
+	case inv.Phase == List:
+		return errors.New("it changes a definition, which it may withhold or annotate")
 	case !l.mutates():
 		return errors.New("it is a validation, and has changed what it was shown")
 	case v.Effect == Deny:

@@ -9,6 +9,10 @@ type Phase string
 const (
 	Before Phase = "before" // the call is delivered next
 	After  Phase = "after"  // the client gets the result next
+	// List is when a definition is new. Interceptors are asked once about each, whoever
+	// is listed it, and may withhold it or leave a note. The call has no ID, principal,
+	// tenant and capsule then.
+	List Phase = "list"
 )
 
 // Call is what interceptors are told of a call.
@@ -27,7 +31,8 @@ type Invocation struct {
 	*Call
 	Phase Phase
 	// Payload is a JSON object: the arguments before a call, by the schema of the server
-	// and without those that the operator sets, and the result after it.
+	// and without those that the operator sets, and the result after it. In a list it is
+	// the definition.
 	Payload []byte
 }
 
@@ -48,7 +53,8 @@ type Verdict struct {
 	Reason string
 	// Payload is another object in place of that of the invocation; nil leaves it.
 	Payload []byte
-	// Note is a text that the client gets with the result; only after a call.
+	// Note is a text that the client gets with the result or the definition; not before a
+	// call.
 	Note string
 }
 

@@ -19,8 +19,9 @@ type Settings struct {
 	Name string `config:"name" required:"true" format:"id"`
 	// Patterns of the exposed names of the tools, prompts and resources that it is asked about. Default: all.
 	Match []gate.Glob `config:"match"`
-	// When it is asked: before a call is delivered, after there is a result, or both. Default: both.
-	Phase []Phase `config:"phase" enum:"before|after"`
+	// When it is asked: before a call is delivered, after there is a result, or once about each definition before that is
+	// listed. Default: before and after.
+	Phase []Phase `config:"phase" enum:"before|after|list"`
 	// validation only looks; several are asked beside one another. mutation may also change arguments and results; one is
 	// asked after the other. Default: validation.
 	Type string `config:"type" enum:"validation|mutation" default:"validation"`
@@ -108,6 +109,6 @@ func (s *Settings) timeout() time.Duration {
 
 // meets reports whether it is asked about a name.
 func (s *Settings) meets(phase Phase, name string) bool {
-	return (len(s.Phase) == 0 || slices.Contains(s.Phase, phase)) &&
+	return (len(s.Phase) == 0 && phase != List || slices.Contains(s.Phase, phase)) &&
 		(len(s.Match) == 0 || slices.ContainsFunc(s.Match, func(g gate.Glob) bool { return g.Match(name) }))
 }

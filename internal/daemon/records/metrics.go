@@ -22,10 +22,13 @@ func (r *Records) Counting() *proxy.Metrics {
 		Call: r.count, Served: r.metrics.Served, Listed: r.metrics.Discovered,
 		Sessions: r.metrics.Sessions, SessionEnded: r.metrics.SessionEnded,
 		Limited: r.metrics.Limited, Redacted: r.metrics.Redacted,
-		Intercepted: func(e intercept.Event) {
-			r.metrics.Intercepted(e.Interceptor, string(e.Phase), e.Outcome(), e.Took)
-		},
+		Intercepted: r.Intercepted,
 	}
+}
+
+// Intercepted counts what an interceptor has said.
+func (r *Records) Intercepted(e intercept.Event) {
+	r.metrics.Intercepted(e.Interceptor, string(e.Phase), e.Outcome(), e.Took)
 }
 
 // count counts one closed call.

@@ -121,7 +121,7 @@ func (s *Server) list(ctx context.Context) (*declaration, error) {
 }
 
 // phases are the phases in the words of the draft.
-var phases = map[intercept.Phase]string{intercept.Before: "request", intercept.After: "response"}
+var phases = map[intercept.Phase]string{intercept.Before: "request", intercept.After: "response", intercept.List: "response"}
 
 // Intercept implements [intercept.Interceptor]. What the interceptor does not want to see
 // passes.
@@ -157,10 +157,21 @@ func (s *Server) question(ctx context.Context, inv *intercept.Invocation) []byte
 	return append(q, "}}"...)
 }
 
-// payload is what the interceptor sees: the request with its method, or the result.
+// listKeys are the members of lists, by their methods.
+var listKeys = map[string]string{
+	mcp.Tool.ListMethod(): mcp.Tool.ListKey(), mcp.Prompt.ListMethod(): mcp.Prompt.ListKey(),
+	mcp.Resource.ListMethod(): mcp.Resource.ListKey(), mcp.Template.ListMethod(): mcp.Template.ListKey(),
+}
+
+// payload is what the interceptor sees: the request with its method, the result, or a list
+// with one definition.
 func payload(inv *intercept.Invocation) []byte {
-	if inv.Phase == intercept.After {
+	switch inv.Phase {
+	case intercept.After:
 		return inv.Payload
+	case intercept.List:
+		return append(append(append(mcp.AppendQuote([]byte("{"), listKeys[inv.Method]), ":["...), inv.Payload...), "]}"...)
+	case intercept.Before:
 	}
 	params := inv.Payload
 	if named(inv.Method) {
@@ -226,6 +237,8 @@ func mutated(inv *intercept.Invocation, result []byte) (intercept.Verdict, error
 	switch {
 	case !mcp.IsObject(changed):
 		return intercept.Verdict{}, errors.New("its answer has no payload, though it has changed it")
+	case inv.Phase == intercept.List:
+		return intercept.Verdict{}, errors.New("it changes a definition, which it may only refuse")
 	case inv.Phase == intercept.After:
 		v.Payload = changed
 	case !named(inv.Method):

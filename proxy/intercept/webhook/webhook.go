@@ -45,15 +45,16 @@ func (w *Webhook) Close() { w.client.CloseIdleConnections() }
 type question struct {
 	Interceptor string          `json:"interceptor"`
 	Phase       intercept.Phase `json:"phase"`
-	Call        string          `json:"call"` // id in the audit log
+	Call        string          `json:"call,omitempty"` // id in the audit log
 	Method      string          `json:"method"`
-	Principal   string          `json:"principal"`
+	Principal   string          `json:"principal,omitempty"`
 	Tenant      string          `json:"tenant,omitempty"`
 	Capsule     string          `json:"capsule,omitempty"`
 	Server      string          `json:"server"`
 	Name        string          `json:"name"`
 	Arguments   json.RawMessage `json:"arguments,omitempty"`
 	Result      json.RawMessage `json:"result,omitempty"`
+	Definition  json.RawMessage `json:"definition,omitempty"`
 }
 
 // answer is what the receiver returns.
@@ -74,10 +75,13 @@ func (w *Webhook) Intercept(ctx context.Context, inv *intercept.Invocation) (int
 		Interceptor: w.name, Phase: inv.Phase, Call: inv.ID, Method: inv.Method, Principal: inv.Principal, Tenant: inv.Tenant, Capsule: inv.Capsule,
 		Server: inv.Server, Name: inv.Name,
 	}
-	if inv.Phase == intercept.Before {
+	switch inv.Phase {
+	case intercept.Before:
 		q.Arguments = inv.Payload
-	} else {
+	case intercept.After:
 		q.Result = inv.Payload
+	case intercept.List:
+		q.Definition = inv.Payload
 	}
 	body, err := json.Marshal(&q)
 	if err != nil {
@@ -130,12 +134,14 @@ func read(phase intercept.Phase, raw []byte) (intercept.Verdict, error) {
 	if !known {
 		return intercept.Verdict{}, fmt.Errorf("the webhook decided %.40q; allow, deny and ask are known", a.Decision)
 	}
-	v := intercept.Verdict{Effect: effect, Reason: a.Reason, Note: a.Note, Payload: a.Arguments}
-	other := a.Result
-	if phase == intercept.After {
-		v.Payload, other = a.Result, a.Arguments
+	v := intercept.Verdict{Effect: effect, Reason: a.Reason, Note: a.Note}
+	if phase == intercept.Before {
+		v.Payload, a.Arguments = a.Arguments, nil
 	}
-	if other != nil {
+	if phase == intercept.After {
+		v.Payload, a.Result = a.Result, nil
+	}
+	if a.Arguments != nil || a.Result != nil {
 		return intercept.Verdict{}, fmt.Errorf("the webhook answered with what does not belong to the phase %s", phase)
 	}
 	return v, nil
