@@ -278,3 +278,93 @@ func (s *Snapshot) resolve(id *gate.Identity, kind mcp.Kind, name string, scope 
 	}
 	return nil
 }
+
+// Description is what clients see of an item beside what its server lists.
+type Description struct {
+	Title string // in place of the server's; empty keeps it
+	// Meta is a JSON object that is listed in _meta under [ToolKey]; empty for none.
+	Meta string
+	// AlwaysLoad tells clients that search by themselves to load the definition of a tool
+	// without a search.
+	AlwaysLoad bool
+	// Notes is a JSON object that is listed in _meta under [NotesKey]; empty for none.
+	Notes string
+	// Withheld keeps the item out of every list and every search, and nobody can call it
+	// by its name.
+	Withheld bool
+}
+
+// NotesKey is the member of an item's _meta with what interceptors say of it.
+const NotesKey = mcp.GatewayPrefix + "notes"
+
+// ToolKey is the member of an item's _meta that says what the operator knows of it.
+const ToolKey = mcp.GatewayPrefix + "tool"
+
+// alwaysLoadKey is the member of _meta by which Claude Code loads the definition of a
+// tool that it would defer otherwise (its documentation, "Configure tool search").
+const alwaysLoadKey = "anthropic/alwaysLoad"
+
+// descriptionOf names what a description is of.
+type descriptionOf struct {
+	kind     mcp.Kind
+	original string
+}
+
+// render puts the description into an item.
+func (d Description) render(item []byte) []byte {
+	if d.Title != "" {
+		item = mcp.SetMember(item, "title", mcp.Quote(d.Title))
+	}
+	if d.Meta != "" {
+		item = setMeta(item, ToolKey, []byte(d.Meta))
+	}
+	if d.Notes != "" {
+		item = setMeta(item, NotesKey, []byte(d.Notes))
+	}
+	if d.AlwaysLoad {
+		item = setMeta(item, alwaysLoadKey, []byte("true"))
+	}
+	return item
+}
+
+// setMeta sets a member of an item's _meta.
+func setMeta(item []byte, key string, value []byte) []byte {
+	meta := mcp.Lookup(item, "_meta")
+	if !mcp.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	return mcp.SetMember(item, "_meta", mcp.SetMember(meta, key, value))
+}
+
+// described returns the entry with what is said of its items now: itself, if that is
+// what it has.
+func (s *backendEntry) described() *backendEntry {
+	said := map[descriptionOf]Description{}
+	if s.mount.Describe != nil {
+		for _, set := range [...]*backendEntry{s, s.withoutFeatures, s.otherEra} {
+			if set == nil {
+				continue
+			}
+			for _, kind := range mcp.Kinds {
+				for _, r := range set.offers(kind) {
+					of := descriptionOf{kind, r.Original}
+					if _, done := said[of]; done {
+						continue
+					}
+					if d := s.mount.Describe(r.Capability, r.item); d != (Description{}) {
+						said[of] = d
+					}
+				}
+			}
+		}
+	}
+	if maps.Equal(said, s.said) {
+		return s
+	}
+	next := &backendEntry{
+		mount: s.mount, backend: s.backend, listing: s.listing, offer: s.offer, permits: s.permits, hash: s.hash,
+		ids: s.ids, unnamed: s.unnamed, others: s.others, said: said,
+	}
+	next.renderSets(s)
+	return next
+}
