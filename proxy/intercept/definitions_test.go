@@ -22,7 +22,12 @@ func looking(t *testing.T, entries ...intercept.Entry) (*intercept.Definitions, 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	return d, changes
 }
 
