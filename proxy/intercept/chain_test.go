@@ -149,34 +149,36 @@ func TestFaults(t *testing.T) {
 		"another kind of result": {by: pass(`{"isError":true,"resultType":"input_required"}`), phase: intercept.After, want: "it changes resultType"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, mode := range []string{"deny", "skip", "audit"} {
-				e := setting("x", tt.by, func(s *intercept.Settings) {
-					s.Timeout, s.OnError = 10*time.Millisecond, mode
-					if !tt.looks {
-						mutates(s)
+			synctest.Test(t, func(t *testing.T) {
+				for _, mode := range []string{"deny", "skip", "audit"} {
+					e := setting("x", tt.by, func(s *intercept.Settings) {
+						s.Timeout, s.OnError = 10*time.Millisecond, mode
+						if !tt.looks {
+							mutates(s)
+						}
+						if mode == "audit" {
+							s.OnError, s.Mode = "deny", "audit"
+						}
+					})
+					phase, payload := tt.phase, []byte(`{"a":1}`)
+					if phase == "" {
+						phase = intercept.Before
+					} else {
+						payload = errored
 					}
-					if mode == "audit" {
-						s.OnError, s.Mode = "deny", "audit"
+					var told []intercept.Event
+					r := intercept.New([]intercept.Entry{e}).Run(t.Context(), phase, call, payload, func(e intercept.Event) { told = append(told, e) })
+					if len(told) != 1 || told[0].Verdict != "error" || !strings.Contains(told[0].Reason, tt.want) {
+						t.Errorf("%s: told %+v, want %q", mode, told, tt.want)
 					}
-				})
-				phase, payload := tt.phase, []byte(`{"a":1}`)
-				if phase == "" {
-					phase = intercept.Before
-				} else {
-					payload = errored
+					if refused := r.Denied != nil; refused != (mode == "deny") || refused && (r.Denied.Err == nil || r.Denied.By != "x") {
+						t.Errorf("%s: denied by %+v", mode, r.Denied)
+					}
+					if string(r.Payload) != string(payload) || len(r.Demands)+len(r.Notes) > 0 {
+						t.Errorf("%s: left %s, %v, %v", mode, r.Payload, r.Demands, r.Notes)
+					}
 				}
-				var told []intercept.Event
-				r := intercept.New([]intercept.Entry{e}).Run(t.Context(), phase, call, payload, func(e intercept.Event) { told = append(told, e) })
-				if len(told) != 1 || told[0].Verdict != "error" || !strings.Contains(told[0].Reason, tt.want) {
-					t.Errorf("%s: told %+v, want %q", mode, told, tt.want)
-				}
-				if refused := r.Denied != nil; refused != (mode == "deny") || refused && (r.Denied.Err == nil || r.Denied.By != "x") {
-					t.Errorf("%s: denied by %+v", mode, r.Denied)
-				}
-				if string(r.Payload) != string(payload) || len(r.Demands)+len(r.Notes) > 0 {
-					t.Errorf("%s: left %s, %v, %v", mode, r.Payload, r.Demands, r.Notes)
-				}
-			}
+			})
 		})
 	}
 }
