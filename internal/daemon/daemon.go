@@ -94,7 +94,7 @@ type Daemon struct {
 	inside      *inside.Groups         // of tools that the gateway serves itself
 	schedule    *schedule.Runner       // makes the calls that callers have planned
 	vectors     *vectors.Vectors       // by which tools are found
-	definitions *intercept.Definitions // what interceptors say of them
+	definitions *intercept.Definitions // what interceptors say of what is listed
 	learning    *learning.Service      // from searches
 	approvals   approvals
 	budgets     budgets

@@ -70,11 +70,16 @@ func New(entries []Entry) *Chain {
 
 // Meets reports whether a call meets any interceptor.
 func (c *Chain) Meets(phase Phase, name string) bool {
-	if c == nil {
-		return false
-	}
-	meets := func(l *link) bool { return l.meets(phase, name) }
-	return slices.ContainsFunc(c.mutators, meets) || slices.ContainsFunc(c.validators, meets)
+	return c.some(func(l *link) bool { return l.meets(phase, name) })
+}
+
+// closes reports whether a failure of an interceptor that a call meets would refuse it.
+func (c *Chain) closes(phase Phase, name string) bool {
+	return c.some(func(l *link) bool { return l.meets(phase, name) && !l.skips() && !l.audits() })
+}
+
+func (c *Chain) some(is func(*link) bool) bool {
+	return c != nil && (slices.ContainsFunc(c.mutators, is) || slices.ContainsFunc(c.validators, is))
 }
 
 // Met are the interceptors that a call would meet, in their order.
@@ -215,7 +220,7 @@ func (r *running) take(l *link, inv *Invocation, v Verdict, err error, took time
 	e := Event{Interceptor: l.Name, Phase: r.phase, Audit: l.audits(), Reason: v.Reason, Took: took}
 	switch {
 	case err != nil:
-		e.Verdict, e.Reason = "error", shortened(err.Error())
+		e.Verdict, e.Reason = "error", Shortened(err.Error())
 		if p, ok := errors.AsType[*panicError](err); ok {
 			e.Stack = p.stack
 		}
@@ -236,7 +241,7 @@ func (r *running) take(l *link, inv *Invocation, v Verdict, err error, took time
 				r.ruling.Payload = v.Payload
 			}
 			r.ruling.Demands = append(r.ruling.Demands, gate.Demand{
-				Reason: "the interceptor " + l.Name + " asks for an approval" + because(v.Reason), Rule: gate.Rule{},
+				Reason: "the interceptor " + l.Name + " asks for an approval" + because(v.Reason),
 			})
 		}
 	default:
@@ -311,10 +316,10 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("it panicked: %v", e.value) }
 
-// shortened cuts a text that is not bounded otherwise.
-func shortened(text string) string {
+// Shortened cuts a text to the length that a reason and a note may have.
+func Shortened(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "")
+	return strings.ToValidUTF8(text[:maxText-len("...")], "") + "..."
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
@@ -187,11 +186,5 @@ func (d *Definitions) ask(ctx context.Context, c *Chain, of *Definition) (l *Lis
 	if r.Denied != nil && r.Denied.Err == nil {
 		d.log.Info("an interceptor withholds a definition", "interceptor", r.Denied.By, "server", of.Server, "name", of.Name, "reason", r.Denied.Reason)
 	}
-	return &Listing{Withheld: r.Denied != nil, Notes: slices.Clone(r.Notes)}, sure
-}
-
-// closes reports whether a failure of an interceptor that a name meets would withhold it.
-func (c *Chain) closes(phase Phase, name string) bool {
-	closes := func(l *link) bool { return l.meets(phase, name) && !l.skips() && !l.audits() }
-	return slices.ContainsFunc(c.mutators, closes) || slices.ContainsFunc(c.validators, closes)
+	return &Listing{Withheld: r.Denied != nil, Notes: r.Notes}, sure
 }

@@ -2,7 +2,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +24,6 @@ const (
 const (
 	// declaredTime is how long what a server declares counts before it is listed again.
 	declaredTime = time.Minute
-	// maxReason bounds the messages of a validation, in bytes.
-	maxReason = 1 << 10
 	// maxPages bounds the pages of a list.
 	maxPages = 10
 )
@@ -208,19 +205,11 @@ func validated(result []byte) (intercept.Verdict, error) {
 		}
 		why = append(why, m.Message)
 	}
-	v := intercept.Verdict{Effect: intercept.Pass, Reason: shortened(strings.Join(why, "; "))}
+	v := intercept.Verdict{Effect: intercept.Pass, Reason: intercept.Shortened(strings.Join(why, "; "))}
 	if !*a.Valid && a.Severity != "info" && a.Severity != "warn" {
 		v.Effect = intercept.Deny
 	}
 	return v, nil
-}
-
-// shortened cuts a text at a rune.
-func shortened(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason-3], "") + "..."
 }
 
 // mutated reads the answer of a mutation.
@@ -251,7 +240,7 @@ func mutated(inv *intercept.Invocation, result []byte) (intercept.Verdict, error
 		if args == nil || method != inv.Method || mcp.Hash(was) != mcp.Hash(now) {
 			return intercept.Verdict{}, errors.New("it changes more than the arguments")
 		}
-		v.Payload = bytes.Clone(args)
+		v.Payload = args
 	}
 	return v, nil
 }

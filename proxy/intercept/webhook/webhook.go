@@ -38,9 +38,6 @@ func New(name string, to intercept.Webhook) *Webhook {
 	}}
 }
 
-// Close closes idle connections.
-func (w *Webhook) Close() { w.client.CloseIdleConnections() }
-
 // question is the body of a POST.
 type question struct {
 	Interceptor string          `json:"interceptor"`

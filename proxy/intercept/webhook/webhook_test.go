@@ -24,9 +24,7 @@ func asks(t *testing.T, answer http.HandlerFunc) *webhook.Webhook {
 	t.Helper()
 	receiver := httptest.NewServer(answer)
 	t.Cleanup(receiver.Close)
-	w := webhook.New("dlp", intercept.Webhook{URL: receiver.URL, Secret: secret.Text(key)})
-	t.Cleanup(w.Close)
-	return w
+	return webhook.New("dlp", intercept.Webhook{URL: receiver.URL, Secret: secret.Text(key)})
 }
 
 func invocation(phase intercept.Phase, payload string) *intercept.Invocation {
