@@ -232,6 +232,10 @@ type Call struct {
 	// the call fails with [FailGone]. Empty means any.
 	Conn string
 
+	// Nested makes further calls for the caller of this one. It is nil where none may be
+	// made: the call is nested too deeply already.
+	Nested NestedCaller
+
 	// Notify receives the notifications of this call, in order and before the answer,
 	// from one goroutine at a time. It does not block. nil drops them.
 	Notify func(method string, params []byte)
