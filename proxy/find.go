@@ -469,7 +469,7 @@ type Ranked struct {
 // Rank ranks what a caller may view within a scope for a query, with the reasons. It
 // waits for servers that start, like a first list.
 func Rank(ctx context.Context, g *Gateway, id *gate.Identity, scope Scope, q findview.Query) (Ranking, error) {
-	g.first.wait(ctx, "", scope, false)
+	g.first.For(ctx, scope.Server, false)
 	g.finder.index.Await(ctx)
 	x := &Exchange{Identity: id, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern}
 	return g.finder.rank(ctx, g.snapshot.Load(), x, q, true, false)

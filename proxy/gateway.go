@@ -33,6 +33,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/firstlist"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/reuse"
@@ -69,7 +70,7 @@ type Gateway struct {
 	keptResults   *result.Store
 	reused        *reuse.Results
 
-	first  *firstLists
+	first  *firstlist.Wait
 	finder finder
 
 	life context.Context // context of Run; ends all sessions
@@ -99,7 +100,7 @@ func New(opts Options) (*Gateway, error) {
 		opts.Resource = noResource{}
 	}
 	g := &Gateway{
-		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: newFirstLists(opts.Limits.FirstList, opts.FirstListTimedOut),
+		opts: opts, log: opts.Logger, dirty: make(chan struct{}, 1), decided: make(chan struct{}, 1), first: firstlist.New(opts.Limits.FirstList, opts.FirstListTimedOut),
 		principals: limit.NewPrincipals(), requests: limit.NewRequests(opts.Logger, opts.Metrics.limited),
 	}
 	g.failures = limit.NewFailures(g.requests)

@@ -24,8 +24,8 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	capabilities := msg.Param("capabilities")
 	version := mcp.NegotiateLegacy(mcp.Version(asked))
 	features := featuresIn(capabilities)
-	if g.first.asked {
-		g.first.wait(s.ctx, "", s.scope, false)
+	if g.first.Required() {
+		g.first.For(s.ctx, s.scope.Server, false)
 	}
 	snap := g.snapshot.Load()
 	servers, decided := snap.describedServers(s.ctx, who, s.scope, features)

@@ -271,3 +271,27 @@ func (g *Gateway) openCursor(x *Exchange, kind mcp.Kind, raw []byte) (string, *m
 func (r *Route) question(action gate.Action, id *gate.Identity, scope Scope) gate.Request {
 	return r.Request(action, id, scope.Capsule)
 }
+
+// waitList delays a list during the start. A client that listens for changes of the
+// list does not wait: it is told of them.
+func (g *Gateway) waitList(ctx context.Context, x *Exchange, kind mcp.Kind) {
+	g.first.For(ctx, x.Scope.Server, !g.first.Required() && x.Era == mcp.Modern && listensFor(g.listens.list(), x, kind))
+}
+
+// listensFor reports whether a caller listens for changes of a list.
+func listensFor(all []*listen, x *Exchange, kind mcp.Kind) bool {
+	return slices.ContainsFunc(all, func(l *listen) bool {
+		return l.wants(kind.Changed()) && l.x.Scope == x.Scope && l.x.Identity.Key() == x.Identity.Key()
+	})
+}
+
+// waitCall delays a call during the start, while its server is unknown.
+func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Kind, name string) {
+	if from := g.snapshot.Load().Catalog(x).serverFor(kind, name, x.Scope); from != nil {
+		g.first.For(ctx, from.backend.Name(), false)
+	}
+}
+
+// WaitFirst sets how long first lists, and initialize, wait for starting servers
+// because the user wants that. Call it before the gateway serves.
+func (g *Gateway) WaitFirst(d time.Duration) { g.first.Require(d) }

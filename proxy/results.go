@@ -290,7 +290,7 @@ func read(g *Gateway, ctx context.Context, x *Exchange) response {
 // readKept answers with a kept result. It takes the steps of a call of the tool, except
 // for what that call has paid for already.
 func readKept(g *Gateway, ctx context.Context, x *Exchange, uri string) response {
-	g.first.wait(ctx, "", x.Scope, true)
+	g.first.For(ctx, x.Scope.Server, true)
 	return g.newRequest(x, &planKept, mcp.Resource, uri).serve(ctx)
 }
 

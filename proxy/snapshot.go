@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/findview"
+	"github.com/toolgate/toolgate/proxy/firstlist"
 	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/result"
@@ -64,6 +65,24 @@ type publisher struct {
 	mu sync.Mutex // one rebuild at a time
 }
 
+// awaited returns what is known of the servers for first lists.
+func awaited(servers []*backendEntry) []firstlist.Server {
+	all := make([]firstlist.Server, len(servers))
+	for i, s := range servers {
+		of := firstlist.Server{Name: s.backend.Name(), Fetched: s.mount.Fetched}
+		switch listing, status := s.backend.Listing(); {
+		case listing == nil && status.State == mcp.Starting:
+			of.Awaited = !s.mount.SkipFirstListWait
+		case listing != s.listing:
+			of.Awaited, of.Fetched = true, false // its list is on the way into a snapshot
+		default:
+			of.Known = listing != nil && !s.mount.Native
+		}
+		all[i] = of
+	}
+	return all
+}
+
 // rebuild makes the next snapshot and tells the clients whose lists it changes.
 func (pb *publisher) rebuild(ctx context.Context) {
 	pb.mu.Lock()
@@ -105,7 +124,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	}
 	pb.g.finder.update(next)
 	pb.announce(ctx, old, next)
-	pb.g.first.update(servers)
+	pb.g.first.Update(awaited(servers))
 }
 
 // entryFor returns the entry of a mount as it is now. It reuses the old snapshot's

@@ -189,7 +189,7 @@ func (ts *taskService) decideAgain(ctx context.Context, x *Exchange, t *task) er
 // except for those that the creation of the task has paid for.
 func aboutTask(p *plan) func(*Gateway, context.Context, *Exchange) response {
 	return func(g *Gateway, ctx context.Context, x *Exchange) response {
-		g.first.wait(ctx, "", x.Scope, true)
+		g.first.For(ctx, x.Scope.Server, true)
 		return g.newRequest(x, p, mcp.Tool, "").serve(ctx)
 	}
 }

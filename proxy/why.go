@@ -49,7 +49,7 @@ type Step struct {
 func (g *Gateway) Why(ctx context.Context, id *gate.Identity, scope Scope, name string, args []byte) *Why {
 	snap, r := g.named(id, name, scope)
 	if r == nil { // it may belong to a server that is still starting
-		g.first.wait(ctx, "", scope, false)
+		g.first.For(ctx, scope.Server, false)
 		snap, r = g.named(id, name, scope)
 	}
 	if r == nil {

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -39,6 +39,9 @@ var rules = map[string]rule{
 		ours:   []string{"internal/mcp", "proxy/refusal"},
 		others: []string{"github.com/sony/gobreaker/v2"},
 		why:    "whether a backend is called, and how often, depends on how it answers alone; gobreaker counts",
+	},
+	"proxy/firstlist": {
+		why: "waits for what it is told of servers",
 	},
 	"proxy/intercept": {
 		ours:   []string{"config/secret", "config/tree", "config/units", "gate", "internal/mcp"},

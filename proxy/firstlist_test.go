@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/firstlist"
 )
 
 // heardAfter makes the lists of a server known after some time.
@@ -142,10 +143,10 @@ func TestFirstListsOfOthers(t *testing.T) {
 		}
 		_, leave := r.begin(modernRequest(modernBody("5", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")))
 		synctest.Wait()
-		if d := took(func() { r.modern("1", "tools/list", "") }); d != firstListBrief {
+		if d := took(func() { r.modern("1", "tools/list", "") }); d != firstlist.Brief {
 			t.Errorf("the list of a client that listens took %v", d)
 		}
-		if d := took(func() { r.modern("1", "prompts/list", "") }); d != firstListQuiet-firstListBrief {
+		if d := took(func() { r.modern("1", "prompts/list", "") }); d != firstlist.Quiet-firstlist.Brief {
 			t.Errorf("a list of which it does not took %v", d)
 		}
 		leave()
