@@ -56,7 +56,7 @@ type Explanation struct {
 // with: phases behind the first deny are not asked.
 func (c *Chain) Explain(ctx context.Context, r *Request) (Decision, []Explanation) {
 	verdict := undecided()
-	if c == nil || r == nil || r.Identity == nil {
+	if c == nil || r == nil || !c.decidesFor(r.Identity) {
 		return verdict, nil
 	}
 	var steps []Explanation

@@ -132,7 +132,7 @@ func (c *Chain) Decide(ctx context.Context, r *Request) Decision { return c.Deci
 
 // DecideFor is [Chain.Decide] with a listener; nil is none.
 func (c *Chain) DecideFor(ctx context.Context, r *Request, listener Listener) Decision {
-	if c == nil || r == nil || r.Identity == nil {
+	if c == nil || r == nil || !c.decidesFor(r.Identity) {
 		return undecided()
 	}
 	key := r.Key()
@@ -169,6 +169,12 @@ func (c *Chain) DecideFor(ctx context.Context, r *Request, listener Listener) De
 		c.cache.putRequest(key, next)
 	}
 	return verdict
+}
+
+// decidesFor reports whether the chain can decide about an identity: there is one, and a
+// part knows the capsules that narrow its rights.
+func (c *Chain) decidesFor(id *Identity) bool {
+	return id != nil && (len(id.Capsules) == 0 || slices.ContainsFunc(c.parts, func(p Part) bool { return p.Narrows }))
 }
 
 // cached returns the cached decisions on a request, nil for none.

@@ -82,6 +82,12 @@ type Identity struct {
 	Token string
 	// Admin may use the administration.
 	Admin bool
+	// Agents are those that call for the caller, the last one called by the one before it;
+	// nil where the caller itself calls.
+	Agents []string
+	// Capsules have to allow what the caller does as well, whoever holds them: the caller's
+	// rights are narrowed to what is in each of them. nil narrows nothing.
+	Capsules []string
 
 	key, fingerprint, rights string
 }
@@ -96,6 +102,27 @@ func NewIdentity(id Identity) *Identity {
 	id.fingerprint = id.encode()
 	id.rights = id.digest()
 	return &id
+}
+
+// Narrowed returns the identity of an agent that calls for this one, with rights that a
+// capsule narrows. Agent and capsule may each be empty for none.
+func (i *Identity) Narrowed(agent, capsule string) *Identity {
+	of := *i
+	if agent != "" {
+		of.Agents = append(slices.Clip(i.Agents), agent)
+	}
+	if capsule != "" && !slices.Contains(i.Capsules, capsule) {
+		of.Capsules = append(slices.Clip(i.Capsules), capsule)
+	}
+	return NewIdentity(of)
+}
+
+// Agent is the agent that calls for the caller; empty where the caller itself calls.
+func (i *Identity) Agent() string {
+	if len(i.Agents) == 0 {
+		return ""
+	}
+	return i.Agents[len(i.Agents)-1]
 }
 
 // Rights is a digest of the principal and of everything else that decisions may depend
@@ -113,7 +140,7 @@ func (i *Identity) digest() string {
 	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 	of := Identity{
 		Principal: i.Principal, Persona: i.Persona, Plan: i.Plan, Actor: i.Actor, Admin: i.Admin,
-		Groups: set(i.Groups), Scopes: set(i.Scopes),
+		Groups: set(i.Groups), Scopes: set(i.Scopes), Agents: i.Agents, Capsules: set(i.Capsules),
 	}
 	sum := sha256.Sum256([]byte(of.encode()))
 	return hex.EncodeToString(sum[:16])
@@ -138,7 +165,11 @@ func (i *Identity) encode() string {
 	for _, s := range [...]string{i.Issuer, i.Tenant, i.Subject, i.Persona, i.Plan, i.Credential, i.Actor, i.Token, strconv.FormatBool(i.Admin)} {
 		part(s)
 	}
-	for _, list := range [...][]string{i.Groups, i.Scopes} {
+	lists := [][]string{i.Groups, i.Scopes}
+	if i.Agents != nil || len(i.Capsules) > 0 { // rare, and rights are compared with those of earlier versions
+		lists = append(lists, i.Agents, i.Capsules)
+	}
+	for _, list := range lists {
 		b.WriteString(strconv.Itoa(len(list)))
 		b.WriteByte('#')
 		for _, s := range list {

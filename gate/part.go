@@ -23,6 +23,10 @@ type Part struct {
 	// in its Reason which kind of error it is.
 	Check func(ctx context.Context, r *Request) (Decision, error)
 
+	// Narrows means that the part denies what is not in [Identity.Capsules]. A chain without
+	// such a part denies everything to an identity that has some.
+	Narrows bool
+
 	// CheckAll answers many requests of one identity and action, in their order. An
 	// error denies them all; the Err of a single decision denies that one alone. Nil:
 	// Check is asked about each.

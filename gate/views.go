@@ -79,7 +79,7 @@ func (c *Chain) decideAll(ctx context.Context, q *questions) []*Decision {
 		return v.of
 	}
 	first := q.request(0)
-	if first.Identity == nil {
+	if !c.decidesFor(first.Identity) {
 		return v.of
 	}
 	for part := range c.parts {

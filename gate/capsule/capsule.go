@@ -68,7 +68,7 @@ func ValidName(name string) bool {
 // Part implements [gate.Phase].
 func (p *Phase) Part() gate.Part {
 	return gate.Part{
-		Name: Name, Check: p.Check,
+		Name: Name, Check: p.Check, Narrows: true,
 		Snapshot: p.Snapshot, Explain: p.Explain, ViewClass: p.ViewClass,
 	}
 }
@@ -174,6 +174,7 @@ type verdict struct {
 	held              bool       // the caller holds a capsule that counts
 	visible, callable *Pattern   // set on an allow
 	seen              []*Pattern // set on a deny: patterns that show what may not be called
+	outside           string     // set on a deny: the capsule that narrows the caller's rights to less
 }
 
 // judge decides.
@@ -185,6 +186,9 @@ func (p *Phase) judge(r *gate.Request) (v verdict) {
 		return verdict{effect: gate.Abstain}
 	}
 	names := r.Names()
+	if v.outside = p.outside(r, names); v.outside != "" {
+		return v
+	}
 	for i := range p.all() {
 		c := &p.capsules[i]
 		if !c.counts(r.Identity, r.Capsule) {
@@ -206,6 +210,21 @@ func (p *Phase) judge(r *gate.Request) (v verdict) {
 	return v
 }
 
+// outside returns the first of the capsules that narrow the caller's rights which does not
+// have what is asked about; empty where all of them have it.
+func (p *Phase) outside(r *gate.Request, names gate.Names) string {
+	if r.Identity == nil {
+		return ""
+	}
+	for _, name := range r.Identity.Capsules {
+		c := p.named(name)
+		if c == nil || covers(c.Visible, names) == nil || r.Action != gate.View && covers(c.Callable, names) == nil {
+			return name
+		}
+	}
+	return ""
+}
+
 // decision converts the verdict on a request.
 func (v *verdict) decision(r *gate.Request) gate.Decision {
 	d := gate.Decision{Effect: v.effect}
@@ -213,6 +232,8 @@ func (v *verdict) decision(r *gate.Request) gate.Decision {
 	case v.effect != gate.Deny:
 	case r == nil:
 		d.Reason = "nothing was asked"
+	case v.outside != "":
+		d.Reason = fmt.Sprintf("it is not in the capsule %q, which narrows what the agent may do", v.outside)
 	case !v.held && r.Capsule != "":
 		d.Reason = fmt.Sprintf("the caller does not hold the capsule %q", r.Capsule)
 	case !v.held:
@@ -228,6 +249,13 @@ func (v *verdict) decision(r *gate.Request) gate.Decision {
 // change returns what would make a capsule allow a request: a further name in one that
 // the caller holds, or a capsule to hold.
 func (p *Phase) change(r *gate.Request) *gate.Change {
+	if outside := p.outside(r, r.Names()); outside != "" {
+		list := "callable"
+		if c := p.named(outside); c == nil || covers(c.Visible, r.Names()) == nil {
+			list = "visible"
+		}
+		return add(outside, list, r.Exposed)
+	}
 	held := p.held(r.Identity, r.Capsule)
 	if len(held) == 0 {
 		return p.hold(r)
@@ -297,6 +325,9 @@ func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	var held strings.Builder
 	for _, c := range p.held(id, "") {
 		held.WriteString(strconv.Quote(c.Name))
+	}
+	if id != nil && len(id.Capsules) > 0 {
+		fmt.Fprintf(&held, " within %q", id.Capsules)
 	}
 	return held.String(), true
 }

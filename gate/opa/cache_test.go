@@ -338,7 +338,7 @@ func TestViewClass(t *testing.T) {
 	}
 	member := map[string]string{
 		"Tenant": "tenant", "Persona": "persona_id", "Subject": "user_id",
-		"Groups": "groups", "Scopes": "scopes", "Plan": "plan", "Issuer": "issuer",
+		"Groups": "groups", "Scopes": "scopes", "Plan": "plan", "Issuer": "issuer", "Agents": "agent",
 	}
 	for field, name := range member {
 		for other, read := range member {

@@ -24,7 +24,7 @@ const (
 
 // fromCaller are the members of input that tell callers apart, besides
 // context.
-var fromCaller = []string{"tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer"}
+var fromCaller = []string{"tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer", "agent"}
 
 // member is a member of input that is not made of arguments: a text, or a list
 // where list is not nil.
@@ -35,7 +35,7 @@ type member struct {
 
 // members returns the members of the input for a request, but for the arguments
 // and what is under context.
-func (o *Options) members(r *gate.Request) ([16]member, error) {
+func (o *Options) members(r *gate.Request) ([17]member, error) {
 	action, err := o.action(r)
 	id := r.Identity
 	return [...]member{
@@ -55,6 +55,7 @@ func (o *Options) members(r *gate.Request) ([16]member, error) {
 		{name: "scopes", list: listed(id.Scopes)},
 		{name: "plan", text: id.Plan},
 		{name: "issuer", text: id.Issuer},
+		{name: "agent", text: id.Agent()},
 	}, err
 }
 

@@ -25,7 +25,7 @@ func TestInput(t *testing.T) {
 	want := map[string]any{
 		"action": "tool.request", "kind": "tool", "resource": "fs__read", "tool_names": []string{"fs__read"}, "tool_name": "fs__read", "original_name": "read",
 		"server": "fs", "capability_id": "cap_1", "capsule": "research",
-		"tenant": "acme", "persona_id": "bot", "user_id": "alice", "issuer": "https://issuer.example",
+		"tenant": "acme", "persona_id": "bot", "user_id": "alice", "issuer": "https://issuer.example", "agent": "",
 		"groups": []string{"dev"}, "scopes": []string{"read"}, "plan": "team",
 		"args":    map[string]any{"path": "/tmp", "n": json.Number("9007199254740993")},
 		"context": map[string]any{"tenant_id": "acme", "persona_id": "bot", "issuer": "https://issuer.example", "plan": "team", "capsule": "research"},

@@ -82,7 +82,7 @@ func (p *Phase) Part() gate.Part {
 //	  "server": "fs",
 //	  "capability_id": "cap_...",
 //	  "capsule": "",                    // of the endpoint that was called
-//	  "tenant": "acme", "persona_id": "bot", "user_id": "alice", "issuer": "...",
+//	  "tenant": "acme", "persona_id": "bot", "user_id": "alice", "issuer": "...", "agent": "",
 //	  "groups": [], "scopes": [], "plan": "team",
 //	  "args": {"path": "/tmp"},         // only of a request; numbers are exact
 //	  "args_replaced": ["/content"],    // JSON pointers; only if there are any

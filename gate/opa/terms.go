@@ -14,7 +14,7 @@ var inputKeys = func() map[string]*ast.Term {
 	keys := map[string]*ast.Term{}
 	for _, name := range []string{
 		"action", "kind", "resource", "tool_name", inputNames, "original_name", "server", "capability_id", "capsule", inputArgs, inputReplaced, inputContext,
-		"tenant_id", "tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer",
+		"tenant_id", "tenant", "persona_id", "user_id", "groups", "scopes", "plan", "issuer", "agent",
 	} {
 		keys[name] = ast.StringTerm(name)
 	}
