@@ -153,8 +153,12 @@ var rules = map[string]rule{
 		why:    "the shipped tools",
 	},
 	"native/declared": {
-		ours: []string{"config/secret", "config/tree", "config/units", "internal/child", "internal/egress", "internal/mcp", "internal/sandbox", "native/group", "proxy/reuse"},
+		ours: []string{"config/secret", "config/tree", "config/units", "internal/child", "internal/egress", "internal/mcp", "internal/sandbox", "native/group", "native/placeholder", "native/steps", "proxy/reuse"},
 		why:  "a request or a command that is declared is served as a tool; it says itself how it is declared",
+	},
+	"native/placeholder": {
+		ours: []string{"internal/mcp"},
+		why:  "what goes into a template depends on the values and the template alone",
 	},
 	"native/handshake": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
 	"native/embedded": {

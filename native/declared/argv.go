@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // argv is the list of arguments of a command. Each element is one argument,
@@ -16,7 +17,7 @@ import (
 type argv []element
 
 type element struct {
-	template
+	placeholder.Text
 
 	begins bool // with a place, so that a value could make a flag of it
 	path   bool // holds a separator besides its places, which are within segments then
@@ -45,30 +46,30 @@ func parseArgv(args, dashes []string) (argv, error) {
 	var wrong []error
 	runs, remote := false, false // an interpreter is among the arguments before; it reads all that follows
 	for i, text := range args {
-		t, err := parseTemplate(text)
+		t, err := placeholder.ParseText(text)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		e := element{template: t, begins: len(t) > 0 && t[0].place}
+		e := element{Text: t, begins: len(t) > 0 && t[0].Place}
 		for _, p := range t {
 			switch {
-			case p.place && i == 0:
+			case p.Place && i == 0:
 				wrong = append(wrong, errors.New("the program has a place; it is fixed"))
-			case p.place && slices.Contains(dashes, p.text):
+			case p.Place && slices.Contains(dashes, p.Text):
 				e.dashes = true
-			case !p.place && strings.ContainsAny(p.text, `/\`):
+			case !p.Place && strings.ContainsAny(p.Text, `/\`):
 				e.path = true
 			}
 		}
 		before := args[min(1, i):i]
 		if e.glued() {
-			before = append(slices.Clone(before), strings.TrimRight(t[0].text, "=:"))
+			before = append(slices.Clone(before), strings.TrimRight(t[0].Text, "=:"))
 		}
-		if len(t.names()) > 0 && (remote || runs && code(before)) {
+		if len(t.Names()) > 0 && (remote || runs && code(before)) {
 			wrong = append(wrong, fmt.Errorf("%q would be run as code or given to it by an interpreter; write the value into its stdin or into a file of your own program's", text))
 		}
-		if len(t.names()) == 0 {
+		if len(t.Names()) == 0 {
 			runs = runs || interpreter(text, interpreters)
 			remote = remote || interpreter(text, joining)
 		}
@@ -80,7 +81,7 @@ func parseArgv(args, dashes []string) (argv, error) {
 // glued tells whether a value stands in one argument with the option that it is of,
 // as in --eval={x} or -e{x}.
 func (e *element) glued() bool {
-	return len(e.template) > 1 && !e.template[0].place && strings.HasPrefix(e.template[0].text, "-")
+	return len(e.Text) > 1 && !e.Text[0].Place && strings.HasPrefix(e.Text[0].Text, "-")
 }
 
 // code tells whether arguments have an interpreter take code from those after
@@ -99,13 +100,13 @@ func code(before []string) bool {
 func (a argv) names() []string {
 	var out []string
 	for _, e := range a {
-		out = append(out, e.template.names()...)
+		out = append(out, e.Text.Names()...)
 	}
 	return out
 }
 
 // fill returns the arguments with values in their places.
-func (a argv) fill(v values) ([]string, error) {
+func (a argv) fill(v placeholder.Values) ([]string, error) {
 	out := make([]string, len(a))
 	for i, e := range a {
 		var err error
@@ -116,13 +117,13 @@ func (a argv) fill(v values) ([]string, error) {
 	return out, nil
 }
 
-func (e *element) fill(v values) (string, error) {
-	text, err := e.template.fill(v)
+func (e *element) fill(v placeholder.Values) (string, error) {
+	text, err := e.Text.Fill(v)
 	if err != nil {
 		return "", err
 	}
 	if e.begins && !e.dashes && flag(text) {
-		return "", problemf("The argument %s may not begin with a dash here: it would be an option of the program.", e.template[0].text)
+		return "", placeholder.Problemf("The argument %s may not begin with a dash here: it would be an option of the program.", e.Text[0].Text)
 	}
 	if e.path {
 		return text, e.within(v)
@@ -136,7 +137,7 @@ func flag(text string) bool {
 
 // within checks the values of an argument that is a path: each stays within the
 // segment that it is in, and makes no segment that leads elsewhere.
-func (e *element) within(v values) error {
+func (e *element) within(v placeholder.Values) error {
 	var segment strings.Builder
 	place := ""
 	end := func() error {
@@ -144,27 +145,27 @@ func (e *element) within(v values) error {
 		segment.Reset()
 		was := place
 		if place = ""; was != "" && (name == "" || strings.Trim(name, ". ") == "") {
-			return problemf("The argument %s is part of a path and may not be empty or dots alone.", was)
+			return placeholder.Problemf("The argument %s is part of a path and may not be empty or dots alone.", was)
 		}
 		return nil
 	}
-	for _, p := range e.template {
-		if p.place {
-			text, err := v.text(p.text)
+	for _, p := range e.Text {
+		if p.Place {
+			text, err := v.Text(p.Text)
 			if err != nil {
 				return err
 			}
 			if strings.ContainsAny(text, `/\`) || text == ".." || runtime.GOOS == "windows" && strings.Contains(text, ":") {
-				return problemf("The argument %s is part of a path and may not hold slashes or be two dots.", p.text)
+				return placeholder.Problemf("The argument %s is part of a path and may not hold slashes or be two dots.", p.Text)
 			}
 			if text == "" {
-				return problemf("The argument %s is part of a path and may not be empty.", p.text)
+				return placeholder.Problemf("The argument %s is part of a path and may not be empty.", p.Text)
 			}
 			segment.WriteString(text)
-			place = p.text
+			place = p.Text
 			continue
 		}
-		for _, c := range p.text {
+		for _, c := range p.Text {
 			if c != '/' && c != '\\' {
 				segment.WriteRune(c)
 			} else if err := end(); err != nil {
@@ -176,8 +177,8 @@ func (e *element) within(v values) error {
 }
 
 // stdinOf is what a command reads: the text of a string, or JSON.
-func stdinOf(b *body, v values, args []byte) ([]byte, error) {
-	raw, there, err := b.append(nil, v, args)
+func stdinOf(b *placeholder.Value, v placeholder.Values, args []byte) ([]byte, error) {
+	raw, there, err := b.Append(nil, v, args)
 	if err != nil || !there {
 		return nil, err
 	}

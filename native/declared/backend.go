@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/egress"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // maxTime limits a request, even if its call may take longer.
@@ -101,7 +102,7 @@ func (b *Backend) Check(ctx context.Context, tool string, args []byte) string {
 
 // check returns the problem with the values of a call: by the schema of the template that
 // the tool was made of, or because the request or command cannot be made of them.
-func (c *compiled) check(ctx context.Context, v values, args []byte) error {
+func (c *compiled) check(ctx context.Context, v placeholder.Values, args []byte) error {
 	if err := c.fits(v); err != nil {
 		return err
 	}
@@ -111,27 +112,27 @@ func (c *compiled) check(ctx context.Context, v values, args []byte) error {
 // whole returns all arguments of a call, as a template with "{*}" gets them. Those of a tool
 // that an agent made of a template are the values that were held against the template's
 // schema, defaults included, and nothing that this schema does not name.
-func (c *compiled) whole(v values, args []byte) []byte {
+func (c *compiled) whole(v placeholder.Values, args []byte) []byte {
 	if c.Within == nil {
 		return args
 	}
 	named := propertiesOf(c.Within)
-	known := make(values, len(v))
+	known := make(placeholder.Values, len(v))
 	for name, value := range v {
 		if _, there := named[name]; there {
 			known[name] = value
 		}
 	}
-	return known.object()
+	return known.Object()
 }
 
 // fits holds the values of a call against the schema of the tool's template.
-func (c *compiled) fits(v values) error {
+func (c *compiled) fits(v placeholder.Values) error {
 	if c.Fits == nil {
 		return nil
 	}
-	if text := c.Fits(v.object()); text != "" {
-		return problem(text)
+	if text := c.Fits(v.Object()); text != "" {
+		return placeholder.Problem(text)
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ var noArguments = []byte("{}")
 
 // unfit returns the sentence of an error that is about the values of a call.
 func (c *compiled) unfit(err error) (text string, ok bool) {
-	if p, ok := errors.AsType[problem](err); ok {
+	if p, ok := errors.AsType[placeholder.Problem](err); ok {
 		return c.hide(string(p)), true
 	}
 	if refusal, ok := errors.AsType[*egress.Refusal](err); ok {

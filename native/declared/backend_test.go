@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // schema is one whose arguments are these: those that end in ? are not required,
@@ -167,27 +168,27 @@ func TestBody(t *testing.T) {
 		"not looked into": {`{"a":"{n}"}`, `{"n":"{b}","b":"secret"}`, `{"a":"{b}"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := parseBody([]byte(tc.body), 0)
+			b, err := placeholder.ParseValue([]byte(tc.body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok, err := b.append(nil, (&compiled{}).values([]byte(tc.args)), []byte(tc.args))
+			got, ok, err := b.Append(nil, (&compiled{}).values([]byte(tc.args)), []byte(tc.args))
 			if err != nil || !ok || string(got) != tc.want || mcp.Validate(got, mcp.Limits{}) != nil {
 				t.Errorf("%s, %v, %v; want %s", got, ok, err, tc.want)
 			}
 		})
 	}
-	if _, err := parseBody([]byte(strings.Repeat("[", 100)+strings.Repeat("]", 100)), 0); err == nil {
+	if _, err := placeholder.ParseValue([]byte(strings.Repeat("[", 100) + strings.Repeat("]", 100))); err == nil {
 		t.Error("a deep body is taken")
 	}
-	b, err := parseBody([]byte(`"a {n}"`), 0)
+	b, err := placeholder.ParseValue([]byte(`"a {n}"`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range []string{`{}`, `{"n":[1]}`, `{"n":{}}`, `{"n":null}`, `{"n":"\u0000"}`} {
-		if _, _, err := b.append(nil, (&compiled{}).values([]byte(args)), nil); err == nil {
+		if _, _, err := b.Append(nil, (&compiled{}).values([]byte(args)), nil); err == nil {
 			t.Errorf("%s goes into a text", args)
-		} else if _, ok := errors.AsType[problem](err); !ok {
+		} else if _, ok := errors.AsType[placeholder.Problem](err); !ok {
 			t.Error(err)
 		}
 	}

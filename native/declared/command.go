@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // command is a declared tool that runs a program.
@@ -21,7 +22,7 @@ type command struct {
 	of    *compiled
 	spec  Command
 	args  argv
-	stdin *body
+	stdin *placeholder.Value
 	env   []string
 }
 
@@ -40,11 +41,11 @@ func newCommand(c *compiled, spec *Command) (*command, error) {
 			wrong = append(wrong, fmt.Errorf("dashes names %s, which is no place of an argument", name))
 		}
 	}
-	if slices.Contains(names, whole) {
+	if slices.Contains(names, placeholder.Whole) {
 		wrong = append(wrong, errors.New("{*} is all arguments and belongs into stdin"))
 	}
 	if spec.Stdin != nil {
-		b, err := parseBody(spec.Stdin, 0)
+		b, err := placeholder.ParseValue(spec.Stdin)
 		wrong = append(wrong, err)
 		r.stdin = &b
 	}
@@ -69,7 +70,7 @@ var plainVariables = map[string]bool{"PATH": true, "HOME": true, "TMPDIR": true,
 func (r *command) names() []string {
 	out := r.args.names()
 	if r.stdin != nil {
-		out = append(out, r.stdin.names()...)
+		out = append(out, r.stdin.Names()...)
 	}
 	return out
 }
@@ -79,13 +80,13 @@ func (r *command) needed() []string { return r.args.names() }
 
 func (r *command) close() {}
 
-func (r *command) check(_ context.Context, v values, args []byte) error {
+func (r *command) check(_ context.Context, v placeholder.Values, args []byte) error {
 	_, _, err := r.fill(v, args)
 	return err
 }
 
 // fill returns the arguments of a call, and what its program reads.
-func (r *command) fill(v values, args []byte) (argv []string, stdin []byte, err error) {
+func (r *command) fill(v placeholder.Values, args []byte) (argv []string, stdin []byte, err error) {
 	if argv, err = r.args.fill(v); err != nil || r.stdin == nil {
 		return argv, nil, err
 	}
@@ -93,7 +94,7 @@ func (r *command) fill(v values, args []byte) (argv []string, stdin []byte, err 
 	return argv, stdin, err
 }
 
-func (r *command) run(ctx context.Context, v values, args []byte) (outcome, error) {
+func (r *command) run(ctx context.Context, v placeholder.Values, args []byte) (outcome, error) {
 	argv, stdin, err := r.fill(v, args)
 	if err != nil {
 		return outcome{}, err

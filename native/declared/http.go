@@ -15,14 +15,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // runner runs a tool.
 type runner interface {
-	// run returns an outcome. The error is a [problem] for the caller or the reason why there is no outcome.
-	run(ctx context.Context, v values, args []byte) (outcome, error)
+	// run returns an outcome. The error is a [placeholder.Problem] for the caller or the reason why there is no outcome.
+	run(ctx context.Context, v placeholder.Values, args []byte) (outcome, error)
 	// check returns the problem with the values for which run would do nothing.
-	check(ctx context.Context, v values, args []byte) error
+	check(ctx context.Context, v placeholder.Values, args []byte) error
 	close()
 }
 
@@ -42,13 +43,13 @@ type request struct {
 	url     *egress.Template
 	query   string // of fixed values, encoded
 	headers []headerTemplate
-	body    *body
+	body    *placeholder.Value
 	client  *egress.Client
 }
 
 type headerTemplate struct {
 	name  string
-	value template
+	value placeholder.Text
 }
 
 // ownHeaders are headers of the connection, which tools cannot set.
@@ -70,7 +71,7 @@ func newRequest(c *compiled, spec *HTTP) (*request, error) {
 	}
 	wrong = append(wrong, r.fixed(c), r.templates())
 	if own.Body != nil {
-		b, err := parseBody(own.Body, 0)
+		b, err := placeholder.ParseValue(own.Body)
 		wrong = append(wrong, err)
 		r.body = &b
 		if own.Method == http.MethodGet || own.Method == http.MethodHead {
@@ -114,7 +115,7 @@ func (r *request) templates() error {
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(r.spec.HeaderTemplates)) {
 		wrong = append(wrong, headerName(name))
-		value, err := parseTemplate(r.spec.HeaderTemplates[name])
+		value, err := placeholder.ParseText(r.spec.HeaderTemplates[name])
 		wrong = append(wrong, err)
 		for fixed := range r.spec.Headers {
 			if strings.EqualFold(fixed, name) {
@@ -143,10 +144,10 @@ func headerValue(value string) bool {
 func (r *request) names() []string {
 	out := r.url.Names()
 	for _, h := range r.headers {
-		out = append(out, h.value.names()...)
+		out = append(out, h.value.Names()...)
 	}
 	if r.body != nil {
-		out = append(out, r.body.names()...)
+		out = append(out, r.body.Names()...)
 	}
 	return out
 }
@@ -156,14 +157,14 @@ func (r *request) names() []string {
 func (r *request) needed() []string {
 	var out []string
 	for _, h := range r.headers {
-		out = append(out, h.value.names()...)
+		out = append(out, h.value.Names()...)
 	}
 	return out
 }
 
 func (r *request) close() { r.client.Close() }
 
-func (r *request) run(ctx context.Context, v values, args []byte) (outcome, error) {
+func (r *request) run(ctx context.Context, v placeholder.Values, args []byte) (outcome, error) {
 	req, err := r.make(ctx, v, args)
 	if err != nil {
 		return outcome{}, err
@@ -175,16 +176,16 @@ func (r *request) run(ctx context.Context, v values, args []byte) (outcome, erro
 	return r.outcome(got)
 }
 
-func (r *request) check(ctx context.Context, v values, args []byte) error {
+func (r *request) check(ctx context.Context, v placeholder.Values, args []byte) error {
 	_, err := r.make(ctx, v, args)
 	return err
 }
 
 // make creates the request of a call.
-func (r *request) make(ctx context.Context, v values, args []byte) (*http.Request, error) {
+func (r *request) make(ctx context.Context, v placeholder.Values, args []byte) (*http.Request, error) {
 	var bad error
 	where, err := r.url.Expand(func(name string) []string {
-		texts, err := v.texts(name)
+		texts, err := v.Texts(name)
 		bad = errors.Join(bad, err)
 		return texts
 	})
@@ -200,7 +201,7 @@ func (r *request) make(ctx context.Context, v values, args []byte) (*http.Reques
 	}
 	var content io.Reader = http.NoBody
 	if r.body != nil {
-		raw, there, err := r.body.append(nil, v, args)
+		raw, there, err := r.body.Append(nil, v, args)
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +211,7 @@ func (r *request) make(ctx context.Context, v values, args []byte) (*http.Reques
 	}
 	req, err := http.NewRequestWithContext(ctx, r.spec.Method, where, content)
 	if err != nil {
-		return nil, problemf("The arguments make no address.") // without the error, which repeats the address
+		return nil, placeholder.Problemf("The arguments make no address.") // without the error, which repeats the address
 	}
 	req.Header.Set("User-Agent", "toolgate")
 	req.Header.Set("Accept", "application/json, text/*;q=0.9, */*;q=0.5")
@@ -218,12 +219,12 @@ func (r *request) make(ctx context.Context, v values, args []byte) (*http.Reques
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for _, h := range r.headers {
-		value, err := h.value.fill(v)
+		value, err := h.value.Fill(v)
 		if err != nil {
 			return nil, err
 		}
 		if !headerValue(value) {
-			return nil, problemf("The arguments %s go into a header and may not hold line breaks or control characters.", strings.Join(h.value.names(), ", "))
+			return nil, placeholder.Problemf("The arguments %s go into a header and may not hold line breaks or control characters.", strings.Join(h.value.Names(), ", "))
 		}
 		req.Header.Set(h.name, value)
 	}

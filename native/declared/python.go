@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"strings"
+
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // callsFunction is a Python program that calls a function of a module with the arguments
@@ -22,5 +24,5 @@ func Python(folder, module, function string) (args []string, stdin json.RawMessa
 	for i := range args {
 		args[i] = braces.Replace(args[i])
 	}
-	return args, json.RawMessage(`"{` + whole + `}"`)
+	return args, json.RawMessage(`"{` + placeholder.Whole + `}"`)
 }

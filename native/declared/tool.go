@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/native/placeholder"
 )
 
 // Tool is a declared tool. Exactly one of HTTP and Command is set.
@@ -136,7 +137,7 @@ func compile(t Tool) (*compiled, error) {
 		}
 	}
 	for _, name := range names {
-		if name != whole && !declared[name].there {
+		if name != placeholder.Whole && !declared[name].there {
 			add(fmt.Errorf("{%s} is not a property of input_schema", name))
 		}
 	}

@@ -1,4 +1,4 @@
-package declared
+package placeholder
 
 import (
 	"fmt"
@@ -6,64 +6,67 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// whole is the name of a place for all arguments.
-const whole = "*"
+// Whole is the name of a place for all arguments.
+const Whole = "*"
 
-// body is a JSON value with places: a string that is one place becomes the
+// Value is a JSON value with places: a string that is one place becomes the
 // argument itself, of whatever type and as it was written; places within a longer
 // string become text. A member or element whose argument is missing is left out.
-type body struct {
-	raw     []byte   // of what has no places
-	text    template // of a string with places
+type Value struct {
+	raw     []byte // of what has no places
+	text    Text   // of a string with places
 	members []member
-	items   []body
+	items   []Value
 	kind    byte // '{', '[', '"' or 0 for raw
 }
 
 type member struct {
 	key   []byte // quoted
-	value body
+	value Value
 }
 
-// maxNesting bounds how deep a body may nest.
+// maxNesting bounds how deep a value may nest.
 const maxNesting = 32
 
-func parseBody(raw []byte, depth int) (body, error) {
+// ParseValue reads a validated JSON value.
+func ParseValue(raw []byte) (Value, error) { return parseValue(raw, 0) }
+
+func parseValue(raw []byte, depth int) (Value, error) {
 	if depth > maxNesting {
-		return body{}, fmt.Errorf("the body nests deeper than %d", maxNesting)
+		return Value{}, fmt.Errorf("the value nests deeper than %d", maxNesting)
 	}
 	if len(raw) == 0 {
-		return body{}, fmt.Errorf("the body is empty")
+		return Value{}, fmt.Errorf("the value is empty")
 	}
-	out := body{kind: raw[0]}
+	out := Value{kind: raw[0]}
 	switch raw[0] {
 	case '{':
 		for m := range mcp.Members(raw) {
 			key, err := mcp.Unquote(m.Key(raw))
 			if err != nil {
-				return body{}, err
+				return Value{}, err
 			}
-			value, err := parseBody(m.Value.Of(raw), depth+1)
+			value, err := parseValue(m.Value.Of(raw), depth+1)
 			if err != nil {
-				return body{}, err
+				return Value{}, err
 			}
 			out.members = append(out.members, member{mcp.Quote(key), value})
 		}
 	case '[':
 		for e := range mcp.Elements(raw) {
-			item, err := parseBody(e.Of(raw), depth+1)
+			item, err := parseValue(e.Of(raw), depth+1)
 			if err != nil {
-				return body{}, err
+				return Value{}, err
 			}
 			out.items = append(out.items, item)
 		}
 	case '"':
 		text, err := mcp.Unquote(raw)
 		if err != nil {
-			return body{}, err
+			return Value{}, err
 		}
-		if out.text, err = parseTemplate(text); err != nil {
-			return body{}, err
+		if out.text, err = ParseText(text); err != nil {
+			return Value{}, err
 		}
 	default:
 		out.kind, out.raw = 0, raw
@@ -71,20 +74,21 @@ func parseBody(raw []byte, depth int) (body, error) {
 	return out, nil
 }
 
-func (b *body) names() []string {
-	out := b.text.names()
+// Names returns the names of the places.
+func (b *Value) Names() []string {
+	out := b.text.Names()
 	for i := range b.members {
-		out = append(out, b.members[i].value.names()...)
+		out = append(out, b.members[i].value.Names()...)
 	}
 	for i := range b.items {
-		out = append(out, b.items[i].names()...)
+		out = append(out, b.items[i].Names()...)
 	}
 	return out
 }
 
-// append appends the value with arguments in its places; there is none where ok
+// Append appends the value with arguments in its places; there is none where ok
 // is false.
-func (b *body) append(dst []byte, v values, args []byte) (out []byte, ok bool, err error) {
+func (b *Value) Append(dst []byte, v Values, args []byte) (out []byte, ok bool, err error) {
 	switch b.kind {
 	case 0:
 		return append(dst, b.raw...), true, nil
@@ -93,7 +97,7 @@ func (b *body) append(dst []byte, v values, args []byte) (out []byte, ok bool, e
 	}
 	out = append(dst, b.kind)
 	first := true
-	add := func(key []byte, value *body) error {
+	add := func(key []byte, value *Value) error {
 		at := len(out)
 		next := out
 		if !first {
@@ -102,7 +106,7 @@ func (b *body) append(dst []byte, v values, args []byte) (out []byte, ok bool, e
 		if key != nil {
 			next = append(append(next, key...), ':')
 		}
-		next, there, err := value.append(next, v, args)
+		next, there, err := value.Append(next, v, args)
 		if err != nil || !there {
 			out = out[:at]
 			return err
@@ -123,14 +127,14 @@ func (b *body) append(dst []byte, v values, args []byte) (out []byte, ok bool, e
 	return append(out, b.kind+2), true, nil // ] and } are two after [ and {
 }
 
-func (b *body) appendText(dst []byte, v values, args []byte) (out []byte, ok bool, err error) {
-	if name, alone := b.text.alone(); alone {
-		if name == whole {
+func (b *Value) appendText(dst []byte, v Values, args []byte) (out []byte, ok bool, err error) {
+	if name, alone := b.text.Alone(); alone {
+		if name == Whole {
 			return append(dst, args...), true, nil
 		}
 		raw, there := v[name]
 		return append(dst, raw...), there, nil
 	}
-	text, err := b.text.fill(v)
+	text, err := b.text.Fill(v)
 	return mcp.AppendQuote(dst, text), true, err
 }
