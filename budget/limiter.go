@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -33,6 +34,7 @@ type Settings struct {
 	Rules   []Rule
 	Plans   map[string]Plan
 	Tenants map[string]Tenant // by name; [AnyTenant] is for all others
+	Agents  map[string]Plan   // the budgets of agents, by name of the agent
 	// Observe is called with every outcome. It must not block; it may be nil.
 	Observe func(Event)
 }
@@ -74,9 +76,10 @@ type Limiter struct {
 	observe   func(Event)
 
 	// The rules of plans, created once: those of tenants by tenant, with one per plan
-	// for [AnyTenant], and those of credentials by plan.
+	// for [AnyTenant], those of credentials by plan, and those of agents by agent.
 	ofTenants map[string][]*rule
 	ofOwn     map[string][]*rule
+	ofAgents  map[string][]*rule
 }
 
 // Unlimited returns the limiter of a gateway without budgets.
@@ -90,7 +93,7 @@ func (l *Limiter) Charges() bool { return l == nil || !l.unlimited }
 func New(s Settings) (*Limiter, error) {
 	l := &Limiter{
 		store: s.Store, clock: s.Clock, plans: s.Plans, tenants: s.Tenants, observe: s.Observe,
-		ofTenants: make(map[string][]*rule), ofOwn: make(map[string][]*rule),
+		ofTenants: make(map[string][]*rule), ofOwn: make(map[string][]*rule), ofAgents: make(map[string][]*rule),
 	}
 	if l.clock == nil {
 		l.clock = new(Clock)
@@ -113,8 +116,8 @@ func New(s Settings) (*Limiter, error) {
 		names[r.Name] = true
 		l.rules = append(l.rules, own)
 	}
-	if len(l.rules)+2*len(Units) > MaxCharges {
-		return nil, fmt.Errorf("there are more than %d budgets", MaxCharges-2*len(Units))
+	if len(l.rules)+planCharges > MaxCharges {
+		return nil, fmt.Errorf("there are more than %d budgets", MaxCharges-planCharges)
 	}
 	for tenant, t := range s.Tenants {
 		if t.Plan == "" {
@@ -129,8 +132,15 @@ func New(s Settings) (*Limiter, error) {
 	for name, plan := range s.Plans {
 		l.ofOwn[name] = plan.rules(PerSubject, nil)
 	}
+	for name, plan := range s.Agents {
+		l.ofAgents[name] = plan.rules(PerAgent, nil)
+	}
 	return l, nil
 }
+
+// planCharges bounds the charges of plans in one bill: those of a tenant, a credential and
+// an agent, each in all units but tokens, which no call has.
+const planCharges = 3 * (len(Units) - 1)
 
 // rules returns the rules of a plan for an owner.
 func (p *Plan) rules(per Per, zone *time.Location) (rules []*rule) {
@@ -149,8 +159,9 @@ func (p *Plan) rules(per Per, zone *time.Location) (rules []*rule) {
 			add(u, limit)
 		}
 	}
-	if len(rules) == 0 && per == PerTenant { // so that the usage of tenants can be shown
-		add(Calls, NoLimit)
+	counted := map[Per]Unit{PerTenant: Calls, PerAgent: Tokens}[per]
+	if len(rules) == 0 && counted != "" { // so that the usage can be shown
+		add(counted, NoLimit)
 	}
 	return rules
 }
@@ -168,17 +179,22 @@ func (l *Limiter) applies(u *Usage) ([]*rule, error) {
 			return nil, fmt.Errorf("%w: %q, of the credential", ErrPlan, u.Plan)
 		}
 	}
-	if len(plan)+len(mine) == 0 {
+	agent := l.ofAgents[u.Agent]
+	if len(plan)+len(mine)+len(agent) == 0 {
 		return rules, nil
 	}
-	all := make([]*rule, 0, len(rules)+len(plan)+len(mine))
-	return append(append(append(all, plan...), mine...), rules...), nil
+	return slices.Concat(plan, mine, agent, rules), nil
 }
 
 // Charge charges a usage to all its budgets, or to none. The receipt must be settled or
 // refunded at the end of the round; without an error it is not nil. A [*Refusal] says
 // which budget is used up. Other refusals wrap ErrNoLimiter, ErrPlan or ErrStore.
 func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
+	return l.charge(ctx, &u, time.Time{})
+}
+
+// charge charges a usage that began at a time; zero stands for now.
+func (l *Limiter) charge(ctx context.Context, u *Usage, begun time.Time) (*Receipt, error) {
 	switch {
 	case l == nil:
 		return nil, ErrNoLimiter
@@ -187,17 +203,20 @@ func (l *Limiter) Charge(ctx context.Context, u Usage) (*Receipt, error) {
 	case l.store == nil:
 		return nil, ErrNoLimiter
 	}
-	rules, err := l.applies(&u)
+	rules, err := l.applies(u)
 	if err != nil {
 		return nil, err
 	}
-	now := l.clock.Now()
-	receipt := &Receipt{limiter: l}
-	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, Once: u.Round == 0, At: now, Until: now.Add(u.Time + billRetention)}
+	now := begun
+	if now.IsZero() {
+		now = l.clock.Now()
+	}
+	receipt := &Receipt{limiter: l, inference: u.Tokens > 0}
+	receipt.bill = Bill{Key: Key{Call: u.CallID, Round: u.Round}, Once: u.Round == 0 && !receipt.inference, At: now, Until: now.Add(u.Time + billRetention)}
 	receipt.bill.Charges, receipt.rules = receipt.few.charges[:0], receipt.few.rules[:0]
 	limited := false
 	for _, r := range rules {
-		c, some, err := r.charge(&u, now)
+		c, some, err := r.charge(u, now)
 		if err != nil {
 			return nil, fmt.Errorf("%w: the budget %s: %w", ErrStore, r.Name, err)
 		}
@@ -242,7 +261,7 @@ func (l *Limiter) Look(ctx context.Context, u Usage) ([]Standing, error) {
 		return nil, err
 	}
 	now := l.clock.Now()
-	receipt := &Receipt{limiter: l}
+	receipt := &Receipt{limiter: l, inference: u.Tokens > 0}
 	var all []Standing
 	for _, r := range rules {
 		c, some, err := r.charge(&u, now)
@@ -307,26 +326,32 @@ func (r *Receipt) refusal(by *Refusal) *Refusal {
 		}
 		rule := r.rules[i]
 		own.Limit, own.Used, own.Amount = rule.Limit, rule.Unit.Whole(by.Used), rule.Unit.Whole(by.Amount)
-		own.Unit, own.Hint = rule.Unit, rule.hint(&own)
+		own.Unit, own.Hint = rule.Unit, rule.hint(&own, r.inference)
 	}
 	return &own
 }
 
 // hint says what can be done about a refusal.
-func (r *rule) hint(by *Refusal) string {
+func (r *rule) hint(by *Refusal, inference bool) string {
 	what := fmt.Sprintf("it allows %d %s %s", r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
 	switch {
 	case r.plan != "" && r.Per == PerTenant:
 		what = fmt.Sprintf("the plan %s of this tenant allows %d %s %s", r.plan, r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
+	case r.Per == PerAgent && r.Name == PlanBudget:
+		what = fmt.Sprintf("the budget of the agent %s allows %d %s %s", r.plan, r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
 	case r.plan != "":
 		what = fmt.Sprintf("the plan %s of this credential allows %d %s %s", r.plan, r.Limit, r.Unit.noun(r.Limit), r.Window.phrase())
 	}
 	switch {
 	case r.Limit == 0:
 		return what
-	case by.Amount > r.Limit && !r.Unit.reserved():
+	case by.Amount > r.Limit && inference:
+		return what + ", and this turn of the model alone may take more"
+	case by.Amount > r.Limit && !r.Unit.reserved(false):
 		return what + ", and this call alone takes more"
-	case r.Unit.reserved():
+	case inference:
+		return what + "; turns that run hold what they may still use, so that some may be free again when they end"
+	case r.Unit.reserved(false):
 		return what + "; calls that run hold what they may still use, so that some may be free again when they end"
 	}
 	return what + "; wait until it resets, or ask the operator for more"
@@ -356,6 +381,8 @@ func (l *Limiter) Limit(c Counter) (limit int64, unit Unit, ok bool) {
 		} else {
 			rules = l.ofTenants[AnyTenant]
 		}
+	case per == PerAgent && len(parts) == 1:
+		rules = l.ofAgents[parts[0]]
 	default: // of credentials, which may have had several plans
 		return 0, "", false
 	}

@@ -118,11 +118,14 @@ func TestWhatCounts(t *testing.T) {
 		"cost":       {func(u *budget.Usage) { u.Cost = 7 }, map[string]int64{"calls": 1, "cost": 7, "bytes": 1000, "seconds": 60_000}},
 		"next round": {func(u *budget.Usage) { u.Round, u.Later = 2, true }, map[string]int64{"bytes": 1000, "seconds": 60_000}},
 		"no tool":    {func(u *budget.Usage) { u.Tool = false }, map[string]int64{"bytes": 1000, "seconds": 60_000}},
+		"inference":  {func(u *budget.Usage) { u.Tokens, u.Cost = 40, 3 }, map[string]int64{"tokens": 40, "cost": 3}},
+		"no price":   {func(u *budget.Usage) { u.Tokens = 40 }, map[string]int64{"tokens": 40}},
 	} {
 		store := new(budgettest.Memory)
 		l := newLimiter(t, budget.Settings{Store: store, Rules: []budget.Rule{
 			rule("calls", budget.PerTenant, budget.Calls, 100), rule("cost", budget.PerTenant, budget.Cost, 100),
 			rule("bytes", budget.PerTenant, budget.Bytes, 100_000), rule("seconds", budget.PerTenant, budget.Seconds, 1000),
+			rule("tokens", budget.PerTenant, budget.Tokens, 100),
 		}})
 		u := call("c")
 		tc.change(&u)
@@ -147,7 +150,7 @@ func TestOwners(t *testing.T) {
 	matched.Match = func(name string) bool { return strings.HasPrefix(name, "files__") }
 	l := newLimiter(t, budget.Settings{Store: store, Rules: append(rules, matched)})
 	first := call("1")
-	first.Class = func() string { return "write" }
+	first.Class, first.Agent = func() string { return "write" }, "researcher"
 	charge(t, l, first)
 	second := call("2") // of another issuer, without a persona, and of nothing known
 	second.Issuer, second.Persona, second.Name = "https://other", "", "files__read"
@@ -160,11 +163,13 @@ func TestOwners(t *testing.T) {
 		"server server:github calls/day":                         2,
 		"tool tool:github/search calls/day":                      2,
 		"class class:write calls/day":                            1,
+		"agent agent:researcher calls/day":                       1,
 		"matched tenant:acme calls/day":                          1,
 	})
 	for key, want := range map[string][]string{
 		"subject:https:%2F%2Fid/acme/alice": {"https://id", "acme", "alice"},
 		"class:write":                       {"write"},
+		"agent:researcher":                  {"researcher"},
 		"persona:a%2Fb/c%25":                {"a/b", "c%"},
 		"tenant:":                           {""},
 	} {
@@ -506,6 +511,7 @@ func TestBadSettings(t *testing.T) {
 		"name of plans":  {Rules: []budget.Rule{rule(budget.PlanBudget, budget.PerTenant, budget.Calls, 1)}},
 		"no name":        {Rules: []budget.Rule{rule("", budget.PerTenant, budget.Calls, 1)}},
 		"no owner":       {Rules: []budget.Rule{rule("b", "", budget.Calls, 1)}},
+		"tokens of tool": {Rules: []budget.Rule{rule("b", budget.PerTool, budget.Tokens, 1)}},
 		"no unit":        {Rules: []budget.Rule{rule("b", budget.PerTenant, "", 1)}},
 		"no window":      {Rules: []budget.Rule{{Name: "b", Per: budget.PerTenant, Unit: budget.Calls, Limit: 1}}},
 		"limit below":    {Rules: []budget.Rule{rule("b", budget.PerTenant, budget.Calls, -2)}},

@@ -17,6 +17,8 @@ type Receipt struct {
 	balances []Balance
 	done     bool
 
+	inference bool // reserved in every unit
+
 	few struct { // memory for few charges, which is the usual case
 		charges [1]Charge
 		rules   [1]*rule
@@ -60,17 +62,28 @@ func (r *Receipt) Spent(u Unit) *Refusal {
 	return &Refusal{}
 }
 
+// spent is what a round has used in the units that are known only afterwards.
+type spent struct {
+	bytes        int64
+	took         time.Duration
+	tokens, cost int64 // of an inference
+}
+
 // Settle ends the charge of a round that was delivered. It gives back unused bytes and
 // seconds; if there are none, the store is not asked. Call it or [Receipt.Refund] once;
 // later calls do nothing. What cannot be given back stays charged.
 func (r *Receipt) Settle(ctx context.Context, bytes int64, took time.Duration) error {
+	return r.settle(ctx, spent{bytes: bytes, took: took})
+}
+
+func (r *Receipt) settle(ctx context.Context, by spent) error {
 	if !r.Charged() || r.done {
 		return nil
 	}
 	r.done = true
 	used, back := make([]int64, len(r.balances)), false
 	for i := range r.balances {
-		used[i] = r.used(i, bytes, took)
+		used[i] = r.used(i, by)
 		back = back || used[i] < r.balances[i].Taken
 	}
 	if !back {
@@ -95,16 +108,19 @@ func (r *Receipt) end(ctx context.Context, used []int64) error {
 }
 
 // used returns how much of a charge a round has used.
-func (r *Receipt) used(i int, bytes int64, took time.Duration) int64 {
+func (r *Receipt) used(i int, by spent) int64 {
 	taken := r.balances[i].Taken
-	switch r.rules[i].Unit {
-	case Bytes:
-		return min(max(bytes, 0), taken)
-	case Seconds:
-		return min(max(took.Milliseconds(), 1), taken)
-	default:
-		return taken
+	switch unit := r.rules[i].Unit; {
+	case unit == Bytes:
+		return min(max(by.bytes, 0), taken)
+	case unit == Seconds:
+		return min(max(by.took.Milliseconds(), 1), taken)
+	case unit == Tokens:
+		return min(max(by.tokens, 0), taken)
+	case unit == Cost && r.inference:
+		return min(max(by.cost, 0), taken)
 	}
+	return taken
 }
 
 // Refund ends the charge of a round that certainly was not delivered: everything is
@@ -130,12 +146,16 @@ type Fact struct {
 
 // Facts returns the charges of a round with this usage.
 func (r *Receipt) Facts(bytes int64, took time.Duration) []Fact {
+	return r.facts(spent{bytes: bytes, took: took})
+}
+
+func (r *Receipt) facts(by spent) []Fact {
 	if !r.Charged() {
 		return nil
 	}
 	facts := make([]Fact, len(r.balances))
 	for i := range r.balances {
-		facts[i] = r.fact(i, r.used(i, bytes, took))
+		facts[i] = r.fact(i, r.used(i, by))
 	}
 	return facts
 }
@@ -150,12 +170,16 @@ func (r *Receipt) fact(i int, used int64) Fact {
 }
 
 // Warnings returns the budgets that are nearly used up after a round with this usage.
-func (r *Receipt) Warnings(bytes int64, took time.Duration) (low []Fact) {
+func (r *Receipt) Warnings(bytes int64, took time.Duration) []Fact {
+	return r.warnings(spent{bytes: bytes, took: took})
+}
+
+func (r *Receipt) warnings(by spent) (low []Fact) {
 	if r == nil {
 		return nil
 	}
 	for i := range r.balances {
-		used := r.used(i, bytes, took)
+		used := r.used(i, by)
 		limit := r.bill.Charges[i].Limit
 		if limit == NoLimit || reachedPart(r.balances[i].Used-(r.balances[i].Taken-used), limit) == 0 {
 			continue
@@ -181,7 +205,7 @@ func (r *Receipt) report() {
 	for i := range r.balances {
 		b, c := &r.balances[i], &r.bill.Charges[i]
 		e := Event{Budget: c.Budget, Outcome: Granted, Measure: c.Measure, Key: c.Key, Used: b.Used, Limit: c.Limit, ResetAt: b.ResetAt}
-		if c.Limit != NoLimit && !r.rules[i].Unit.reserved() {
+		if c.Limit != NoLimit && !r.rules[i].Unit.reserved(r.inference) {
 			if now := reachedPart(b.Used, c.Limit); now != reachedPart(b.Used-b.Taken, c.Limit) {
 				e.Warned = now
 			}

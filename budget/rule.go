@@ -91,7 +91,7 @@ func newRule(r Rule) (*rule, error) {
 		return nil, fmt.Errorf("the budget %s: %w", r.Name, errWindow)
 	case !slices.Contains(Pers[:], r.Per):
 		return nil, fmt.Errorf("the budget %s: %w", r.Name, errPer)
-	case !slices.Contains(Units[:], r.Unit):
+	case !slices.Contains(Units[:], r.Unit) || !r.Per.Counts(r.Unit):
 		return nil, fmt.Errorf("the budget %s counts nothing", r.Name)
 	}
 	return &rule{Rule: r, measure: measure(r.Unit, r.Window), window: newWindows(r.Window, r.Zone)}, nil
@@ -129,9 +129,7 @@ func (r *rule) charge(u *Usage, now time.Time) (c Charge, some bool, err error) 
 	if c.Limit != NoLimit {
 		c.Limit *= r.Unit.scale()
 	}
-	if r.Unit.reserved() {
-		c.Least = 1
-	}
+	c.Least = u.least(r.Unit)
 	c.Start, c.End = r.window.at(now)
 	return c, true, nil
 }
@@ -150,6 +148,7 @@ type Usage struct {
 	Issuer, Tenant, Subject string
 	Persona                 string
 	Plan                    string // of the credential; empty for none
+	Agent                   string // that calls for the caller; empty for none
 
 	Name     string // exposed
 	Plain    string // another name that rules may match; empty for none
@@ -159,13 +158,40 @@ type Usage struct {
 	// budgets that count classes. It may be nil.
 	Class func() string
 
-	Cost  int64         // cost units; 0 counts as 1
+	Cost  int64         // cost units; 0 counts as 1 for a call
 	Bytes int64         // maximum size of the result
 	Time  time.Duration // maximum duration
+
+	// Tokens is the most that a model may read and write; more than 0 stands for an
+	// inference ([Inference]).
+	Tokens int64
+	// What an inference can do with if less than Tokens and Cost are left.
+	leastTokens, leastCost int64
 }
 
 // counts reports whether a unit counts the usage: the table of ADR 0022.
-func (u *Usage) counts(unit Unit) bool { return unit.reserved() || u.Tool && !u.Later }
+func (u *Usage) counts(unit Unit) bool {
+	switch {
+	case u.Tokens > 0:
+		return unit == Tokens || unit == Cost && u.Cost > 0
+	case unit == Tokens:
+		return false
+	}
+	return unit.reserved(false) || u.Tool && !u.Later
+}
+
+// least returns the smallest useful charge in a unit; 0 where only the whole one is.
+func (u *Usage) least(unit Unit) int64 {
+	switch {
+	case u.Tokens == 0 && unit.reserved(false):
+		return 1
+	case u.Tokens > 0 && unit == Tokens:
+		return u.leastTokens
+	case u.Tokens > 0 && unit == Cost:
+		return u.leastCost
+	}
+	return 0
+}
 
 // amount returns the charge in a unit, in the scale of stores.
 func (u *Usage) amount(unit Unit) int64 {
@@ -178,6 +204,8 @@ func (u *Usage) amount(unit Unit) int64 {
 		return u.Bytes
 	case Seconds:
 		return u.Time.Milliseconds()
+	case Tokens:
+		return u.Tokens
 	}
 	return 0
 }
@@ -201,6 +229,8 @@ func (u *Usage) key(per Per) (string, bool) {
 		}
 		class := u.Class()
 		return key(per, class), class != ""
+	case PerAgent:
+		return key(per, u.Agent), u.Agent != ""
 	}
 	return "", false
 }
@@ -229,7 +259,7 @@ func key(per Per, parts ...string) string {
 
 // Owner parses the key of a counter: the kind of owner, and the parts of its name
 // (issuer, tenant and subject; tenant and persona; tenant; server; server and name;
-// class). A hashed name is one part.
+// class; agent). A hashed name is one part.
 func Owner(key string) (per Per, parts []string) {
 	kind, rest, _ := strings.Cut(key, ":")
 	for part := range strings.SplitSeq(rest, "/") {

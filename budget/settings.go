@@ -9,9 +9,9 @@ import (
 	"github.com/toolgate/toolgate/config/units"
 )
 
-// PlanSettings are how much whoever has it may use, each unit by itself. A plan may be
-// written as a number, which is its tool_calls, or as unlimited, which limits
-// nothing.
+// PlanSettings are how much whoever has it may use, each unit by itself: a tenant, the
+// caller of a credential, or an agent ([Settings].Agents). A plan may be written as a
+// number, which is its tool_calls, or as unlimited, which limits nothing.
 type PlanSettings struct {
 	// Tool calls per window. Default: no limit.
 	ToolCalls *int64 `config:"tool_calls" min:"0" max:"1000000000000"`
@@ -21,6 +21,8 @@ type PlanSettings struct {
 	Bytes *units.Size `config:"bytes" min:"0" max:"1000000GiB"`
 	// Seconds that servers work per window. Default: no limit.
 	Seconds *int64 `config:"seconds" min:"0" max:"1000000000000"`
+	// Tokens that models read and write per window. Default: no limit.
+	Tokens *int64 `config:"tokens" min:"0" max:"1000000000000"`
 	// Time window: hour, day, month, or sliding: with a duration, as in sliding:7d. Calendar windows use the tenant's
 	// time zone. Default: month.
 	Window string `config:"window" default:"month" format:"window"`
@@ -45,7 +47,7 @@ func (*PlanSettings) Long(n *tree.Node) (long *tree.Node, hint string, err error
 func (s *PlanSettings) Plan(name string) (Plan, error) {
 	window, err := ParseWindow(s.Window)
 	plan := Plan{Name: name, Window: window, Limits: make(map[Unit]int64)}
-	for unit, limit := range map[Unit]*int64{Calls: s.ToolCalls, Cost: s.Cost, Bytes: (*int64)(s.Bytes), Seconds: s.Seconds} {
+	for unit, limit := range map[Unit]*int64{Calls: s.ToolCalls, Cost: s.Cost, Bytes: (*int64)(s.Bytes), Seconds: s.Seconds, Tokens: s.Tokens} {
 		if limit != nil {
 			plan.Limits[unit] = *limit
 		}
@@ -58,13 +60,14 @@ type RuleSettings struct {
 	// Name of the budget. Required.
 	Name string `config:"name" required:"true" format:"id"`
 	// Whose usage is added up: a subject's, a persona's or a tenant's, or that of all callers together for each server,
-	// tool or class of tools. Subjects count separately for each issuer and tenant, and personas for each tenant.
+	// tool, class of tools or agent. Subjects count separately for each issuer and tenant, and personas for each tenant.
 	// Required.
-	Per Per `config:"per" required:"true" enum:"subject|persona|tenant|server|tool|class"`
+	Per Per `config:"per" required:"true" enum:"subject|persona|tenant|server|tool|class|agent"`
 	// Glob of the exposed names that count. Default: all.
 	Match string `config:"match"`
-	// What is counted: tool calls, their cost, bytes of results, or seconds that servers work. Default: calls.
-	Unit Unit `config:"unit" default:"calls" enum:"calls|cost|bytes|seconds"`
+	// What is counted: tool calls, cost, bytes of results, seconds that servers work, or tokens that models read and
+	// write. Cost is that of tool calls and of inferences. Default: calls.
+	Unit Unit `config:"unit" default:"calls" enum:"calls|cost|bytes|seconds|tokens"`
 	// Largest usage in this unit. Required.
 	Limit int64 `config:"limit" required:"true" min:"0" max:"1000000000000"`
 	// Time window: hour, day, month, or sliding: with a duration, as in sliding:90m. Required.

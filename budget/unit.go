@@ -15,10 +15,11 @@ const (
 	Cost    Unit = "cost"
 	Bytes   Unit = "bytes"   // of results
 	Seconds Unit = "seconds" // of work at servers
+	Tokens  Unit = "tokens"  // that models read and write
 )
 
 // Units are all units.
-var Units = [...]Unit{Calls, Cost, Bytes, Seconds}
+var Units = [...]Unit{Calls, Cost, Bytes, Seconds, Tokens}
 
 // scale is how many store amounts make one unit: seconds are stored as milliseconds.
 func (u Unit) scale() int64 {
@@ -44,8 +45,8 @@ func (u Unit) noun(n int64) string {
 }
 
 // reserved reports whether the usage is known only afterwards, so that the charge is a
-// reservation.
-func (u Unit) reserved() bool { return u == Bytes || u == Seconds }
+// reservation. The cost of a call is known before it, and that of an inference is not.
+func (u Unit) reserved(inference bool) bool { return inference || u == Bytes || u == Seconds }
 
 // Per is whose usage is counted together.
 type Per string
@@ -58,9 +59,16 @@ const (
 	PerServer  Per = "server" // by all callers
 	PerTool    Per = "tool"   // by all callers
 	PerClass   Per = "class"  // by all callers
+	PerAgent   Per = "agent"  // for all callers
 )
 
 // Pers are all values of Per.
-var Pers = [...]Per{PerSubject, PerPersona, PerTenant, PerServer, PerTool, PerClass}
+var Pers = [...]Per{PerSubject, PerPersona, PerTenant, PerServer, PerTool, PerClass, PerAgent}
+
+// Counts reports whether anything is counted in a unit for such an owner. Tokens belong
+// to inferences, which have no server, tool or class.
+func (p Per) Counts(u Unit) bool {
+	return u != Tokens || p != PerServer && p != PerTool && p != PerClass
+}
 
 var errPer = errors.New("it is not said whose use is counted together")

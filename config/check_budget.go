@@ -58,6 +58,9 @@ func checkBudget(p *tree.Problems, n *tree.Node, path string, b *budget.RuleSett
 	if b.Name == "plan" {
 		p.At(n.Get("name"), path+".name", "write another one", "the name is that of what plans count")
 	}
+	if b.Unit == budget.Tokens && !b.Per.Counts(b.Unit) {
+		p.At(n.Get("per"), path+".per", "write subject, persona, tenant or agent", "tokens are counted for no %s", b.Per)
+	}
 	if zone := n.Get("zone"); !zone.IsNull() && strings.HasPrefix(b.Window, "sliding:") {
 		p.At(zone, path+".zone", "remove it", "a sliding window is the same in every zone")
 	}

@@ -47,6 +47,7 @@ func Run(t *testing.T, open Opener) {
 		"OppositeOrdersDoNotBlock":      oppositeOrders,
 		"ConcurrentSettlingIsDoneOnce":  concurrentSettling,
 		"ReplicasChargeTheSameBillOnce": sameBillEverywhere,
+		"InferencesAreExact":            inferences,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,10 +9,10 @@ import (
 
 // BudgetUse is one owner's usage of one budget.
 type BudgetUse struct {
-	Budget string `json:"budget"` // "plan" for plans
+	Budget string `json:"budget"` // "plan" for plans and the budgets of agents
 	Per    string `json:"per"`
 	// Owner is who is counted: issuer, tenant and subject; tenant and persona; or the
-	// tenant, the server, the server and the tool, or the class.
+	// tenant, the server, the server and the tool, the class, or the agent.
 	Owner  []string `json:"owner"`
 	Key    string   `json:"key"` // the owner as one text
 	Unit   string   `json:"unit"`

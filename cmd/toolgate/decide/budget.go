@@ -45,7 +45,7 @@ empty at the pace so far. Unused budgets are not listed.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&q.Budget, "budget", "", "only the budget of this `name`; plan means the plans")
+	c.Flags().StringVar(&q.Budget, "budget", "", "only the budget of this `name`; plan means the plans and the budgets of agents")
 	c.Flags().StringVar(&q.Key, "key", "", "only the owner with this `key`, as -o wide shows it")
 	c.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
 	o.OutputFlag(c)
