@@ -152,6 +152,7 @@ var rules = map[string]rule{
 		others: []string{"github.com/hashicorp/go-plugin", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the shipped tools",
 	},
+	"native/agents/model": {why: "what an agent needs of a model, whatever the wire format; journals keep it"},
 	"native/declared": {
 		ours: []string{"config/secret", "config/tree", "config/units", "internal/child", "internal/egress", "internal/mcp", "internal/sandbox", "native/group", "native/placeholder", "native/steps", "proxy/reuse"},
 		why:  "a request or a command that is declared is served as a tool; it says itself how it is declared",
