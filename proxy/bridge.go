@@ -69,6 +69,9 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	request.StillAllowed = d.stillAllowed
 	request.Notify, request.Ask = d.notify, d.ask
 	request.Askable = askable(x, r.to.mount.Questions)
+	if r.to.mount.Native {
+		request.Nested = c.nested(d)
+	}
 	if !request.Progress && request.LogLevel == "" {
 		request.Notify = nil
 	}

@@ -95,7 +95,7 @@ func (c *call) usage() budget.Usage {
 	id, r, e := c.x.Identity, c.route, &c.rec.entry
 	return budget.Usage{
 		CallID: e.CallID, Round: e.Rounds, Tool: r.Kind == mcp.Tool, Later: c.task != nil || c.retry.charged(),
-		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
+		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan, Agent: id.Agent(),
 		Name: c.name, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: r.cost(),
 		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
 	}

@@ -186,6 +186,7 @@ type Exchange struct {
 	LogLevel     string      // empty for no log messages
 	Header       http.Header // of a modern HTTP request, whose headers mirror the body; else nil
 
+	in        *nestedIn // the call in which it is nested; nil for a request of a client
 	responder responder
 }
 

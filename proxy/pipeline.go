@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -82,52 +81,6 @@ func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name str
 	g.waitCall(ctx, x, kind, name)
 	return g.newRequest(x, &planCall, kind, name).serve(ctx)
 }
-
-// Made is what has become of a call that nobody waits for.
-type Made struct {
-	CallID string // in the audit log
-	// Outcome is that of the audit entry; empty where the tool asks for input, which
-	// nobody can give.
-	Outcome audit.Outcome
-	Result  []byte // a tool result; nil with a fault
-	Fault   *mcp.Error
-}
-
-// CallFor calls a tool on behalf of a caller that has no client at the moment. The call
-// passes the same [order] as one of a client that declares no capabilities. present
-// returns the caller with the rights that it has now, and false when its credential is
-// not accepted any more: a call that has waited asks again before it is delivered. args
-// is a JSON object. CallFor returns at the latest when ctx has ended, which should have
-// a deadline.
-func (g *Gateway) CallFor(ctx context.Context, present func() (id *gate.Identity, ok bool), scope Scope, tool string, args []byte) Made {
-	id, ok := present()
-	if !ok {
-		return Made{Outcome: audit.OutcomeDenied, Fault: revoked()}
-	}
-	params := append(mcp.AppendQuote([]byte(`{"name":`), tool), `,"arguments":`...)
-	params = append(append(params, args...), '}')
-	message, err := mcp.Parse(mcp.AppendRequest(nil, mcp.NumberID(1), mcp.MethodToolsCall, params), mcp.Limits{})
-	if err != nil {
-		return Made{Outcome: audit.OutcomeDenied, Fault: invalid(err)}
-	}
-	x := &Exchange{
-		Message: message, Identity: id, Present: present, Scope: scope, Era: mcp.Modern, Version: mcp.LatestModern, Transport: "schedule", responder: nobody{},
-	}
-	g.waitCall(ctx, x, mcp.Tool, tool)
-	c := g.newRequest(x, &planCall, mcp.Tool, tool)
-	answer := c.serve(ctx)
-	if c.waits {
-		return Made{CallID: c.rec.entry.CallID}
-	}
-	return Made{CallID: c.rec.entry.CallID, Outcome: c.rec.entry.Outcome, Result: answer.result, Fault: answer.fault}
-}
-
-// nobody is the [responder] of a call without a client.
-type nobody struct{}
-
-func (nobody) notify([]byte) {}
-
-func (nobody) ask(context.Context, []byte) bool { return false }
 
 // maxDecisionAge is how long a decision of the gate is acted on. A cached one may have
 // been a second old already when the gate gave it.

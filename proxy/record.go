@@ -53,6 +53,9 @@ func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name str
 	e.Era = x.Era.String()
 	e.Method, e.Kind, e.Name = x.Message.Method, kind.String(), name
 	e.BytesIn = int64(len(x.Message.Raw))
+	if e.Agent = x.Identity.Agent(); x.in != nil {
+		e.Parent = x.in.call
+	}
 	if trace, ok := mcp.Unquote(x.Message.Meta("traceparent")); ok == nil {
 		e.TraceID = traceID(trace)
 	}

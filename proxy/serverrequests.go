@@ -179,6 +179,16 @@ func (d *serverRequests) releaseWhileAsking(open int) {
 	}
 }
 
+// lend gives up the call's permit for the server while it makes calls of others, which need
+// permits of their own.
+func (d *serverRequests) lend() (back func()) {
+	if d.suspended != nil {
+		return d.suspended.lend(d.to.permits)
+	}
+	d.releaseWhileAsking(+1)
+	return func() { d.releaseWhileAsking(-1) }
+}
+
 // allowQuestion reports whether a client may be asked one more question.
 func (d *serverRequests) allowQuestion(client *Exchange, method string, params []byte) bool {
 	return int(d.asked.Add(1)) <= d.g.opts.Limits.Questions && d.g.mayAsk(client, d.to, method, params)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 )
 
 // suspended is a call of a modern client to a legacy server. Such a server sends
@@ -34,6 +35,8 @@ type suspended struct {
 	open   map[string]*pendingRequest
 	names  []string // keys of open, in the order of the questions
 	asked  int
+	lent   int                // how many calls are made within it, for which its round gives up its permit
+	permit *limit.Concurrency // of the server; nil until the permit was lent
 }
 
 // pendingRequest is a request of a legacy server that waits for its response.
@@ -78,10 +81,16 @@ func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (m
 	defer stop()
 	p.mu.Lock()
 	p.now, p.client = x, x.client()
+	if p.lent > 0 {
+		p.permit.Release(x.Identity.Key())
+	}
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		p.now = nil
+		if p.lent > 0 {
+			p.permit.Resume(x.Identity.Key())
+		}
 		p.mu.Unlock()
 	}()
 	if left := p.answerPending(responses); left {
@@ -102,6 +111,23 @@ func (p *suspended) round(ctx context.Context, x *Exchange, responses []byte) (m
 		}
 		if result := p.questions(); result != nil && ctx.Err() == nil {
 			return mcp.Answer{Result: result, Era: mcp.Modern}, nil
+		}
+	}
+}
+
+// lend gives up the permit of the round that is served, while the call makes calls of others.
+func (p *suspended) lend(permit *limit.Concurrency) (back func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lent++; p.lent == 1 && p.now != nil {
+		permit.Release(p.now.Identity.Key())
+	}
+	p.permit = permit
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.lent--; p.lent == 0 && p.now != nil {
+			permit.Resume(p.now.Identity.Key())
 		}
 	}
 }

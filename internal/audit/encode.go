@@ -90,6 +90,8 @@ func appendCall(b []byte, e *Entry, event Event) []byte {
 	b = appendField(b, `,"kind":`, e.Kind)
 	b = appendField(b, `,"name":`, e.Name)
 	b = appendField(b, `,"via":`, e.Via)
+	b = appendField(b, `,"parent":`, e.Parent)
+	b = appendField(b, `,"agent":`, e.Agent)
 	b = appendField(b, `,"server":`, e.Server)
 	b = appendField(b, `,"original_name":`, e.OriginalName)
 	b = appendField(b, `,"capability_id":`, e.CapabilityID)

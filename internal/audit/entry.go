@@ -47,9 +47,11 @@ type Entry struct {
 	Era             string    `json:"era"`       // modern or legacy
 	ProtocolVersion string    `json:"protocol_version"`
 	Method          string    `json:"method"`
-	Kind            string    `json:"kind"` // tool, prompt, resource or template
-	Name            string    `json:"name"` // as exposed to the client
-	Via             string    `json:"via"`  // the tool of the find view by which it was called; empty without one
+	Kind            string    `json:"kind"`   // tool, prompt, resource or template
+	Name            string    `json:"name"`   // as exposed to the client
+	Via             string    `json:"via"`    // the tool of the find view by which it was called; empty without one
+	Parent          string    `json:"parent"` // id of the call within which it was made; empty for a call of a client
+	Agent           string    `json:"agent"`  // that called for the principal; empty for none
 	Server          string    `json:"server"`
 	OriginalName    string    `json:"original_name"`
 	CapabilityID    string    `json:"capability_id"`

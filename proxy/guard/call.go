@@ -334,6 +334,12 @@ func (g *Guard) repeatable(f *mcp.Failure) bool {
 	return false
 }
 
+// MayRepeat reports whether a tool may run twice for one call, by the rule of
+// [Retry.TrustHints] and what the operator says of the tool.
+func (g *Guard) MayRepeat(tool string) bool {
+	return g.idempotent(g.set.Load(), &mcp.Call{Method: mcp.MethodToolsCall, Key: tool})
+}
+
 // idempotent reports whether a call may run twice: the operator says so of its tool, or
 // trusts the backend's hints.
 func (g *Guard) idempotent(set *Settings, call *mcp.Call) bool {

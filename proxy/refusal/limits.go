@@ -38,6 +38,12 @@ func Repeated(tool string, most int, wait time.Duration) *Error {
 	}
 }
 
+// NestedCycle is the refusal of a call that is made within another one and would lead back
+// to it. why is a clause.
+func NestedCycle(why string) *Error {
+	return &Error{Kind: "nested_cycle", Code: CodeDenied, Phase: "nested", Text: "This call is not made: " + why + "."}
+}
+
 // CallerBusy is the refusal of a caller with too many running calls.
 func CallerBusy(most int) *Error {
 	return &Error{

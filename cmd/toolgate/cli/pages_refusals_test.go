@@ -36,6 +36,7 @@ var refusalTexts = map[string]string{
 	"interceptor_unavailable": "An interceptor has to look at the call and did not answer as it should. Try again in a moment; the gateway's log says what was wrong.",
 	"invalid_arguments":       "The arguments do not match the schema of the tool, or the template of a declared tool. The text says what is wrong with each.",
 	"invalid_output":          "The server's answer does not match its own schema, and the configuration refuses such answers.",
+	"nested_cycle":            "An agent or a tool of the gateway calls what already waits for it, further out. See [agents](agents.md).",
 	"needs_login":             "The server wants a credential that the gateway does not have, or refuses the one it has. If it wants more rights for this call only, other calls continue. See `toolgate doctor`, TG2202.",
 	"plan_unknown":            "The caller's plan is not in the file.",
 	"policy_error":            "The policy could not decide. The gateway's log says why.",
