@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -47,10 +48,14 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	clock := p.clock(call, &facts, func() { cancel(errSilent) })
 	defer clock.timer.Stop()
-	stream, err := running.tools.Call(cctx, &proto.CallRequest{Name: name, ArgumentsJson: args, CallId: rand.Text()})
+	in := &proto.CallRequest{Name: name, ArgumentsJson: args, CallId: rand.Text(), Nested: call.Nested != nil}
+	stream, err := running.tools.Call(cctx, in)
 	if err != nil {
 		return mcp.Answer{}, p.failure(cctx, err)
 	}
+	nested := nestedCalls{by: call.Nested, clock: clock, id: in.GetCallId(), tools: running.tools}
+	defer nested.all.Wait() // after cancel, which ends them
+	defer cancel(nil)
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -62,17 +67,22 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			notifyProgress(call, e.Progress)
 		case *proto.CallEvent_Log:
 			notifyLog(call, e.Log)
+		case *proto.CallEvent_Nested:
+			nested.make(cctx, e.Nested)
 		case *proto.CallEvent_Result:
 			return p.answer(name, e.Result)
 		}
 	}
 }
 
-// clock limits the duration of a call. It is for one goroutine.
+// clock limits the duration of a call. It is safe for concurrent use.
 type clock struct {
 	timer *time.Timer
 	idle  time.Duration
 	hard  time.Time
+
+	mu   sync.Mutex
+	held int // how many nested calls the tool waits for
 }
 
 func (p *Plugin) clock(call *mcp.Call, facts *Facts, expired func()) *clock {
@@ -97,8 +107,30 @@ func (p *Plugin) clock(call *mcp.Call, facts *Facts, expired func()) *clock {
 	return &clock{timer: time.AfterFunc(min(first, hard), expired), idle: idle, hard: time.Now().Add(hard)}
 }
 
-// heard restarts the idle timer, within the hard limit.
-func (c *clock) heard() { c.timer.Reset(max(0, min(c.idle, time.Until(c.hard)))) }
+// heard restarts the idle timer, within the hard limit. A tool that waits for others is not
+// idle.
+func (c *clock) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reset()
+}
+
+// hold says that the tool waits for one more nested call, or for one less.
+func (c *clock) hold(more int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held += more
+	c.reset()
+}
+
+// reset starts the timer again; mu is held.
+func (c *clock) reset() {
+	left := time.Until(c.hard)
+	if c.held == 0 {
+		left = min(left, c.idle)
+	}
+	c.timer.Reset(max(0, left))
+}
 
 // broken returns the answer or error of a call that ended without a result.
 func (p *Plugin) broken(ctx context.Context, tool string, err error) (mcp.Answer, error) {

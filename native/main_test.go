@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -146,6 +147,7 @@ func play() *sdk.Plugin {
 		fmt.Fprintln(os.Stderr, "err: "+in.Text)
 		return "printed", nil
 	})
+	addNested(p)
 	addDeeds(p)
 	p.Intercept(func(_ context.Context, inv *sdk.Invocation) (sdk.Verdict, error) {
 		switch inv.Name {
@@ -157,6 +159,28 @@ func play() *sdk.Plugin {
 		return sdk.Verdict{Decision: sdk.Allow, Reason: inv.Principal, Payload: inv.Payload}, nil
 	})
 	return p
+}
+
+// addNested adds tools that call others.
+func addNested(p *sdk.Plugin) {
+	type calls struct {
+		Tool string `json:"tool"`
+		N    int    `json:"n"`
+	}
+	sdk.Add(p, sdk.Tool{Name: "nest"}, func(ctx context.Context, call *sdk.Call, in calls) (string, error) {
+		texts, errs := make([]string, in.N), make([]error, in.N)
+		var all sync.WaitGroup
+		for i := range in.N {
+			all.Go(func() {
+				var got sdk.Result
+				if got, errs[i] = call.CallTool(ctx, in.Tool, map[string]int{"n": i}); errs[i] == nil {
+					texts[i] = got.Text
+				}
+			})
+		}
+		all.Wait()
+		return strings.Join(texts, " "), errors.Join(errs...)
+	})
 }
 
 // addDeeds adds tools that reach for what they may not have. Each says what came

@@ -70,7 +70,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	request.Notify, request.Ask = d.notify, d.ask
 	request.Askable = askable(x, r.to.mount.Questions)
 	if r.to.mount.Native {
-		request.Nested = c.nested(d)
+		request.Nested = nestedWithin(c, d)
 	}
 	if !request.Progress && request.LogLevel == "" {
 		request.Notify = nil

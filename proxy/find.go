@@ -146,7 +146,7 @@ func callTool(g *Gateway, ctx context.Context, x *Exchange) response {
 		return g.refuseCall(x, mcp.Tool, via, refusal.BadArguments(err.Error()+"."))
 	}
 	direct.Header = nil // the headers of the client mirror nothing of that call
-	g.waitCall(ctx, direct, mcp.Tool, inner.Name)
+	waitCall(ctx, g, direct, mcp.Tool, inner.Name)
 	c := g.newRequest(direct, &planFound, mcp.Tool, inner.Name)
 	c.via, c.rec.entry.Via = via, via
 	return c.serve(ctx)

@@ -286,7 +286,7 @@ func listensFor(all []*listen, x *Exchange, kind mcp.Kind) bool {
 }
 
 // waitCall delays a call during the start, while its server is unknown.
-func (g *Gateway) waitCall(ctx context.Context, x *Exchange, kind mcp.Kind, name string) {
+func waitCall(ctx context.Context, g *Gateway, x *Exchange, kind mcp.Kind, name string) {
 	if from := g.snapshot.Load().Catalog(x).serverFor(kind, name, x.Scope); from != nil {
 		g.first.For(ctx, from.backend.Name(), false)
 	}

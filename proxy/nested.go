@@ -57,8 +57,8 @@ type nestedCaller struct {
 
 var _ mcp.NestedCaller = (*nestedCaller)(nil)
 
-// nested returns what makes calls within a call; nil where none may be made.
-func (c *call) nested(d *serverRequests) mcp.NestedCaller {
+// nestedWithin returns what makes calls within a call; nil where none may be made.
+func nestedWithin(c *call, d *serverRequests) mcp.NestedCaller {
 	in := &nestedIn{outer: c.x.in, call: c.rec.entry.CallID, name: c.route.Exposed, agent: c.x.Identity.Agent()}
 	if in.outer != nil {
 		in.nested = in.outer.nested + 1
@@ -146,7 +146,7 @@ func (n *nestedCaller) Call(ctx context.Context, as mcp.NestedAs, call mcp.Neste
 			answer := n.g.refuseCall(x, mcp.Tool, call.Tool, err)
 			return mcp.NestedAnswer{Result: answer.result, Fault: answer.fault}
 		}
-		n.g.waitCall(ctx, x, mcp.Tool, call.Tool)
+		waitCall(ctx, n.g, x, mcp.Tool, call.Tool)
 		c := n.g.newRequest(x, &planCall, mcp.Tool, call.Tool)
 		answer := c.serve(ctx)
 		made := mcp.NestedAnswer{
@@ -298,7 +298,7 @@ func (g *Gateway) CallFor(ctx context.Context, present func() (id *gate.Identity
 	}
 	x := absent(present, scope, "schedule")
 	x.Message, x.Identity = message, id
-	g.waitCall(ctx, x, mcp.Tool, tool)
+	waitCall(ctx, g, x, mcp.Tool, tool)
 	c := g.newRequest(x, &planCall, mcp.Tool, tool)
 	answer := c.serve(ctx)
 	if c.waits {

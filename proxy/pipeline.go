@@ -78,7 +78,7 @@ func (c *call) pass(ctx context.Context) error {
 
 // call answers a request that calls something by a name.
 func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) response {
-	g.waitCall(ctx, x, kind, name)
+	waitCall(ctx, g, x, kind, name)
 	return g.newRequest(x, &planCall, kind, name).serve(ctx)
 }
 

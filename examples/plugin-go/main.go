@@ -1,11 +1,15 @@
-// Command plugin-go is a plugin for toolgate with one tool, which adds up numbers slowly.
-// The tool reports its progress, and stops when nobody waits for it any more.
+// Command plugin-go is a plugin for toolgate with two tools. One adds up numbers slowly: it
+// reports its progress, and stops when nobody waits for it any more. The other one calls the
+// first through the gateway, several times at once.
 package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/native/sdk"
@@ -24,6 +28,7 @@ func main() {
 	s := sums{slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	p := sdk.New("sums", "1.0.0")
 	sdk.Add(p, sdk.Tool{Name: "add_up", Description: "Add up the numbers from 1 to another.", ReadOnly: true, Risk: sdk.Low}, s.addUp)
+	sdk.Add(p, sdk.Tool{Name: "add_all", Description: "Add up several sums.", ReadOnly: true, Risk: sdk.Low}, addAll)
 	p.Serve()
 }
 
@@ -46,4 +51,33 @@ func (s sums) addUp(ctx context.Context, call *sdk.Call, in numbers) (out total,
 		call.Progress(float64(n), float64(in.To), "")
 	}
 	return out, nil
+}
+
+type several struct {
+	To []int `json:"to" jsonschema:"the last number of each sum"`
+}
+
+// addAll calls add_up once for each number. Each is a call of its own, made as the caller of
+// this one: the gateway decides on it, charges it and records it.
+func addAll(ctx context.Context, call *sdk.Call, in several) (all total, err error) {
+	sums, errs := make([]total, len(in.To)), make([]error, len(in.To))
+	var wait sync.WaitGroup
+	for i, to := range in.To {
+		wait.Go(func() {
+			got, err := call.CallTool(ctx, "sums__add_up", numbers{To: to})
+			switch {
+			case err != nil:
+				errs[i] = err // a refusal is told to whoever called add_all
+			case got.IsError:
+				errs[i] = sdk.Problemf("add_up says: %s", got.Text)
+			default:
+				errs[i] = json.Unmarshal(got.Structured, &sums[i])
+			}
+		})
+	}
+	wait.Wait()
+	for _, s := range sums {
+		all.Sum += s.Sum
+	}
+	return all, errors.Join(errs...)
 }

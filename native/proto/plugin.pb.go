@@ -425,6 +425,7 @@ type CallRequest struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	ArgumentsJson []byte                 `protobuf:"bytes,2,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"` // an object that fits the tool's input schema
 	CallId        string                 `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Nested        bool                   `protobuf:"varint,4,opt,name=nested,proto3" json:"nested,omitempty"` // whether the tool may call others meanwhile
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +481,13 @@ func (x *CallRequest) GetCallId() string {
 	return ""
 }
 
+func (x *CallRequest) GetNested() bool {
+	if x != nil {
+		return x.Nested
+	}
+	return false
+}
+
 type CallEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -487,6 +495,7 @@ type CallEvent struct {
 	//	*CallEvent_Progress
 	//	*CallEvent_Log
 	//	*CallEvent_Result
+	//	*CallEvent_Nested
 	Event         isCallEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -556,6 +565,15 @@ func (x *CallEvent) GetResult() *Result {
 	return nil
 }
 
+func (x *CallEvent) GetNested() *NestedCall {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Nested); ok {
+			return x.Nested
+		}
+	}
+	return nil
+}
+
 type isCallEvent_Event interface {
 	isCallEvent_Event()
 }
@@ -572,11 +590,182 @@ type CallEvent_Result struct {
 	Result *Result `protobuf:"bytes,3,opt,name=result,proto3,oneof"`
 }
 
+type CallEvent_Nested struct {
+	Nested *NestedCall `protobuf:"bytes,4,opt,name=nested,proto3,oneof"` // only where the request says so; its answer comes by Answer
+}
+
 func (*CallEvent_Progress) isCallEvent_Event() {}
 
 func (*CallEvent_Log) isCallEvent_Event() {}
 
 func (*CallEvent_Result) isCallEvent_Event() {}
+
+func (*CallEvent_Nested) isCallEvent_Event() {}
+
+// NestedCall asks for a call of another tool, as the caller of this one.
+type NestedCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                           // unique in the call
+	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`                                        // by the name that clients know
+	ArgumentsJson []byte                 `protobuf:"bytes,3,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"` // an object
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NestedCall) Reset() {
+	*x = NestedCall{}
+	mi := &file_plugin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NestedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NestedCall) ProtoMessage() {}
+
+func (x *NestedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_plugin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NestedCall.ProtoReflect.Descriptor instead.
+func (*NestedCall) Descriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *NestedCall) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *NestedCall) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *NestedCall) GetArgumentsJson() []byte {
+	if x != nil {
+		return x.ArgumentsJson
+	}
+	return nil
+}
+
+type AnswerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Id            int64                  `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
+	ResultJson    []byte                 `protobuf:"bytes,3,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"` // a result of tools/call as MCP has it; empty where there is none
+	Refused       string                 `protobuf:"bytes,4,opt,name=refused,proto3" json:"refused,omitempty"`                         // why there is none, in a sentence for the caller
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRequest) Reset() {
+	*x = AnswerRequest{}
+	mi := &file_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRequest) ProtoMessage() {}
+
+func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
+func (*AnswerRequest) Descriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AnswerRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *AnswerRequest) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *AnswerRequest) GetResultJson() []byte {
+	if x != nil {
+		return x.ResultJson
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+type AnswerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerResponse) Reset() {
+	*x = AnswerResponse{}
+	mi := &file_plugin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerResponse) ProtoMessage() {}
+
+func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plugin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
+func (*AnswerResponse) Descriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{9}
+}
 
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -589,7 +778,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_plugin_proto_msgTypes[7]
+	mi := &file_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +790,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[7]
+	mi := &file_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +803,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{7}
+	return file_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Progress) GetDone() float64 {
@@ -649,7 +838,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_plugin_proto_msgTypes[8]
+	mi := &file_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +850,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[8]
+	mi := &file_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +863,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{8}
+	return file_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Log) GetLevel() string {
@@ -712,7 +901,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_plugin_proto_msgTypes[9]
+	mi := &file_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +913,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[9]
+	mi := &file_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +926,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{9}
+	return file_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Result) GetIsError() bool {
@@ -776,7 +965,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_plugin_proto_msgTypes[10]
+	mi := &file_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +977,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[10]
+	mi := &file_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +990,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{10}
+	return file_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 type ShutdownResponse struct {
@@ -812,7 +1001,7 @@ type ShutdownResponse struct {
 
 func (x *ShutdownResponse) Reset() {
 	*x = ShutdownResponse{}
-	mi := &file_plugin_proto_msgTypes[11]
+	mi := &file_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +1013,7 @@ func (x *ShutdownResponse) String() string {
 func (*ShutdownResponse) ProtoMessage() {}
 
 func (x *ShutdownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[11]
+	mi := &file_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1026,7 @@ func (x *ShutdownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownResponse.ProtoReflect.Descriptor instead.
 func (*ShutdownResponse) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{11}
+	return file_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 type InterceptRequest struct {
@@ -858,7 +1047,7 @@ type InterceptRequest struct {
 
 func (x *InterceptRequest) Reset() {
 	*x = InterceptRequest{}
-	mi := &file_plugin_proto_msgTypes[12]
+	mi := &file_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1059,7 @@ func (x *InterceptRequest) String() string {
 func (*InterceptRequest) ProtoMessage() {}
 
 func (x *InterceptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[12]
+	mi := &file_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1072,7 @@ func (x *InterceptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterceptRequest.ProtoReflect.Descriptor instead.
 func (*InterceptRequest) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{12}
+	return file_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InterceptRequest) GetInterceptor() string {
@@ -968,7 +1157,7 @@ type InterceptResponse struct {
 
 func (x *InterceptResponse) Reset() {
 	*x = InterceptResponse{}
-	mi := &file_plugin_proto_msgTypes[13]
+	mi := &file_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1169,7 @@ func (x *InterceptResponse) String() string {
 func (*InterceptResponse) ProtoMessage() {}
 
 func (x *InterceptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[13]
+	mi := &file_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1182,7 @@ func (x *InterceptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterceptResponse.ProtoReflect.Descriptor instead.
 func (*InterceptResponse) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{13}
+	return file_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InterceptResponse) GetDecision() Decision {
@@ -1056,16 +1245,30 @@ const file_plugin_proto_rawDesc = "" +
 	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\"\n" +
 	"\rrate_per_hour\x18\n" +
 	" \x01(\x05R\vratePerHour\x12\x14\n" +
-	"\x05queue\x18\v \x01(\bR\x05queue\"a\n" +
+	"\x05queue\x18\v \x01(\bR\x05queue\"y\n" +
 	"\vCallRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0earguments_json\x18\x02 \x01(\fR\rargumentsJson\x12\x17\n" +
-	"\acall_id\x18\x03 \x01(\tR\x06callId\"\xb3\x01\n" +
+	"\acall_id\x18\x03 \x01(\tR\x06callId\x12\x16\n" +
+	"\x06nested\x18\x04 \x01(\bR\x06nested\"\xed\x01\n" +
 	"\tCallEvent\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.toolgate.plugin.v1.ProgressH\x00R\bprogress\x12+\n" +
 	"\x03log\x18\x02 \x01(\v2\x17.toolgate.plugin.v1.LogH\x00R\x03log\x124\n" +
-	"\x06result\x18\x03 \x01(\v2\x1a.toolgate.plugin.v1.ResultH\x00R\x06resultB\a\n" +
-	"\x05event\"N\n" +
+	"\x06result\x18\x03 \x01(\v2\x1a.toolgate.plugin.v1.ResultH\x00R\x06result\x128\n" +
+	"\x06nested\x18\x04 \x01(\v2\x1e.toolgate.plugin.v1.NestedCallH\x00R\x06nestedB\a\n" +
+	"\x05event\"W\n" +
+	"\n" +
+	"NestedCall\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12%\n" +
+	"\x0earguments_json\x18\x03 \x01(\fR\rargumentsJson\"s\n" +
+	"\rAnswerRequest\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x03R\x02id\x12\x1f\n" +
+	"\vresult_json\x18\x03 \x01(\fR\n" +
+	"resultJson\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\tR\arefused\"\x10\n" +
+	"\x0eAnswerResponse\"N\n" +
 	"\bProgress\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x01R\x04done\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x01R\x05total\x12\x18\n" +
@@ -1101,12 +1304,13 @@ const file_plugin_proto_rawDesc = "" +
 	"\bDecision\x12\x11\n" +
 	"\rDECISION_DENY\x10\x00\x12\x10\n" +
 	"\fDECISION_ASK\x10\x01\x12\x12\n" +
-	"\x0eDECISION_ALLOW\x10\x022\xd2\x02\n" +
+	"\x0eDECISION_ALLOW\x10\x022\xa3\x03\n" +
 	"\n" +
 	"ToolPlugin\x12I\n" +
 	"\x04Init\x12\x1f.toolgate.plugin.v1.InitRequest\x1a .toolgate.plugin.v1.InitResponse\x12X\n" +
 	"\tListTools\x12$.toolgate.plugin.v1.ListToolsRequest\x1a%.toolgate.plugin.v1.ListToolsResponse\x12H\n" +
-	"\x04Call\x12\x1f.toolgate.plugin.v1.CallRequest\x1a\x1d.toolgate.plugin.v1.CallEvent0\x01\x12U\n" +
+	"\x04Call\x12\x1f.toolgate.plugin.v1.CallRequest\x1a\x1d.toolgate.plugin.v1.CallEvent0\x01\x12O\n" +
+	"\x06Answer\x12!.toolgate.plugin.v1.AnswerRequest\x1a\".toolgate.plugin.v1.AnswerResponse\x12U\n" +
 	"\bShutdown\x12#.toolgate.plugin.v1.ShutdownRequest\x1a$.toolgate.plugin.v1.ShutdownResponse2m\n" +
 	"\x11InterceptorPlugin\x12X\n" +
 	"\tIntercept\x12$.toolgate.plugin.v1.InterceptRequest\x1a%.toolgate.plugin.v1.InterceptResponseB+Z)github.com/toolgate/toolgate/native/protob\x06proto3"
@@ -1124,7 +1328,7 @@ func file_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_plugin_proto_goTypes = []any{
 	(Decision)(0),             // 0: toolgate.plugin.v1.Decision
 	(*InitRequest)(nil),       // 1: toolgate.plugin.v1.InitRequest
@@ -1134,35 +1338,41 @@ var file_plugin_proto_goTypes = []any{
 	(*Tool)(nil),              // 5: toolgate.plugin.v1.Tool
 	(*CallRequest)(nil),       // 6: toolgate.plugin.v1.CallRequest
 	(*CallEvent)(nil),         // 7: toolgate.plugin.v1.CallEvent
-	(*Progress)(nil),          // 8: toolgate.plugin.v1.Progress
-	(*Log)(nil),               // 9: toolgate.plugin.v1.Log
-	(*Result)(nil),            // 10: toolgate.plugin.v1.Result
-	(*ShutdownRequest)(nil),   // 11: toolgate.plugin.v1.ShutdownRequest
-	(*ShutdownResponse)(nil),  // 12: toolgate.plugin.v1.ShutdownResponse
-	(*InterceptRequest)(nil),  // 13: toolgate.plugin.v1.InterceptRequest
-	(*InterceptResponse)(nil), // 14: toolgate.plugin.v1.InterceptResponse
+	(*NestedCall)(nil),        // 8: toolgate.plugin.v1.NestedCall
+	(*AnswerRequest)(nil),     // 9: toolgate.plugin.v1.AnswerRequest
+	(*AnswerResponse)(nil),    // 10: toolgate.plugin.v1.AnswerResponse
+	(*Progress)(nil),          // 11: toolgate.plugin.v1.Progress
+	(*Log)(nil),               // 12: toolgate.plugin.v1.Log
+	(*Result)(nil),            // 13: toolgate.plugin.v1.Result
+	(*ShutdownRequest)(nil),   // 14: toolgate.plugin.v1.ShutdownRequest
+	(*ShutdownResponse)(nil),  // 15: toolgate.plugin.v1.ShutdownResponse
+	(*InterceptRequest)(nil),  // 16: toolgate.plugin.v1.InterceptRequest
+	(*InterceptResponse)(nil), // 17: toolgate.plugin.v1.InterceptResponse
 }
 var file_plugin_proto_depIdxs = []int32{
 	5,  // 0: toolgate.plugin.v1.ListToolsResponse.tools:type_name -> toolgate.plugin.v1.Tool
-	8,  // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress
-	9,  // 2: toolgate.plugin.v1.CallEvent.log:type_name -> toolgate.plugin.v1.Log
-	10, // 3: toolgate.plugin.v1.CallEvent.result:type_name -> toolgate.plugin.v1.Result
-	0,  // 4: toolgate.plugin.v1.InterceptResponse.decision:type_name -> toolgate.plugin.v1.Decision
-	1,  // 5: toolgate.plugin.v1.ToolPlugin.Init:input_type -> toolgate.plugin.v1.InitRequest
-	3,  // 6: toolgate.plugin.v1.ToolPlugin.ListTools:input_type -> toolgate.plugin.v1.ListToolsRequest
-	6,  // 7: toolgate.plugin.v1.ToolPlugin.Call:input_type -> toolgate.plugin.v1.CallRequest
-	11, // 8: toolgate.plugin.v1.ToolPlugin.Shutdown:input_type -> toolgate.plugin.v1.ShutdownRequest
-	13, // 9: toolgate.plugin.v1.InterceptorPlugin.Intercept:input_type -> toolgate.plugin.v1.InterceptRequest
-	2,  // 10: toolgate.plugin.v1.ToolPlugin.Init:output_type -> toolgate.plugin.v1.InitResponse
-	4,  // 11: toolgate.plugin.v1.ToolPlugin.ListTools:output_type -> toolgate.plugin.v1.ListToolsResponse
-	7,  // 12: toolgate.plugin.v1.ToolPlugin.Call:output_type -> toolgate.plugin.v1.CallEvent
-	12, // 13: toolgate.plugin.v1.ToolPlugin.Shutdown:output_type -> toolgate.plugin.v1.ShutdownResponse
-	14, // 14: toolgate.plugin.v1.InterceptorPlugin.Intercept:output_type -> toolgate.plugin.v1.InterceptResponse
-	10, // [10:15] is the sub-list for method output_type
-	5,  // [5:10] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	11, // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress
+	12, // 2: toolgate.plugin.v1.CallEvent.log:type_name -> toolgate.plugin.v1.Log
+	13, // 3: toolgate.plugin.v1.CallEvent.result:type_name -> toolgate.plugin.v1.Result
+	8,  // 4: toolgate.plugin.v1.CallEvent.nested:type_name -> toolgate.plugin.v1.NestedCall
+	0,  // 5: toolgate.plugin.v1.InterceptResponse.decision:type_name -> toolgate.plugin.v1.Decision
+	1,  // 6: toolgate.plugin.v1.ToolPlugin.Init:input_type -> toolgate.plugin.v1.InitRequest
+	3,  // 7: toolgate.plugin.v1.ToolPlugin.ListTools:input_type -> toolgate.plugin.v1.ListToolsRequest
+	6,  // 8: toolgate.plugin.v1.ToolPlugin.Call:input_type -> toolgate.plugin.v1.CallRequest
+	9,  // 9: toolgate.plugin.v1.ToolPlugin.Answer:input_type -> toolgate.plugin.v1.AnswerRequest
+	14, // 10: toolgate.plugin.v1.ToolPlugin.Shutdown:input_type -> toolgate.plugin.v1.ShutdownRequest
+	16, // 11: toolgate.plugin.v1.InterceptorPlugin.Intercept:input_type -> toolgate.plugin.v1.InterceptRequest
+	2,  // 12: toolgate.plugin.v1.ToolPlugin.Init:output_type -> toolgate.plugin.v1.InitResponse
+	4,  // 13: toolgate.plugin.v1.ToolPlugin.ListTools:output_type -> toolgate.plugin.v1.ListToolsResponse
+	7,  // 14: toolgate.plugin.v1.ToolPlugin.Call:output_type -> toolgate.plugin.v1.CallEvent
+	10, // 15: toolgate.plugin.v1.ToolPlugin.Answer:output_type -> toolgate.plugin.v1.AnswerResponse
+	15, // 16: toolgate.plugin.v1.ToolPlugin.Shutdown:output_type -> toolgate.plugin.v1.ShutdownResponse
+	17, // 17: toolgate.plugin.v1.InterceptorPlugin.Intercept:output_type -> toolgate.plugin.v1.InterceptResponse
+	12, // [12:18] is the sub-list for method output_type
+	6,  // [6:12] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_plugin_proto_init() }
@@ -1174,6 +1384,7 @@ func file_plugin_proto_init() {
 		(*CallEvent_Progress)(nil),
 		(*CallEvent_Log)(nil),
 		(*CallEvent_Result)(nil),
+		(*CallEvent_Nested)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1181,7 +1392,7 @@ func file_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugin_proto_rawDesc), len(file_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

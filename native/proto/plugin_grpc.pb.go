@@ -39,6 +39,7 @@ const (
 	ToolPlugin_Init_FullMethodName      = "/toolgate.plugin.v1.ToolPlugin/Init"
 	ToolPlugin_ListTools_FullMethodName = "/toolgate.plugin.v1.ToolPlugin/ListTools"
 	ToolPlugin_Call_FullMethodName      = "/toolgate.plugin.v1.ToolPlugin/Call"
+	ToolPlugin_Answer_FullMethodName    = "/toolgate.plugin.v1.ToolPlugin/Answer"
 	ToolPlugin_Shutdown_FullMethodName  = "/toolgate.plugin.v1.ToolPlugin/Shutdown"
 )
 
@@ -56,6 +57,8 @@ type ToolPluginClient interface {
 	// An error that is not the caller's ends the stream with a status instead of
 	// a result: its message goes to the log, and not to the caller.
 	Call(ctx context.Context, in *CallRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallEvent], error)
+	// Answer brings the answer of a call that the tool of a running call has made.
+	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerResponse, error)
 	// Shutdown is called when no call runs any more. The plugin then ends by
 	// itself.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownResponse, error)
@@ -108,6 +111,16 @@ func (c *toolPluginClient) Call(ctx context.Context, in *CallRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolPlugin_CallClient = grpc.ServerStreamingClient[CallEvent]
 
+func (c *toolPluginClient) Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerResponse)
+	err := c.cc.Invoke(ctx, ToolPlugin_Answer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *toolPluginClient) Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShutdownResponse)
@@ -132,6 +145,8 @@ type ToolPluginServer interface {
 	// An error that is not the caller's ends the stream with a status instead of
 	// a result: its message goes to the log, and not to the caller.
 	Call(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error
+	// Answer brings the answer of a call that the tool of a running call has made.
+	Answer(context.Context, *AnswerRequest) (*AnswerResponse, error)
 	// Shutdown is called when no call runs any more. The plugin then ends by
 	// itself.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error)
@@ -153,6 +168,9 @@ func (UnimplementedToolPluginServer) ListTools(context.Context, *ListToolsReques
 }
 func (UnimplementedToolPluginServer) Call(*CallRequest, grpc.ServerStreamingServer[CallEvent]) error {
 	return status.Error(codes.Unimplemented, "method Call not implemented")
+}
+func (UnimplementedToolPluginServer) Answer(context.Context, *AnswerRequest) (*AnswerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
 }
 func (UnimplementedToolPluginServer) Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Shutdown not implemented")
@@ -225,6 +243,24 @@ func _ToolPlugin_Call_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolPlugin_CallServer = grpc.ServerStreamingServer[CallEvent]
 
+func _ToolPlugin_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolPluginServer).Answer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolPlugin_Answer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolPluginServer).Answer(ctx, req.(*AnswerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolPlugin_Shutdown_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShutdownRequest)
 	if err := dec(in); err != nil {
@@ -257,6 +293,10 @@ var ToolPlugin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTools",
 			Handler:    _ToolPlugin_ListTools_Handler,
+		},
+		{
+			MethodName: "Answer",
+			Handler:    _ToolPlugin_Answer_Handler,
 		},
 		{
 			MethodName: "Shutdown",

@@ -27,6 +27,8 @@ type server struct {
 	plugin *Plugin
 	served *toolapi.Server
 	log    hclog.Logger
+
+	running runningCalls
 }
 
 // Register adds the tools of a plugin to a gRPC server, for tests and for
@@ -97,6 +99,12 @@ func (s *server) Call(in *proto.CallRequest, stream grpc.ServerStreamingServer[p
 	call.Log = func(level, message string) {
 		data, _ := json.Marshal(message) // a text always is JSON
 		send(&proto.CallEvent{Event: &proto.CallEvent_Log{Log: &proto.Log{Level: level, Logger: in.GetName(), DataJson: data}}})
+	}
+	if in.GetNested() {
+		n := &nestedCalls{send: send}
+		s.running.add(call.ID, n)
+		defer s.running.remove(call.ID)
+		call.Nested = n.call
 	}
 	got, err := s.served.Call(stream.Context(), in.GetName(), call)
 	switch {

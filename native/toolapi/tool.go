@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -52,6 +53,49 @@ type Call struct {
 	Progress func(done, total float64, message string)
 	// Log sends a message to the client, at a level of RFC 5424 such as "info".
 	Log func(level, message string)
+	// Nested makes a call of another tool, by the name that clients know, as the caller of
+	// this one: see [Call.CallTool]. nil makes none.
+	Nested func(ctx context.Context, tool string, arguments []byte) (Result, error)
+}
+
+// CallTool calls another tool with arguments, a value that encodes as a JSON object, and
+// waits for its result. The call is made as the caller of this one: it is decided, approved,
+// charged and recorded as if the caller had made it. The error of a call that is refused is
+// a [Problem], which says why. A result may be an error of the tool.
+func (c *Call) CallTool(ctx context.Context, tool string, arguments any) (Result, error) {
+	if c.Nested == nil {
+		return Result{}, Problemf("This tool calls others, which this call may not: the gateway is too old, or calls are nested too deeply.")
+	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return Result{}, fmt.Errorf("encode the arguments of %s: %w", tool, err)
+	}
+	return c.Nested(ctx, tool, raw)
+}
+
+// ReadResult reads a result of tools/call as MCP has it.
+func ReadResult(raw []byte) (Result, error) {
+	var in struct {
+		Content    json.RawMessage `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool            `json:"isError"`
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return Result{}, fmt.Errorf("read the result of a call: %w", err)
+	}
+	r := Result{Content: in.Content, Structured: in.Structured, IsError: in.IsError}
+	var blocks []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(in.Content, &blocks) == nil {
+		for i := range blocks {
+			if blocks[i].Type == "text" && blocks[i].Text != "" {
+				r.Text = strings.TrimPrefix(r.Text+"\n"+blocks[i].Text, "\n")
+			}
+		}
+	}
+	return r, nil
 }
 
 // Result is what a tool answers.
