@@ -89,3 +89,39 @@ func TestNarrowedIsAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestNarrowsOnly: capsules that are there for agents alone say nothing about other callers,
+// and one that has a holder makes all of them decide.
+func TestNarrowsOnly(t *testing.T) {
+	reads := capsule.Capsule{Name: "reads", Visible: []capsule.Pattern{{Glob: "s__read"}}, Callable: []capsule.Pattern{{Glob: "s__read"}}, NarrowsOnly: true}
+	team := capsule.Capsule{Name: "team", Groups: []string{"team"}}
+	caller := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "i", Subject: "a"}})
+	for name, tt := range map[string]struct {
+		capsules []capsule.Capsule
+		id       *gate.Identity
+		tool     string
+		endpoint string
+		want     gate.Effect
+	}{
+		"a caller":                      {[]capsule.Capsule{reads}, caller, "s__write", "", gate.Allow},
+		"an agent":                      {[]capsule.Capsule{reads}, caller.Narrowed("r", "reads"), "s__read", "", gate.Allow},
+		"an agent outside":              {[]capsule.Capsule{reads}, caller.Narrowed("r", "reads"), "s__write", "", gate.Deny},
+		"nobody holds its endpoint":     {[]capsule.Capsule{reads}, caller, "s__read", "reads", gate.Deny},
+		"beside one that has holders":   {[]capsule.Capsule{reads, team}, caller, "s__read", "", gate.Deny},
+		"a capsule that is not written": {[]capsule.Capsule{reads}, caller.Narrowed("r", "other"), "s__read", "", gate.Deny},
+	} {
+		p, err := capsule.New(tt.capsules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := gate.NewChain(gate.Open{}, p)
+		r := gate.Request{Action: gate.Call, Kind: mcp.Tool, Exposed: tt.tool, Identity: tt.id, Capsule: tt.endpoint}
+		if d := c.Decide(context.Background(), &r); d.Effect != tt.want {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	var none *capsule.Phase
+	if p, err := capsule.New(nil); err != nil || !p.Decides() || !none.Decides() {
+		t.Error("a phase without capsules grants something")
+	}
+}

@@ -22,8 +22,11 @@ type Capsule struct {
 	Callable []Pattern // which of those may be called
 	Personas []string  // that hold it
 	Groups   []string  // that hold it
-	Finds    bool      // its endpoint has the find view
-	Pins     []string  // names that the find view also lists; nil for those of every find view
+	// NarrowsOnly means that it is there for agents alone. Where all capsules are, they say
+	// nothing about callers that no capsule narrows.
+	NarrowsOnly bool
+	Finds       bool     // its endpoint has the find view
+	Pins        []string // names that the find view also lists; nil for those of every find view
 }
 
 // Pattern is a glob and the place where it is written.
@@ -36,12 +39,14 @@ type Pattern struct {
 // immutable and safe for concurrent use.
 type Phase struct {
 	capsules []Capsule // sorted by name
+	narrows  bool      // all of them only narrow
 }
 
 // New returns the phase of the given capsules. Their names must differ and consist of
 // letters, digits, "-" and "_", because endpoint paths contain them.
 func New(capsules []Capsule) (*Phase, error) {
 	p := &Phase{capsules: slices.Clone(capsules)}
+	p.narrows = len(capsules) > 0 && !slices.ContainsFunc(capsules, func(c Capsule) bool { return !c.NarrowsOnly })
 	slices.SortFunc(p.capsules, func(a, b Capsule) int { return strings.Compare(a.Name, b.Name) })
 	var problems []error
 	for i, c := range p.capsules {
@@ -72,6 +77,9 @@ func (p *Phase) Part() gate.Part {
 		Snapshot: p.Snapshot, Explain: p.Explain, ViewClass: p.ViewClass,
 	}
 }
+
+// Decides tells whether the phase grants anything: some capsule is there for callers.
+func (p *Phase) Decides() bool { return p == nil || !p.narrows }
 
 // Holds tells whether an identity holds the named capsule. It is false for a capsule
 // that does not exist, so that callers cannot tell the two cases apart.
@@ -188,6 +196,9 @@ func (p *Phase) judge(r *gate.Request) (v verdict) {
 	names := r.Names()
 	if v.outside = p.outside(r, names); v.outside != "" {
 		return v
+	}
+	if !p.Decides() && r.Capsule == "" {
+		return verdict{effect: gate.Abstain}
 	}
 	for i := range p.all() {
 		c := &p.capsules[i]

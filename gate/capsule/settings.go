@@ -24,8 +24,10 @@ type Settings struct {
 }
 
 // Configured returns the phase of the capsules of a section. at returns where the
-// value of a path below the section is written.
-func Configured(section map[string]Settings, at func(path string) (file string, line int)) (*Phase, error) {
+// value of a path below the section is written. narrows tells which capsules narrow what
+// agents may do; nil are none. One of these that no persona and no group has grants nobody
+// anything.
+func Configured(section map[string]Settings, narrows func(name string) bool, at func(path string) (file string, line int)) (*Phase, error) {
 	patterns := func(path string, globs []string) []Pattern {
 		out := make([]Pattern, len(globs))
 		for i, glob := range globs {
@@ -39,6 +41,7 @@ func Configured(section map[string]Settings, at func(path string) (file string, 
 		all = append(all, Capsule{
 			Name: name, Visible: patterns(name+".visible", set.Visible), Callable: patterns(name+".callable", set.Callable),
 			Personas: set.Personas, Groups: set.Groups, Finds: set.View == "find", Pins: set.Pins,
+			NarrowsOnly: narrows != nil && len(set.Personas)+len(set.Groups) == 0 && narrows(name),
 		})
 	}
 	return New(all)

@@ -12,10 +12,11 @@ func (g *Gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings)
 	if len(c.Toolgate.Capsules) == 0 {
 		return nil
 	}
-	if g.Capsules, err = capsule.Configured(c.Toolgate.Capsules, Places(c, "capsules.")); err != nil {
+	if g.Capsules, err = capsule.Configured(c.Toolgate.Capsules, nil, Places(c, "capsules.")); err != nil {
 		return err
 	}
-	g.phases, g.decides = append(g.phases, g.Capsules), true
+	g.phases = append(g.phases, g.Capsules)
+	g.decides = g.decides || g.Capsules.Decides()
 	return nil
 }
 
