@@ -288,3 +288,41 @@ func TestInterceptorsWidenNothing(t *testing.T) {
 		t.Errorf("%d successes, %d refusals", delivered, refused)
 	}
 }
+
+// TestInterceptedFault: interceptors see the JSON-RPC error of a server as they see a result,
+// and never make a result of it.
+func TestInterceptedFault(t *testing.T) {
+	const shown = `{"error":{"code":-32050,"message":"no row for bob","data":{"row":7}}}`
+	for name, tt := range map[string]struct {
+		leaves string // of what was shown; empty holds it back
+		want   string
+	}{
+		"left":                    {shown, `"error":{"code":-32050,"message":"no row for bob","data":{"row":7}}`},
+		"changed":                 {`{"error":{"code":-32050,"message":"no row"}}`, `"error":{"code":-32050,"message":"no row"}`},
+		"held back":               {"", "holds its result back"},
+		"a result":                {`{"content":[]}`, "did not answer as it should"},
+		"a result beside":         {`{"error":{"code":-32050,"message":"x"},"content":[]}`, "did not answer as it should"},
+		"another code":            {`{"error":{"code":-32603,"message":"x"}}`, "did not answer as it should"},
+		"a message that is none":  {`{"error":{"code":-32050,"message":1}}`, "did not answer as it should"},
+		"nothing":                 {`{}`, "did not answer as it should"},
+		"an error that is a text": {`{"error":"x"}`, "did not answer as it should"},
+	} {
+		for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
+			b := newScript(t, "s", era, tool("t"))
+			b.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+				return mcp.Answer{Era: era, Fault: &mcp.Error{Code: -32050, Message: "no row for bob", Data: []byte(`{"row":7}`), Origin: mcp.OriginServer}}, nil
+			}
+			var seen string
+			r := newRig(t, mounted(b), intercepting(interceptor("masks", func(inv *intercept.Invocation) (intercept.Verdict, error) {
+				if seen = string(inv.Payload); tt.leaves == "" {
+					return intercept.Verdict{Effect: intercept.Deny, Reason: "rows"}, nil
+				}
+				return intercept.Verdict{Effect: intercept.Pass, Payload: []byte(tt.leaves)}, nil
+			}, intercept.After)))
+			got := r.modern("1", "tools/call", `"name":"s__t"`)
+			if seen != shown || !strings.Contains(got.text(), tt.want) || strings.Contains(got.text(), `"resultType":"complete","content":[]`) {
+				t.Errorf("%s, %v: saw %s, answered %s", name, era, seen, got.text())
+			}
+		}
+	}
+}

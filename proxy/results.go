@@ -118,6 +118,25 @@ func interceptResult(c *call, method string, clean []byte, notes *result.Notes) 
 	return c.g.redaction(c.route, &c.rec.entry).result(method, ruled.Payload)
 }
 
+// interceptFault asks the operator's interceptors about a JSON-RPC error of a server, in
+// place of a result. They may change its message and its data, or hold it back.
+func interceptFault(c *call, method string, fault *mcp.Error) (response, error) {
+	if !c.snap.interceptors.Meets(intercept.After, c.route.Exposed) {
+		return errorResponse(fault), nil
+	}
+	shown := intercept.FaultResult(fault.Append(nil))
+	ruled, err := askInterceptors(c, intercept.After, method, shown)
+	if err != nil {
+		return response{}, err
+	}
+	if !bytes.Equal(ruled.Payload, shown) {
+		origin := fault.Origin
+		fault = c.g.redaction(c.route, &c.rec.entry).fault(mcp.ParseError(mcp.Lookup(ruled.Payload, "error")))
+		fault.Origin = origin
+	}
+	return errorResponse(fault), nil
+}
+
 // shape returns a result in the form that the operator and the model ask for. Whoever
 // reuses a result gets what the server sent, shaped for this call alone.
 func shape(c *call, rules *result.Rules, whole []byte, notes *result.Notes) []byte {

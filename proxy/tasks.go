@@ -297,8 +297,8 @@ func (c *call) translateTaskResponse(got mcp.Answer) (response, error) {
 	}
 	g.tasks.legacy.update(key, got.Result)
 	switch {
-	case got.Fault != nil:
-		return errorResponse(g.upstreamFault(x, t.route, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
+	case got.Fault != nil: // the error of the server is the answer
+		return interceptFault(c, mcp.MethodToolsCall, g.upstreamFault(x, t.route, &rec.entry, got))
 	case x.Message.Method == mcp.MethodTaskResult:
 		result, note, err := c.filterResult(mcp.MethodToolsCall, got.Result)
 		if err != nil {

@@ -23,13 +23,13 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	case got.Fault != nil && got.Fault.Code == mcp.CodeURLElicitation && x.Era == mcp.Modern && request.Method != mcp.MethodComplete:
 		result, way = urlQuestions(got.Fault.Data), resumeRepeat
 		if result == nil {
-			return errorResponse(g.upstreamFault(x, r, &rec.entry, got)), nil
+			return interceptFault(c, request.Method, g.upstreamFault(x, r, &rec.entry, got))
 		}
 		c.suspended = nil // it has ended
 	case got.Fault != nil && got.Era == mcp.Legacy && x.Era == mcp.Modern && hopCode(got.Fault.Code): // says nothing about the client's request
 		return response{}, refusal.BadAnswer(r.Server, fmt.Sprintf("answered with the error %d, which it must not use.", got.Fault.Code))
-	case got.Fault != nil:
-		return errorResponse(g.upstreamFault(x, r, &rec.entry, got)), nil //nolint:nilerr // the error of the server is the answer
+	case got.Fault != nil: // the error of the server is the answer
+		return interceptFault(c, request.Method, g.upstreamFault(x, r, &rec.entry, got))
 	case c.suspended != nil:
 		way = resumeSuspended
 	}

@@ -70,8 +70,40 @@ func wellFormed(object []byte) error {
 	return nil
 }
 
+// FaultResult returns what an interceptor is shown of a JSON-RPC error in place of a result.
+func FaultResult(fault []byte) []byte { return append(append([]byte(`{"error":`), fault...), '}') }
+
+// faultIn returns the JSON-RPC error of what [FaultResult] has made; nil for a result.
+func faultIn(payload []byte) []byte {
+	n := 0
+	for range mcp.Members(payload) {
+		n++
+	}
+	if fault := mcp.Lookup(payload, "error"); n == 1 && mcp.IsObject(fault) {
+		return fault
+	}
+	return nil
+}
+
+// checkFault returns why an error must not take the place of another.
+func checkFault(before, after []byte) error {
+	_, ok := mcp.LookupString(after, "message")
+	switch {
+	case after == nil:
+		return errors.New("it makes a success of an error")
+	case !bytes.Equal(mcp.Lookup(before, "code"), mcp.Lookup(after, "code")):
+		return errors.New("it changes the code of an error")
+	case !ok:
+		return errors.New("it takes the message out of an error")
+	}
+	return nil
+}
+
 // checkResult returns why a result must not take the place of another.
 func checkResult(before, after []byte) error {
+	if fault := faultIn(before); fault != nil {
+		return checkFault(fault, faultIn(after))
+	}
 	if isError(before) && !isError(after) {
 		return errors.New("it makes a success of an error")
 	}
