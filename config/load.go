@@ -146,7 +146,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	}
 	section := c.readSettings(first, entries, opts)
 	c.readServers(all, newSelf(opts.Self, c.Toolgate.Listen))
-	for _, s := range nativeServers(&c.Toolgate.Native, section.Get("native")) {
+	for _, s := range nativeServers(&c.Toolgate, section) {
 		set, ok := c.Toolgate.Servers[s.Key]
 		if !ok {
 			decode.Defaults(&set)
@@ -177,7 +177,7 @@ func (c *Config) readSettings(first *source, entries []clients.Entry, opts Optio
 	d.Expand, d.Instead = vars.Expand, instead
 	decode.Defaults(&c.Toolgate)
 	d.Decode(section, &c.Toolgate, "")
-	natives := nativeServers(&c.Toolgate.Native, section.Get("native"))
+	natives := nativeServers(&c.Toolgate, section)
 	checkNative(p, section, &c.Toolgate, natives, entries)
 	for i := range natives {
 		named = append(named, natives[i].Key)

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/group"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -51,12 +52,16 @@ func nativeKeys(section *tree.Node) []string {
 			keys = append(keys, g.key)
 		}
 	}
+	if section.Get("agents").IsMap() {
+		keys = append(keys, agents.ServerKey)
+	}
 	return append(keys, slices.Sorted(maps.Keys(native.Get("plugins").ByKey()))...)
 }
 
-// nativeServers are the groups that are on and the plugins, as servers without
-// settings.
-func nativeServers(n *Native, section *tree.Node) []Server {
+// nativeServers are the groups that are on, the plugins and the agents, as servers
+// without settings.
+func nativeServers(t *Toolgate, toolgate *tree.Node) []Server {
+	n, section := &t.Native, toolgate.Get("native")
 	var out []Server
 	add := func(key string, at *tree.Node, native any) {
 		s := Server{Key: key, Namespace: Namespace(key), Transport: TransportNative, Native: native}
@@ -69,6 +74,9 @@ func nativeServers(n *Native, section *tree.Node) []Server {
 		if settings := g.of(n); settings != nil {
 			add(g.key, section.Get(g.key), settings)
 		}
+	}
+	if len(t.Agents) > 0 {
+		add(agents.ServerKey, toolgate.Get("agents"), &agents.Group{Agents: t.Agents})
 	}
 	plugins := section.Get("plugins").ByKey()
 	for _, key := range slices.Sorted(maps.Keys(n.Plugins)) {
@@ -110,9 +118,13 @@ func checkNative(p *tree.Problems, section *tree.Node, t *Toolgate, natives []Se
 			}
 		}
 	}
+	own := []string{agents.ServerKey}
 	for _, g := range nativeGroups() {
-		if _, clash := t.Native.Plugins[g.key]; clash {
-			p.At(native.Get("plugins").Get(g.key), "native.plugins."+g.key, "write another name", "the name is that of the gateway's own tools")
+		own = append(own, g.key)
+	}
+	for _, key := range own {
+		if _, clash := t.Native.Plugins[key]; clash {
+			p.At(native.Get("plugins").Get(key), "native.plugins."+key, "write another name", "the name is that of the gateway's own tools")
 		}
 	}
 	for _, g := range nativeGroups() {

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/feedback"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/telemetry"
+	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy/findview"
@@ -86,6 +87,8 @@ type Toolgate struct {
 	Rates []rate.Settings `config:"rates"`
 	// Tools that toolgate itself provides, and tools from plugins. Default: none.
 	Native Native `config:"native"`
+	// Agents: models that do tasks with tools, by name. Each is a tool of the server agent. Default: none.
+	Agents map[string]agents.Settings `config:"agents"`
 	// Declared tools: HTTP requests and commands that become tools. Default: none.
 	Tools []declared.Settings `config:"tools"`
 	// Files with more declared tools, each a map with the key tools. Default: none.

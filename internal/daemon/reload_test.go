@@ -79,7 +79,7 @@ func TestEverySettingIsClassed(t *testing.T) {
 		// Of the pool of queued tools:
 		"queue.workers", "queue.waiting", "queue.waiting_per_principal", "queue.keep",
 		// Of native tools, which are started anew:
-		"native.fs", "native.system", "native.web", "native.code", "native.util", "native.memory", "native.schedule", "native.notify", "native.plugins", "tools", "tool_files", "tool_urls",
+		"native.fs", "native.system", "native.web", "native.code", "native.util", "native.memory", "native.schedule", "native.notify", "native.plugins", "agents", "tools", "tool_files", "tool_urls",
 		// Of what this version does not have yet:
 		"limits.policy_input",
 		"audit.args_hash",

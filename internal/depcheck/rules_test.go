@@ -224,6 +224,10 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/net/html"},
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},
+	"native/agents": {
+		ours: []string{"config/secret", "config/tree", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
+		why:  "asks a model and calls what it wants; the model, the calls, the journal and the budget are handed in",
+	},
 	"native/inside": {
 		ours: []string{"internal/mcp", "native", "native/toolapi"},
 		why:  "serves tools without a process; what they are about is handed in with them",
@@ -305,7 +309,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"budget", "budget/rate", "config/clients", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
-			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/declared", "native/group", "native/plugins/...",
+			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/agents", "native/declared", "native/group", "native/plugins/...",
 			"native/queue", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
@@ -348,6 +352,10 @@ var rules = map[string]rule{
 		ours:   []string{"internal/backoff", "internal/failure", "internal/filelock"},
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},
 		why:    "the only package that knows there is a database",
+	},
+	"internal/store/runs": {
+		ours: []string{"internal/store"},
+		why:  "rows of agents' runs; what they mean, and who goes on with them, is its user's",
 	},
 	"internal/store/storetest": {
 		ours:   []string{"internal/store", "internal/testserver"},

@@ -22,6 +22,7 @@ const (
 	TopicDynamicTools = "dynamic_tools" // see [DynamicTools]
 	TopicSchedules    = "schedules"     // see [Schedules]
 	TopicLearning     = "learning"      // see [Learning]
+	TopicRuns         = "runs"          // see package runs
 )
 
 // lockMigrate is the name of the lock that serialises migrations.

@@ -43,7 +43,7 @@ type Child struct {
 	// Refused is why the group does not run on this machine. Nil lets it run.
 	Refused error
 	// Inside means that there is no process, because the gateway serves the group itself.
-	// Nothing else here counts then.
+	// Of everything else here Config alone counts then.
 	Inside bool
 }
 

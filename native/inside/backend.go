@@ -32,11 +32,15 @@ type Backend struct {
 	calls   atomic.Int64 // under way
 }
 
-// New returns the backend of a plugin. Of the spec, the key, the timeouts and the size of
-// results count. The error is a mistake in the tools.
+// New returns the backend of a plugin. Of the spec, the key, the configuration, the
+// timeouts and the size of results count. The error is a mistake in the tools.
 func New(spec native.Spec, p *toolapi.Plugin, log *slog.Logger) (*Backend, error) {
 	b := &Backend{spec: spec, log: log.With("server", spec.Key), tools: toolapi.NewServer(p), facts: make(map[string]native.Facts)}
-	if err := b.tools.Init([]byte("{}")); err != nil {
+	config := spec.Config
+	if config == nil {
+		config = []byte("{}")
+	}
+	if err := b.tools.Init(config); err != nil {
 		return nil, fmt.Errorf("make the tools of %s: %w", spec.Key, err)
 	}
 	b.listing = &mcp.Listing{

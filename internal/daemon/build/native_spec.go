@@ -29,10 +29,9 @@ func nativeSpec(s *config.Server, c *config.Config, off *KeptOff) (native.Spec, 
 // groupSpec makes the spec of a group from the common spec of native tools.
 func groupSpec(spec native.Spec, n group.Settings, off *KeptOff) (native.Spec, error) {
 	child := n.Child(off.gateway())
-	if spec.Inside = child.Inside; spec.Inside {
-		return spec, nil
+	if spec.Inside = child.Inside; !spec.Inside {
+		spec.Policy, spec.Env, spec.Runs, spec.Refused = child.Policy, child.Env, child.Runs, child.Refused
 	}
-	spec.Policy, spec.Env, spec.Runs, spec.Refused = child.Policy, child.Env, child.Runs, child.Refused
 	if child.Config == nil {
 		child.Config = struct{}{}
 	}

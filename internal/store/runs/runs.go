@@ -1,0 +1,190 @@
+package runs
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Runs stores runs. Methods are safe for concurrent use, also by several processes. All
+// that take an owner find a run of its own alone: that of somebody else and one that
+// there is not look the same.
+type Runs struct{ s *store.Store }
+
+// New returns the handle for runs in a store.
+func New(s *store.Store) *Runs { return &Runs{s} }
+
+// Add begins a run and returns it with its id, claimed by a holder until lease.
+func (r *Runs) Add(ctx context.Context, run Run, holder string, lease time.Time) (Run, error) {
+	if err := run.check(); err != nil {
+		return Run{}, fmt.Errorf("begin a run: %w", err)
+	}
+	if err := checkHolder(holder); err != nil {
+		return Run{}, fmt.Errorf("begin a run: %w", err)
+	}
+	run.ID = prefix + strings.ToLower(rand.Text())
+	err := r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.Lock(ctx, Topic); err != nil {
+			return err
+		}
+		now := time.Now()
+		run.State, run.Cancel, run.Result, run.CreatedAt, run.Changed = Running, false, nil, now.UTC(), now.UTC()
+		if err := forget(ctx, tx, run.Principal, now); err != nil {
+			return err
+		}
+		var open int
+		const count = `SELECT count(*) FROM runs WHERE principal = ? AND state IN ('running', 'waiting', 'interrupted')`
+		if err := tx.QueryRow(ctx, count, []byte(run.Principal)).Scan(&open); err != nil {
+			return fmt.Errorf("count runs: %w", err)
+		}
+		if open >= MaxOpen {
+			return fmt.Errorf("begin a run: the principal has %d: %w", open, ErrTooMany)
+		}
+		const add = `INSERT INTO runs (id, principal, credential, lasting, capsule, agent, state, cancel, request, result, size, holder, lease, created_at, changed_at)
+			VALUES (?, ?, ?, ?, ?, ?, 'running', 0, ?, ?, 0, ?, ?, ?, ?)`
+		_, err := tx.Exec(ctx, add, run.ID, []byte(run.Principal), run.Credential, number(run.Lasting), run.Capsule, run.Agent,
+			nonNil(run.Request), []byte{}, holder, nanos(lease), now.UnixNano(), now.UnixNano())
+		if err != nil {
+			return fmt.Errorf("begin a run: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return Run{}, err
+	}
+	return run, nil
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// forget deletes what has not changed for long, and the oldest runs of a principal that
+// has too many.
+func forget(ctx context.Context, tx *store.Tx, principal string, now time.Time) error {
+	if err := prune(ctx, tx, now); err != nil {
+		return err
+	}
+	const excess = `SELECT id FROM runs WHERE principal = ? AND state <> 'running' ORDER BY created_at DESC, id LIMIT 1000 OFFSET ?`
+	return remove(ctx, tx, excess, []byte(principal), maxKept-1)
+}
+
+// prune deletes what has not changed for long.
+func prune(ctx context.Context, tx *store.Tx, now time.Time) error {
+	return remove(ctx, tx, `SELECT id FROM runs WHERE state <> 'running' AND changed_at < ? LIMIT 1000`, nanos(now.Add(-Kept)))
+}
+
+// remove deletes the runs that a query returns.
+func remove(ctx context.Context, tx *store.Tx, query string, args ...any) error {
+	for _, from := range []string{`DELETE FROM run_steps WHERE run IN (`, `DELETE FROM runs WHERE id IN (`} {
+		if _, err := tx.Exec(ctx, from+query+`)`, args...); err != nil {
+			return fmt.Errorf("forget old runs: %w", err)
+		}
+	}
+	return nil
+}
+
+// Prune deletes what has not changed for long.
+func (r *Runs) Prune(ctx context.Context) error {
+	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error { return prune(ctx, tx, time.Now()) })
+}
+
+const columns = `id, principal, credential, lasting, capsule, agent, state, cancel, request, result, created_at, changed_at`
+
+// Filter selects runs. An empty field matches every value.
+type Filter struct {
+	ID        string
+	Principal string // of the owner
+	State     State
+}
+
+// List returns runs, the latest first, at most [MaxListed].
+func (r *Runs) List(ctx context.Context, f Filter) (list []Run, err error) {
+	if !isText(f.ID) || !isText(string(f.State)) {
+		return nil, nil
+	}
+	err = r.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
+		q, args := `SELECT `+columns+` FROM runs WHERE created_at > 0`, []any{}
+		for _, one := range []struct {
+			is    bool
+			where string
+			arg   any
+		}{{f.ID != "", ` AND id = ?`, f.ID}, {f.Principal != "", ` AND principal = ?`, []byte(f.Principal)}, {f.State != "", ` AND state = ?`, string(f.State)}} {
+			if one.is {
+				q, args = q+one.where, append(args, one.arg)
+			}
+		}
+		list, err = read(ctx, tx, q+` ORDER BY created_at DESC, id LIMIT ?`, append(args, MaxListed)...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Get returns a run; of an owner alone where it is not empty. ok is false where there is
+// none.
+func (r *Runs) Get(ctx context.Context, owner, id string) (run Run, ok bool, err error) {
+	if id == "" {
+		return Run{}, false, nil
+	}
+	list, err := r.List(ctx, Filter{ID: id, Principal: owner})
+	if err != nil || len(list) == 0 {
+		return Run{}, false, err
+	}
+	return list[0], true, nil
+}
+
+// Steps returns the steps of a run in their order.
+func (r *Runs) Steps(ctx context.Context, id string) (steps []Step, err error) {
+	err = r.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
+		steps = nil
+		const q = `SELECT seq, kind, turn, name, state, call_id, input, output, cost, begun_at, ended_at, asked, answer FROM run_steps WHERE run = ? ORDER BY seq`
+		rows, err := tx.Query(ctx, q, id)
+		if err != nil {
+			return fmt.Errorf("read the steps of a run: %w", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s Step
+			var begun, ended int64
+			if err := rows.Scan(&s.Seq, &s.Kind, &s.Turn, &s.Name, &s.State, &s.CallID, &s.Input, &s.Output, &s.Cost, &begun, &ended, &s.Asked, &s.Answer); err != nil {
+				return fmt.Errorf("read a step of a run: %w", err)
+			}
+			s.BegunAt, s.EndedAt = instant(begun), instant(ended)
+			steps = append(steps, s)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return steps, nil
+}
+
+func read(ctx context.Context, tx *store.Tx, q string, args ...any) (list []Run, err error) {
+	rows, err := tx.Query(ctx, q, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r Run
+		var principal []byte
+		var lasting, cancel, created, changed int64
+		if err := rows.Scan(&r.ID, &principal, &r.Credential, &lasting, &r.Capsule, &r.Agent, &r.State, &cancel, &r.Request, &r.Result, &created, &changed); err != nil {
+			return nil, fmt.Errorf("read a run: %w", err)
+		}
+		r.Principal, r.Lasting, r.Cancel, r.CreatedAt, r.Changed = string(principal), lasting != 0, cancel != 0, instant(created), instant(changed)
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
