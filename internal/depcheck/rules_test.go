@@ -153,6 +153,22 @@ var rules = map[string]rule{
 		why:    "the shipped tools",
 	},
 	"native/agents/model": {why: "what an agent needs of a model, whatever the wire format; journals keep it"},
+	"native/agents/model/internal/wire": {
+		ours: []string{"internal/egress", "native/agents/model"},
+		why:  "what the wire formats have in common; the HTTP client is handed in, and egress names what it refuses",
+	},
+	"native/agents/model/openai": {
+		ours: []string{"native/agents/model", "native/agents/model/internal/wire"},
+		why:  "two wire formats on the standard library alone; OpenAI's library is for the tests (ADR 0047)",
+	},
+	"native/agents/model/modeltest": {
+		ours: []string{"native/agents/model"},
+		why:  "a model's endpoint for tests and examples, on the standard library alone",
+	},
+	"native/agents/model/anthropic": {
+		ours: []string{"native/agents/model", "native/agents/model/internal/wire"},
+		why:  "a wire format on the standard library alone; Anthropic's library is for the tests (ADR 0047)",
+	},
 	"native/declared": {
 		ours: []string{"config/secret", "config/tree", "config/units", "internal/child", "internal/egress", "internal/mcp", "internal/sandbox", "native/group", "native/placeholder", "native/steps", "proxy/reuse"},
 		why:  "a request or a command that is declared is served as a tool; it says itself how it is declared",

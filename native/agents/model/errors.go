@@ -34,6 +34,7 @@ type Error struct {
 	// comes from outside and may repeat what was asked, so it is for the caller and not for
 	// logs.
 	Detail string
+	Param  string // the member of the request that it names; likewise
 	reason string
 	cause  error
 }

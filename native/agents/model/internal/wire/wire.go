@@ -1,0 +1,203 @@
+// Package wire is what the clients of all wire formats have in common: one request over
+// HTTP, answers as server-sent events or as a whole, errors, and what is taken of a call.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/native/agents/model"
+)
+
+// maxFault is how much of an answer is read that says what is wrong, in bytes.
+const maxFault = 64 << 10
+
+// Reader takes an answer apart. Its errors are of type [*model.Error].
+type Reader interface {
+	// Whole takes an answer that is one JSON document.
+	Whole(body []byte) error
+	// Event takes an event of a stream, and returns true with the last one. The data is
+	// valid until it returns.
+	Event(data []byte) (bool, error)
+	// End takes the end of a stream that comes without a last event.
+	End() error
+	// Usage returns what has been said of the cost.
+	Usage() model.Usage
+}
+
+// CheckEndpoint returns what is wrong with an endpoint. own are the members of a request
+// that the client writes itself.
+func CheckEndpoint(e *model.Endpoint, own []string) error {
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("the url of a model's endpoint begins with https:// or http:// and a host")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("the url of a model's endpoint has no user, query or fragment")
+	case e.HTTP == nil:
+		return errors.New("a model's endpoint needs an HTTP client")
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Parameters)) {
+		switch {
+		case slices.Contains(own, name):
+			return fmt.Errorf("parameter %q of a model is not free: the gateway sets it", name)
+		case !json.Valid(e.Parameters[name]):
+			return fmt.Errorf("parameter %q of a model is not JSON", name)
+		}
+	}
+	return nil
+}
+
+// Body returns a request as JSON, with the parameters of the endpoint after what the
+// client writes.
+func Body(e *model.Endpoint, request any) ([]byte, error) {
+	text, err := JSON(request)
+	if err != nil {
+		return nil, model.Errorf(model.Refused, "the request cannot be written as JSON: %w", err)
+	}
+	b := bytes.NewBuffer(bytes.TrimSuffix(text, []byte("}")))
+	for _, name := range slices.Sorted(maps.Keys(e.Parameters)) {
+		key, _ := json.Marshal(name) // a string always can
+		fmt.Fprintf(b, ",%s:%s", key, e.Parameters[name])
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Do makes one request, and hands its answer to a reader. Nothing is repeated.
+func Do(ctx context.Context, e *model.Endpoint, address string, header http.Header, body []byte, r Reader) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return model.Errorf(model.Refused, "the address cannot be used") // the original error contains it
+	}
+	req.Header = header
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	req.Header.Set("User-Agent", "toolgate")
+	resp, err := e.HTTP.Do(req)
+	if err != nil {
+		return failed(ctx, err, false)
+	}
+	defer resp.Body.Close()
+	in := &limited{in: resp.Body, left: model.MaxAnswer}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(in, maxFault)) // what came of it is enough
+		if ctx.Err() != nil {
+			return failed(ctx, nil, false)
+		}
+		return refusal(resp, text, e.Key)
+	}
+	err = read(in, r)
+	if err == nil {
+		return nil
+	}
+	fault, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		if err = failed(ctx, err, true); !errors.As(err, &fault) {
+			return err
+		}
+	}
+	fault.Detail, fault.Usage = clean(fault.Detail, e.Key), r.Usage()
+	return fault
+}
+
+// read reads an answer. A server that knows no streams answers with one document, whatever
+// it says that it is.
+func read(in io.Reader, r Reader) error {
+	lines := newLines(in)
+	first, err := lines.peek()
+	if err != nil {
+		return err
+	}
+	if first == '{' {
+		body, err := io.ReadAll(lines.in)
+		if err != nil {
+			return err
+		}
+		return r.Whole(body)
+	}
+	for {
+		data, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return r.End()
+		case err != nil:
+			return err
+		}
+		if done, err := r.Event(data); done || err != nil {
+			return err
+		}
+	}
+}
+
+// failed returns the error of a request without an answer, or with one that broke off.
+func failed(ctx context.Context, err error, begun bool) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("ask the model: %w", context.Cause(ctx))
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // without the address, which may hold secrets
+	}
+	timeout, isTimeout := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	_, isRefusal := errors.AsType[*egress.Refusal](err)
+	switch {
+	case errors.Is(err, egress.ErrTooLarge):
+		fault := model.Errorf(model.BadAnswer, "its answer has more bytes than are taken")
+		fault.Repeat = false
+		return fault
+	case isRefusal:
+		return model.Errorf(model.Refused, "it may not be reached: %w", err)
+	case isTimeout && timeout.Timeout():
+		return model.Errorf(model.Timeout, "it took too long")
+	case begun:
+		return model.Errorf(model.BadAnswer, "its answer is cut short: %w", err)
+	}
+	return model.Errorf(model.Unreachable, "it cannot be reached: %w", err)
+}
+
+// limited is a body with a limit.
+type limited struct {
+	in   io.Reader
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, egress.ErrTooLarge
+	}
+	n, err := l.in.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// JSON writes a value. Unlike [json.Marshal] it leaves "<", ">" and "&" as they are.
+func JSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Decode reads JSON of an answer.
+func Decode(data []byte, into any) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return model.Errorf(model.BadAnswer, "its answer is not JSON as this wire format has it") // the original error may hold texts
+	}
+	return nil
+}
+
+// ErrCut is the error of a stream that ends before its last event.
+func ErrCut() error { return model.Errorf(model.BadAnswer, "its answer is cut short") }
