@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon/added"
+	"github.com/toolgate/toolgate/internal/daemon/agents"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
@@ -92,6 +93,7 @@ type Daemon struct {
 	operation   *operate.Operation     // the mode, and what the gateway needs to decide
 	signIn      *signin.Service        // where people sign in to servers
 	inside      *inside.Groups         // of tools that the gateway serves itself
+	agents      *agents.Host           // runs the agents of the configuration
 	schedule    *schedule.Runner       // makes the calls that callers have planned
 	vectors     *vectors.Vectors       // by which tools are found
 	definitions *intercept.Definitions // what interceptors say of what is listed
@@ -196,6 +198,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		store.TopicDeclared:     {d.tools.StoreChanged},
 		store.TopicDynamicTools: {d.registered.StoreChanged},
 		store.TopicSchedules:    {d.schedule.Changed},
+		store.TopicRuns:         {d.agents.Changed},
 		store.TopicLearning:     {d.learning.Changed},
 		store.TopicCredentials:  {d.servers.CredentialsChanged},
 		store.TopicRegistry:     {d.registry.Changed},
@@ -229,8 +232,10 @@ func (d *Daemon) newSignIn() *signin.Service {
 
 // serveInside makes the groups of tools that the gateway serves itself.
 func (d *Daemon) serveInside() {
+	d.serveAgents()
 	d.inside = inside.New(inside.Parts{
 		Store: d.store, Hidden: &d.hidden, Keys: d.keys, Gateway: func() inside.Gateway { return d.gateway }, Lasts: d.identities.Lasts, Notify: d.notifies,
+		Agents: d.agents,
 	})
 	d.schedule = schedule.New(schedule.Options{
 		Log: d.log, Calls: store.NewSchedules(d.store), On: func() bool { return d.Current().Toolgate.Native.Schedule != nil },

@@ -54,6 +54,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		group.Go(func() error { return run(gctx) })
 	}
 	group.Go(func() error { return d.schedule.Run(ctx, gctx) }) // none is begun while the gateway ends
+	group.Go(func() error { return d.agents.Run(ctx, gctx) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

@@ -437,6 +437,13 @@ var rules = map[string]rule{
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
+	"internal/daemon/agents": {
+		ours: []string{
+			"budget", "gate", "internal/egress", "internal/mcp", "internal/seal", "internal/store/runs", "native/agents", "native/agents/model",
+			"native/agents/model/anthropic", "native/agents/model/openai", "native/inside", "native/toolapi",
+		},
+		why: "keeps the runs of agents and goes on with them; who their callers are now, and what makes their calls, is handed in",
+	},
 	"internal/daemon/schedule": {
 		ours: []string{"gate", "internal/store"},
 		why:  "claims calls and records their ends; who makes them, with which rights, is handed in",
@@ -447,7 +454,7 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/inside": {
 		ours: []string{
-			"gate", "internal/audit", "internal/daemon/hidden", "gate/approval", "internal/mcp", "internal/seal", "internal/store", "native/inside", "native/plugins/memory", "native/plugins/notify", "native/plugins/schedule",
+			"gate", "internal/audit", "internal/daemon/hidden", "gate/approval", "internal/mcp", "internal/seal", "internal/store", "native/agents", "native/inside", "native/plugins/memory", "native/plugins/notify", "native/plugins/schedule",
 			"native/toolapi", "proxy", "proxy/schemas",
 		},
 		why: "hands the parts of a gateway to the groups that it serves itself",

@@ -219,7 +219,7 @@ func (b *Backend) run(ctx context.Context, name string, call *mcp.Call) (got too
 		args = []byte("{}")
 	}
 	return b.tools.Call(context.WithValue(ctx, callKey{}, call), name, &toolapi.Call{
-		ID: rand.Text(), Arguments: args, Progress: func(float64, float64, string) {}, Log: func(string, string) {},
+		ID: rand.Text(), Arguments: args, Progress: progressOf(call), Log: func(string, string) {},
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/plugins/memory"
 	"github.com/toolgate/toolgate/native/plugins/notify"
 	"github.com/toolgate/toolgate/native/plugins/schedule"
@@ -20,13 +21,17 @@ type Parts struct {
 	Gateway func() Gateway
 	// Notify returns where messages to users are posted, with an empty address for nowhere.
 	Notify func() notify.Receiver
+	// Agents runs the agents of the configuration.
+	Agents agents.Host
 	// Lasts tells whether the rights of a caller can be looked up when it is not there.
 	Lasts func(id *gate.Identity) bool
 }
 
 // groups makes each group, by its key in the configuration. This line and a field of
-// config.Native are the registration of a group.
+// config.Native, or the section of agents, are the registration of a group.
 var groups = map[string]func(*Parts) *toolapi.Plugin{
+	agents.ServerKey: func(p *Parts) *toolapi.Plugin { return agents.Plugin(p.Agents) },
+
 	memory.Name:   memories,
 	schedule.Name: schedules,
 	notify.Name:   notices,

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/daemon/agents"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store/runs"
+	native "github.com/toolgate/toolgate/native/agents"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+// serveAgents makes what runs the agents of the configuration.
+func (d *Daemon) serveAgents() {
+	endpoints := new(agents.Endpoints)
+	d.agents = agents.New(agents.Options{
+		Log: d.log, Runs: runs.New(d.store), Keys: d.keys, Model: endpoints.Model, Present: d.identities.Present, Lasts: d.identities.Lasts,
+		Agents: func() map[string]native.Settings { return d.Current().Toolgate.Agents },
+		Nested: func(present func() (*gate.Identity, bool), capsule string) mcp.NestedCaller {
+			return d.gateway.NestedFor(present, proxy.Scope{Capsule: capsule}, "agent")
+		},
+		Budget: func(id *gate.Identity, agent string) native.Budget {
+			return &agents.Charges{Limiter: func() *budget.Limiter { return d.budgets.inForce.Load() }, Caller: id, Agent: agent}
+		},
+	})
+}

@@ -1,0 +1,435 @@
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/internal/store/runs"
+	"github.com/toolgate/toolgate/native/agents"
+	"github.com/toolgate/toolgate/native/agents/model"
+	"github.com/toolgate/toolgate/native/inside"
+	"github.com/toolgate/toolgate/native/toolapi"
+)
+
+// Store keeps runs, as [runs.Runs] does.
+type Store interface {
+	Add(ctx context.Context, run runs.Run, holder string, lease time.Time) (runs.Run, error)
+	Get(ctx context.Context, owner, id string) (runs.Run, bool, error)
+	List(ctx context.Context, f runs.Filter) ([]runs.Run, error)
+	Steps(ctx context.Context, id string) ([]runs.Step, error)
+	Save(ctx context.Context, id, holder string, steps ...runs.Step) (cancelled bool, err error)
+	Finish(ctx context.Context, id, holder string, state runs.State, result []byte) error
+	Release(ctx context.Context, id, holder string) error
+	Renew(ctx context.Context, holder string, lease time.Time) (cancelled []string, err error)
+	Claim(ctx context.Context, holder string, lease time.Time) (runs.Run, bool, error)
+	Take(ctx context.Context, owner, id, holder string, lease time.Time, in ...runs.State) (runs.Run, bool, error)
+	Cancel(ctx context.Context, owner, id string) (bool, error)
+	Prune(ctx context.Context) error
+}
+
+// Options are what a [Host] needs. All of it but Lease is required.
+type Options struct {
+	Log  *slog.Logger
+	Runs Store
+	Keys *seal.Keyring
+	// Agents returns the agents of the configuration in force.
+	Agents func() map[string]agents.Settings
+	// Model returns the client of an agent's endpoint.
+	Model func(name string, s *agents.Settings) (model.Model, error)
+	// Nested returns what makes calls for a caller that is not there.
+	Nested func(present func() (*gate.Identity, bool), capsule string) mcp.NestedCaller
+	// Present returns a principal with the rights that it has now; false when it is not
+	// known any more by the credential that it had. Lasts tells whether that can be asked
+	// at any time.
+	Present func(principal, credential string) (*gate.Identity, bool)
+	Lasts   func(id *gate.Identity) bool
+	// Budget returns what the inferences of an agent for a caller are charged to; nil
+	// charges nothing.
+	Budget func(id *gate.Identity, agent string) agents.Budget
+	// Lease is how long a claim stands that is not renewed; 30 s when zero.
+	Lease time.Duration
+}
+
+const (
+	// lease is how long a claim stands that is not renewed.
+	lease = 30 * time.Second
+	// storeTime bounds one request to the store.
+	storeTime = 10 * time.Second
+)
+
+// Host runs agents. Make it with [New]; it takes over no runs before [Host.Run]. It is
+// safe for concurrent use.
+type Host struct {
+	o       Options
+	holder  string
+	changed chan struct{} // capacity 1: there may be something to do
+	taken   sync.WaitGroup
+
+	mu     sync.Mutex
+	active map[string]context.CancelCauseFunc // runs that this gateway works on
+	ending bool                               // what ends now is gone on with later
+}
+
+var _ agents.Host = (*Host)(nil)
+
+// New returns a host. Its claims are told from those of every other.
+func New(o Options) *Host {
+	if o.Lease == 0 {
+		o.Lease = lease
+	}
+	return &Host{o: o, holder: rand.Text(), changed: make(chan struct{}, 1), active: map[string]context.CancelCauseFunc{}}
+}
+
+var errNoCaller = errors.New("the call has no caller")
+
+// owner is whose run it is: a caller, or an agent for a caller, which is not the same.
+func owner(id *gate.Identity) string {
+	if len(id.Agents)+len(id.Capsules) == 0 {
+		return id.Key()
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", id.Agents, id.Capsules))
+	return id.Key() + "\x00" + hex.EncodeToString(sum[:])
+}
+
+// Start implements [agents.Host].
+func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *agents.Task) (*agents.Outcome, error) {
+	id, capsule := gate.CallerOf(ctx)
+	if id == nil {
+		return nil, errNoCaller
+	}
+	settings, ok := h.o.Agents()[agent]
+	if !ok {
+		return nil, toolapi.Problemf("There is no agent %.60q.", agent)
+	}
+	run := runs.Run{
+		Principal: owner(id), Credential: id.Credential, Lasting: len(id.Agents)+len(id.Capsules) == 0 && h.o.Lasts(id), Capsule: capsule, Agent: agent,
+	}
+	var err error
+	if run.Request, err = h.sealed(requestOf(&run), t); err != nil {
+		return nil, err
+	}
+	run, err = h.o.Runs.Add(ctx, run, h.holder, time.Now().Add(h.o.Lease))
+	switch {
+	case errors.Is(err, runs.ErrTooMany):
+		return nil, toolapi.Problemf("You have %d runs open, which is the most. Cancel one of them with run and cancel, or give those that wait their outputs.", runs.MaxOpen)
+	case errors.Is(err, runs.ErrTooLarge):
+		return nil, toolapi.Problemf("The task with everything that belongs to it is too large.")
+	case err != nil:
+		return nil, err
+	}
+	return h.work(ctx, &work{run: run, task: t, settings: &settings, id: id, call: call})
+}
+
+// unknown is the problem with a run that the caller has not, whether others have it or
+// not.
+func unknown(run string) error {
+	return toolapi.Problemf("You have no run %.40q.", run)
+}
+
+// GoOn implements [agents.Host].
+func (h *Host) GoOn(ctx context.Context, call *toolapi.Call, agent, id string, outputs []agents.Output) (*agents.Outcome, error) {
+	who, _ := gate.CallerOf(ctx)
+	if who == nil {
+		return nil, errNoCaller
+	}
+	run, ok, err := h.o.Runs.Get(ctx, owner(who), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || agent != "" && run.Agent != agent:
+		return nil, unknown(id)
+	case len(outputs) > 0 && run.State != runs.Waiting:
+		return nil, toolapi.Problemf("The run does not wait for outputs. Call again with run alone to see what has become of it.")
+	case run.State == runs.Limit || run.State == runs.Interrupted || run.State == runs.Waiting && len(outputs) > 0:
+	default:
+		return h.known(&run)
+	}
+	settings, ok := h.o.Agents()[run.Agent]
+	if !ok {
+		return nil, toolapi.Problemf("There is no agent %.60q any more.", run.Agent)
+	}
+	w := &work{run: run, settings: &settings, id: who, call: call, more: true}
+	if err := h.load(ctx, w); err != nil {
+		return nil, err
+	}
+	var ends []agents.Step
+	if run.State == runs.Waiting {
+		if err := agents.CheckOutputs(w.steps, outputs); err != nil {
+			return nil, err
+		}
+		if ends, err = agents.WithOutputs(w.steps, outputs); err != nil {
+			return nil, err
+		}
+	}
+	if w.run, ok, err = h.o.Runs.Take(ctx, owner(who), id, h.holder, time.Now().Add(h.o.Lease), run.State); err != nil {
+		return nil, err
+	}
+	if !ok { // somebody was faster
+		return nil, toolapi.Problemf("The run goes on already. Call again with run alone to see what has become of it.")
+	}
+	if len(ends) > 0 {
+		if err := h.journal(&w.run).Save(ctx, ends...); err != nil && !errors.Is(err, agents.ErrCancelled) {
+			return nil, err
+		}
+	}
+	return h.work(ctx, w)
+}
+
+// Cancel implements [agents.Host].
+func (h *Host) Cancel(ctx context.Context, agent, id string) (*agents.Outcome, error) {
+	who, _ := gate.CallerOf(ctx)
+	if who == nil {
+		return nil, errNoCaller
+	}
+	run, ok, err := h.o.Runs.Get(ctx, owner(who), id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || agent != "" && run.Agent != agent:
+		return nil, unknown(id)
+	}
+	if ok, err = h.CancelRun(ctx, owner(who), id); err != nil {
+		return nil, err
+	}
+	if !ok {
+		return h.known(&run)
+	}
+	return &agents.Outcome{Run: id, Agent: run.Agent, Status: agents.Cancelled, Reason: "You have cancelled it."}, nil
+}
+
+// CancelRun cancels a run; of an owner alone where it is not empty. ok is false when there
+// is none that could end.
+func (h *Host) CancelRun(ctx context.Context, owner, id string) (ok bool, err error) {
+	if ok, err = h.o.Runs.Cancel(ctx, owner, id); ok && err == nil {
+		h.stop(id)
+	}
+	return ok, err
+}
+
+// stop ends the work on a run that was cancelled.
+func (h *Host) stop(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if cancel := h.active[id]; cancel != nil {
+		cancel(agents.ErrCancelled)
+	}
+}
+
+// known is what the store knows of a run that nobody has to go on with.
+func (h *Host) known(run *runs.Run) (*agents.Outcome, error) {
+	o := &agents.Outcome{Run: run.ID, Agent: run.Agent}
+	if run.State == runs.Running {
+		o.Status = agents.Running
+		return o, nil
+	}
+	if len(run.Result) > 0 {
+		if err := h.opened(resultOf(run), run.Result, o); err != nil {
+			return nil, err
+		}
+	}
+	if run.State == runs.Cancelled {
+		o.Status, o.Limit, o.Required = agents.Cancelled, "", nil
+	}
+	return o, nil
+}
+
+// work is a run that this gateway works on.
+type work struct {
+	run      runs.Run
+	task     *agents.Task
+	settings *agents.Settings
+	id       *gate.Identity
+	call     *toolapi.Call // nil where nobody waits
+	steps    []agents.Step
+	more     bool
+	nested   mcp.NestedCaller // nil for that of the call
+}
+
+// load reads what was asked of a run, and its steps.
+func (h *Host) load(ctx context.Context, w *work) error {
+	w.task = new(agents.Task)
+	if err := h.opened(requestOf(&w.run), w.run.Request, w.task); err != nil {
+		return err
+	}
+	steps, err := h.o.Runs.Steps(ctx, w.run.ID)
+	if err != nil {
+		return err
+	}
+	w.steps, err = h.stepsOf(&w.run, steps)
+	return err
+}
+
+// work works on a run that this gateway has claimed, and records its end.
+func (h *Host) work(caller context.Context, w *work) (*agents.Outcome, error) {
+	ctx, done := h.enter(caller, w.run.ID)
+	defer done()
+	run, err := h.runOf(caller, w)
+	var o *agents.Outcome
+	if err == nil {
+		o, err = run.Do(ctx)
+	}
+	last, stop := context.WithTimeout(context.WithoutCancel(caller), storeTime)
+	defer stop()
+	problem, told := errors.AsType[toolapi.Problem](err)
+	switch {
+	case err == nil:
+	case errors.Is(err, agents.ErrLeft):
+		if err := h.o.Runs.Release(last, w.run.ID, h.holder); err != nil {
+			h.o.Log.Warn("a run is not released; it goes on when its lease ends", "run", w.run.ID, "err", err)
+		}
+		return &agents.Outcome{Run: w.run.ID, Agent: w.run.Agent, Status: agents.Running}, nil
+	case errors.Is(err, agents.ErrLost):
+		return &agents.Outcome{Run: w.run.ID, Agent: w.run.Agent, Status: agents.Running}, nil
+	case told:
+		o = &agents.Outcome{Run: w.run.ID, Agent: w.run.Agent, Status: agents.Failed, Reason: string(problem)}
+	default:
+		h.o.Log.Error("a run of an agent has failed", "run", w.run.ID, "agent", w.run.Agent, "err", err)
+		o = &agents.Outcome{Run: w.run.ID, Agent: w.run.Agent, Status: agents.Failed, Reason: "The gateway failed during the run; its log says why."}
+	}
+	h.finish(last, &w.run, o)
+	return o, nil
+}
+
+// states are those of the store for the ends of runs.
+var states = map[agents.Status]runs.State{
+	agents.Completed: runs.Completed, agents.Limited: runs.Limit, agents.Failed: runs.Failed, agents.Cancelled: runs.Cancelled, agents.RequiresAction: runs.Waiting,
+}
+
+// finish records the end of a run.
+func (h *Host) finish(ctx context.Context, run *runs.Run, o *agents.Outcome) {
+	result, err := h.sealed(resultOf(run), o)
+	if err == nil && len(result) > runs.MaxResult {
+		short := *o
+		short.Text, short.Done = fmt.Sprintf("(%d bytes, too many to be kept)", len(o.Text)), nil
+		result, err = h.sealed(resultOf(run), &short)
+	}
+	for pause := 50 * time.Millisecond; err == nil; pause *= 2 {
+		if err = h.o.Runs.Finish(ctx, run.ID, h.holder, states[o.Status], result); err == nil {
+			h.o.Log.Info("a run of an agent has ended", "run", run.ID, "agent", run.Agent, "status", string(o.Status), "limit", o.Limit, "turns", o.Turns)
+			return
+		}
+		if errors.Is(err, runs.ErrLost) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			err = nil
+		}
+	}
+	h.o.Log.Error("the end of a run is not recorded; it goes on when its lease ends", "run", run.ID, "err", err)
+}
+
+// enter returns the context of the work on a run, which ends with that of its caller.
+func (h *Host) enter(caller context.Context, id string) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
+	h.mu.Lock()
+	h.active[id] = cancel
+	if h.ending {
+		cancel(agents.ErrLeft)
+	}
+	h.mu.Unlock()
+	stop := context.AfterFunc(caller, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.ending { // the call ends with the gateway
+			cancel(agents.ErrLeft)
+			return
+		}
+		cancel(context.Cause(caller))
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.active, id)
+	}
+}
+
+// runOf makes the run of the work.
+func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
+	m, err := h.o.Model(w.run.Agent, w.settings)
+	if err != nil {
+		return nil, toolapi.Problemf("The endpoint of the agent cannot be used: %s.", err)
+	}
+	r := &agents.Run{
+		ID: w.run.ID, Agent: w.run.Agent, Settings: w.settings, Task: w.task, Model: m, Tools: w.nested, Journal: h.journal(&w.run),
+		Budget: h.o.Budget(w.id, w.run.Agent), Log: h.o.Log, Steps: w.steps, More: w.more,
+	}
+	if w.call == nil {
+		return r, nil
+	}
+	call := inside.CallOf(caller)
+	if call == nil || call.Nested == nil {
+		return nil, toolapi.Problemf("Agents call one another too deeply here.")
+	}
+	r.Tools, r.Ask = call.Nested, agents.AskClient(call)
+	done := 0.0
+	r.Progress = func(message string) {
+		done++
+		w.call.Progress(done, 0, message)
+	}
+	return r, nil
+}
+
+// sealed writes a value as it is kept.
+func (h *Host) sealed(with string, v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write what is kept of a run: %w", err)
+	}
+	return h.sealBytes(with, raw)
+}
+
+// purpose separates the seals of runs from all others.
+const purpose = seal.Kept + "run of an agent"
+
+func (h *Host) sealBytes(with string, raw []byte) ([]byte, error) {
+	text, err := h.o.Keys.Seal(purpose, with, raw)
+	if err != nil {
+		return nil, fmt.Errorf("seal what is kept of a run: %w", err)
+	}
+	return []byte(text), nil
+}
+
+// errSealed means that a run was begun by a gateway with other keys, or is not what it was.
+var errSealed = toolapi.Problemf("The run was not sealed with a key of this gateway. Set the same toolgate.keys on all gateways that share the store.")
+
+func (h *Host) openBytes(with string, text []byte) ([]byte, error) {
+	raw, err := h.o.Keys.Open(purpose, with, string(text))
+	if err != nil {
+		return nil, errSealed
+	}
+	return raw, nil
+}
+
+func (h *Host) opened(with string, text []byte, v any) error {
+	raw, err := h.openBytes(with, text)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return fmt.Errorf("read what is kept of a run: %w", err)
+	}
+	return nil
+}
+
+// requestOf is what the request of a run belongs to: no row can be made another caller's,
+// or a run of another agent.
+func requestOf(r *runs.Run) string {
+	return fmt.Sprintf("request %q %q %t %q %q", r.Principal, r.Credential, r.Lasting, r.Capsule, r.Agent)
+}
+
+func resultOf(r *runs.Run) string { return fmt.Sprintf("result %q", r.ID) }

@@ -1,0 +1,174 @@
+package agents
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/store/runs"
+	"github.com/toolgate/toolgate/native/agents"
+)
+
+const (
+	// maxTaken bounds the runs of dead gateways that one gateway works on at once.
+	maxTaken = 32
+	// look is how often the store is asked for runs to take over when nothing is known of
+	// any: another gateway may have died.
+	look = 30 * time.Second
+	// pruneEvery is how often old runs are removed.
+	pruneEvery = time.Hour
+)
+
+// Changed reports that the runs in the store have changed.
+func (h *Host) Changed() {
+	select {
+	case h.changed <- struct{}{}:
+	default: // the pending token covers this change, too
+	}
+}
+
+// Run takes over runs until claims ends. It keeps the claims of this gateway until calls
+// ends, and then gives up those that are left, for other gateways.
+func (h *Host) Run(claims, calls context.Context) error {
+	defer h.taken.Wait()
+	defer h.leave()
+	places := make(chan struct{}, maxTaken)
+	beat := time.NewTicker(h.o.Lease / 3)
+	defer beat.Stop()
+	var looked, pruned time.Time
+	for {
+		now := time.Now()
+		if h.busy() {
+			h.renew(calls)
+		}
+		if now.Sub(looked) >= look || h.o.Lease < lease {
+			looked = now
+		}
+		if looked.Equal(now) && claims.Err() == nil && len(h.o.Agents()) > 0 {
+			h.takeOver(claims, calls, places)
+			if now.Sub(pruned) >= pruneEvery {
+				pruned = now
+				if err := h.o.Runs.Prune(calls); err != nil && calls.Err() == nil {
+					h.o.Log.Warn("old runs are not removed", "err", err)
+				}
+			}
+		}
+		select {
+		case <-calls.Done():
+			return nil
+		case <-claims.Done():
+			h.end()
+			if !h.busy() {
+				return nil
+			}
+			select { // claims stays ended
+			case <-calls.Done():
+				return nil
+			case <-beat.C:
+			}
+		case <-h.changed:
+			looked = time.Time{}
+		case <-beat.C:
+		}
+	}
+}
+
+// end notes that the gateway ends: whoever loses its call now finds its run later.
+func (h *Host) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ending = true
+}
+
+// leave gives up the work on all runs.
+func (h *Host) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ending = true
+	for _, cancel := range h.active {
+		cancel(agents.ErrLeft)
+	}
+}
+
+func (h *Host) busy() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.active) > 0
+}
+
+// renew extends the claims of this gateway, and ends runs that were cancelled elsewhere.
+func (h *Host) renew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	cancelled, err := h.o.Runs.Renew(ctx, h.holder, time.Now().Add(h.o.Lease))
+	if err != nil && ctx.Err() == nil {
+		h.o.Log.Warn("the leases of runs are not renewed", "err", err)
+	}
+	for _, id := range cancelled {
+		h.stop(id)
+	}
+}
+
+// takeOver claims runs that nobody works on any more, and goes on with them.
+func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
+	for {
+		select {
+		case places <- struct{}{}:
+		default:
+			return
+		}
+		ctx, cancel := context.WithTimeout(claims, storeTime)
+		run, ok, err := h.o.Runs.Claim(ctx, h.holder, time.Now().Add(h.o.Lease))
+		cancel()
+		if err != nil || !ok {
+			<-places
+			if err != nil && claims.Err() == nil {
+				h.o.Log.Warn("runs of agents cannot be taken over; they wait", "err", err)
+			}
+			return
+		}
+		h.taken.Go(func() {
+			defer h.Changed() // there may be more of them
+			defer func() { <-places }()
+			h.resume(calls, &run)
+		})
+	}
+}
+
+// resume goes on with a run whose gateway has died. Nobody waits for it.
+func (h *Host) resume(ctx context.Context, run *runs.Run) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.o.Log.Error("panic in a run of an agent", "run", run.ID, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	h.o.Log.Info("a run of an agent goes on", "run", run.ID, "agent", run.Agent)
+	end := func(status agents.Status, reason string) {
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+		defer stop()
+		h.finish(last, run, &agents.Outcome{Run: run.ID, Agent: run.Agent, Status: status, Reason: reason})
+	}
+	settings, ok := h.o.Agents()[run.Agent]
+	if !ok {
+		end(agents.Failed, "The agent is not there any more.")
+		return
+	}
+	present := func() (*gate.Identity, bool) { return h.o.Present(run.Principal, run.Credential) }
+	id, ok := present()
+	if !ok {
+		end(agents.Failed, "The credential by which the run was begun is not accepted any more.")
+		return
+	}
+	if run.Cancel {
+		end(agents.Cancelled, "Somebody has cancelled it.")
+		return
+	}
+	w := &work{run: *run, settings: &settings, id: id, nested: h.o.Nested(present, run.Capsule)}
+	if err := h.load(ctx, w); err != nil {
+		h.o.Log.Error("a run of an agent cannot go on", "run", run.ID, "err", err)
+		end(agents.Failed, "What is kept of the run cannot be read.")
+		return
+	}
+	_, _ = h.work(ctx, w) // which records and logs the end
+}

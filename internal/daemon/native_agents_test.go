@@ -1,0 +1,104 @@
+//go:build !windows
+
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native/agents/model/modeltest"
+)
+
+// endpoint serves a model that follows a script, and returns its address.
+func endpoint(t *testing.T, script string) string {
+	t.Helper()
+	s, err := modeltest.Parse([]byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&modeltest.Server{Script: *s, Key: "model-key"})
+	t.Cleanup(server.Close)
+	return server.URL + "/v1"
+}
+
+// withAgent is a configuration with an agent and two callers.
+func withAgent(url string, settings map[string]any) map[string]any {
+	return keyed(func(section map[string]any) {
+		agent := map[string]any{"endpoint": url, "model": "m", "api_key": "model-key"}
+		for k, v := range settings {
+			agent[k] = v
+		}
+		section["agents"] = map[string]any{"researcher": agent}
+	}, "alice", "bob")
+}
+
+// An agent calls tools of its caller until it has an answer, over each wire format.
+func TestAgentCallsTools(t *testing.T) {
+	t.Parallel()
+	for _, api := range []string{"chat", "responses", "messages"} {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"one"}},{"tool":"util__nothing"}]},{"text":"done"}]}`)
+			h.write(t, servers{}, withAgent(url, map[string]any{"api": api}))
+			r := h.newRunning(t)
+			got := text(t, r.Client(t, "alice"), "agent__run", `{"task":"say one"}`)
+			if got != "done" {
+				t.Errorf("%s", got)
+			}
+			if got := text(t, r.Client(t, "alice"), "agent__researcher", `{"run":"run_x"}`); !strings.Contains(got, "You have no run") {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+// structured calls a tool as a modern client that can be asked nothing, and returns its
+// structure.
+func (r *running) structured(t *testing.T, key, tool, args string) []byte {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `,"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"` + string(mcp.V20260728) + `","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	got := r.post(t, key, "/mcp", body, mcp.HeaderVersion, string(mcp.V20260728), mcp.HeaderMethod, mcp.MethodToolsCall, mcp.HeaderName, tool).body
+	out := mcp.Lookup([]byte(got), "result", "structuredContent")
+	if out == nil {
+		return []byte(got)
+	}
+	return out
+}
+
+// A client that cannot be asked runs its functions between two calls: it alone, with all
+// outputs, and once.
+func TestAgentRequiresAction(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"pick","args":{"of":[1,2]}},{"tool":"util__echo","args":{"text":"one"}},{"tool":"pick"}]},{"text":"done"}]}`)
+	h.write(t, servers{}, withAgent(url, nil))
+	r := h.newRunning(t)
+	first := r.structured(t, "alice", "agent__researcher", `{"task":"pick","tools":[{"name":"pick","parameters":{"type":"object"}}]}`)
+	var o struct {
+		Run, Status string
+		Required    []struct{ ID, Name string }
+	}
+	if err := json.Unmarshal(first, &o); err != nil || o.Status != "requires_action" || len(o.Required) != 2 || o.Required[0].Name != "pick" {
+		t.Fatalf("%s", first)
+	}
+	outputs := fmt.Sprintf(`{"run":%q,"outputs":[{"id":%q,"output":"1"},{"id":%q,"output":"2"}]}`, o.Run, o.Required[0].ID, o.Required[1].ID)
+	for _, step := range []struct{ key, args, want string }{
+		{"bob", outputs, "You have no run"},
+		{"bob", `{"run":"` + o.Run + `","cancel":true}`, "You have no run"},
+		{"alice", fmt.Sprintf(`{"run":%q,"outputs":[{"id":%q,"output":"1"}]}`, o.Run, o.Required[0].ID), "all at once"},
+		{"alice", `{"run":"` + o.Run + `"}`, "requires_action"},
+		{"alice", outputs, `"text":"done"`},
+		{"alice", outputs, "does not wait"},
+		{"alice", `{"run":"` + o.Run + `"}`, `"text":"done"`},
+	} {
+		if got := r.structured(t, step.key, "agent__researcher", step.args); !strings.Contains(string(got), step.want) {
+			t.Errorf("%s %s: %s", step.key, step.args, got)
+		}
+	}
+}
