@@ -70,13 +70,18 @@ func confine(s *Spec, program *os.File, folder string) (*confined, error) {
 	return &confined{process, run.Dir}, nil
 }
 
+// socketIn reports whether a path is a socket in a folder.
+func socketIn(path, folder string) bool {
+	info, err := os.Lstat(path)
+	return filepath.Dir(path) == folder && err == nil && info.Mode().Type() == os.ModeSocket
+}
+
 // served checks the address on which a confined plugin says it serves. The gateway
 // could otherwise be made to connect to addresses that the plugin cannot reach.
 func served(network, address, folder string, policy *sandbox.Policy) error {
 	switch {
 	case network == "unix":
-		info, err := os.Lstat(address)
-		if filepath.Dir(address) == folder && err == nil && info.Mode().Type() == os.ModeSocket {
+		if socketIn(address, folder) {
 			return nil
 		}
 		return fmt.Errorf("it says that it serves on %s, which is not a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(address)), errPermanent)

@@ -2,12 +2,15 @@ package native
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	protobuf "google.golang.org/protobuf/proto"
 
+	"github.com/toolgate/toolgate/native/frames"
 	"github.com/toolgate/toolgate/native/proto"
 )
 
@@ -20,7 +23,7 @@ func (p *Plugin) Intercept(ctx context.Context, in *proto.InterceptRequest) (*pr
 	if err != nil {
 		return nil, err
 	}
-	out, err := proto.NewInterceptorPluginClient(running.conn).Intercept(ctx, in)
+	out, err := running.intercept(ctx, in)
 	switch {
 	case err == nil:
 		return out, nil
@@ -30,4 +33,51 @@ func (p *Plugin) Intercept(ctx context.Context, in *proto.InterceptRequest) (*pr
 		return nil, errors.New("the plugin " + p.spec.Key + " looks at no calls")
 	}
 	return nil, fmt.Errorf("the plugin %s failed: %s", p.spec.Key, printable([]byte(status.Convert(err).Message())))
+}
+
+// intercept asks in a frame where the plugin offers that and the question fits into one,
+// and over gRPC otherwise.
+func (r *process) intercept(ctx context.Context, in *proto.InterceptRequest) (*proto.InterceptResponse, error) {
+	if r.frames == nil || r.frames.Lost() || protobuf.Size(in) > frames.MaxBody {
+		return proto.NewInterceptorPluginClient(r.conn).Intercept(ctx, in)
+	}
+	body, err := protobuf.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	if body, err = r.frames.Ask(ctx, body); err != nil {
+		return nil, err
+	}
+	out := new(proto.InterceptResponse)
+	return out, protobuf.Unmarshal(body, out)
+}
+
+// framesKey returns a new key for frames; nil for a shipped plugin, which looks at no calls.
+func (p *Plugin) framesKey() []byte {
+	if p.spec.Shipped {
+		return nil
+	}
+	key := make([]byte, frames.KeySize)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// dialFrames connects to the socket on which a plugin takes frames. The gateway could
+// otherwise be made to connect to sockets that the plugin cannot reach.
+func dialFrames(ctx context.Context, socket, folder string, key []byte) (*frames.Conn, error) {
+	if !socketIn(socket, folder) {
+		return nil, fmt.Errorf("it says that it takes frames on %s, which is not a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(socket)), errPermanent)
+	}
+	conn, err := frames.Dial(ctx, socket, key)
+	if err != nil {
+		return nil, fmt.Errorf("connect to its socket for frames: %w", err)
+	}
+	return conn, nil
+}
+
+// closeFrames ends the connection for frames.
+func (r *process) closeFrames() {
+	if r.frames != nil {
+		r.frames.Close()
+	}
 }

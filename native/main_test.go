@@ -74,6 +74,14 @@ func TestMain(m *testing.M) {
 	case "network":
 		fmt.Println("1|1|tcp|127.0.0.1:1|grpc")
 		select {}
+	case "before frames": // as a plugin that was built before there were any
+		p := play()
+		p.Init = func([]byte) error { return os.Unsetenv(goplugin.EnvUnixSocketDir) }
+		p.Serve()
+	case "lying": // its frames are another program's
+		p := play()
+		p.Init = func([]byte) error { return os.Setenv(goplugin.EnvUnixSocketDir, os.Getenv(folderVar)) }
+		p.Serve()
 	case "dies":
 		fmt.Fprintln(os.Stderr, "no licence found")
 		fmt.Fprintln(os.Stderr, "\x1b[31mgiving up\x1b[0m")
@@ -149,12 +157,15 @@ func play() *sdk.Plugin {
 	})
 	addNested(p)
 	addDeeds(p)
-	p.Intercept(func(_ context.Context, inv *sdk.Invocation) (sdk.Verdict, error) {
+	p.Intercept(func(ctx context.Context, inv *sdk.Invocation) (sdk.Verdict, error) {
 		switch inv.Name {
 		case "panic":
 			panic("oh")
 		case "exit":
 			os.Exit(3)
+		case "wait":
+			<-ctx.Done()
+			return sdk.Verdict{}, os.WriteFile(string(inv.Payload), nil, 0o600)
 		}
 		return sdk.Verdict{Decision: sdk.Allow, Reason: inv.Principal, Payload: inv.Payload}, nil
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/native/embedded"
+	"github.com/toolgate/toolgate/native/frames"
 	"github.com/toolgate/toolgate/native/handshake"
 	"github.com/toolgate/toolgate/native/proto"
 )
@@ -41,6 +42,7 @@ type process struct {
 	tools   proto.ToolPluginClient
 	catalog *catalog
 	layers  []string
+	frames  *frames.Conn // for interceptors; nil where they are asked over gRPC
 }
 
 // start starts a process, initialises it and lists its tools.
@@ -58,6 +60,7 @@ func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
 		if err != nil {
 			running.kill()
 			running.client.Kill()
+			running.closeFrames()
 			if late := !watchdog.Stop(); late && ctx.Err() == nil {
 				err = fmt.Errorf("it did not serve its tools within %s: %w", p.spec.Timeouts.Start, err)
 			}
@@ -75,9 +78,15 @@ func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
 	running.tools = proto.NewToolPluginClient(running.conn)
 	sctx, cancel := context.WithTimeout(ctx, p.spec.Timeouts.Start)
 	defer cancel()
-	hello, err := running.tools.Init(sctx, &proto.InitRequest{ConfigJson: p.spec.Config, HostVersion: p.host.opts.Version})
+	key := p.framesKey()
+	hello, err := running.tools.Init(sctx, &proto.InitRequest{ConfigJson: p.spec.Config, HostVersion: p.host.opts.Version, FramesKey: key})
 	if err != nil {
 		return nil, fmt.Errorf("initialize it: %w", err)
+	}
+	if socket := hello.GetFramesSocket(); socket != "" && key != nil {
+		if running.frames, err = dialFrames(sctx, socket, ready.folder, key); err != nil {
+			return nil, err
+		}
 	}
 	if running.layers = ready.layers; p.spec.Shipped {
 		running.layers = hello.GetLayers()
@@ -93,6 +102,7 @@ type prepared struct {
 	client *goplugin.Client
 	runner *runner
 	layers []string
+	folder string // of its sockets
 }
 
 // prepare prepares a process.
@@ -158,6 +168,7 @@ func (p *Plugin) prepare() (*prepared, error) {
 // command sets the command of a process. folder is the folder of its socket.
 func (p *Plugin) command(m *prepared, folder string) (err error) {
 	r := m.runner
+	m.folder = folder
 	if p.spec.Shipped {
 		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, handshake.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
 		r.tree = &group{cmd: r.cmd, guard: child.Alone}
@@ -225,4 +236,5 @@ func (r *process) stop() {
 	// client.Kill waits for an answer without a limit.
 	defer time.AfterFunc(stopTime, r.kill).Stop()
 	r.client.Kill()
+	r.closeFrames()
 }

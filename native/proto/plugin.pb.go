@@ -24,11 +24,12 @@
 package proto
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -88,9 +89,11 @@ func (Decision) EnumDescriptor() ([]byte, []int) {
 }
 
 type InitRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ConfigJson    []byte                 `protobuf:"bytes,1,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`    // an object, as the operator wrote it
-	HostVersion   string                 `protobuf:"bytes,2,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"` // of toolgate
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ConfigJson  []byte                 `protobuf:"bytes,1,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`    // an object, as the operator wrote it
+	HostVersion string                 `protobuf:"bytes,2,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"` // of toolgate
+	// The key of 64 bytes for frames_socket; empty where the gateway asks over gRPC alone.
+	FramesKey     []byte `protobuf:"bytes,3,opt,name=frames_key,json=framesKey,proto3" json:"frames_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,12 +142,24 @@ func (x *InitRequest) GetHostVersion() string {
 	return ""
 }
 
+func (x *InitRequest) GetFramesKey() []byte {
+	if x != nil {
+		return x.FramesKey
+	}
+	return nil
+}
+
 type InitResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// What confines the plugin, where it has confined itself.
-	Layers        []string `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
+	Layers []string `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
+	// A Unix socket in PLUGIN_UNIX_SOCKET_DIR on which an InterceptorPlugin is asked in
+	// frames, which takes a fraction of the time of gRPC; empty for none. The package
+	// native/frames has the frames; their bodies are InterceptRequest and InterceptResponse.
+	// InterceptorPlugin is served too, for what is too large for a frame.
+	FramesSocket  string `protobuf:"bytes,4,opt,name=frames_socket,json=framesSocket,proto3" json:"frames_socket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +213,13 @@ func (x *InitResponse) GetLayers() []string {
 		return x.Layers
 	}
 	return nil
+}
+
+func (x *InitResponse) GetFramesSocket() string {
+	if x != nil {
+		return x.FramesSocket
+	}
+	return ""
 }
 
 type ListToolsRequest struct {
@@ -1217,15 +1239,18 @@ var File_plugin_proto protoreflect.FileDescriptor
 
 const file_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\fplugin.proto\x12\x12toolgate.plugin.v1\"Q\n" +
+	"\fplugin.proto\x12\x12toolgate.plugin.v1\"p\n" +
 	"\vInitRequest\x12\x1f\n" +
 	"\vconfig_json\x18\x01 \x01(\fR\n" +
 	"configJson\x12!\n" +
-	"\fhost_version\x18\x02 \x01(\tR\vhostVersion\"T\n" +
+	"\fhost_version\x18\x02 \x01(\tR\vhostVersion\x12\x1d\n" +
+	"\n" +
+	"frames_key\x18\x03 \x01(\fR\tframesKey\"y\n" +
 	"\fInitResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
-	"\x06layers\x18\x03 \x03(\tR\x06layers\"*\n" +
+	"\x06layers\x18\x03 \x03(\tR\x06layers\x12#\n" +
+	"\rframes_socket\x18\x04 \x01(\tR\fframesSocket\"*\n" +
 	"\x10ListToolsRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\"d\n" +
 	"\x11ListToolsResponse\x12.\n" +
@@ -1327,28 +1352,31 @@ func file_plugin_proto_rawDescGZIP() []byte {
 	return file_plugin_proto_rawDescData
 }
 
-var file_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
-var file_plugin_proto_goTypes = []any{
-	(Decision)(0),             // 0: toolgate.plugin.v1.Decision
-	(*InitRequest)(nil),       // 1: toolgate.plugin.v1.InitRequest
-	(*InitResponse)(nil),      // 2: toolgate.plugin.v1.InitResponse
-	(*ListToolsRequest)(nil),  // 3: toolgate.plugin.v1.ListToolsRequest
-	(*ListToolsResponse)(nil), // 4: toolgate.plugin.v1.ListToolsResponse
-	(*Tool)(nil),              // 5: toolgate.plugin.v1.Tool
-	(*CallRequest)(nil),       // 6: toolgate.plugin.v1.CallRequest
-	(*CallEvent)(nil),         // 7: toolgate.plugin.v1.CallEvent
-	(*NestedCall)(nil),        // 8: toolgate.plugin.v1.NestedCall
-	(*AnswerRequest)(nil),     // 9: toolgate.plugin.v1.AnswerRequest
-	(*AnswerResponse)(nil),    // 10: toolgate.plugin.v1.AnswerResponse
-	(*Progress)(nil),          // 11: toolgate.plugin.v1.Progress
-	(*Log)(nil),               // 12: toolgate.plugin.v1.Log
-	(*Result)(nil),            // 13: toolgate.plugin.v1.Result
-	(*ShutdownRequest)(nil),   // 14: toolgate.plugin.v1.ShutdownRequest
-	(*ShutdownResponse)(nil),  // 15: toolgate.plugin.v1.ShutdownResponse
-	(*InterceptRequest)(nil),  // 16: toolgate.plugin.v1.InterceptRequest
-	(*InterceptResponse)(nil), // 17: toolgate.plugin.v1.InterceptResponse
-}
+var (
+	file_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_plugin_proto_msgTypes  = make([]protoimpl.MessageInfo, 17)
+	file_plugin_proto_goTypes   = []any{
+		Decision(0),               // 0: toolgate.plugin.v1.Decision
+		(*InitRequest)(nil),       // 1: toolgate.plugin.v1.InitRequest
+		(*InitResponse)(nil),      // 2: toolgate.plugin.v1.InitResponse
+		(*ListToolsRequest)(nil),  // 3: toolgate.plugin.v1.ListToolsRequest
+		(*ListToolsResponse)(nil), // 4: toolgate.plugin.v1.ListToolsResponse
+		(*Tool)(nil),              // 5: toolgate.plugin.v1.Tool
+		(*CallRequest)(nil),       // 6: toolgate.plugin.v1.CallRequest
+		(*CallEvent)(nil),         // 7: toolgate.plugin.v1.CallEvent
+		(*NestedCall)(nil),        // 8: toolgate.plugin.v1.NestedCall
+		(*AnswerRequest)(nil),     // 9: toolgate.plugin.v1.AnswerRequest
+		(*AnswerResponse)(nil),    // 10: toolgate.plugin.v1.AnswerResponse
+		(*Progress)(nil),          // 11: toolgate.plugin.v1.Progress
+		(*Log)(nil),               // 12: toolgate.plugin.v1.Log
+		(*Result)(nil),            // 13: toolgate.plugin.v1.Result
+		(*ShutdownRequest)(nil),   // 14: toolgate.plugin.v1.ShutdownRequest
+		(*ShutdownResponse)(nil),  // 15: toolgate.plugin.v1.ShutdownResponse
+		(*InterceptRequest)(nil),  // 16: toolgate.plugin.v1.InterceptRequest
+		(*InterceptResponse)(nil), // 17: toolgate.plugin.v1.InterceptResponse
+	}
+)
+
 var file_plugin_proto_depIdxs = []int32{
 	5,  // 0: toolgate.plugin.v1.ListToolsResponse.tools:type_name -> toolgate.plugin.v1.Tool
 	11, // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress

@@ -2,10 +2,17 @@ package sdk
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	protobuf "google.golang.org/protobuf/proto"
 
+	"github.com/toolgate/toolgate/native/frames"
 	"github.com/toolgate/toolgate/native/proto"
 )
 
@@ -82,4 +89,35 @@ func (i *interceptor) Intercept(ctx context.Context, in *proto.InterceptRequest)
 	return &proto.InterceptResponse{
 		Decision: proto.Decision(v.Decision), Reason: v.Reason, PayloadJson: v.Payload, Note: v.Note, //nolint:gosec // a wrong one is refused
 	}, nil
+}
+
+// serveFrames serves the function on a socket in a folder as well, and returns the path of
+// the socket; empty if that is not possible.
+func (s *server) serveFrames(folder string, key []byte) string {
+	path := filepath.Join(folder, "frames")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
+	if err != nil {
+		s.log.Warn("questions come over gRPC alone", "error", err.Error())
+		return ""
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = frames.Serve(l, key, s.looks.frame) }) // ends when it is closed
+	s.asked = func() {
+		l.Close()
+		serving.Wait()
+	}
+	return path
+}
+
+// frame answers a question that came in a frame.
+func (i *interceptor) frame(ctx context.Context, body []byte) ([]byte, error) {
+	in := &proto.InterceptRequest{}
+	if err := protobuf.Unmarshal(body, in); err != nil {
+		return nil, fmt.Errorf("the question cannot be read: %w", err)
+	}
+	out, err := i.Intercept(ctx, in)
+	if err != nil {
+		return nil, errors.New(status.Convert(err).Message())
+	}
+	return protobuf.Marshal(out)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/toolgate/toolgate/native/frames"
 	"github.com/toolgate/toolgate/native/proto"
 	"github.com/toolgate/toolgate/native/toolapi"
 )
@@ -27,6 +29,8 @@ type server struct {
 	plugin *Plugin
 	served *toolapi.Server
 	log    hclog.Logger
+	looks  *interceptor // nil without
+	asked  func()       // ends what serves frames; nil without
 
 	running runningCalls
 }
@@ -40,7 +44,8 @@ func (p *Plugin) Register(to grpc.ServiceRegistrar, log hclog.Logger) error {
 	s := &server{plugin: p, served: toolapi.NewServer(&p.Plugin), log: log}
 	proto.RegisterToolPluginServer(to, s)
 	if p.look != nil {
-		proto.RegisterInterceptorPluginServer(to, &interceptor{of: s})
+		s.looks = &interceptor{of: s}
+		proto.RegisterInterceptorPluginServer(to, s.looks)
 	}
 	return nil
 }
@@ -51,7 +56,11 @@ func (s *server) Init(_ context.Context, in *proto.InitRequest) (_ *proto.InitRe
 	if err := s.served.Init(in.GetConfigJson()); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	return &proto.InitResponse{Name: s.plugin.Name(), Version: s.plugin.Version()}, nil
+	out := &proto.InitResponse{Name: s.plugin.Name(), Version: s.plugin.Version()}
+	if folder := os.Getenv("PLUGIN_UNIX_SOCKET_DIR"); s.looks != nil && folder != "" && len(in.GetFramesKey()) == frames.KeySize {
+		out.FramesSocket = s.serveFrames(folder, in.GetFramesKey())
+	}
+	return out, nil
 }
 
 // ListTools implements proto.ToolPluginServer.
@@ -125,6 +134,9 @@ func (s *server) Call(in *proto.CallRequest, stream grpc.ServerStreamingServer[p
 // Shutdown implements proto.ToolPluginServer.
 func (s *server) Shutdown(context.Context, *proto.ShutdownRequest) (*proto.ShutdownResponse, error) {
 	s.served.Close()
+	if s.asked != nil {
+		s.asked()
+	}
 	return &proto.ShutdownResponse{}, nil
 }
 
