@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	}()
 	request.StillAllowed = d.stillAllowed
 	request.Notify, request.Ask = d.notify, d.ask
-	request.Askable = askable(x, r.to.mount.Questions)
+	request.Askable = askable(x, r.to.mount.Questions) || r.to.samples(mcp.MethodSampling)
 	if r.to.mount.Native {
 		request.Nested = nestedWithin(c, d)
 	}
@@ -88,8 +89,8 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 			return got, d.partial.wrapTimeout(err)
 		})
 		return c.suspended.round(ctx, x, nil)
-	case x.Era == mcp.Legacy:
-		got, err := c.callForLegacyClient(ctx, d)
+	case x.Era == mcp.Legacy || r.to.samples(mcp.MethodSampling):
+		got, err := c.callForClient(ctx, d)
 		c.rec.entry.Rounds = int(d.answered.Load())
 		return got, err
 	}
@@ -103,11 +104,12 @@ func askable(x *Exchange, q Questions) bool {
 		q.Roots && mcp.Lookup(x.Capabilities, "roots") != nil
 }
 
-// callForLegacyClient carries the call of a legacy client. The questions of a modern
-// server's input request go out as requests on the stream of the call. Then the call is
-// sent again with the answers, after another look at the gate and the rules (2026-07-28
+// callForClient carries the call of a client that cannot take an input request, or of which
+// the gateway answers the questions itself. The questions of a modern server's input request
+// go out as requests on the stream of the call, or are answered here. Then the call is sent
+// again with the answers, after another look at the gate and the rules (2026-07-28
 // basic/patterns/mrtr, for a client that does not know it).
-func (c *call) callForLegacyClient(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
+func (c *call) callForClient(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
 	r, request := c.route, c.request
 	for round := 1; ; round++ {
 		got, err := d.run(ctx, r, request)
@@ -115,6 +117,14 @@ func (c *call) callForLegacyClient(ctx context.Context, d *serverRequests) (mcp.
 			return got, err
 		}
 		d.delivered.Store(true)
+		if c.x.Era == mcp.Modern {
+			switch own, others := r.to.answersItself(got.Result); {
+			case own == 0:
+				return got, nil
+			case others > 0:
+				return mcp.Answer{}, refusal.QuestionRefused(r.Server, "asked for a sampling that the gateway answers and for something of the client at once.")
+			}
+		}
 		if round > maxRounds {
 			return mcp.Answer{}, tooManyRounds(r)
 		}
@@ -141,6 +151,20 @@ func (c *call) callForLegacyClient(ctx context.Context, d *serverRequests) (mcp.
 func asksInput(result []byte) bool {
 	kind, _ := mcp.LookupString(result, "resultType")
 	return kind == mcp.ResultInputRequired
+}
+
+// answersItself counts the questions of an input request that the gateway answers itself, and
+// the others.
+func (s *backendEntry) answersItself(result []byte) (own, others int) {
+	requests := mcp.Lookup(result, "inputRequests")
+	for m := range mcp.Members(requests) {
+		if method, _ := mcp.LookupString(m.Value.Of(requests), "method"); s.samples(method) {
+			own++
+		} else {
+			others++
+		}
+	}
+	return own, others
 }
 
 // maxInputs is how many questions one round may have.
@@ -205,6 +229,14 @@ func (d *serverRequests) askInputRequest(ctx context.Context, r *Route, request 
 	params := mcp.Lookup(request, "params")
 	if params != nil && !mcp.IsObject(params) || !mcp.IsObject(request) {
 		return nil, badQuestions(r)
+	}
+	if d.to.samples(method) {
+		answer, fault := d.sample(ctx, d.x, params)
+		if fault != nil {
+			return nil, refusal.QuestionRefused(r.Server, fmt.Sprintf("asked for %q, which was not answered: %s.", method, strings.TrimSuffix(fault.Message, ".")))
+		}
+		d.answered.Add(1)
+		return mcp.RewriteMeta(answer, nil), nil
 	}
 	if !d.allowQuestion(d.x, method, params) {
 		return nil, notAllowed(r, method)

@@ -48,7 +48,7 @@ type nestedCaller struct {
 	in   *nestedIn        // nil for a caller that has no client
 	call *mcp.Call        // by which its client is asked; nil for nobody
 	from func() *Exchange // the caller as it is now
-	// present is [Exchange.Present] of the nested calls.
+	// present is that of the outer [Exchange]; nil where that has a client.
 	present func() (*gate.Identity, bool)
 	// lend gives up the permit of the call while nested calls need permits of their own;
 	// back takes it again. nil where there is none.
@@ -66,15 +66,27 @@ func nestedWithin(c *call, d *serverRequests) mcp.NestedCaller {
 	if in.nested >= maxNested {
 		return nil
 	}
-	n := &nestedCaller{g: c.g, in: in, call: c.request, from: d.client, lend: d.lend, present: c.x.Present}
-	if n.present == nil { // the credential of a long call may be revoked meanwhile
-		n.present = func() (*gate.Identity, bool) {
-			id := d.client().Identity
-			k, ok := c.g.opts.Authenticator.(Knowing)
-			return id, !ok || k.Knows(id)
-		}
+	return &nestedCaller{g: c.g, in: in, call: c.request, from: d.client, lend: d.lend, present: c.x.Present}
+}
+
+// caller returns the caller as it is now, and false when its credential is not accepted any
+// more: that of a long call may be revoked meanwhile.
+func (n *nestedCaller) caller() (*gate.Identity, bool) {
+	if n.present != nil {
+		return n.present()
 	}
-	return n
+	id := n.from().Identity
+	k, ok := n.g.opts.Authenticator.(Knowing)
+	return id, !ok || k.Knows(id)
+}
+
+// Detached is what makes nested calls once the request of the outer call has ended, with which
+// its permit and its client are gone.
+func (n *nestedCaller) Detached() mcp.NestedCaller {
+	own, from := *n, *n.from()
+	from.Session, from.responder = nil, nobody{}
+	own.call, own.lend, own.from = nil, nil, func() *Exchange { return &from }
+	return &own
 }
 
 // NestedFor returns what makes calls on behalf of a caller that has no client at the
@@ -108,7 +120,7 @@ func (n *nestedCaller) exchange(as mcp.NestedAs, params []byte) (*Exchange, erro
 	}
 	narrowed := func(id *gate.Identity) *gate.Identity { return id.Narrowed(as.Agent, as.Capsule) }
 	x := absent(func() (*gate.Identity, bool) {
-		id, ok := n.present()
+		id, ok := n.caller()
 		if !ok || id == nil {
 			return nil, false
 		}

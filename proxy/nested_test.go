@@ -309,3 +309,26 @@ func TestNestedFor(t *testing.T) {
 		t.Errorf("what may have been delivered is told otherwise: %+v", got)
 	}
 }
+
+// TestNestedDetached: a task makes nested calls after its request, and asks nobody.
+func TestNestedDetached(t *testing.T) {
+	s := asking(t, 1)
+	people := &knowing{bearers: bearers{"alice": person("alice")}}
+	var kept mcp.NestedCaller
+	r := newRig(t, nestingMounts(nesting(t, func(_ context.Context, n mcp.NestedCaller, _ string) mcp.NestedAnswer {
+		kept = mcp.Detached(n)
+		return mcp.NestedAnswer{Result: []byte(`{"content":[]}`)}
+	}), s), func(o *Options, _ *Config) { o.Authenticator = people }).run()
+	r.modern("1", "tools/call", `"name":"a__work"`)
+	if got := kept.Call(t.Context(), mcp.NestedAs{}, mcp.NestedCall{Tool: "s__other"}); !strings.Contains(string(got.Result), "does not allow") {
+		t.Errorf("a tool that asks is answered: %s", got.Result)
+	}
+	s.reply = nil
+	if got := kept.Call(t.Context(), mcp.NestedAs{}, mcp.NestedCall{Tool: "s__other"}); got.Fault != nil {
+		t.Errorf("%+v", got)
+	}
+	people.gone.Store(true)
+	if got := kept.Call(t.Context(), mcp.NestedAs{}, mcp.NestedCall{Tool: "s__other"}); got.Fault == nil {
+		t.Errorf("it goes on without a credential: %+v", got)
+	}
+}

@@ -336,6 +336,9 @@ type Mount struct {
 	Concurrency, Queue int
 	// Questions are what the server may ask clients.
 	Questions Questions
+	// Sampler answers the server's requests for sampling in place of its caller's client. It
+	// bounds its own wait. nil asks clients.
+	Sampler func(ctx context.Context, id *gate.Identity, params []byte) (result []byte, fault *mcp.Error)
 	// URLHosts are the hosts to which the server may send a user. "*.example.com" means
 	// any host below it; empty means any host.
 	URLHosts []string

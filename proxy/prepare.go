@@ -233,6 +233,9 @@ func (g *Gateway) newCall(x *Exchange, to *backendEntry, method string, params [
 	if call.Exact || to.listing != nil && to.listing.Era == mcp.Modern || // else the server was told in initialize
 		!mcp.LookupSpan(x.Capabilities, "extensions").Absent() { // what clients may answer, but not these
 		call.Capabilities = relayable(x.Capabilities, to.mount.Questions, x.Era == mcp.Modern)
+		if to.samples(mcp.MethodSampling) { // as the gateway can, whatever its client can
+			call.Capabilities = mcp.SetMember(call.Capabilities, "sampling", []byte("{}"))
+		}
 	}
 	call.Progress = x.token() != nil
 	return call

@@ -122,6 +122,10 @@ func (d *serverRequests) allowNotification(now time.Time) bool {
 // asked then, so nobody has declined. It implements [mcp.Call.Ask].
 func (d *serverRequests) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
 	client := d.client()
+	if d.to.samples(method) {
+		d.g.wg.Go(func() { reply(d.sample(ctx, client, params)) }) // ends with the sampler's own time
+		return
+	}
 	if !d.allowQuestion(client, method, params) || d.suspended == nil && client.Era == mcp.Modern {
 		reply(nil, notAsked(client, method, params))
 		return
@@ -140,6 +144,29 @@ func (d *serverRequests) ask(ctx context.Context, method string, params []byte, 
 		d.answered.Add(1)
 		reply(mcp.RewriteMeta(answer, d.relatedUp), nil)
 	})
+}
+
+// samples reports whether the gateway answers a question of the server itself.
+func (s *backendEntry) samples(method string) bool {
+	return method == mcp.MethodSampling && s.mount.Sampler != nil && s.mount.Questions.Sampling
+}
+
+// sample answers a request for sampling in place of the client. It counts as one of the
+// server's questions to the caller.
+func (d *serverRequests) sample(ctx context.Context, client *Exchange, params []byte) (result []byte, fault *mcp.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			_ = d.g.panicked(p)
+			result, fault = nil, mcp.Errorf(mcp.CodeInternal, "the request was not answered")
+		}
+	}()
+	if int(d.asked.Add(1)) > d.g.opts.Limits.Questions || !d.g.asked.count(hourKey{d.to.backend.Name(), client.Identity.Key()}, d.to.mount.QuestionsPerHour) {
+		return nil, mcp.Errorf(mcp.CodeInternal, "the server asks too often")
+	}
+	if !mcp.IsObject(params) {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params")
+	}
+	return d.to.mount.Sampler(ctx, client.Identity, d.redaction().question(mcp.MethodSampling, params))
 }
 
 // askNow asks a legacy client and returns its answer.

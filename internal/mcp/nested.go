@@ -16,6 +16,15 @@ type NestedCaller interface {
 	Call(ctx context.Context, as NestedAs, call NestedCall) NestedAnswer
 }
 
+// Detached returns what makes nested calls for a call whose request has ended, such as a
+// task: nobody can be asked then. nil for nil.
+func Detached(n NestedCaller) NestedCaller {
+	if d, ok := n.(interface{ Detached() NestedCaller }); ok {
+		return d.Detached()
+	}
+	return n
+}
+
 // NestedAs is on whose behalf nested calls are made besides the caller's, and what narrows
 // them. The zero NestedAs narrows nothing.
 type NestedAs struct {
