@@ -18,14 +18,14 @@ const (
 )
 
 // readToolFiles adds the tools of further files to those of the file itself and
-// returns the absolute paths of the files. Their relative paths are relative to
-// them.
-func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []string) {
+// returns the absolute paths of the files, and where each of their tools is. Their
+// relative paths are relative to them.
+func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []string, places []toolPlace) {
 	for i, path := range t.ToolFiles {
 		at := section.Get("tool_files").Item(i)
 		if i == maxToolFiles {
 			d.At(at, "tool_files", "put several into one", "there are more than %d", maxToolFiles)
-			return files
+			return files, places
 		}
 		data, err := format.ReadFile(path)
 		if err != nil {
@@ -41,22 +41,37 @@ func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []
 			inner.Expand = d.Expand
 			inner.Decode(root, &file, "tool_files")
 			for j := range file.Tools {
-				file.Tools[j].Check(own, root.Get("tools").Item(j), fmt.Sprintf("tools[%d]", j))
+				at := toolPlace{path, root.Get("tools").Item(j), fmt.Sprintf("tools[%d]", j)}
+				file.Tools[j].Check(own, at.node, at.path)
+				places = append(places, at)
 			}
 			t.Tools = append(t.Tools, file.Tools...)
 		}
 		d.Problems.List = append(d.Problems.List, own.List...)
 	}
-	return files
+	return files, places
 }
 
-// checkTools reports what declared tools have wrong together.
-func checkTools(p *tree.Problems, section *tree.Node, t *Toolgate, servers []Server) {
-	for i := range t.Tools {
-		if n := section.Get("tools").Item(i); n != nil {
-			t.Tools[i].Check(p, n, fmt.Sprintf("tools[%d]", i))
+// toolPlace is where a tool is declared.
+type toolPlace struct {
+	file string
+	node *tree.Node
+	path string
+}
+
+// checkTools reports what declared tools have wrong together. files are the places of
+// those of further files, which are the last ones.
+func checkTools(p *tree.Problems, section *tree.Node, t *Toolgate, servers []Server, files []toolPlace) {
+	own := len(t.Tools) - len(files)
+	var places []toolPlace
+	for i := range own {
+		at := toolPlace{p.File, section.Get("tools").Item(i), fmt.Sprintf("tools[%d]", i)}
+		if at.node != nil {
+			t.Tools[i].Check(p, at.node, at.path)
 		}
+		places = append(places, at)
 	}
+	checkSteps(p, t, servers, append(places, files...))
 	checkToolURLs(p, section.Get("tool_urls"), t.ToolURLs)
 	at := section.Get("tools")
 	if at == nil {

@@ -50,6 +50,7 @@ func (c *Config) CheckTools(more []declared.Settings) error {
 	all := c.Toolgate
 	all.Tools = slices.Concat(c.Toolgate.Tools, more)
 	checkTogether(p, nil, &all, c.Servers)
+	checkSteps(p, &all, c.Servers, make([]toolPlace, len(all.Tools)))
 	return p.Err()
 }
 

@@ -144,7 +144,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	for _, s := range all {
 		entries = append(entries, s.entries...)
 	}
-	section := c.readSettings(first, entries, opts)
+	section, files := c.readSettings(first, entries, opts)
 	c.readServers(all, newSelf(opts.Self, c.Toolgate.Listen))
 	for _, s := range nativeServers(&c.Toolgate, section) {
 		set, ok := c.Toolgate.Servers[s.Key]
@@ -155,7 +155,7 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 	}
 	checkNamespaces(p, c.Servers, section.Get("servers"))
 	checkOffers(p, c.Servers, section.Get("servers"))
-	checkTools(p, section, &c.Toolgate, c.Servers)
+	checkTools(p, section, &c.Toolgate, c.Servers, files)
 	slices.SortFunc(c.Servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
 	sortByPlace(c.Skipped, all, func(s clients.Skipped) (string, int) { return s.File, s.Line })
 	sortByPlace(c.Warnings, all, func(w tree.Warning) (string, int) { return w.File, w.Line })
@@ -163,8 +163,9 @@ func build(p *tree.Problems, name, abs string, root *tree.Node, opts Options) *C
 }
 
 // readSettings reads the toolgate section of the first file, with what variables and
-// flags lay over it, and returns it. entries are the servers of all files.
-func (c *Config) readSettings(first *source, entries []clients.Entry, opts Options) *tree.Node {
+// flags lay over it, and returns it, with the places of the tools of further files. entries
+// are the servers of all files.
+func (c *Config) readSettings(first *source, entries []clients.Entry, opts Options) (*tree.Node, []toolPlace) {
 	p, vars := first.p, first.reader.Vars
 	named := make([]string, 0, len(entries))
 	for _, e := range entries {
@@ -182,7 +183,8 @@ func (c *Config) readSettings(first *source, entries []clients.Entry, opts Optio
 	for i := range natives {
 		named = append(named, natives[i].Key)
 	}
-	c.Files = append(c.Files, readToolFiles(d, section, &c.Toolgate)...)
+	files, places := readToolFiles(d, section, &c.Toolgate)
+	c.Files = append(c.Files, files...)
 	checkToolgate(p, section, &c.Toolgate, named) // with what those files declare
 	c.Secrets = vars.Secrets()
 	for _, k := range c.Toolgate.Keys {
@@ -191,7 +193,7 @@ func (c *Config) readSettings(first *source, entries []clients.Entry, opts Optio
 		}
 	}
 	maps.Copy(c.Origins, d.Origins)
-	return section
+	return section, places
 }
 
 // checkTop catches a misspelt top-level key that would silently leave out

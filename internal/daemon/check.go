@@ -91,7 +91,7 @@ func UnconfinedOf(c *config.Config, available func(sandbox.Policy) (sandbox.Laye
 	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
-		if t.Type != "http" {
+		if t.Type == "command" || t.Type == "python" {
 			add(fmt.Sprintf("tools[%d] (%s)", i, tools.Name(t)), sandbox.Policy{Mode: t.Sandbox.ForCallers()})
 		}
 	}

@@ -177,6 +177,10 @@ var rules = map[string]rule{
 		ours: []string{"internal/mcp"},
 		why:  "what goes into a template depends on the values and the template alone",
 	},
+	"native/steps": {
+		ours: []string{"config/tree", "gate/schema", "internal/mcp", "native/placeholder"},
+		why:  "what a plan calls, and with what, follows from the plan and the answers; who makes the calls is handed in; a condition is a schema",
+	},
 	"native/handshake": {why: "comes before everything else in a process that serves a shipped plugin, so it stands on the standard library alone"},
 	"native/embedded": {
 		ours:   []string{"native/handshake", "native/toolapi", "internal/orphan", "internal/sandbox"},
@@ -327,7 +331,7 @@ var rules = map[string]rule{
 			"budget", "budget/rate", "config/clients", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
 			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/agents", "native/declared", "native/group", "native/plugins/...",
-			"native/queue", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
+			"native/queue", "native/steps", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

@@ -175,6 +175,13 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	if err := c.fits(given); err != nil {
 		return b.failed(ctx, bounded, c, limit, err)
 	}
+	if c.steps != nil {
+		answer, err := c.steps.call(ctx, bounded, call, limit, given, c.whole(given, args))
+		if err != nil {
+			return b.failed(ctx, bounded, c, limit, err)
+		}
+		return answer, nil
+	}
 	got, err := c.run.run(bounded, given, c.whole(given, args))
 	if err != nil {
 		return b.failed(ctx, bounded, c, limit, err)

@@ -13,11 +13,12 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/native/group"
+	"github.com/toolgate/toolgate/native/steps"
 	"github.com/toolgate/toolgate/proxy/reuse"
 )
 
-// Settings are a tool that is declared instead of written: a request, or a
-// command. In url, args, stdin, body and header_templates {NAME} is where an
+// Settings are a tool that is declared instead of written: a request, a command, or calls
+// of other tools. In url, args, stdin, body and header_templates {NAME} is where an
 // argument goes; except in url {{ and }} are braces.
 type Settings struct {
 	// Name of the tool. Required.
@@ -29,7 +30,7 @@ type Settings struct {
 	// Description for models. Default: none.
 	Description string `config:"description"`
 	// What a call does. Required.
-	Type string `config:"type" required:"true" enum:"http|command|python"`
+	Type string `config:"type" required:"true" enum:"http|command|python|steps"`
 
 	// HTTP method. Default: GET.
 	Method string `config:"method" enum:"GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"`
@@ -79,9 +80,13 @@ type Settings struct {
 	// Resource limits of the sandbox. Default: the default of each setting.
 	Limits group.Limits `config:"limits"`
 
-	// Path to the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. Default: the whole
-	// answer.
-	Answer string `config:"answer"`
+	// Calls of other tools, one step after the other. Required for steps.
+	Steps []steps.Settings `config:"steps"`
+
+	// Path to the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. For steps a JSON pointer
+	// that begins with a step, or a JSON value with placeholders as in body. Default: the whole answer, for steps that of
+	// the last one.
+	Answer json.RawMessage `config:"answer"`
 	// Timeout of one call. Default: 30s.
 	Timeout time.Duration `config:"timeout" min:"10ms" max:"24h"`
 	// How much of the answer or output is read. Default: 1MiB.
@@ -125,14 +130,18 @@ const (
 	typeHTTP    = "http"
 	typeCommand = "command"
 	typePython  = "python"
+	typeSteps   = "steps"
 )
+
+// types are all of them.
+var types = []string{typeHTTP, typeCommand, typePython, typeSteps}
 
 // typesOf are the types that have a key; every type has the keys that are not here.
 var typesOf = map[string][]string{
 	"method": {typeHTTP}, "url": {typeHTTP}, "query": {typeHTTP}, "headers": {typeHTTP}, "header_templates": {typeHTTP}, "body": {typeHTTP},
 	"redirects": {typeHTTP}, "allow_addresses": {typeHTTP},
 	"args": {typeCommand}, "dashes": {typeCommand}, "stdin": {typeCommand},
-	"module": {typePython}, "function": {typePython},
+	"module": {typePython}, "function": {typePython}, "steps": {typeSteps},
 	"env": {typeCommand, typePython}, "cwd": {typeCommand, typePython}, "sandbox": {typeCommand, typePython}, "read": {typeCommand, typePython},
 	"write": {typeCommand, typePython}, "run": {typeCommand, typePython}, "network": {typeCommand, typePython}, "limits": {typeCommand, typePython},
 }
@@ -150,7 +159,7 @@ func (t *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 			given[f.Key] = !f.Value.IsNull()
 		}
 	}
-	if slices.Contains([]string{typeHTTP, typeCommand, typePython}, t.Type) {
+	if slices.Contains(types, t.Type) {
 		for _, f := range n.Fields {
 			if kinds := typesOf[f.Key]; kinds != nil && !slices.Contains(kinds, t.Type) {
 				p.AtField(f, tree.Join(path, f.Key), "remove it", "it is of tools with type: %s", strings.Join(kinds, " or "))
@@ -166,7 +175,12 @@ func (t *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	if t.Type == typePython {
 		t.checkPython(p, n, path)
 	}
-	if t.Cache != nil && t.Class != "read_only" {
+	if t.Type == typeSteps {
+		t.checkSteps(p, n, path)
+	} else if _, err := t.path(); err != nil {
+		p.At(n.Get("answer"), tree.Join(path, "answer"), "write a path, such as /items/0", "%v", err)
+	}
+	if t.Cache != nil && t.Class != "read_only" && t.Type != typeSteps {
 		p.At(n.Get("cache"), tree.Join(path, "cache"), "add class: read_only, or remove it", "only results of a tool that changes nothing are reused")
 	}
 	if t.Namespace == "" {

@@ -12,9 +12,10 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/native/placeholder"
+	"github.com/toolgate/toolgate/native/steps"
 )
 
-// Tool is a declared tool. Exactly one of HTTP and Command is set.
+// Tool is a declared tool. Exactly one of HTTP, Command and Steps is set.
 type Tool struct {
 	Name, Title, Description string
 
@@ -35,6 +36,7 @@ type Tool struct {
 
 	HTTP    *HTTP
 	Command *Command
+	Steps   *steps.Declaration
 
 	// Template means that the tool is checked and not served.
 	Template bool
@@ -89,6 +91,7 @@ type compiled struct {
 	answer   path
 	secrets  []string // longest first
 	run      runner
+	steps    *sequence // nil where the tool has none
 }
 
 // noInput is the schema of a tool that takes no arguments.
@@ -120,9 +123,19 @@ func compile(t Tool) (*compiled, error) {
 	c.answer, err = parsePath(t.Answer)
 	add(err)
 	var names, needed []string
+	kinds := 0
+	for _, is := range []bool{t.HTTP != nil, t.Command != nil, t.Steps != nil} {
+		if is {
+			kinds++
+		}
+	}
 	switch {
-	case (t.HTTP == nil) == (t.Command == nil):
-		add(errors.New("it is either a request or a command"))
+	case kinds != 1:
+		add(errors.New("it is a request, a command or steps, and only one of them"))
+	case t.Steps != nil:
+		r, err := newSequence(c, t.Steps)
+		add(err)
+		c.run, c.steps = r, r
 	case t.HTTP != nil:
 		r, err := newRequest(c, t.HTTP)
 		add(err)

@@ -94,12 +94,17 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 	out := declared.Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Input: t.InputSchema, Output: t.OutputSchema, Template: t.Template,
 		Version: t.Version, VersionKey: registry.VersionKey,
-		ReadOnly: readOnly, Destructive: destructive, Timeout: t.Timeout, MaxBytes: int64(t.MaxBytes), Answer: t.Answer,
+		ReadOnly: readOnly, Destructive: destructive, Timeout: t.Timeout, MaxBytes: int64(t.MaxBytes),
 		OpenWorld: new(t.Type == "http" || t.Network == "full"),
 	}
 	if t.Idempotent {
 		out.Idempotent = new(true)
 	}
+	if t.Type == "steps" {
+		out.Steps, out.OpenWorld = t.Declaration(), nil // what its steps are
+		return out, nil
+	}
+	out.Answer = t.Path()
 	if t.Type == "http" {
 		out.HTTP = &declared.HTTP{
 			Method: t.Method, URL: t.URL, Headers: secret.Reveal(t.Headers), Query: secret.Reveal(t.Query), HeaderTemplates: t.HeaderTemplates,

@@ -127,5 +127,12 @@ func toolTarget(t *declared.Settings) string {
 	if t.Type == "python" {
 		return fmt.Sprintf("%.60s.%.60s in %.120q", t.Module, t.Function, t.Cwd)
 	}
+	if t.Type == "steps" {
+		calls := make([]string, len(t.Steps))
+		for i := range t.Steps {
+			calls[i] = t.Steps[i].Call
+		}
+		return fmt.Sprintf("calls of %.200s", strings.Join(calls, ", "))
+	}
 	return fmt.Sprintf("%.120q", t.Args)
 }

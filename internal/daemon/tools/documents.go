@@ -46,13 +46,19 @@ func (s *source) read(data []byte) (*document, error) {
 
 var (
 	errCommand = errors.New("it is a command, and commands need the sha256 of the document in tool_urls")
+	errSteps   = errors.New("it calls other tools, and steps need the sha256 of the document in tool_urls")
 	errPrivate = errors.New("it reaches an address that is not of the public internet and not the document's own, which needs the sha256 of the document in tool_urls")
 )
 
 // unpinned refuses tools that a document may contain only if a person has written its
-// hash: those that run here, and those that reach addresses closed to others.
+// hash: those that run here or call other tools, and those that reach addresses closed to
+// others.
 func (s *source) unpinned(t *declared.Settings) error {
-	if t.Type != "http" {
+	switch t.Type {
+	case "http":
+	case "steps":
+		return errSteps
+	default:
 		return errCommand
 	}
 	if len(t.AllowAddresses) > 0 {
