@@ -257,6 +257,9 @@ func routes(g Gateway) *http.ServeMux {
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}
+	if r, ok := g.(Runs); ok {
+		handleRuns(mux, r)
+	}
 	if a, ok := g.(AuditReader); ok {
 		handleAudit(mux, a)
 	}

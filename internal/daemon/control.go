@@ -112,5 +112,6 @@ var (
 	_ admin.Logins        = (*Control)(nil)
 	_ admin.Declarer      = (*Control)(nil)
 	_ admin.Budgets       = (*Control)(nil)
+	_ admin.Runs          = (*Control)(nil)
 	_ admin.AuditReader   = (*Control)(nil)
 )

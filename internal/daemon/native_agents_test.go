@@ -4,11 +4,13 @@ package daemon_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native/agents/model/modeltest"
 )
@@ -100,5 +102,38 @@ func TestAgentRequiresAction(t *testing.T) {
 		if got := r.structured(t, step.key, "agent__researcher", step.args); !strings.Contains(string(got), step.want) {
 			t.Errorf("%s %s: %s", step.key, step.args, got)
 		}
+	}
+}
+
+// An operator sees each run with its steps, without secrets, and cancels what has not
+// ended.
+func TestRunsAreShown(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"the key is model-key"}},{"tool":"pick"}]},{"text":"done"}]}`)
+	h.write(t, servers{}, withAgent(url, nil))
+	r := h.newRunning(t)
+	r.structured(t, "alice", "agent__researcher", `{"task":"pick","tools":[{"name":"pick"}]}`)
+	list, err := r.Control.Runs(t.Context(), "waiting")
+	if err != nil || len(list) != 1 || list[0].Caller != "alice of default" || list[0].Agent != "researcher" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	run, err := r.Control.Run(t.Context(), list[0].ID)
+	if err != nil || run.Task != "pick" || len(run.Steps) != 3 || run.Steps[1].Name != "util__echo" || run.Steps[1].CallID == "" || strings.Contains(fmt.Sprint(run), "model-key") {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if err := r.Control.CancelRun(t.Context(), list[0].ID); err != nil {
+		t.Error(err)
+	}
+	if got := r.structured(t, "alice", "agent__researcher", `{"run":"`+list[0].ID+`"}`); !strings.Contains(string(got), `"status":"cancelled"`) {
+		t.Errorf("%s", got)
+	}
+	for _, id := range []string{list[0].ID, "run_x"} {
+		if err := r.Control.CancelRun(t.Context(), id); !errors.Is(err, admin.ErrNoRun) {
+			t.Errorf("%s is cancelled: %v", id, err)
+		}
+	}
+	if _, err := r.Control.Run(t.Context(), "run_x"); !errors.Is(err, admin.ErrNoRun) {
+		t.Errorf("it is shown: %v", err)
 	}
 }

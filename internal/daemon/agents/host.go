@@ -116,7 +116,7 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 		Principal: owner(id), Credential: id.Credential, Lasting: len(id.Agents)+len(id.Capsules) == 0 && h.o.Lasts(id), Capsule: capsule, Agent: agent,
 	}
 	var err error
-	if run.Request, err = h.sealed(requestOf(&run), t); err != nil {
+	if run.Request, err = h.sealed(requestOf(&run), kept{t, callerName(id)}); err != nil {
 		return nil, err
 	}
 	run, err = h.o.Runs.Add(ctx, run, h.holder, time.Now().Add(h.o.Lease))
@@ -129,6 +129,21 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 		return nil, err
 	}
 	return h.work(ctx, &work{run: run, task: t, settings: &settings, id: id, call: call})
+}
+
+// kept is what is kept of the beginning of a run.
+type kept struct {
+	*agents.Task
+	Caller string `json:"caller"` // for people
+}
+
+// callerName names a caller, and the agents that call for it, for people.
+func callerName(id *gate.Identity) string {
+	name := id.Subject + " of " + id.Tenant
+	for _, a := range id.Agents {
+		name = "agent " + a + " for " + name
+	}
+	return name
 }
 
 // unknown is the problem with a run that the caller has not, whether others have it or
@@ -258,8 +273,9 @@ type work struct {
 
 // load reads what was asked of a run, and its steps.
 func (h *Host) load(ctx context.Context, w *work) error {
-	w.task = new(agents.Task)
-	if err := h.opened(requestOf(&w.run), w.run.Request, w.task); err != nil {
+	k := kept{Task: new(agents.Task)}
+	w.task = k.Task
+	if err := h.opened(requestOf(&w.run), w.run.Request, &k); err != nil {
 		return err
 	}
 	steps, err := h.o.Runs.Steps(ctx, w.run.ID)
