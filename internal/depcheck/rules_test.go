@@ -165,6 +165,7 @@ var rules = map[string]rule{
 		ours: []string{"native/agents/model"},
 		why:  "a model's endpoint for tests and examples, on the standard library alone",
 	},
+	"native/agents/model/conformance": {why: "tests alone"},
 	"native/agents/model/anthropic": {
 		ours: []string{"native/agents/model", "native/agents/model/internal/wire"},
 		why:  "a wire format on the standard library alone; Anthropic's library is for the tests (ADR 0047)",
@@ -617,6 +618,8 @@ var testOthers = []string{
 	"go.opentelemetry.io/proto/otlp",              // what a collector receives
 	"google.golang.org/protobuf",                  // in which it is written
 	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file, and messages in the matrix
+	"github.com/openai/openai-go/v3",              // OpenAI's client, to compare our wire formats with
+	"github.com/anthropics/anthropic-sdk-go/v2",   // Anthropic's, likewise
 }
 
 // emptyNames are names that say what kind of thing is inside and not what it is for.

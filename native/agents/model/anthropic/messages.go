@@ -14,8 +14,11 @@ import (
 	"github.com/toolgate/toolgate/native/agents/model/internal/wire"
 )
 
+// version is the one that every endpoint with this format knows. What is written and read
+// here is the same in 2026-10-21, which refuses temperature and the like.
+const version = "2023-06-01"
+
 const (
-	version   = "2023-06-01"
 	maxName   = 128  // bytes of the name of a tool
 	maxTokens = 4096 // where the request says nothing, because the format wants a number
 )

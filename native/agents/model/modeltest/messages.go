@@ -59,7 +59,9 @@ func (messages) read(h http.Header, body []byte) (*asked, *fault) {
 	}
 	out := &asked{model: r.Model, stream: r.Stream, limit: 128, choice: "auto", usage: true, thinking: true}
 	switch {
-	case h.Get("Anthropic-Version") != "2023-06-01":
+	case h.Get("Anthropic-Version") == "2026-10-21" && (r.Temperature != nil || r.TopP != nil):
+		return nil, bad("temperature and top_p are not part of this version")
+	case h.Get("Anthropic-Version") != "2026-10-21" && h.Get("Anthropic-Version") != "2023-06-01":
 		return nil, bad("anthropic-version: header is required")
 	case r.MaxTokens < 1:
 		return nil, bad("max_tokens: field required")

@@ -66,7 +66,7 @@ func body(t testing.TB, format string, r *model.Request) []byte {
 		out, _ = io.ReadAll(r.Body)
 		return nil, errors.New("enough")
 	})}
-	m := client(t, format, &model.Endpoint{URL: "https://models.example", HTTP: h, Parameters: map[string]json.RawMessage{"temperature": json.RawMessage("0.5")}})
+	m := client(t, format, &model.Endpoint{URL: "https://models.example", HTTP: h, Parameters: map[string]json.RawMessage{"metadata": json.RawMessage(`{"user_id":"u-1"}`)}})
 	if _, err := m.Infer(t.Context(), r, nil); out == nil {
 		t.Fatal(err)
 	}

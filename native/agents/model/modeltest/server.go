@@ -81,9 +81,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	key := r.Header.Get("X-Api-Key")
-	if name != "messages" {
-		key = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if name == "messages" && key == "" { // Anthropic documents this one; its library sends the other
+		key = r.Header.Get("X-Api-Key")
 	}
 	if key != s.Key {
 		refuse(w, f, &fault{status: http.StatusUnauthorized, kind: "authentication_error", code: "invalid_api_key", message: "Incorrect API key provided: " + key})

@@ -121,8 +121,8 @@ func (a *chatAnswer) Event(data []byte) (bool, error) {
 	if err := wire.Decode(data, &chunk); err != nil {
 		return false, err
 	}
-	if u := chunk.Usage; u != nil {
-		a.usage = model.Usage{Input: u.Input, Output: u.Output, Cached: u.Details.Cached, Known: true}
+	if u := chunk.Usage; u != nil { // some endpoints say more than once what it has cost so far
+		a.usage = model.Usage{Input: max(a.usage.Input, u.Input), Output: max(a.usage.Output, u.Output), Cached: max(a.usage.Cached, u.Details.Cached), Known: true}
 	}
 	if chunk.Error != nil {
 		return false, chunk.Error.Error()
