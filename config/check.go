@@ -53,7 +53,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	checkRates(p, section, t)
 	t.Results.CheckLevel(p, section.Get("results"), "results", true)
 	checkInterceptors(p, section.Get("interceptors"), t, serverKeys)
-	checkAgents(p, section.Get("agents"), t)
+	checkAgents(p, section, t)
 	t.Approvals.Check(p, section.Get("approvals"), "approvals")
 	checkBudgets(p, section, t)
 	t.Audit.Check(p, section.Get("audit"), "audit")

@@ -217,6 +217,9 @@ const (
 type ClientRequests struct {
 	// Whether the server may ask the client's model to generate text. Default: deny.
 	Sampling Policy `config:"sampling" enum:"allow|deny" default:"deny"`
+	// Agent whose model generates the text in place of the client's, within the agent's budget. Default: none; the client
+	// is asked.
+	SamplingAgent string `config:"sampling_agent"`
 	// Whether the server may ask the user a question. Default: allow.
 	Elicitation Policy `config:"elicitation" enum:"allow|deny" default:"allow"`
 	// Whether the server may ask for the client's folders. Default: deny.
@@ -226,6 +229,9 @@ type ClientRequests struct {
 	// How many requests of the server may reach one caller per hour. Default: 600.
 	PerHour int `config:"per_hour" default:"600" min:"1" max:"1000000"`
 }
+
+// Samples reports whether the server may ask for generated text, whoever answers.
+func (r *ClientRequests) Samples() bool { return r.Sampling.Allowed() || r.SamplingAgent != "" }
 
 // Tool shapes one tool of a server.
 type Tool struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/agents"
@@ -256,7 +257,10 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
 		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
-		Inside:  d.inside.Plugin,
+		Inside: d.inside.Plugin,
+		Sample: func(ctx context.Context, id *gate.Identity, agent string, params []byte) ([]byte, *mcp.Error) {
+			return d.agents.Sample(ctx, id, agent, params)
+		},
 		Changed: d.serverChanged,
 		NativeChanged: func() {
 			d.rates.Renew(func() (file, own []rate.Rule) {

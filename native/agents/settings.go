@@ -60,8 +60,6 @@ type Settings struct {
 	Context int `config:"context" default:"128000" min:"1000" max:"100000000"`
 	// What the model costs, for budgets. Default: nothing.
 	Prices Prices `config:"prices"`
-	// Whether the agent's model answers servers that ask for sampling, instead of the caller's client. Default: false.
-	Sampling bool `config:"sampling"`
 }
 
 // Prices are those of a model.

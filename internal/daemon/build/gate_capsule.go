@@ -12,7 +12,15 @@ func (g *Gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings)
 	if len(c.Toolgate.Capsules) == 0 {
 		return nil
 	}
-	if g.Capsules, err = capsule.Configured(c.Toolgate.Capsules, nil, Places(c, "capsules.")); err != nil {
+	narrows := func(name string) bool {
+		for _, a := range c.Toolgate.Agents { //nolint:gocritic // settings are read once
+			if a.Capsule == name {
+				return true
+			}
+		}
+		return false
+	}
+	if g.Capsules, err = capsule.Configured(c.Toolgate.Capsules, narrows, Places(c, "capsules.")); err != nil {
 		return err
 	}
 	g.phases = append(g.phases, g.Capsules)

@@ -66,7 +66,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		PerRights:  TradesCallers(s),
 		Off:        s.Disabled,
 		Questions: upstream.Questions{
-			Sampling:    s.ClientRequests.Sampling.Allowed(),
+			Sampling:    s.ClientRequests.Samples(),
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),
 			Roots:       s.ClientRequests.Roots.Allowed(),
 		},
@@ -117,7 +117,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 		PerSession:  s.Isolation == upstream.IsolateSession,
 		PerRights:   TradesCallers(s),
 		Questions: proxy.Questions{
-			Sampling:    s.ClientRequests.Sampling.Allowed(),
+			Sampling:    s.ClientRequests.Samples(),
 			Elicitation: s.ClientRequests.Elicitation.Allowed(),
 			Roots:       s.ClientRequests.Roots.Allowed(),
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/inside"
@@ -185,6 +186,11 @@ func (t *Table) serverOf(ctx context.Context, p *Plan, i int, running *server) (
 func (t *Table) mount(ctx context.Context, p *Plan, i int, s *server) proxy.Mount {
 	p.mounts[i].Native = s.native != nil
 	m := p.mounts[i].On(s.mounted())
+	if agent := p.servers[i].ClientRequests.SamplingAgent; agent != "" {
+		m.Sampler = func(ctx context.Context, id *gate.Identity, params []byte) ([]byte, *mcp.Error) {
+			return t.o.Sample(ctx, id, agent, params)
+		}
+	}
 	if to := s.upstream; to != nil {
 		m.ListsServed, m.Fetched = func(id *gate.Identity) { to.Asked(holder(to, id)) }, p.servers[i].Fetched()
 		if l, _ := to.Listing(); l == nil {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -40,6 +41,8 @@ type Options struct {
 
 	// Inside returns the tools of a group that the gateway serves itself, by its key.
 	Inside func(group string) *toolapi.Plugin
+	// Sample answers a server's request for sampling by the model of an agent.
+	Sample func(ctx context.Context, id *gate.Identity, agent string, params []byte) (result []byte, fault *mcp.Error)
 	// Shown hides the secrets in a text that clients may read.
 	Shown func(string) string
 	// Changed is told that a server is in another state, or lists something else.
