@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,8 +110,11 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 		return nil, errNoCaller
 	}
 	settings, ok := h.o.Agents()[agent]
-	if !ok {
+	switch {
+	case !ok:
 		return nil, toolapi.Problemf("There is no agent %.60q.", agent)
+	case slices.Contains(id.Agents, agent):
+		return nil, toolapi.Problemf("The agent %s works on this already, further out, and waits for this call.", agent)
 	}
 	run := runs.Run{
 		Principal: owner(id), Credential: id.Credential, Lasting: len(id.Agents)+len(id.Capsules) == 0 && h.o.Lasts(id), Capsule: capsule, Agent: agent,

@@ -1,0 +1,199 @@
+//go:build !windows
+
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+// calls returns the ends of the calls in the audit log of a home, once there are n.
+func (h *home) calls(t *testing.T, n int) (all []audit.Entry) {
+	t.Helper()
+	testwait.Until(t, patience, "the calls are recorded", func() bool {
+		all = nil
+		for line := range strings.SplitSeq(h.text(t, h.path("state/audit.jsonl")), "\n") {
+			var e audit.Entry
+			if json.Unmarshal([]byte(line), &e) == nil && e.Event == audit.EventEnd && e.CallID != "" {
+				all = append(all, e)
+			}
+		}
+		return len(all) >= n
+	})
+	return all
+}
+
+// withAgents is a configuration with agents, each of an endpoint and with settings of its
+// own, and one caller.
+func withAgents(agents map[string]map[string]any, change func(section map[string]any)) map[string]any {
+	return keyed(func(section map[string]any) {
+		all := map[string]any{}
+		for name, own := range agents {
+			settings := map[string]any{"model": "m", "api_key": "model-key"}
+			for k, v := range own {
+				settings[k] = v
+			}
+			all[name] = settings
+		}
+		section["agents"] = all
+		if change != nil {
+			change(section)
+		}
+	}, "alice")
+}
+
+// An agent may do what its caller may and what its capsule has. What it calls is recorded as
+// calls of the caller, below the call of the agent.
+func TestAgentStaysInItsCapsule(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"one"}},{"tool":"a__echo","args":{}},{"tool":"agent__run","args":{"task":"x"}}]},{"text":"done"}]}`)
+	h.write(t, servers{"a": fake()}, withAgents(map[string]map[string]any{"reader": {"endpoint": url, "capsule": "reads"}}, func(section map[string]any) {
+		section["capsules"] = map[string]any{"reads": map[string]any{"visible": []any{"util__echo", "agent__*"}, "callable": []any{"util__echo"}}}
+	}))
+	r := h.newRunning(t)
+	c := r.Client(t, "alice")
+	if got := text(t, c, "a__echo", `{}`); got == "" { // nobody holds the capsule, and it grants nobody anything
+		t.Error("the caller cannot call what the agent cannot")
+	}
+	if got := text(t, c, "agent__reader", `{"task":"try"}`); got != "done" {
+		t.Fatal(got)
+	}
+	byName := map[string]audit.Entry{}
+	for _, e := range h.calls(t, 4) {
+		byName[e.Name+" "+e.Agent] = e
+	}
+	outer := byName["agent__reader "]
+	inner := byName["util__echo reader"]
+	if outer.CallID == "" || inner.Parent != outer.CallID || inner.Outcome != audit.OutcomeOK || inner.Principal.Subject != outer.Principal.Subject {
+		t.Errorf("the echo of the agent: %+v", inner)
+	}
+	for _, name := range []string{"a__echo reader", "agent__run reader"} {
+		if e := byName[name]; e.Outcome == audit.OutcomeOK {
+			t.Errorf("%s was made: %+v", name, e)
+		}
+	}
+}
+
+// Agents call agents, whose rights are those of all of them together, and none comes back to
+// itself.
+func TestAgentsCallAgents(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	first := endpoint(t, `{"turns":[{"calls":[{"tool":"agent__second","args":{"task":"go on"}}]},{"text":"first is done"}]}`)
+	second := endpoint(t, `{"turns":[{"calls":[{"tool":"agent__first","args":{"task":"back"}},{"tool":"util__echo","args":{"text":"deep"}}]},{"text":"second is done"}]}`)
+	h.write(t, servers{}, withAgents(map[string]map[string]any{"first": {"endpoint": first}, "second": {"endpoint": second}}, nil))
+	r := h.newRunning(t)
+	if got := text(t, r.Client(t, "alice"), "agent__first", `{"task":"begin"}`); got != "first is done" {
+		t.Fatal(got)
+	}
+	var echo, back audit.Entry
+	all := h.calls(t, 4)
+	for _, e := range all {
+		switch {
+		case e.Name == "util__echo":
+			echo = e
+		case e.Name == "agent__first" && e.Agent == "second":
+			back = e
+		}
+	}
+	if echo.Outcome != audit.OutcomeOK || echo.Agent != "second" || !slices.ContainsFunc(all, func(e audit.Entry) bool {
+		return e.CallID == echo.Parent && e.Name == "agent__second" && e.Agent == "first"
+	}) {
+		t.Errorf("the echo: %+v", echo)
+	}
+	if back.Outcome != audit.OutcomeToolError {
+		t.Errorf("the way back: %+v", back)
+	}
+}
+
+// A run ends with its call, and so does what it has under way at a server.
+func TestAgentIsCancelled(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	wait := h.path("wait")
+	url := endpoint(t, fmt.Sprintf(`{"turns":[{"calls":[{"tool":"a__slow","args":{"file":%q}}]},{"text":"done"}]}`, wait))
+	h.write(t, servers{"a": fake()}, withAgents(map[string]map[string]any{"waiter": {"endpoint": url}}, nil))
+	r := h.newRunning(t)
+	c := r.Client(t, "alice")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"agent__waiter","arguments":{"task":"wait"}}`))
+		ended <- err
+	}()
+	testwait.Until(t, patience, "the tool is called", func() bool {
+		return strings.Contains(h.text(t, h.path("state/audit.jsonl")), `"name":"a__slow"`)
+	})
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("the call has an answer")
+	}
+	for _, e := range h.calls(t, 2) {
+		if e.Outcome != audit.OutcomeCancelled && !(e.Name == "agent__waiter" && e.Outcome == audit.OutcomeOK) {
+			t.Errorf("%s ended %s", e.Name, e.Outcome)
+		}
+	}
+	list, err := r.Control.Runs(t.Context(), "")
+	if err != nil || len(list) != 1 || list[0].State != "cancelled" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	_ = os.WriteFile(wait, nil, 0o600)
+}
+
+// A server's request for sampling is answered by the model of the agent that the operator
+// names, and charged to its budget; the client is asked nothing.
+func TestSamplingAgent(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := mcp.Parse(body, mcp.Limits{})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		result := `{"resultType":"complete"}`
+		switch {
+		case m.Method == mcp.MethodDiscover:
+			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":60000,"cacheScope":"private"}`
+		case m.Method == mcp.MethodToolsList:
+			result = `{"resultType":"complete","tools":[{"name":"colour","inputSchema":{"type":"object"}}],"ttlMs":60000,"cacheScope":"private"}`
+		case m.Method == mcp.MethodToolsCall && m.Param("inputResponses") != nil:
+			text, _ := mcp.LookupString(m.Param("inputResponses"), "q", "content", "text")
+			result = `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote("the model says "+text)) + `}]}`
+		case m.Method == mcp.MethodToolsCall:
+			result = `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"a colour?"}}],"maxTokens":20}}},"requestState":"s"}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(mcp.AppendResult(nil, m.ID, []byte(result)))
+	}))
+	t.Cleanup(server.Close)
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"text":"blue","usage":{"input":5,"output":2,"known":true}}],"repeat":true}`)
+	h.write(t, servers{"s": {"type": "http", "url": server.URL}}, withAgents(map[string]map[string]any{"writer": {"endpoint": url}}, func(section map[string]any) {
+		section["servers"] = map[string]any{"s": map[string]any{"client_requests": map[string]any{"sampling_agent": "writer"}}}
+		section["budgets"] = []any{map[string]any{"name": "words", "per": "agent", "unit": "tokens", "limit": 400, "window": "day"}}
+	}))
+	r := h.newRunning(t)
+	c := r.Client(t, "alice")
+	if got := text(t, c, "s__colour", `{}`); got != "the model says blue" {
+		t.Fatal(got)
+	}
+	used, err := r.Control.BudgetUse(t.Context(), admin.BudgetQuery{})
+	if err != nil || len(used) != 1 || used[0].Budget != "words" || used[0].Used != 7 {
+		t.Errorf("charged %+v, %v", used, err)
+	}
+}
