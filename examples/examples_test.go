@@ -23,7 +23,7 @@ import (
 
 // programs are the binaries that the scripts call, by the packages they are
 // built from.
-var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer", "./login-server", "./receiver", "./embedder", "./note-guard", "./plugin-go", "./plugin-go-sdk", "./plugin-mcp-go"}
+var programs = []string{"../cmd/toolgate", "./notes-server", "./oauth-issuer", "./login-server", "./receiver", "./embedder", "./note-guard", "./model-server", "./plugin-go", "./plugin-go-sdk", "./plugin-mcp-go"}
 
 var bin string
 

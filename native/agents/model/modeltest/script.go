@@ -6,6 +6,7 @@ package modeltest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,6 +104,9 @@ func Parse(data []byte) (*Script, error) {
 	var s Script
 	if err := dec.Decode(&s); err != nil {
 		return nil, fmt.Errorf("read the script: %w", err)
+	}
+	if dec.More() {
+		return nil, errors.New("read the script: there is more than one document")
 	}
 	for i := range s.Turns {
 		known := false
