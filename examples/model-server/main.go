@@ -74,9 +74,10 @@ func line(s modeltest.Seen) string {
 	case t.Fault != "":
 		return s.Format + ": " + string(t.Fault)
 	}
-	out := s.Format + ": " + t.Text
+	var out strings.Builder
+	out.WriteString(s.Format + ": " + t.Text)
 	for i := range t.Calls {
-		out += " [" + t.Calls[i].Tool + "]"
+		out.WriteString(" [" + t.Calls[i].Tool + "]")
 	}
-	return strings.TrimSpace(out)
+	return strings.TrimSpace(out.String())
 }

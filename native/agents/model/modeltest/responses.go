@@ -124,11 +124,11 @@ func (a *asked) readItem(raw json.RawMessage) *fault {
 		}
 		s.results, s.text = append(s.results, item.CallID), s.text+*item.Output+"\n"
 	case "reasoning":
-		thought := ""
+		var thought strings.Builder
 		for _, p := range item.Summary {
-			thought += p.Text
+			thought.WriteString(p.Text)
 		}
-		if item.ID == "" || item.Summary == nil || item.Encrypted != sign(thought) {
+		if item.ID == "" || item.Summary == nil || item.Encrypted != sign(thought.String()) {
 			return bad("input: the encrypted content for item " + item.ID + " could not be verified")
 		}
 	default:

@@ -156,7 +156,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, f format, a *ask
 	if kind != "" && !s.meets(t, body) {
 		kind = ""
 	}
-	switch kind {
+	switch kind { //nolint:exhaustive // the others go wrong in the stream
 	case RateLimit:
 		w.Header().Set("Retry-After", "1")
 		refuse(w, f, &fault{status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "rate_limit_exceeded", message: "Rate limit reached"})
@@ -209,7 +209,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, f format, a *ask
 
 // breakOff has a stream go wrong in the middle.
 func breakOff(w http.ResponseWriter, r *http.Request, f format, kind Fault) {
-	switch kind {
+	switch kind { //nolint:exhaustive // the others come before the stream
 	case InStream:
 		_ = send(w, f.broken(&fault{kind: "overloaded_error", code: "server_error", message: "Overloaded"}))
 	case CutStream:

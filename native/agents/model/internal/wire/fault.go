@@ -32,7 +32,8 @@ type Fault struct {
 // and an error just a text.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil {
+	_ = json.Unmarshal(data, &members) // an error may be just a text
+	if members == nil {
 		f.Message = scalar(data)
 		return nil
 	}

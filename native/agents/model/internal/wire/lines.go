@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -20,7 +21,7 @@ func (l *lines) peek() (byte, error) {
 	for {
 		b, err := l.in.ReadByte()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return 0, nil
 		case err != nil:
 			return 0, err
@@ -38,7 +39,7 @@ func (l *lines) next() ([]byte, error) {
 	has := false
 	for {
 		line, err := l.line()
-		if err == io.EOF && has {
+		if errors.Is(err, io.EOF) && has {
 			return l.data, nil
 		}
 		if err != nil {
@@ -66,15 +67,15 @@ func (l *lines) next() ([]byte, error) {
 // as long as the stream's limit allows.
 func (l *lines) line() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
+	if errors.Is(err, bufio.ErrBufferFull) {
 		long := bytes.Clone(line)
-		for err == bufio.ErrBufferFull {
+		for errors.Is(err, bufio.ErrBufferFull) {
 			line, err = l.in.ReadSlice('\n')
 			long = append(long, line...)
 		}
 		line = long
 	}
-	if err == io.EOF && len(line) > 0 {
+	if errors.Is(err, io.EOF) && len(line) > 0 {
 		err = nil
 	}
 	return bytes.TrimRight(line, "\r\n"), err
