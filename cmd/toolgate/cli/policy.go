@@ -127,9 +127,9 @@ type replayedCall struct {
 }
 
 func newPolicyReplay(o *command.Options) *cobra.Command {
-	since := 24 * time.Hour
+	since, intercepted := 24*time.Hour, false
 	c := &cobra.Command{
-		Use:   "replay FOLDER",
+		Use:   "replay [FOLDER]",
 		Short: "Replay the calls of the audit log with another policy",
 		Long: `Decide the tool calls of the audit log again with the policies of a folder, and print
 those whose decision would change. Nothing is called and nothing is changed. A policy
@@ -137,13 +137,38 @@ that reads arguments can decide only what it refuses without them, unless
 audit.decision_inputs recorded them. A policy that reads scopes, capsules or the clock
 can decide nothing. What the catalog says about tools besides their names is not in
 the audit log and is not replayed. toolgate audit verify tells whether the log is
-intact.`,
-		Example: "  toolgate policy replay policies-new/ --since 168h",
-		Args:    cobra.ExactArgs(1),
+intact.
+
+With --interceptors the webhooks under interceptors are asked about the arguments of the
+calls instead, as they were delivered, where audit.decision_inputs recorded them. They are
+sent the calls of the past with their ids. Those in plugins and servers are not asked.`,
+		Example: "  toolgate policy replay policies-new/ --since 168h\n  toolgate policy replay --interceptors",
+		Args: func(_ *cobra.Command, args []string) error {
+			if intercepted == (len(args) == 0) && len(args) < 2 {
+				return nil
+			}
+			return failure.New(failure.Usage, errors.New("write either the folder of a policy or --interceptors"))
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, state, files, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
+			}
+			log := replayedLog{files: files, since: time.Now().Add(-since)}
+			keys, err := state.Keyring(c.Toolgate.Keys)
+			if err != nil {
+				return failure.New(failure.Config, err)
+			}
+			if intercepted {
+				asked := interceptorsOf(c, keys)
+				if asked == nil {
+					return failure.Newf(failure.Config, "%s has no interceptors", c.Path)
+				}
+				got, err := asked.replay(cmd.Context(), log)
+				if err != nil {
+					return err
+				}
+				return printReplay(o, got)
 			}
 			next := *c
 			next.Toolgate.OPA.Path, next.Toolgate.OPA.Bundle, next.Toolgate.OPA.URL = args[0], "", ""
@@ -152,11 +177,6 @@ intact.`,
 			if err != nil {
 				return failure.New(failure.Config, err)
 			}
-			keys, err := state.Keyring(c.Toolgate.Keys)
-			if err != nil {
-				return failure.New(failure.Config, err)
-			}
-			log := replayedLog{files: files, since: time.Now().Add(-since)}
 			names, err := log.names()
 			if err != nil {
 				return err
@@ -168,19 +188,25 @@ intact.`,
 			if err != nil {
 				return err
 			}
-			if err := o.Print(os.Stdout, replayTable(got)); err != nil {
-				return err
-			}
-			if o.Output == "table" || o.Output == "wide" {
-				output.Note("%d decisions change, %d do not, %d are unknown, %d did not reach the policy",
-					len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
-			}
-			return nil
+			return printReplay(o, got)
 		},
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to replay, as a `time`")
+	c.Flags().BoolVar(&intercepted, "interceptors", false, "ask the interceptors of the file instead of a policy")
 	o.OutputFlag(c)
 	return c
+}
+
+// printReplay shows what changes.
+func printReplay(o *command.Options, got replayed) error {
+	if err := o.Print(os.Stdout, replayTable(got)); err != nil {
+		return err
+	}
+	if o.Output == "table" || o.Output == "wide" {
+		output.Note("%d decisions change, %d do not, %d are unknown, %d were not asked about",
+			len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
+	}
+	return nil
 }
 
 // replayedLog is the part of an audit log to replay. It is read again for each question,

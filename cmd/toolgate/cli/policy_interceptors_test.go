@@ -1,0 +1,61 @@
+//go:build !windows
+
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Interceptors of the file are tried on what has happened, with the arguments that were kept.
+func TestInterceptorReplay(t *testing.T) {
+	t.Parallel()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		decision := `{"decision":"allow"}`
+		if strings.Contains(string(body), `"text":"bad"`) {
+			decision = `{"decision":"deny","reason":"that text"}`
+		}
+		_, _ = io.WriteString(w, decision)
+	}))
+	t.Cleanup(receiver.Close)
+	h := newHome(t)
+	section := func(interceptors ...any) map[string]any {
+		return map[string]any{"audit": map[string]any{"decision_inputs": true}, "interceptors": interceptors}
+	}
+	h.write(t, servers{"a": fake()}, section())
+	p, url := h.up(t)
+	client := newClient(t)
+	for _, text := range []string{"good", "bad"} {
+		post(t, client, url, "", mcp.MethodToolsCall, "a__echo", `"name":"a__echo","arguments":{"text":"`+text+`"},`)
+	}
+	post(t, client, url, "", mcp.MethodToolsCall, "a__pid", `"name":"a__pid","arguments":{},`)
+	p.stop(t, syscall.SIGTERM)
+	if o := h.run(t, "policy", "replay", "--interceptors", "--file", h.file); o.code != exitConfig || !strings.Contains(o.stderr, "has no interceptors") {
+		t.Errorf("without interceptors: %+v", o)
+	}
+	h.write(t, servers{"a": fake()}, section(
+		map[string]any{"name": "dlp", "webhook": map[string]any{"url": receiver.URL, "secret": strings.Repeat("s", 32)}},
+		map[string]any{"name": "hosted", "server": "a", "match": []string{"a__pid"}},
+	))
+	var got replayed
+	if err := json.Unmarshal([]byte(h.ok(t, "policy", "replay", "--interceptors", "--file", h.file, "-o", "json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Changed) != 1 || got.Same != 1 || got.Undecidable != 1 || got.NotAsked != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if c := got.Changed[0]; c.Was != "allow" || c.Now != "deny" || c.Reason != "that text" || c.Tool != "a__echo" {
+		t.Errorf("%+v", c)
+	}
+	if o := h.run(t, "policy", "replay", "--file", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "--interceptors") {
+		t.Errorf("without a folder: %+v", o)
+	}
+}
