@@ -243,8 +243,17 @@ func caught(err *error) {
 // ViewClass returns the same string for two callers only if they may view the
 // same. Where a phase cannot tell, each caller is a class of its own.
 func (c *Chain) ViewClass(id *Identity) string {
+	class, cacheable := c.Class(id)
+	if !cacheable {
+		return "caller:" + id.Fingerprint()
+	}
+	return class
+}
+
+// Class is [Part.ViewClass] of all phases together.
+func (c *Chain) Class(id *Identity) (class string, cacheable bool) {
 	if c == nil || id == nil {
-		return ""
+		return "", true
 	}
 	var all strings.Builder
 	for i := range c.parts {
@@ -253,11 +262,11 @@ func (c *Chain) ViewClass(id *Identity) string {
 			class, ok = of(id)
 		}
 		if !ok {
-			return "caller:" + id.Fingerprint()
+			return "", false
 		}
 		fmt.Fprintf(&all, "%d:%s", len(class), class)
 	}
-	return all.String()
+	return all.String(), true
 }
 
 // Open is the phase that allows everything to every known caller. It is in a chain only on

@@ -279,6 +279,10 @@ var rules = map[string]rule{
 		ours: []string{"config/decode", "config/format", "config/tree", "gate", "gate/governance", "internal/mcp", "internal/store"},
 		why:  "the capability catalog is in the store; what a class is, governance says; its settings and its seed file it reads itself",
 	},
+	"gate/composite": {
+		ours: []string{"gate", "internal/mcp"},
+		why:  "who may call what a tool calls, the other phases say",
+	},
 	"gate/capsule": {ours: []string{"gate", "internal/mcp"}, why: "sets of capabilities are configuration only"},
 	"gate/governance": {
 		ours: []string{"config/tree", "config/units", "gate", "gate/schema", "internal/mcp"},

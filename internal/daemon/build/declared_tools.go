@@ -102,6 +102,9 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 	}
 	if t.Type == "steps" {
 		out.Steps, out.OpenWorld = t.Declaration(), nil // what its steps are
+		if onlyReads(c.Toolgate.Tools, t) {
+			out.ReadOnly = new(true)
+		}
 		return out, nil
 	}
 	out.Answer = t.Path()

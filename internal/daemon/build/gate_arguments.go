@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/composite"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -26,6 +27,7 @@ type Examiner struct {
 	// category of a capability in the catalog, empty for none
 	category func(capabilityID string) string
 	mode     func() governance.Mode
+	steps    *composite.Phase // what tools with steps call; nil where there are none
 }
 
 // addExaminer adds the check of arguments against schemas and rules. A gateway without
@@ -38,7 +40,7 @@ func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 		rules = append([]governance.Rule{OwnFilesRule(around.Own)}, rules...)
 	}
 	require := governance.Require(c.Toolgate.Approvals.Require)
-	e := &Examiner{ruled: len(rules) > 0 || require != "" && require != governance.RequireNever, Said: operatorClasses(c), mode: around.Mode}
+	e := &Examiner{ruled: len(rules) > 0 || require != "" && require != governance.RequireNever, Said: operatorClasses(c), mode: around.Mode, steps: g.Steps}
 	if around.Native != nil {
 		e.Said = either(e.Said, around.Native)
 	}
@@ -118,8 +120,31 @@ func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Argumen
 }
 
 // Class returns the effective class of a capability, from the operator's statements in
-// the catalog and, for a tool, under servers.
+// the catalog and, for a tool, under servers. A tool with steps has the strictest class of
+// what it calls, and no laxer one by what is said of itself.
 func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
+	own := e.ownClass(r, listed)
+	parts, composite := e.steps.Parts(composite.Tool{Server: r.Server, Original: r.Original})
+	if !composite || r.Kind != mcp.Tool {
+		return own
+	}
+	class := governance.Class{ReadOnly: true, OperatorClassed: true}
+	for _, part := range parts {
+		if part == nil {
+			class = class.With(governance.Class{Destructive: true})
+			continue
+		}
+		request := part.Request(r.Action, r.Identity, r.Capsule)
+		class = class.With(e.ownClass(&request, part.Definition))
+	}
+	if !own.OperatorClassed {
+		own.ReadOnly, own.Destructive, own.OperatorClassed = class.ReadOnly, class.Destructive, class.OperatorClassed
+	}
+	return class.With(own)
+}
+
+// ownClass returns the class of a capability by what is said of itself.
+func (e *Examiner) ownClass(r *gate.Request, listed []byte) governance.Class {
 	said := e.catalog(r.CapabilityID)
 	if r.Kind == mcp.Tool {
 		said = said.With(e.Said(r.Server, r.Original))

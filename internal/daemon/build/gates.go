@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/gate/composite"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/gate/registry"
@@ -24,6 +25,7 @@ type Gates struct {
 	Relations *relations       // nil when no SpiceDB is asked
 	Policy    *opa.Phase       // nil when none is configured
 	Builtin   *spicedb.Builtin // nil when the file has no relationships
+	Steps     *composite.Phase // nil when no tool calls others
 	Catalog   registry.Rules
 	Examiner  *Examiner
 
@@ -87,6 +89,7 @@ func NewGates(ctx context.Context, c *config.Config, authenticated bool, around 
 		}
 		g.phases = append([]gate.Phase{gate.Open{}}, g.phases...)
 	}
+	g.addSteps(c)
 	g.Chain = gate.NewChain(g.phases...)
 	if err := g.addExaminer(c, authenticated, around); err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))

@@ -1,0 +1,129 @@
+package composite_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/composite"
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// rights is a phase that allows what a table says.
+type rights map[string]gate.Effect // by action and exposed name; allowed where it is not there
+
+func (r rights) Part() gate.Part {
+	return gate.Part{Name: "rights", ViewClass: func(*gate.Identity) (string, bool) { return "all", true }, Check: func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+		effect, written := r[string(q.Action)+" "+q.Exposed]
+		switch {
+		case !written:
+			return gate.Decision{Effect: gate.Allow}, nil
+		case effect == gate.Abstain:
+			return gate.Decision{}, errors.New("the service is down")
+		}
+		return gate.Decision{Effect: effect, Reason: "not yours"}, nil
+	}}
+}
+
+func offers(names ...string) []*gate.Offer {
+	o := &gate.Offer{Server: "github"}
+	for _, name := range names {
+		o.Items = append(o.Items, gate.Offered{Kind: mcp.Tool, Original: name, Exposed: "github__" + name, Definition: []byte(`{}`)})
+	}
+	return []*gate.Offer{o}
+}
+
+var report = composite.Tool{Server: "tools", Original: "report"}
+
+// A tool is for those who may view and call all that it calls, and for nobody while one of
+// them is not there.
+func TestAllParts(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		rights rights
+		there  []string
+		want   gate.Effect
+		reason string
+		broken bool
+	}{
+		"all":           {there: []string{"list", "get", "more"}, want: gate.Allow},
+		"nothing known": {want: gate.Deny, reason: "it calls github__get, which is not there"},
+		"one missing":   {there: []string{"get"}, want: gate.Deny, reason: "it calls github__list, which is not there"},
+		"one hidden":    {rights: rights{"view github__list": gate.Deny}, there: []string{"list", "get"}, want: gate.Deny, reason: "it calls github__list, which the caller may not view: rights: not yours"},
+		"one to look at": {
+			rights: rights{"request github__get": gate.Deny}, there: []string{"list", "get"}, want: gate.Deny,
+			reason: "it calls github__get, which the caller may not call: rights: not yours",
+		},
+		"another hidden": {rights: rights{"view github__more": gate.Deny}, there: []string{"list", "get", "more"}, want: gate.Allow},
+		"undecided":      {rights: rights{"view github__list": gate.Abstain}, there: []string{"list", "get"}, want: gate.Deny, reason: "policy_error", broken: true},
+	} {
+		others := gate.NewChain(tc.rights)
+		p := composite.New(composite.Options{
+			Of:    map[composite.Tool][]string{report: {"github__get", "github__list"}},
+			Views: others, Calls: func() *gate.Chain { return others },
+		})
+		if tc.there != nil {
+			p.Learn(offers(tc.there...))
+		}
+		chain := gate.NewChain(tc.rights, p)
+		for _, action := range []gate.Action{gate.View, gate.Call} {
+			d := chain.Decide(t.Context(), &gate.Request{
+				Action: action, Kind: mcp.Tool, Server: "tools", Original: "report", Exposed: "tools__report", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local}),
+			})
+			if d.Effect != tc.want || d.Reason != tc.reason || (d.Err != nil) != tc.broken {
+				t.Errorf("%s: %s: %+v", name, action, d)
+			}
+		}
+	}
+}
+
+// A decision about arguments is left to the call, and what else decides still counts.
+func TestArgumentsAreLeftToTheCalls(t *testing.T) {
+	t.Parallel()
+	none := gate.NewChain()
+	p := composite.New(composite.Options{
+		Of: map[composite.Tool][]string{report: {"github__get"}}, Views: gate.NewChain(gate.Open{}), Calls: func() *gate.Chain { return none },
+	})
+	p.Learn(offers("get"))
+	d := gate.NewChain(gate.Open{}, p).Decide(t.Context(), &gate.Request{
+		Action: gate.Call, Kind: mcp.Tool, Server: "tools", Original: "report", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local}),
+	})
+	if d.Effect != gate.Allow {
+		t.Errorf("%+v", d)
+	}
+}
+
+// What is pinned and what is cached follow what there is.
+func TestChangesAreSeen(t *testing.T) {
+	t.Parallel()
+	others := gate.NewChain(gate.Open{})
+	p := composite.New(composite.Options{
+		Of: map[composite.Tool][]string{report: {"github__get"}}, Views: others, Calls: func() *gate.Chain { return others },
+	})
+	chain, id := gate.NewChain(gate.Open{}, p), gate.NewIdentity(gate.Identity{Principal: gate.Local})
+	tool := &gate.Capability{Kind: mcp.Tool, Server: "tools", Original: "report"}
+	sees := func(c *gate.Chain) bool {
+		for _, d := range gate.Views(t.Context(), c, id, "", []*gate.Capability{tool}, func(c *gate.Capability) *gate.Capability { return c }) {
+			return d.Effect == gate.Allow
+		}
+		return false
+	}
+	before := chain.Pin()
+	if sees(chain) || !before.Same(chain.Pin()) {
+		t.Error("it is there before its part is")
+	}
+	p.Learn(offers("get", "list"))
+	after := chain.Pin()
+	if !sees(chain) || sees(before) || !sees(after) || before.Same(after) {
+		t.Error("the part that came is not seen, or in the past")
+	}
+	p.Learn(offers("get"))
+	if !after.Same(chain.Pin()) {
+		t.Error("another tool of the server changes the rules")
+	}
+	p.Learn(offers())
+	if sees(chain) {
+		t.Error("it is there without its part")
+	}
+}

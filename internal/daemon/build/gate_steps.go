@@ -1,0 +1,74 @@
+package build
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/gate/composite"
+	"github.com/toolgate/toolgate/native/declared"
+)
+
+// addSteps adds the phase of tools with steps behind all others, which it asks about what
+// the steps call.
+func (g *Gates) addSteps(c *config.Config) {
+	of := called(c.Toolgate.Tools)
+	if len(of) == 0 {
+		return
+	}
+	all := gate.NewChain(g.phases...)
+	unargued := all.Without("opa")
+	policy := g.Policy
+	g.Steps = composite.New(composite.Options{Of: of, Views: all, Calls: func() *gate.Chain {
+		if policy != nil && policy.ReadsArguments() {
+			return unargued
+		}
+		return all
+	}})
+	g.phases = append(g.phases, g.Steps)
+}
+
+// called returns what the tools with steps call, and what those call.
+func called(tools []declared.Settings) map[composite.Tool][]string {
+	direct := make(map[string][]string)
+	for i := range tools {
+		t := &tools[i]
+		for j := range t.Steps {
+			if !t.Template {
+				direct[NameOf(t.Namespace)+t.Name] = append(direct[NameOf(t.Namespace)+t.Name], t.Steps[j].Call)
+			}
+		}
+	}
+	of := make(map[composite.Tool][]string, len(direct))
+	for i := range tools {
+		t := &tools[i]
+		if len(t.Steps) == 0 || t.Template {
+			continue
+		}
+		seen := make(map[string]bool)
+		for open := slices.Clone(direct[NameOf(t.Namespace)+t.Name]); len(open) > 0; open = open[1:] {
+			if !seen[open[0]] {
+				seen[open[0]] = true
+				open = append(open, direct[open[0]]...)
+			}
+		}
+		of[composite.Tool{Server: t.Namespace, Original: t.Name}] = slices.Sorted(maps.Keys(seen))
+	}
+	return of
+}
+
+// onlyReads tells whether everything that a tool with steps calls is known to be a declared
+// tool that changes nothing.
+func onlyReads(tools []declared.Settings, t *declared.Settings) bool {
+	classes := make(map[string]string)
+	for i := range tools {
+		if len(tools[i].Steps) > 0 {
+			classes[NameOf(tools[i].Namespace)+tools[i].Name] = "read_only" // as far as it is itself concerned
+		} else {
+			classes[NameOf(tools[i].Namespace)+tools[i].Name] = tools[i].Class
+		}
+	}
+	names := called(tools)[composite.Tool{Server: t.Namespace, Original: t.Name}]
+	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return classes[name] != "read_only" })
+}
