@@ -15,31 +15,36 @@ const goOn = "Your answer was cut. Go on where it ended."
 // replay brings the run to where its steps end. Nothing is called and nothing is asked.
 // Whatever may have had an effect and has no end gets one here.
 func (r *Run) replay(ctx context.Context) error {
-	r.steps = r.Steps
+	for i := range r.Steps { // a step that was begun beside another one may be missing
+		for len(r.steps) < r.Steps[i].Seq {
+			r.steps = append(r.steps, Step{Seq: len(r.steps), State: Faulty})
+		}
+		r.steps = append(r.steps, r.Steps[i])
+	}
 	r.Steps = nil
 	last := -1 // inference that has ended
 	for i := range r.steps {
-		s := &r.steps[i]
-		if s.Seq != i {
-			return fmt.Errorf("the step %d of the run %s is not there", i, r.ID)
-		}
-		var err error
-		switch s.Kind {
-		case StepInference:
+		if s := &r.steps[i]; s.Kind == StepInference {
 			r.count(s)
 			if s.State != Begun {
 				last = i
 			}
+		}
+	}
+	if last >= 0 { // whether it is settled is not known, and all before it are
+		r.replaySettle(ctx, &r.steps[last])
+	}
+	for i := range r.steps {
+		var err error
+		switch s := &r.steps[i]; s.Kind {
+		case StepInference:
 			err = r.replayInference(ctx, i)
-		default:
+		case StepCall, StepFunction:
 			err = r.replayCall(ctx, s)
 		}
 		if err != nil {
 			return err
 		}
-	}
-	if last >= 0 { // whether it is settled is not known, and all before it are
-		r.replaySettle(ctx, &r.steps[last])
 	}
 	return nil
 }

@@ -233,3 +233,40 @@ func TestRequiresAction(t *testing.T) {
 		t.Error("outputs are taken twice")
 	}
 }
+
+// A step that was begun beside another one can be missing, and the last inference is
+// settled however the run ends.
+func TestStepsAreMissing(t *testing.T) {
+	both, err := json.Marshal(calls("fs__read", "fs__write"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := json.Marshal(says("done"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserved := agents.Reservation{Run: "run_1", Tokens: 500}
+	asked, err := json.Marshal(reserved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []agents.Step{
+		{Seq: 0, Kind: agents.StepInference, Turn: 1, State: agents.Done, Answer: both},
+		{Seq: 2, Kind: agents.StepCall, Turn: 1, Name: "fs__write", State: agents.Begun, Asked: json.RawMessage(`{"id":"c1","tool":"fs__write","args":{}}`)},
+	}
+	r := newRig(turns(says("done")))
+	r.Steps, r.journal.steps = slices.Clone(steps), []agents.Step{steps[0], {Seq: 1, State: "hole"}, steps[1]}
+	if o := r.do(t); o.Status != agents.Completed || !slices.Equal(r.tools.made, []string{"fs__read {}"}) || r.journal.steps[3].Kind != agents.StepCall {
+		t.Errorf("%+v, made %q", o, r.tools.made)
+	}
+	p := newPurse(1000)
+	reserved.Seq = 3
+	if err := p.Reserve(t.Context(), reserved); err != nil {
+		t.Fatal(err)
+	}
+	r = newRig(turns(says("never")))
+	r.Budget, r.Steps = p, []agents.Step{{Seq: 3, Kind: agents.StepInference, Turn: 1, State: agents.Done, Input: 100, Output: 10, Asked: asked, Answer: last}}
+	if o := r.do(t); o.Text != "done" || p.used() != 110 {
+		t.Errorf("%+v, %d charged", o, p.used())
+	}
+}

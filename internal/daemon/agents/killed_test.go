@@ -338,7 +338,10 @@ func killedOnce(t *testing.T, at string, n, again int) {
 	defer s.Close()
 	list, err := runs.New(s).List(t.Context(), runs.Filter{})
 	if err != nil || len(list) > 1 || len(list) == 1 && list[0].State != runs.Completed {
-		t.Errorf("killed at %d and %d: %+v, %v", n, again, list, err)
+		t.Errorf("killed at %d and %d: %d runs, %v", n, again, len(list), err)
+		for i := range list {
+			t.Errorf("%s is %s", list[i].ID, list[i].State)
+		}
 	}
 	if len(list) == 0 { // it died before there was a run
 		return
