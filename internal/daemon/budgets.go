@@ -36,7 +36,11 @@ func (b *budgets) run(ctx context.Context) error {
 // limiter is the budgets of a configuration.
 func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 	t := &c.Toolgate
-	if len(t.Plans)+len(t.Budgets) == 0 {
+	agents, err := agentBudgets(t)
+	if err != nil {
+		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
+	}
+	if len(t.Plans)+len(t.Budgets)+len(agents) == 0 {
 		return budget.Unlimited(), nil
 	}
 	if len(t.Plans) > 0 && !b.Store.Exact() && !t.BoundedPlans {
@@ -45,9 +49,8 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 	}
 	s := budget.Settings{
 		Store: b.Store, Clock: &b.Clock, Observe: b.observe,
-		Plans: make(map[string]budget.Plan), Tenants: make(map[string]budget.Tenant),
+		Plans: make(map[string]budget.Plan), Tenants: make(map[string]budget.Tenant), Agents: agents,
 	}
-	var err error
 	for i := range t.Budgets {
 		rule, bad := t.Budgets[i].Rule(func(pattern string) func(string) bool { return gate.Glob(pattern).Match })
 		err = errors.Join(err, bad)
@@ -71,6 +74,23 @@ func (b *budgets) limiter(c *config.Config) (*budget.Limiter, error) {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	return l, nil
+}
+
+// agentBudgets are the budgets of agents, by agent.
+func agentBudgets(t *config.Toolgate) (all map[string]budget.Plan, err error) {
+	for name := range t.Agents {
+		settings := t.Agents[name].Budget
+		if settings == nil {
+			continue
+		}
+		plan, bad := settings.Plan(name)
+		err = errors.Join(err, bad)
+		if all == nil {
+			all = make(map[string]budget.Plan)
+		}
+		all[name] = plan
+	}
+	return all, err
 }
 
 // classOf tells budgets the effective class of a tool, in one word.

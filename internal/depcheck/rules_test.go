@@ -247,7 +247,7 @@ var rules = map[string]rule{
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},
 	"native/agents": {
-		ours: []string{"config/secret", "config/tree", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
+		ours: []string{"budget", "config/secret", "config/tree", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
 		why:  "asks a model and calls what it wants; the model, the calls, the journal and the budget are handed in",
 	},
 	"native/inside": {

@@ -93,6 +93,7 @@ func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, err
 	used, answer := reserved, json.RawMessage(nil)
 	state := Faulty
 	if err == nil {
+		repair(turn)
 		state = Done
 		used = r.used(reserved, turn.Usage)
 		if answer, err = json.Marshal(turn); err != nil {
@@ -108,6 +109,25 @@ func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, err
 	}
 	r.settle(ctx, reserved, used)
 	return turn, err
+}
+
+// repair makes a turn fit to be kept and given back, whatever its client let pass: its
+// arguments are JSON, and its calls can be told apart.
+func repair(t *model.Turn) {
+	if t.Opaque != nil && !json.Valid(t.Opaque) {
+		t.Opaque = nil
+	}
+	seen := make(map[string]bool, len(t.Calls))
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if c.Args != nil && !json.Valid(c.Args) {
+			c.Args, c.Broken = nil, "the arguments are not JSON"
+		}
+		if c.ID == "" || seen[c.ID] {
+			c.ID = fmt.Sprintf("%s-%d", c.ID, i)
+		}
+		seen[c.ID] = true
+	}
 }
 
 // refused is the end of a run whose budget does not give what an inference needs.

@@ -26,6 +26,10 @@ func TestOutcomes(t *testing.T) {
 	no.Stop = model.StopRefusal
 	list := calls("fs__read")
 	list.Calls[0].Args = json.RawMessage(`[1]`)
+	half := calls("fs__read")
+	half.Calls[0].Args = json.RawMessage(`{"a":`)
+	same := calls(`fs__read {"a":1}`, `fs__read {"a":1}`)
+	same.Calls[0].ID, same.Calls[1].ID = "", ""
 	for name, tc := range map[string]struct {
 		say    func(int, *model.Request) (*model.Turn, error)
 		set    func(*rig)
@@ -47,6 +51,8 @@ func TestOutcomes(t *testing.T) {
 		"broken arguments":          {say: turns(broken, says("sorry")), status: agents.Completed, in: "sorry", asked: 2, told: "not made: the arguments end in the middle"},
 		"broken arguments alone":    {say: turns(broken), status: agents.Failed, in: "3 times in a row", asked: 3},
 		"arguments that are a list": {say: turns(list, says("sorry")), status: agents.Completed, in: "sorry", asked: 2, told: "not a JSON object"},
+		"arguments that are cut":    {say: turns(half, says("sorry")), status: agents.Completed, in: "sorry", asked: 2, told: "are not JSON"},
+		"calls without ids":         {say: turns(same, says("both")), status: agents.Completed, in: "both", asked: 2, made: `fs__read {"a":1}`, told: "did fs__read\ndid fs__read"},
 		"an answer that is cut":     {say: turns(cut), status: agents.Limited, limit: "max_tokens", in: "1000 tokens", asked: 1},
 		"a refusal":                 {say: turns(no), status: agents.Failed, in: "refuses", asked: 1},
 		"a call where none is": {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/native/group"
@@ -60,6 +61,8 @@ type Settings struct {
 	Context int `config:"context" default:"128000" min:"1000" max:"100000000"`
 	// What the model costs, for budgets. Default: nothing.
 	Prices Prices `config:"prices"`
+	// What the agent may use for all callers together, in the form of a plan. Default: no limit.
+	Budget *budget.PlanSettings `config:"budget"`
 }
 
 // Prices are those of a model.
