@@ -54,10 +54,7 @@ func (c *call) deliver() (response, error) {
 func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r}
-	if r.to.mount.Native {
-		ctx = listedAs(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), c.snap.schemasIn(x.Scope))
-		ctx = result.WithReader(ctx, keptReader(g, x))
-	}
+	ctx = forNative(ctx, c)
 	first, by := *request, c.approved
 	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }
 	resumed := c.retry != nil && c.retry.suspended != nil
@@ -85,7 +82,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
 			defer changed() // the server may work on after its client has gone
 			d.x, d.suspended = nil, p
-			got, err := d.run(ctx, r, request)
+			got, err := d.run(forNative(ctx, c), r, request)
 			return got, d.partial.wrapTimeout(err)
 		})
 		return c.suspended.round(ctx, x, nil)
@@ -95,6 +92,17 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		return got, err
 	}
 	return d.run(ctx, r, request)
+}
+
+// forNative returns a context in which parts of the gateway that are called like servers know
+// the caller; ctx itself for all others.
+func forNative(ctx context.Context, c *call) context.Context {
+	if !c.route.to.mount.Native {
+		return ctx
+	}
+	x := c.x
+	ctx = listedAs(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), c.snap.schemasIn(x.Scope))
+	return result.WithReader(ctx, keptReader(c.g, x))
 }
 
 // askable reports whether a server may ask a client anything.

@@ -30,7 +30,7 @@ func nesting(t *testing.T, work func(ctx context.Context, n mcp.NestedCaller, na
 			return mcp.Answer{}, context.Cause(ctx)
 		}
 		if got.Fault != nil {
-			return answered(mcp.Legacy, `{"content":[{"type":"text","text":`+string(mcp.Quote("fault: "+got.Fault.Message))+`}],"isError":true}`), nil
+			return answered(mcp.Legacy, `{"content":[{"type":"text","text":`+string(mcp.Quote("fault: "+got.Fault.Message))+`}],"isError":true}`), nil //nolint:nilerr // the fault is the answer
 		}
 		return answered(mcp.Legacy, string(mcp.RemoveMember(got.Result, "resultType"))), nil
 	}
@@ -169,6 +169,12 @@ func TestNestedQuestions(t *testing.T) {
 	}
 	t.Run("modern", func(t *testing.T) {
 		s := asking(t, 2)
+		work := func(ctx context.Context, n mcp.NestedCaller, name string) mcp.NestedAnswer {
+			if id, _ := gate.CallerOf(ctx); id == nil || id.Subject != "alice" {
+				t.Errorf("a call that may be suspended knows the caller as %v", id)
+			}
+			return work(ctx, n, name)
+		}
 		r := newRig(t, nestingMounts(nesting(t, work), s), func(_ *Options, c *Config) { c.CallsPerPrincipal = 1 }).run()
 		got := r.modern("1", "tools/call", `"name":"a__work"`)
 		for range 2 {
@@ -270,7 +276,9 @@ func TestNestedCancelled(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		cancel()
-		<-cancelled
+		if err := <-cancelled; err == nil {
+			t.Error("the nested call ends without a reason")
+		}
 		<-w.done
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %s", took)

@@ -14,7 +14,9 @@ import (
 // sampling mounts a server whose requests for sampling the gateway answers.
 func sampling(b *script, sampler func(id *gate.Identity, params []byte) ([]byte, *mcp.Error)) []Mount {
 	mounts := mounted(b)
-	mounts[0].Sampler = func(_ context.Context, id *gate.Identity, params []byte) ([]byte, *mcp.Error) { return sampler(id, params) }
+	mounts[0].Sampler = func(_ context.Context, id *gate.Identity, params []byte) ([]byte, *mcp.Error) {
+		return sampler(id, params)
+	}
 	return mounts
 }
 
@@ -30,7 +32,7 @@ func TestSampled(t *testing.T) {
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			got, fault := call.AskAndWait(ctx, mcp.MethodSampling, []byte(`{"messages":[],"maxTokens":5}`))
 			if fault != nil {
-				return answered(mcp.Legacy, `{"content":[{"type":"text","text":`+string(mcp.Quote(fault.Message))+`}],"isError":true}`), nil
+				return answered(mcp.Legacy, `{"content":[{"type":"text","text":`+string(mcp.Quote(fault.Message))+`}],"isError":true}`), nil //nolint:nilerr // the fault is the answer
 			}
 			return answered(mcp.Legacy, `{"content":[{"type":"text","text":`+string(mcp.Quote(string(got)))+`}]}`), nil
 		}

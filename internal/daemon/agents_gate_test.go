@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,9 +44,7 @@ func withAgents(agents map[string]map[string]any, change func(section map[string
 		all := map[string]any{}
 		for name, own := range agents {
 			settings := map[string]any{"model": "m", "api_key": "model-key"}
-			for k, v := range own {
-				settings[k] = v
-			}
+			maps.Copy(settings, own)
 			all[name] = settings
 		}
 		section["agents"] = all

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -109,18 +111,15 @@ func sampledText(content json.RawMessage) (string, error) {
 	} else if err := json.Unmarshal(content, &blocks); err != nil {
 		return "", err
 	}
-	text := ""
-	for i, b := range blocks {
+	var texts []string
+	for _, b := range blocks {
 		if b.Type != "text" || b.Text == "" {
 			return "", fmt.Errorf("a block of the type %.20q", b.Type)
 		}
-		if i > 0 {
-			text += "\n\n"
-		}
-		text += b.Text
+		texts = append(texts, b.Text)
 	}
-	if text == "" {
-		return "", fmt.Errorf("no text")
+	if texts == nil {
+		return "", errors.New("no text")
 	}
-	return text, nil
+	return strings.Join(texts, "\n\n"), nil
 }
