@@ -91,11 +91,6 @@ func newSequence(c *compiled, d *steps.Declaration) (*sequence, error) {
 	return &sequence{c, plan}, nil
 }
 
-// names and needed return nothing: the plan is checked by itself.
-func (*sequence) names() []string { return nil }
-
-func (*sequence) needed() []string { return nil }
-
 func (*sequence) close() {}
 
 func (*sequence) check(context.Context, placeholder.Values, []byte) error { return nil }
