@@ -116,6 +116,10 @@ func (d *serverRequests) allowNotification(now time.Time) bool {
 	return d.notifyCount <= most
 }
 
+// FunctionKey is the member of _meta of a question by which an agent has its client run a
+// function: {"id", "name", "arguments"}. Only the gateway's own backends send it.
+const FunctionKey = "dev.toolgate/function"
+
 // ask relays a request of a legacy server to the client of the call, in the form of the
 // client's revision. The server gets an error for a question that the client did not
 // declare, that the operator does not allow, or that exceeds the limit. Nobody was
@@ -130,8 +134,14 @@ func (d *serverRequests) ask(ctx context.Context, method string, params []byte, 
 		reply(nil, notAsked(client, method, params))
 		return
 	}
+	related := d.related
+	if f := mcp.Lookup(params, "_meta", FunctionKey); f != nil && d.to.mount.Native && related == nil {
+		if clean, err := d.redaction().text(string(f)); err == nil && mcp.Validate([]byte(clean), mcp.Limits{}) == nil {
+			related = append(append(mcp.Quote(FunctionKey), ':'), clean...)
+		}
+	}
 	params = d.redaction().question(method, params)
-	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), d.related)
+	params = mcp.RewriteMeta(questionFor(client, d.to.mount.Namespace, method, params), related)
 	if d.suspended == nil {
 		d.g.wg.Go(func() { reply(d.askNow(ctx, client, method, params)) }) // ends with the question's context
 		return

@@ -137,3 +137,52 @@ func TestRunsAreShown(t *testing.T) {
 		t.Errorf("it is shown: %v", err)
 	}
 }
+
+// calledBy is a call of agent__researcher by a client of 2026-07-28 that shows questions.
+func (r *running) calledBy(t *testing.T, key, params string) []byte {
+	t.Helper()
+	const tool = "agent__researcher"
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `",` + params + `,"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"` + string(mcp.V20260728) + `","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
+	return []byte(r.post(t, key, "/mcp", body, mcp.HeaderVersion, string(mcp.V20260728), mcp.HeaderMethod, mcp.MethodToolsCall, mcp.HeaderName, tool).body)
+}
+
+// A modern client that can be asked runs the functions of three turns by
+// input_required, those of the first turn at once, for its own run alone.
+func TestAgentAsksItsClient(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"pick","args":{"of":1}},{"tool":"pick","args":{"of":2}}]},{"calls":[{"tool":"pick","args":{"of":3}}]},{"calls":[{"tool":"pick","args":{"of":4}}]},{"text":"done"}]}`)
+	h.write(t, servers{}, withAgent(url, nil))
+	r := h.newRunning(t)
+	const args = `"arguments":{"task":"pick","tools":[{"name":"pick"}]}`
+	got, asked := r.calledBy(t, "alice", args), 0
+	for range 8 {
+		requests := mcp.Lookup(got, "result", "inputRequests")
+		if requests == nil {
+			break
+		}
+		answers := ""
+		for m := range mcp.Members(requests) {
+			asked++
+			id, _ := mcp.Unquote(m.Key(requests))
+			if name, _ := mcp.LookupString(m.Value.Of(requests), "params", "_meta", "dev.toolgate/function", "name"); name != "pick" {
+				t.Errorf("asked %s", m.Value.Of(requests))
+			}
+			answers += fmt.Sprintf(`,%q:{"action":"accept","content":{"output":"picked"}}`, id)
+		}
+		state, _ := mcp.LookupString(got, "result", "requestState")
+		answer := args + `,"requestState":"` + state + `","inputResponses":{` + answers[1:] + `}`
+		if other := r.calledBy(t, "bob", answer); strings.Contains(string(other), "inputRequests") || strings.Contains(string(other), `"done"`) {
+			t.Errorf("bob answers for alice: %s", other)
+		}
+		got = r.calledBy(t, "alice", answer)
+		if twice := r.calledBy(t, "alice", answer); strings.Contains(string(twice), "inputRequests") || strings.Contains(string(twice), `"done"`) {
+			t.Errorf("an answer counts twice: %s", twice)
+		}
+	}
+	if text, _ := mcp.LookupString(got, "result", "structuredContent", "text"); text != "done" || asked != 4 {
+		t.Errorf("asked %d times; %s", asked, got)
+	}
+}
