@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -31,9 +32,7 @@ func endpoint(t *testing.T, script string) string {
 func withAgent(url string, settings map[string]any) map[string]any {
 	return keyed(func(section map[string]any) {
 		agent := map[string]any{"endpoint": url, "model": "m", "api_key": "model-key"}
-		for k, v := range settings {
-			agent[k] = v
-		}
+		maps.Copy(agent, settings)
 		section["agents"] = map[string]any{"researcher": agent}
 	}, "alice", "bob")
 }
