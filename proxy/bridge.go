@@ -77,7 +77,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	case resumed:
 		c.suspended = c.retry.suspended
 		return c.suspended.round(ctx, x, c.retry.responses)
-	case request.Askable && x.Era == mcp.Modern && r.to.listing.Era == mcp.Legacy:
+	case request.Askable && x.Era == mcp.Modern && (r.to.listing.Era == mcp.Legacy || r.to.listing.Asks):
 		changed := c.noteChange()
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
 			defer changed() // the server may work on after its client has gone

@@ -196,3 +196,44 @@ func TestSamplingAgent(t *testing.T) {
 		t.Errorf("charged %+v, %v", used, err)
 	}
 }
+
+// An agent runs as a task for clients of both kinds that ask for one, and a function of the
+// client is then what the result requires.
+func TestAgentAsATask(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"one"}}]},{"text":"done"}]}`)
+	asking := endpoint(t, `{"turns":[{"calls":[{"tool":"pick"}]},{"text":"done"}]}`)
+	h.write(t, servers{}, map[string]any{
+		"native": map[string]any{"util": map[string]any{}},
+		"agents": map[string]any{
+			"worker": map[string]any{"endpoint": url, "model": "m", "api_key": "model-key"},
+			"picker": map[string]any{"endpoint": asking, "model": "m", "api_key": "model-key"},
+		},
+	})
+	r := h.newRunning(t)
+	r.settle(t)
+	for tool, want := range map[string]struct{ args, text string }{
+		"agent__worker": {`{"task":"say one"}`, `"status":"completed"`},
+		"agent__picker": {`{"task":"pick","tools":[{"name":"pick"}]}`, `"status":"requires_action"`},
+	} {
+		id, body := r.begin(t, tool, want.args)
+		if id == "" {
+			t.Fatalf("%s is no task: %s", tool, body)
+		}
+		testwait.Until(t, patience, "the task has ended", func() bool {
+			var status string
+			status, body = r.look(t, id)
+			return status != "working"
+		})
+		if !strings.Contains(body, want.text) {
+			t.Errorf("%s: %s", tool, body)
+		}
+		session, _ := r.openDated(t)
+		made := r.dated(t, session, mcp.MethodToolsCall, `"name":"`+tool+`","arguments":`+want.args+`,"task":{"ttl":60000}`)
+		old, _ := mcp.LookupString([]byte(made), "result", "task", "taskId")
+		if got := r.dated(t, session, mcp.MethodTaskResult, `"taskId":"`+old+`"`); old == "" || !strings.Contains(got, want.text) {
+			t.Errorf("%s in 2025-11-25: %s, then %s", tool, made, got)
+		}
+	}
+}

@@ -23,6 +23,9 @@ type Listing struct {
 	Capabilities []byte // raw server capabilities; nil when unknown
 	Instructions string
 	Items        map[Kind][]Item
+	// Asks means that the server asks clients by requests of its own while a call is under way,
+	// as legacy servers do, although it is a modern one: it is a part of the gateway itself.
+	Asks bool
 	// TTL is the ttlMs of a modern server, by kind.
 	TTL       map[Kind]time.Duration
 	FetchedAt time.Time

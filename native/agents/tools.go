@@ -80,10 +80,10 @@ func add(p *toolapi.Plugin, h Host, list []listed) {
 		names, longest = append(names, a.Name), max(longest, a.Timeout)
 		about += fmt.Sprintf("\n- %s: %s", a.Name, a.Description)
 		p.Add(tool(h, a.Name, nil, toolapi.Tool{
-			Name: a.Name, Title: "Agent " + a.Name, Description: a.Description + " It does a task with tools, with your rights at most, until it has an answer.", Timeout: a.Timeout + endTime,
+			Name: a.Name, Title: "Agent " + a.Name, Description: a.Description + " It does a task with tools, with your rights at most, until it has an answer.", Timeout: a.Timeout + endTime, Queue: true,
 		}))
 	}
-	p.Add(tool(h, "", names, toolapi.Tool{Name: RunTool, Title: "Run an agent", Description: about, Timeout: longest + endTime}))
+	p.Add(tool(h, "", names, toolapi.Tool{Name: RunTool, Title: "Run an agent", Description: about, Timeout: longest + endTime, Queue: true}))
 }
 
 // properties are the arguments of all tools of agents.

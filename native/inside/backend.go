@@ -48,9 +48,7 @@ func New(spec native.Spec, p *toolapi.Plugin, log *slog.Logger) (*Backend, error
 		ServerInfo: append(mcp.AppendQuote([]byte(`{"name":`), spec.Key), `,"version":""}`...),
 		Items:      map[mcp.Kind][]mcp.Item{}, TTL: map[mcp.Kind]time.Duration{mcp.Tool: listedTime},
 	}
-	if p.Asks { // a question during a call is that of the legacy era; the gateway has it answered in both
-		b.listing.Era, b.listing.Version = mcp.Legacy, mcp.LatestLegacy
-	}
+	b.listing.Asks = p.Asks
 	tools := b.tools.Tools()
 	for i := range tools {
 		if err := b.add(&tools[i]); err != nil {
@@ -83,7 +81,7 @@ func (b *Backend) add(t *toolapi.Tool) error {
 	b.listing.Items[mcp.Tool] = append(b.listing.Items[mcp.Tool], item)
 	f := native.Facts{
 		ReadOnly: t.ReadOnly, Destructive: t.Destructive && !t.ReadOnly, Category: t.Category, Risk: toolapi.High,
-		Timeout: t.Timeout, RatePerHour: t.RatePerHour,
+		Timeout: t.Timeout, RatePerHour: t.RatePerHour, Queue: t.Queue,
 	}
 	if t.Risk == toolapi.Low || t.Risk == toolapi.Medium {
 		f.Risk = t.Risk

@@ -121,6 +121,9 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 			}
 			return b.server.Call(ctx, call)
 		}
+		if l, _ := b.server.Listing(); !asked && !knowsTasks(call) && l != nil && l.Asks {
+			return b.server.Call(ctx, call) // its caller waits with it, and it may wait for others of its kind
+		}
 	default:
 		return b.server.Call(ctx, call)
 	}
