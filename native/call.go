@@ -69,6 +69,8 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			notifyLog(call, e.Log)
 		case *proto.CallEvent_Nested:
 			nested.make(cctx, e.Nested)
+		case *proto.CallEvent_NestedCancel:
+			nested.cancel(e.NestedCancel.GetId())
 		case *proto.CallEvent_Result:
 			return p.answer(name, e.Result)
 		}

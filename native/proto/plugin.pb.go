@@ -518,6 +518,7 @@ type CallEvent struct {
 	//	*CallEvent_Log
 	//	*CallEvent_Result
 	//	*CallEvent_Nested
+	//	*CallEvent_NestedCancel
 	Event         isCallEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -596,6 +597,15 @@ func (x *CallEvent) GetNested() *NestedCall {
 	return nil
 }
 
+func (x *CallEvent) GetNestedCancel() *NestedCancel {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_NestedCancel); ok {
+			return x.NestedCancel
+		}
+	}
+	return nil
+}
+
 type isCallEvent_Event interface {
 	isCallEvent_Event()
 }
@@ -616,6 +626,10 @@ type CallEvent_Nested struct {
 	Nested *NestedCall `protobuf:"bytes,4,opt,name=nested,proto3,oneof"` // only where the request says so; its answer comes by Answer
 }
 
+type CallEvent_NestedCancel struct {
+	NestedCancel *NestedCancel `protobuf:"bytes,5,opt,name=nested_cancel,json=nestedCancel,proto3,oneof"`
+}
+
 func (*CallEvent_Progress) isCallEvent_Event() {}
 
 func (*CallEvent_Log) isCallEvent_Event() {}
@@ -623,6 +637,8 @@ func (*CallEvent_Log) isCallEvent_Event() {}
 func (*CallEvent_Result) isCallEvent_Event() {}
 
 func (*CallEvent_Nested) isCallEvent_Event() {}
+
+func (*CallEvent_NestedCancel) isCallEvent_Event() {}
 
 // NestedCall asks for a call of another tool, as the caller of this one.
 type NestedCall struct {
@@ -685,6 +701,52 @@ func (x *NestedCall) GetArgumentsJson() []byte {
 	return nil
 }
 
+// NestedCancel ends a call that the tool no longer waits for. Its answer comes all the
+// same, and may be ignored.
+type NestedCancel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of its NestedCall
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NestedCancel) Reset() {
+	*x = NestedCancel{}
+	mi := &file_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NestedCancel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NestedCancel) ProtoMessage() {}
+
+func (x *NestedCancel) ProtoReflect() protoreflect.Message {
+	mi := &file_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NestedCancel.ProtoReflect.Descriptor instead.
+func (*NestedCancel) Descriptor() ([]byte, []int) {
+	return file_plugin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NestedCancel) GetId() int64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
 type AnswerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
@@ -697,7 +759,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_plugin_proto_msgTypes[8]
+	mi := &file_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +771,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[8]
+	mi := &file_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +784,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{8}
+	return file_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AnswerRequest) GetCallId() string {
@@ -761,7 +823,7 @@ type AnswerResponse struct {
 
 func (x *AnswerResponse) Reset() {
 	*x = AnswerResponse{}
-	mi := &file_plugin_proto_msgTypes[9]
+	mi := &file_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +835,7 @@ func (x *AnswerResponse) String() string {
 func (*AnswerResponse) ProtoMessage() {}
 
 func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[9]
+	mi := &file_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +848,7 @@ func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
 func (*AnswerResponse) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{9}
+	return file_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 type Progress struct {
@@ -800,7 +862,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_plugin_proto_msgTypes[10]
+	mi := &file_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +874,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[10]
+	mi := &file_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +887,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{10}
+	return file_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Progress) GetDone() float64 {
@@ -860,7 +922,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_plugin_proto_msgTypes[11]
+	mi := &file_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +934,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[11]
+	mi := &file_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +947,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{11}
+	return file_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Log) GetLevel() string {
@@ -923,7 +985,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_plugin_proto_msgTypes[12]
+	mi := &file_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +997,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[12]
+	mi := &file_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1010,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{12}
+	return file_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Result) GetIsError() bool {
@@ -987,7 +1049,7 @@ type ShutdownRequest struct {
 
 func (x *ShutdownRequest) Reset() {
 	*x = ShutdownRequest{}
-	mi := &file_plugin_proto_msgTypes[13]
+	mi := &file_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1061,7 @@ func (x *ShutdownRequest) String() string {
 func (*ShutdownRequest) ProtoMessage() {}
 
 func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[13]
+	mi := &file_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1074,7 @@ func (x *ShutdownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownRequest.ProtoReflect.Descriptor instead.
 func (*ShutdownRequest) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{13}
+	return file_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 type ShutdownResponse struct {
@@ -1023,7 +1085,7 @@ type ShutdownResponse struct {
 
 func (x *ShutdownResponse) Reset() {
 	*x = ShutdownResponse{}
-	mi := &file_plugin_proto_msgTypes[14]
+	mi := &file_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1097,7 @@ func (x *ShutdownResponse) String() string {
 func (*ShutdownResponse) ProtoMessage() {}
 
 func (x *ShutdownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[14]
+	mi := &file_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1110,7 @@ func (x *ShutdownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownResponse.ProtoReflect.Descriptor instead.
 func (*ShutdownResponse) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{14}
+	return file_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 type InterceptRequest struct {
@@ -1069,7 +1131,7 @@ type InterceptRequest struct {
 
 func (x *InterceptRequest) Reset() {
 	*x = InterceptRequest{}
-	mi := &file_plugin_proto_msgTypes[15]
+	mi := &file_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1143,7 @@ func (x *InterceptRequest) String() string {
 func (*InterceptRequest) ProtoMessage() {}
 
 func (x *InterceptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[15]
+	mi := &file_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1156,7 @@ func (x *InterceptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterceptRequest.ProtoReflect.Descriptor instead.
 func (*InterceptRequest) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{15}
+	return file_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InterceptRequest) GetInterceptor() string {
@@ -1179,7 +1241,7 @@ type InterceptResponse struct {
 
 func (x *InterceptResponse) Reset() {
 	*x = InterceptResponse{}
-	mi := &file_plugin_proto_msgTypes[16]
+	mi := &file_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1253,7 @@ func (x *InterceptResponse) String() string {
 func (*InterceptResponse) ProtoMessage() {}
 
 func (x *InterceptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_plugin_proto_msgTypes[16]
+	mi := &file_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1266,7 @@ func (x *InterceptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterceptResponse.ProtoReflect.Descriptor instead.
 func (*InterceptResponse) Descriptor() ([]byte, []int) {
-	return file_plugin_proto_rawDescGZIP(), []int{16}
+	return file_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InterceptResponse) GetDecision() Decision {
@@ -1275,18 +1337,21 @@ const file_plugin_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x0earguments_json\x18\x02 \x01(\fR\rargumentsJson\x12\x17\n" +
 	"\acall_id\x18\x03 \x01(\tR\x06callId\x12\x16\n" +
-	"\x06nested\x18\x04 \x01(\bR\x06nested\"\xed\x01\n" +
+	"\x06nested\x18\x04 \x01(\bR\x06nested\"\xb6\x02\n" +
 	"\tCallEvent\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.toolgate.plugin.v1.ProgressH\x00R\bprogress\x12+\n" +
 	"\x03log\x18\x02 \x01(\v2\x17.toolgate.plugin.v1.LogH\x00R\x03log\x124\n" +
 	"\x06result\x18\x03 \x01(\v2\x1a.toolgate.plugin.v1.ResultH\x00R\x06result\x128\n" +
-	"\x06nested\x18\x04 \x01(\v2\x1e.toolgate.plugin.v1.NestedCallH\x00R\x06nestedB\a\n" +
+	"\x06nested\x18\x04 \x01(\v2\x1e.toolgate.plugin.v1.NestedCallH\x00R\x06nested\x12G\n" +
+	"\rnested_cancel\x18\x05 \x01(\v2 .toolgate.plugin.v1.NestedCancelH\x00R\fnestedCancelB\a\n" +
 	"\x05event\"W\n" +
 	"\n" +
 	"NestedCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12%\n" +
-	"\x0earguments_json\x18\x03 \x01(\fR\rargumentsJson\"s\n" +
+	"\x0earguments_json\x18\x03 \x01(\fR\rargumentsJson\"\x1e\n" +
+	"\fNestedCancel\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x03R\x02id\"s\n" +
 	"\rAnswerRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x03R\x02id\x12\x1f\n" +
@@ -1354,7 +1419,7 @@ func file_plugin_proto_rawDescGZIP() []byte {
 
 var (
 	file_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-	file_plugin_proto_msgTypes  = make([]protoimpl.MessageInfo, 17)
+	file_plugin_proto_msgTypes  = make([]protoimpl.MessageInfo, 18)
 	file_plugin_proto_goTypes   = []any{
 		Decision(0),               // 0: toolgate.plugin.v1.Decision
 		(*InitRequest)(nil),       // 1: toolgate.plugin.v1.InitRequest
@@ -1365,42 +1430,44 @@ var (
 		(*CallRequest)(nil),       // 6: toolgate.plugin.v1.CallRequest
 		(*CallEvent)(nil),         // 7: toolgate.plugin.v1.CallEvent
 		(*NestedCall)(nil),        // 8: toolgate.plugin.v1.NestedCall
-		(*AnswerRequest)(nil),     // 9: toolgate.plugin.v1.AnswerRequest
-		(*AnswerResponse)(nil),    // 10: toolgate.plugin.v1.AnswerResponse
-		(*Progress)(nil),          // 11: toolgate.plugin.v1.Progress
-		(*Log)(nil),               // 12: toolgate.plugin.v1.Log
-		(*Result)(nil),            // 13: toolgate.plugin.v1.Result
-		(*ShutdownRequest)(nil),   // 14: toolgate.plugin.v1.ShutdownRequest
-		(*ShutdownResponse)(nil),  // 15: toolgate.plugin.v1.ShutdownResponse
-		(*InterceptRequest)(nil),  // 16: toolgate.plugin.v1.InterceptRequest
-		(*InterceptResponse)(nil), // 17: toolgate.plugin.v1.InterceptResponse
+		(*NestedCancel)(nil),      // 9: toolgate.plugin.v1.NestedCancel
+		(*AnswerRequest)(nil),     // 10: toolgate.plugin.v1.AnswerRequest
+		(*AnswerResponse)(nil),    // 11: toolgate.plugin.v1.AnswerResponse
+		(*Progress)(nil),          // 12: toolgate.plugin.v1.Progress
+		(*Log)(nil),               // 13: toolgate.plugin.v1.Log
+		(*Result)(nil),            // 14: toolgate.plugin.v1.Result
+		(*ShutdownRequest)(nil),   // 15: toolgate.plugin.v1.ShutdownRequest
+		(*ShutdownResponse)(nil),  // 16: toolgate.plugin.v1.ShutdownResponse
+		(*InterceptRequest)(nil),  // 17: toolgate.plugin.v1.InterceptRequest
+		(*InterceptResponse)(nil), // 18: toolgate.plugin.v1.InterceptResponse
 	}
 )
 
 var file_plugin_proto_depIdxs = []int32{
 	5,  // 0: toolgate.plugin.v1.ListToolsResponse.tools:type_name -> toolgate.plugin.v1.Tool
-	11, // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress
-	12, // 2: toolgate.plugin.v1.CallEvent.log:type_name -> toolgate.plugin.v1.Log
-	13, // 3: toolgate.plugin.v1.CallEvent.result:type_name -> toolgate.plugin.v1.Result
+	12, // 1: toolgate.plugin.v1.CallEvent.progress:type_name -> toolgate.plugin.v1.Progress
+	13, // 2: toolgate.plugin.v1.CallEvent.log:type_name -> toolgate.plugin.v1.Log
+	14, // 3: toolgate.plugin.v1.CallEvent.result:type_name -> toolgate.plugin.v1.Result
 	8,  // 4: toolgate.plugin.v1.CallEvent.nested:type_name -> toolgate.plugin.v1.NestedCall
-	0,  // 5: toolgate.plugin.v1.InterceptResponse.decision:type_name -> toolgate.plugin.v1.Decision
-	1,  // 6: toolgate.plugin.v1.ToolPlugin.Init:input_type -> toolgate.plugin.v1.InitRequest
-	3,  // 7: toolgate.plugin.v1.ToolPlugin.ListTools:input_type -> toolgate.plugin.v1.ListToolsRequest
-	6,  // 8: toolgate.plugin.v1.ToolPlugin.Call:input_type -> toolgate.plugin.v1.CallRequest
-	9,  // 9: toolgate.plugin.v1.ToolPlugin.Answer:input_type -> toolgate.plugin.v1.AnswerRequest
-	14, // 10: toolgate.plugin.v1.ToolPlugin.Shutdown:input_type -> toolgate.plugin.v1.ShutdownRequest
-	16, // 11: toolgate.plugin.v1.InterceptorPlugin.Intercept:input_type -> toolgate.plugin.v1.InterceptRequest
-	2,  // 12: toolgate.plugin.v1.ToolPlugin.Init:output_type -> toolgate.plugin.v1.InitResponse
-	4,  // 13: toolgate.plugin.v1.ToolPlugin.ListTools:output_type -> toolgate.plugin.v1.ListToolsResponse
-	7,  // 14: toolgate.plugin.v1.ToolPlugin.Call:output_type -> toolgate.plugin.v1.CallEvent
-	10, // 15: toolgate.plugin.v1.ToolPlugin.Answer:output_type -> toolgate.plugin.v1.AnswerResponse
-	15, // 16: toolgate.plugin.v1.ToolPlugin.Shutdown:output_type -> toolgate.plugin.v1.ShutdownResponse
-	17, // 17: toolgate.plugin.v1.InterceptorPlugin.Intercept:output_type -> toolgate.plugin.v1.InterceptResponse
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	9,  // 5: toolgate.plugin.v1.CallEvent.nested_cancel:type_name -> toolgate.plugin.v1.NestedCancel
+	0,  // 6: toolgate.plugin.v1.InterceptResponse.decision:type_name -> toolgate.plugin.v1.Decision
+	1,  // 7: toolgate.plugin.v1.ToolPlugin.Init:input_type -> toolgate.plugin.v1.InitRequest
+	3,  // 8: toolgate.plugin.v1.ToolPlugin.ListTools:input_type -> toolgate.plugin.v1.ListToolsRequest
+	6,  // 9: toolgate.plugin.v1.ToolPlugin.Call:input_type -> toolgate.plugin.v1.CallRequest
+	10, // 10: toolgate.plugin.v1.ToolPlugin.Answer:input_type -> toolgate.plugin.v1.AnswerRequest
+	15, // 11: toolgate.plugin.v1.ToolPlugin.Shutdown:input_type -> toolgate.plugin.v1.ShutdownRequest
+	17, // 12: toolgate.plugin.v1.InterceptorPlugin.Intercept:input_type -> toolgate.plugin.v1.InterceptRequest
+	2,  // 13: toolgate.plugin.v1.ToolPlugin.Init:output_type -> toolgate.plugin.v1.InitResponse
+	4,  // 14: toolgate.plugin.v1.ToolPlugin.ListTools:output_type -> toolgate.plugin.v1.ListToolsResponse
+	7,  // 15: toolgate.plugin.v1.ToolPlugin.Call:output_type -> toolgate.plugin.v1.CallEvent
+	11, // 16: toolgate.plugin.v1.ToolPlugin.Answer:output_type -> toolgate.plugin.v1.AnswerResponse
+	16, // 17: toolgate.plugin.v1.ToolPlugin.Shutdown:output_type -> toolgate.plugin.v1.ShutdownResponse
+	18, // 18: toolgate.plugin.v1.InterceptorPlugin.Intercept:output_type -> toolgate.plugin.v1.InterceptResponse
+	13, // [13:19] is the sub-list for method output_type
+	7,  // [7:13] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_plugin_proto_init() }
@@ -1413,6 +1480,7 @@ func file_plugin_proto_init() {
 		(*CallEvent_Log)(nil),
 		(*CallEvent_Result)(nil),
 		(*CallEvent_Nested)(nil),
+		(*CallEvent_NestedCancel)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1420,7 +1488,7 @@ func file_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugin_proto_rawDesc), len(file_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

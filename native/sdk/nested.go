@@ -24,7 +24,7 @@ type nestedCalls struct {
 	waiting map[int64]chan<- *proto.AnswerRequest
 }
 
-// call makes a call and waits for its answer.
+// call makes a call and waits for its answer. When ctx ends, so does the call.
 func (n *nestedCalls) call(ctx context.Context, tool string, arguments []byte) (Result, error) {
 	answer := make(chan *proto.AnswerRequest, 1)
 	n.mu.Lock()
@@ -47,6 +47,7 @@ func (n *nestedCalls) call(ctx context.Context, tool string, arguments []byte) (
 	n.send(&proto.CallEvent{Event: &proto.CallEvent_Nested{Nested: &proto.NestedCall{Id: id, Tool: tool, ArgumentsJson: arguments}}})
 	select {
 	case <-ctx.Done():
+		n.send(&proto.CallEvent{Event: &proto.CallEvent_NestedCancel{NestedCancel: &proto.NestedCancel{Id: id}}})
 		return Result{}, context.Cause(ctx)
 	case got := <-answer:
 		if got.GetRefused() != "" {
