@@ -211,10 +211,16 @@ func (n *nestedCaller) askInputs(ctx context.Context, result []byte) ([]byte, *m
 	var failed *mcp.Error
 	var all sync.WaitGroup
 	requests, asked := mcp.Lookup(result, "inputRequests"), 0
+	for range mcp.Members(requests) {
+		asked++
+	}
+	if asked > maxInputs || n.call == nil || n.call.Ask == nil {
+		return nil, mcp.Errorf(mcp.CodeInternal, "The tool asks for input that nobody can give here.")
+	}
 	for m := range mcp.Members(requests) {
 		key, err := mcp.Unquote(m.Key(requests))
-		if asked++; err != nil || asked > maxInputs || n.call == nil || n.call.Ask == nil {
-			return nil, mcp.Errorf(mcp.CodeInternal, "The tool asks for input that nobody can give here.")
+		if err != nil {
+			continue
 		}
 		request := m.Value.Of(requests)
 		method, _ := mcp.LookupString(request, "method")

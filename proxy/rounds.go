@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -296,9 +297,28 @@ func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 		return nil, err
 	}
 	if way != resumeSuspended && !own { // other questions have the client's form already
-		result = names.ExposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(result))
+		result = names.ExposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(plainQuestions(result)))
 	}
 	return mcp.SetMember(result, "requestState", mcp.Quote(sealed)), nil
+}
+
+// plainQuestions returns an input request without the gateway's own keys in the _meta of its
+// questions: what a server writes there must not pass for the gateway's.
+func plainQuestions(result []byte) []byte {
+	requests := mcp.Lookup(result, "inputRequests")
+	plain := requests
+	for m := range mcp.Members(requests) {
+		key, err := mcp.Unquote(m.Key(requests))
+		question := m.Value.Of(requests)
+		params := mcp.Lookup(question, "params")
+		if clean := mcp.WithoutGatewayMeta(params); err == nil && mcp.IsObject(params) && !bytes.Equal(clean, params) {
+			plain = mcp.SetMember(plain, key, mcp.SetMember(question, "params", clean))
+		}
+	}
+	if bytes.Equal(plain, requests) {
+		return result
+	}
+	return mcp.SetMember(result, "inputRequests", plain)
 }
 
 // keep opens the next round of a call, within the limits. A principal with too many

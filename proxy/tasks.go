@@ -335,7 +335,7 @@ func (c *call) exposeTask(state []byte) ([]byte, error) {
 		return nil, err
 	}
 	clean := c.g.redaction(r, &c.rec.entry)
-	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(clean.state(withTaskID(state, c.task.sealed))))
+	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(plainQuestions(clean.state(withTaskID(state, c.task.sealed)))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
 		inner, note, err := c.filterResult(mcp.MethodToolsCall, inner)

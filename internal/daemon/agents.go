@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/agents"
@@ -18,6 +21,19 @@ func (d *Daemon) serveAgents() {
 		Agents: func() map[string]native.Settings { return d.Current().Toolgate.Agents },
 		Nested: func(present func() (*gate.Identity, bool), capsule string) mcp.NestedCaller {
 			return d.gateway.NestedFor(present, proxy.Scope{Capsule: capsule}, "agent")
+		},
+		May: func(ctx context.Context, id *gate.Identity, capsule, agent string) string {
+			tool := native.ServerKey + "__" + agent
+			w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
+			switch {
+			case w == nil || w.View.Effect != gate.Allow:
+				return fmt.Sprintf("There is no agent %.60q for you.", agent)
+			case w.Call.Asks:
+				return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool)
+			case w.Call.Effect != gate.Allow:
+				return fmt.Sprintf("You may not call %s.", tool)
+			}
+			return ""
 		},
 		Budget: func(id *gate.Identity, agent string) native.Budget {
 			return &agents.Charges{Limiter: func() *budget.Limiter { return d.budgets.inForce.Load() }, Caller: id, Agent: agent}

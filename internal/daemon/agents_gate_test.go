@@ -237,3 +237,23 @@ func TestAgentAsATask(t *testing.T) {
 		}
 	}
 }
+
+// The tool that runs any agent runs none whose own tool the caller may not call.
+func TestAgentRunAsksTheGate(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	url := endpoint(t, `{"turns":[{"text":"done"}],"repeat":true}`)
+	h.write(t, servers{}, withAgents(map[string]map[string]any{"open": {"endpoint": url}, "seen": {"endpoint": url}, "hidden": {"endpoint": url}}, func(section map[string]any) {
+		section["auth"].(map[string]any)["keys"].([]any)[0].(map[string]any)["groups"] = []any{"team"}
+		section["capsules"] = map[string]any{"team": map[string]any{
+			"groups": []any{"team"}, "visible": []any{"agent__run", "agent__open", "agent__seen"}, "callable": []any{"agent__run", "agent__open"},
+		}}
+	}))
+	r := h.newRunning(t)
+	c := r.Client(t, "alice")
+	for agent, want := range map[string]string{"open": "done", "seen": "You may not call agent__seen", "hidden": "There is no agent"} {
+		if got := text(t, c, "agent__run", `{"agent":"`+agent+`","task":"x"}`); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", agent, got)
+		}
+	}
+}

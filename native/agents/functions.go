@@ -98,6 +98,15 @@ func Waits(steps []Step) []model.Call {
 	return calls
 }
 
+// RequiredBy are the functions for which a run waits, as its caller is told of them.
+func RequiredBy(steps []Step) []RequiredCall {
+	var all []RequiredCall
+	for _, c := range Waits(steps) {
+		all = append(all, RequiredCall{c.ID, c.Tool, c.Args})
+	}
+	return all
+}
+
 // CheckOutputs reports what is wrong with what a client gives for the functions for which
 // a run waits: it is everything that is required, once, and nothing else.
 func CheckOutputs(steps []Step, outputs []Output) error {
@@ -152,9 +161,9 @@ const metaFunction = "dev.toolgate/function"
 // outputForm is what a client answers with.
 const outputForm = `{"type":"object","properties":{"output":{"type":"string","title":"Output","description":"what the function gave, as text"}},"required":["output"]}`
 
-// AskClient returns how the client of a call is asked to run functions; nil where it
+// AskClient returns how the client of a call is asked to run functions of a run; nil where it
 // cannot be asked.
-func AskClient(call *mcp.Call) Asker {
+func AskClient(call *mcp.Call, run string) Asker {
 	if call == nil || call.Ask == nil || !call.Askable {
 		return nil
 	}
@@ -163,11 +172,12 @@ func AskClient(call *mcp.Call) Asker {
 		params := mcp.AppendQuote([]byte(`{"mode":"form","message":`), message)
 		params = append(append(params, `,"requestedSchema":`...), outputForm...)
 		params = append(append(params, `,"_meta":{"`...), metaFunction...)
-		params = mcp.AppendQuote(append(params, `":{"id":`...), c.ID)
+		params = mcp.AppendQuote(append(params, `":{"run":`...), run)
+		params = mcp.AppendQuote(append(params, `,"id":`...), c.ID)
 		params = mcp.AppendQuote(append(params, `,"name":`...), c.Tool)
 		params = append(append(append(params, `,"arguments":`...), c.Args...), "}}}"...)
 		answer, fault := call.AskAndWait(ctx, mcp.MethodElicit, params)
-		if fault != nil {
+		if fault != nil || ctx.Err() != nil { // the answer to a question that ends with its call is nobody's
 			return model.Result{}, false
 		}
 		r := model.Result{Call: c.ID}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/toolgate/toolgate/native/agents/model"
@@ -135,7 +136,7 @@ func refused(err error) error {
 	if exhausted, ok := errors.AsType[*Exhausted](err); ok {
 		return limited(LimitBudget, "%s", exhausted.Reason)
 	}
-	return failed("The budgets cannot be charged: %s", err)
+	return &end{status: Failed, reason: "The budgets cannot be charged at the moment.", cause: err}
 }
 
 // used is what a turn has used, as its endpoint says; where it does not say, everything
@@ -157,6 +158,11 @@ func (r *Run) usedBy(reserved Reservation, err error) Reservation {
 	switch {
 	case ok && bad.Usage.Known:
 		return r.used(reserved, bad.Usage)
+	case ok && bad.Kind == model.Unreachable:
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+			return none(reserved) // nothing was sent
+		}
+		return reserved
 	case ok && bad.Kind != model.BadAnswer && bad.Kind != model.Timeout:
 		return none(reserved)
 	}

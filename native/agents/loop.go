@@ -74,12 +74,15 @@ type end struct {
 	status Status
 	limit  string
 	reason string
+	cause  error // for the log; nil for none
 }
 
 func (e *end) Error() string { return e.reason }
 
+func (e *end) Unwrap() error { return e.cause }
+
 func limited(limit, format string, args ...any) error {
-	return &end{Limited, limit, fmt.Sprintf(format, args...)}
+	return &end{status: Limited, limit: limit, reason: fmt.Sprintf(format, args...)}
 }
 
 func failed(format string, args ...any) error {
@@ -156,6 +159,7 @@ func (r *Run) prepare(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	r.Progress("run " + r.ID) // by which its caller finds it again, whatever happens
 	r.messages = []model.Message{{Role: model.User, Text: r.Task.prompt()}}
 	if err := r.replay(ctx); err != nil {
 		return err
@@ -269,7 +273,9 @@ func (r *Run) outcome(e *end) *Outcome {
 
 // waitsFor tells whether a call of the last turn is one of a function without a result.
 func (r *Run) waitsFor(c *model.Call) bool {
+	r.mu.Lock() // calls of the same turn may end meanwhile
 	_, ok := r.results[c.ID]
+	r.mu.Unlock()
 	return !ok && c.Broken == "" && r.offered.functions[c.Tool]
 }
 

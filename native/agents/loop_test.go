@@ -362,3 +362,16 @@ func TestBudgetOfManyRuns(t *testing.T) {
 		t.Errorf("%d used, %d charged of %d; %d open", used, p.used(), p.limit, len(p.reserved))
 	}
 }
+
+// TestFastCalls: calls that end while others of their turn are still begun.
+func TestFastCalls(t *testing.T) {
+	names := make([]string, 64)
+	for i := range names {
+		names[i] = "fs__read"
+	}
+	for range 20 {
+		if o := newRig(turns(calls(names...), calls(names...), says("done"))).do(t); o.Status != agents.Completed {
+			t.Fatalf("%+v", o)
+		}
+	}
+}

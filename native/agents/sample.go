@@ -48,7 +48,8 @@ func Sample(ctx context.Context, s *Settings, m model.Model, b Budget, log *slog
 	if b != nil {
 		if err := b.Reserve(ctx, reserved); err != nil {
 			r.settle(ctx, reserved, none(reserved)) // it may have been charged all the same
-			return nil, mcp.Errorf(mcp.CodeInternal, "%s", refused(err))
+			log.Warn("a request for sampling was not answered", "model", s.Model, "err", err)
+			return nil, mcp.Errorf(mcp.CodeInternal, "The model cannot be asked at the moment.") // whose budget is used up is not the server's to know
 		}
 	}
 	request.ID = reserved.Run

@@ -53,6 +53,9 @@ func told(r *budget.Refusal) string {
 
 // Settle implements [agents.Budget].
 func (c *Charges) Settle(ctx context.Context, reserved, used agents.Reservation) error {
+	if time.Since(reserved.At) > keepCharge { // it would be charged once more
+		return nil
+	}
 	receipt, err := c.Limiter().Infer(ctx, c.inference(&reserved)) // changes nothing where it is charged
 	if err != nil {
 		return err

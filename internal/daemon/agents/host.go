@@ -32,8 +32,8 @@ type Store interface {
 	Save(ctx context.Context, id, holder string, steps ...runs.Step) (cancelled bool, err error)
 	Finish(ctx context.Context, id, holder string, state runs.State, result []byte) error
 	Release(ctx context.Context, id, holder string) error
-	Renew(ctx context.Context, holder string, lease time.Time) (cancelled []string, err error)
-	Claim(ctx context.Context, holder string, lease time.Time) (runs.Run, bool, error)
+	Renew(ctx context.Context, holder string, lease time.Time, ids []string) (cancelled []string, err error)
+	Claim(ctx context.Context, holder string, lease time.Time, but ...string) (runs.Run, bool, error)
 	Take(ctx context.Context, owner, id, holder string, lease time.Time, in ...runs.State) (runs.Run, bool, error)
 	Cancel(ctx context.Context, owner, id string) (bool, error)
 	Prune(ctx context.Context) error
@@ -55,6 +55,9 @@ type Options struct {
 	// at any time.
 	Present func(principal, credential string) (*gate.Identity, bool)
 	Lasts   func(id *gate.Identity) bool
+	// May returns why a caller may not call the tool of an agent, in a sentence; empty where it
+	// may. It is asked where the agent is named to the tool that runs any of them.
+	May func(ctx context.Context, id *gate.Identity, capsule, agent string) string
 	// Budget returns what the inferences of an agent for a caller are charged to; nil
 	// charges nothing.
 	Budget func(id *gate.Identity, agent string) agents.Budget
@@ -116,6 +119,11 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 	case slices.Contains(id.Agents, agent):
 		return nil, toolapi.Problemf("The agent %s works on this already, further out, and waits for this call.", agent)
 	}
+	if by := inside.CallOf(ctx); by != nil && by.Key == agents.RunTool && h.o.May != nil {
+		if why := h.o.May(ctx, id, capsule, agent); why != "" {
+			return nil, toolapi.Problem(why)
+		}
+	}
 	run := runs.Run{
 		Principal: owner(id), Credential: id.Credential, Lasting: len(id.Agents)+len(id.Capsules) == 0 && h.o.Lasts(id), Capsule: capsule, Agent: agent,
 	}
@@ -175,8 +183,13 @@ func (h *Host) GoOn(ctx context.Context, call *toolapi.Call, agent, id string, o
 		return h.known(&run)
 	}
 	settings, ok := h.o.Agents()[run.Agent]
-	if !ok {
+	switch {
+	case !ok:
 		return nil, toolapi.Problemf("There is no agent %.60q any more.", run.Agent)
+	case run.Lasting && run.Credential != who.Credential: // whoever goes on with it alone has the rights of that one
+		return nil, toolapi.Problemf("The run was begun with another credential of yours. Go on with that one, or begin a new run.")
+	case slices.Contains(h.working(), id): // though the store does not know of it any more
+		return nil, toolapi.Problemf("The run goes on already. Call again with run alone to see what has become of it.")
 	}
 	w := &work{run: run, settings: &settings, id: who, call: call, more: true}
 	if err := h.load(ctx, w); err != nil {
@@ -199,6 +212,10 @@ func (h *Host) GoOn(ctx context.Context, call *toolapi.Call, agent, id string, o
 	}
 	if len(ends) > 0 {
 		if err := h.journal(&w.run).Save(ctx, ends...); err != nil && !errors.Is(err, agents.ErrCancelled) {
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+			defer stop()
+			o := &agents.Outcome{Run: id, Agent: run.Agent, Status: agents.RequiresAction, Reason: "The outputs could not be kept. Give them again.", Required: agents.RequiredBy(w.steps)}
+			h.finish(last, &w.run, o)
 			return nil, err
 		}
 	}
@@ -395,7 +412,7 @@ func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
 	if call == nil || call.Nested == nil {
 		return nil, toolapi.Problemf("Agents call one another too deeply here.")
 	}
-	r.Tools, r.Ask = call.Nested, agents.AskClient(call)
+	r.Tools, r.Ask = call.Nested, agents.AskClient(call, w.run.ID)
 	done := 0.0
 	r.Progress = func(message string) {
 		done++

@@ -2,7 +2,10 @@ package agents
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -97,11 +100,18 @@ func (h *Host) busy() bool {
 	return len(h.active) > 0
 }
 
+// working returns the ids of the runs that this gateway works on.
+func (h *Host) working() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.active))
+}
+
 // renew extends the claims of this gateway, and ends runs that were cancelled elsewhere.
 func (h *Host) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	cancelled, err := h.o.Runs.Renew(ctx, h.holder, time.Now().Add(h.o.Lease))
+	cancelled, err := h.o.Runs.Renew(ctx, h.holder, time.Now().Add(h.o.Lease), h.working())
 	if err != nil && ctx.Err() == nil {
 		h.o.Log.Warn("the leases of runs are not renewed", "err", err)
 	}
@@ -119,7 +129,7 @@ func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(claims, storeTime)
-		run, ok, err := h.o.Runs.Claim(ctx, h.holder, time.Now().Add(h.o.Lease))
+		run, ok, err := h.o.Runs.Claim(ctx, h.holder, time.Now().Add(h.o.Lease), h.working()...)
 		cancel()
 		if err != nil || !ok {
 			<-places
@@ -167,6 +177,14 @@ func (h *Host) resume(ctx context.Context, run *runs.Run) {
 	w := &work{run: *run, settings: &settings, id: id, nested: h.o.Nested(present, run.Capsule)}
 	if err := h.load(ctx, w); err != nil {
 		h.o.Log.Error("a run of an agent cannot go on", "run", run.ID, "err", err)
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) { // another one may read it
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+			defer stop()
+			if err := h.o.Runs.Release(last, run.ID, h.holder); err != nil {
+				h.o.Log.Warn("a run is not released; it goes on when its lease ends", "run", run.ID, "err", err)
+			}
+			return
+		}
 		end(agents.Failed, "What is kept of the run cannot be read.")
 		return
 	}

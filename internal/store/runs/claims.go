@@ -100,13 +100,19 @@ func (r *Runs) Release(ctx context.Context, id, holder string) error {
 	})
 }
 
-// Renew extends the leases of all runs of a holder, and returns the ids of those that
+// Renew extends the leases of some runs of a holder, and returns the ids of those that
 // somebody has asked to cancel.
-func (r *Runs) Renew(ctx context.Context, holder string, lease time.Time) (cancelled []string, err error) {
+func (r *Runs) Renew(ctx context.Context, holder string, lease time.Time, ids []string) (cancelled []string, err error) {
 	err = r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
 		cancelled = nil
-		if _, err := tx.Exec(ctx, `UPDATE runs SET lease = ? WHERE holder = ? AND state = 'running'`, nanos(lease), holder); err != nil {
-			return fmt.Errorf("renew the leases of runs: %w", err)
+		for some := range slices.Chunk(ids, idsAtOnce) {
+			args := []any{nanos(lease), holder}
+			for _, id := range some {
+				args = append(args, id)
+			}
+			if _, err := tx.Exec(ctx, `UPDATE runs SET lease = ? WHERE holder = ? AND state = 'running' AND id IN `+places(len(some)), args...); err != nil {
+				return fmt.Errorf("renew the leases of runs: %w", err)
+			}
 		}
 		list, err := read(ctx, tx, `SELECT `+columns+` FROM runs WHERE holder = ? AND state = 'running' AND cancel = 1`, holder)
 		for i := range list {
@@ -117,9 +123,20 @@ func (r *Runs) Renew(ctx context.Context, holder string, lease time.Time) (cance
 	return cancelled, err
 }
 
+const (
+	// idsAtOnce is how many ids one statement names.
+	idsAtOnce = 500
+	// maxOwn is how many runs a holder works on at most while it claims others.
+	maxOwn = 10_000
+)
+
+// places are those of n values in a list of SQL.
+func places(n int) string { return "(" + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + ")" }
+
 // Claim gives a holder a running run whose lease has ended, until lease. Those whose
-// owner has to be there become [Interrupted] instead. ok is false when there is none.
-func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time) (run Run, ok bool, err error) {
+// owner has to be there become [Interrupted] instead. The runs of but, which the holder works
+// on itself, are left alone. ok is false when there is none.
+func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time, but ...string) (run Run, ok bool, err error) {
 	if err := checkHolder(holder); err != nil {
 		return Run{}, false, fmt.Errorf("claim a run: %w", err)
 	}
@@ -129,11 +146,18 @@ func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time) (run R
 			return err
 		}
 		now := time.Now().UnixNano()
+		others, own := "", make([]any, 0, len(but))
+		for _, id := range but[:min(len(but), maxOwn)] {
+			own = append(own, id)
+		}
+		if len(own) > 0 {
+			others = ` AND id NOT IN ` + places(len(own))
+		}
 		const absent = `UPDATE runs SET state = 'interrupted', holder = '', lease = 0, changed_at = ? WHERE state = 'running' AND lease < ? AND lasting = 0`
-		if _, err := tx.Exec(ctx, absent, now, now); err != nil {
+		if _, err := tx.Exec(ctx, absent+others, append([]any{now, now}, own...)...); err != nil {
 			return fmt.Errorf("interrupt runs: %w", err)
 		}
-		list, err := read(ctx, tx, `SELECT `+columns+` FROM runs WHERE state = 'running' AND lease < ? ORDER BY created_at, id LIMIT 1`, now)
+		list, err := read(ctx, tx, `SELECT `+columns+` FROM runs WHERE state = 'running' AND lease < ?`+others+` ORDER BY created_at, id LIMIT 1`, append([]any{now}, own...)...)
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -150,7 +150,7 @@ func TestClaims(t *testing.T) {
 		if ok, err := r.Cancel(ctx, "p", held.ID); !ok || err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
-		if got, err := r.Renew(ctx, "h3", later()); err != nil || !slices.Equal(got, []string{held.ID}) {
+		if got, err := r.Renew(ctx, "h3", later(), []string{held.ID}); err != nil || !slices.Equal(got, []string{held.ID}) {
 			t.Errorf("%q, %v", got, err)
 		}
 		if cancelled, err := r.Save(ctx, held.ID, "h3", runs.Step{Kind: runs.Call, State: runs.Begun}); !cancelled || err != nil {
@@ -165,6 +165,30 @@ func TestClaims(t *testing.T) {
 		}
 		if got, ok, err := r.Get(ctx, "p", held.ID); !ok || err != nil || got.State != runs.Cancelled || string(got.Result) != "why" {
 			t.Errorf("%+v, %v, %v", got, ok, err)
+		}
+	})
+}
+
+// A holder does not claim what it works on itself, though it could not renew the lease, and
+// renews nothing else.
+func TestOwnRunsAreLeftAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, _ *store.Store, r *runs.Runs) {
+		ctx := t.Context()
+		for _, lasting := range []bool{true, false} {
+			own, err := r.Add(ctx, run("p", lasting), "h1", before())
+			must(t, err)
+			if got, ok, err := r.Claim(ctx, "h1", later(), own.ID); ok || err != nil {
+				t.Errorf("%+v is claimed: %v", got, err)
+			}
+			if got, _, _ := r.Get(ctx, "p", own.ID); got.State != runs.Running {
+				t.Errorf("it is %s", got.State)
+			}
+			if _, err := r.Renew(ctx, "h1", later(), nil); err != nil {
+				t.Error(err)
+			}
+			if got, ok, err := r.Claim(ctx, "h2", later()); ok != lasting || err != nil || lasting && got.ID != own.ID {
+				t.Errorf("%+v, %v, %v", got, ok, err)
+			}
 		}
 	})
 }

@@ -89,6 +89,7 @@ type chatAnswer struct {
 	calls                    []*chatCalled
 	open                     map[int]*chatCalled // by index
 	finish                   string
+	looked                   int // how often arguments were looked at
 	usage                    model.Usage
 }
 
@@ -176,7 +177,7 @@ func (a *chatAnswer) add(d *chatDelta) error {
 		}
 		called := a.open[at]
 		// Some endpoints number every call 0, or none at all.
-		if called == nil || part.ID != "" && called.id != "" && part.ID != called.id || part.ID == "" && part.Function.Name != "" && called.tool != "" && json.Valid([]byte(called.args.String())) {
+		if called == nil || part.ID != "" && called.id != "" && part.ID != called.id || part.ID == "" && part.Function.Name != "" && called.tool != "" && a.complete(called) {
 			if len(a.calls) == model.MaxCalls {
 				return wire.TooMany()
 			}
@@ -201,6 +202,18 @@ func (a *chatAnswer) add(d *chatDelta) error {
 	}
 	return nil
 }
+
+// complete reports whether the arguments of a call are a whole value, so that another name
+// begins another call. An answer that has it looked at again and again is not looked at.
+func (a *chatAnswer) complete(c *chatCalled) bool {
+	if a.looked++; a.looked > model.MaxCalls || c.args.Len() > maxLooked {
+		return false
+	}
+	return json.Valid([]byte(c.args.String()))
+}
+
+// maxLooked bounds the arguments that are looked at before their answer has ended, in bytes.
+const maxLooked = 256 << 10
 
 // turn returns the turn once all of it is there.
 func (a *chatAnswer) turn() *model.Turn {
