@@ -117,7 +117,7 @@ func TestLeft(t *testing.T) {
 	writes := func(r *rig) bool {
 		return slices.ContainsFunc(r.tools.made, func(c string) bool { return strings.HasPrefix(c, "fs__write") })
 	}
-	if o.Status != agents.Completed || writes(r) == writes(next) { // it may not have come to the write before
+	if o.Status != agents.Completed || writes(r) && writes(next) { // it may not have come to the write before, and the model is told so
 		t.Errorf("%+v, made %q, then %q", o, r.tools.made, next.tools.made)
 	}
 }
