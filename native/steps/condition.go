@@ -37,6 +37,9 @@ func (c *compiler) conditions(i int, s *Settings, known map[string]bool) (out []
 		default:
 			value = append(append([]byte(`{"const":`), value...), '}')
 		}
+		if !c.keywords(i, []string{"if", pointer}, value) {
+			continue
+		}
 		fits, err := c.checker.Compile(value)
 		if err == nil && len(fits.Partial()) > 0 {
 			err = fmt.Errorf("this cannot be checked, write it in another way: %s", strings.Join(fits.Partial(), "; "))

@@ -143,6 +143,9 @@ func (c *compiler) step(i int, s *Settings, known map[string]bool) step {
 		c.wrong(i, []string{"call"}, "write the name that clients use, such as github__list_issues", "%.80q is no name of a tool", s.Call)
 	}
 	if s.ForEach != "" {
+		if _, shadowed := c.inputs[item]; shadowed {
+			c.wrong(i, []string{"for_each"}, "rename the property", "{%s} is the element here, and also a property of input_schema", item)
+		}
 		out.each = c.list(i, s, known)
 		known = maps.Clone(known)
 		known[item] = true

@@ -9,7 +9,7 @@ import (
 
 // valueOf returns the answer of a call as a JSON value: the structured content of the
 // result, or else its text, which is read where it is JSON. failed is what went wrong;
-// empty for nothing.
+// empty for nothing. The value does not hold on to the result.
 func valueOf(a *mcp.NestedAnswer) (value []byte, failed string) {
 	if a.Fault != nil {
 		return nil, orElse(a.Fault.Message, "the call was refused")
@@ -26,7 +26,7 @@ func valueOf(a *mcp.NestedAnswer) (value []byte, failed string) {
 	case string(mcp.Lookup(a.Result, "isError")) == "true":
 		return nil, orElse(clip(text), "the tool failed and said nothing")
 	case structured != nil:
-		return structured, ""
+		return bytes.Clone(structured), ""
 	case content == nil:
 		return nil, "the call has no result yet"
 	case len(texts) == 0:

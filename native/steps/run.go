@@ -98,6 +98,9 @@ var errStopped = errors.New("another call failed")
 func (s *state) step(ctx context.Context, st *step) error {
 	s.done = append(s.done, Done{Step: st.id, Call: st.call})
 	d := &s.done[len(s.done)-1]
+	if !st.hold(scope{state: s}, false) {
+		return nil
+	}
 	elements, err := s.elements(st)
 	if err != nil {
 		if st.onError == onErrorSkip || st.onError == onErrorContinue {
@@ -172,9 +175,6 @@ func (s *state) calls(ctx context.Context, st *step, d *Done, elements [][]byte)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	answers := make([][]byte, len(elements))
-	if !st.hold(scope{state: s}, false) {
-		return answers, nil
-	}
 	var failed *Failed
 	next, cut := 0, false
 	var workers sync.WaitGroup

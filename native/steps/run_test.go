@@ -362,3 +362,63 @@ func TestFailures(t *testing.T) {
 }
 
 func list2(id string) Settings { return Settings{ID: id, Call: "list"} }
+
+// A condition that would always hold is a mistake, wherever the keyword stands.
+func TestConditionsThatAlwaysHold(t *testing.T) {
+	t.Parallel()
+	for raw, path := range map[string]string{
+		`{"/n":{"login":"bob"}}`:                                "if /n login",
+		`{"/n":{"minmum":100}}`:                                 "if /n minmum",
+		`{"/n":{"format":"email"}}`:                             "if /n format",
+		`{"/n":{}}`:                                             "if /n",
+		`{"/n":{"$defs":{}}}`:                                   "if /n",
+		`{"/n":{"then":{"const":1}}}`:                           "if /n then",
+		`{"/n":{"not":{"requird":["a"]}}}`:                      "if /n not requird",
+		`{"/n":{"allOf":[{"const":1},{"title":"b"}]}}`:          "if /n allOf 1 title",
+		`{"/n":{"properties":{"a":{"format":"uri"}}}}`:          "if /n properties a format",
+		`{"/n":{"properties":{"format":{"const":1}}}}`:          "",
+		`{"/n":{"const":{"login":"bob"}}}`:                      "",
+		`{"/n":{"contains":{},"minContains":2}}`:                "",
+		`{"/n":{"if":{"minimum":1},"then":{"multipleOf":2}}}`:   "",
+		`{"/n":{"$ref":"#/$defs/a","$defs":{"a":{"const":1}}}}`: "",
+	} {
+		_, problems := Compile(&Declaration{Steps: []Settings{{ID: "a", Call: "echo", If: []byte(raw)}}, Input: anyInput})
+		got := ""
+		for _, p := range problems {
+			got += strings.Join(p.Path, " ")
+		}
+		if got != path {
+			t.Errorf("%s: %q: %v", raw, got, Join(problems))
+		}
+	}
+}
+
+// A step whose condition does not hold looks at no list, and has no answer.
+func TestConditionBeforeList(t *testing.T) {
+	t.Parallel()
+	p := planOf(t, Declaration{
+		Steps: []Settings{
+			{ID: "a", Call: "echo"},
+			{ID: "b", Call: "echo", ForEach: "/a/items", Max: 1, If: []byte(`{"/loud":true}`)},
+		},
+		Answer: []byte(`{"b":"{b}"}`), Input: anyInput,
+	})
+	for _, answer := range []string{`{}`, `{"items":7}`, `{"items":[1,2]}`} {
+		c := &recorder{answer: func(context.Context, mcp.NestedCall) mcp.NestedAnswer { return structured(answer) }}
+		got, err := p.Run(t.Context(), runOf(c, `{"loud":false}`))
+		if err != nil || string(got) != `{}` || len(c.calls) != 1 {
+			t.Errorf("%s: %s, %v, %v", answer, got, err, c.calls)
+		}
+	}
+}
+
+// What is kept of an answer does not keep the rest of the result.
+func TestValueIsItsOwn(t *testing.T) {
+	t.Parallel()
+	a := structured(`{"a":1}`)
+	value, _ := valueOf(&a)
+	clear(a.Result)
+	if string(value) != `{"a":1}` || cap(value) > 64 {
+		t.Errorf("%s, %d bytes", value, cap(value))
+	}
+}
