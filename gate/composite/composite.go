@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,9 @@ type Phase struct {
 
 // catalog is what there is of the tools that are called.
 type catalog struct {
-	parts    map[string]Part // by exposed name
+	// parts are by exposed name. Where several servers offer a name, a client gets one of
+	// them, and all of them count here.
+	parts    map[string][]Part
 	revision uint64
 }
 
@@ -62,10 +65,10 @@ func New(o Options) *Phase {
 
 // Learn takes what the servers list from now on.
 func (p *Phase) Learn(offers []*gate.Offer) {
-	parts := make(map[string]Part)
+	parts := make(map[string][]Part)
 	for _, names := range p.o.Of {
 		for _, name := range names {
-			parts[name] = Part{}
+			parts[name] = nil
 		}
 	}
 	for _, o := range offers {
@@ -74,24 +77,25 @@ func (p *Phase) Learn(offers []*gate.Offer) {
 			if _, called := parts[item.Exposed]; !called || item.Kind != mcp.Tool {
 				continue
 			}
-			parts[item.Exposed] = Part{gate.Capability{
+			parts[item.Exposed] = append(parts[item.Exposed], Part{gate.Capability{
 				Kind: item.Kind, Server: o.Server, Original: item.Original, Exposed: item.Exposed, Plain: item.Plain, CapabilityID: item.CapabilityID,
-			}, item.Definition}
+			}, item.Definition})
 		}
 	}
-	maps.DeleteFunc(parts, func(_ string, found Part) bool { return found.Exposed == "" })
+	maps.DeleteFunc(parts, func(_ string, found []Part) bool { return len(found) == 0 })
 	old := p.known.Load()
-	if maps.EqualFunc(old.parts, parts, func(a, b Part) bool {
-		return a.Capability == b.Capability && string(a.Definition) == string(b.Definition)
-	}) {
+	if maps.EqualFunc(old.parts, parts, func(a, b []Part) bool { return slices.EqualFunc(a, b, same) }) {
 		return
 	}
 	p.known.Store(&catalog{parts, old.revision + 1})
 }
 
+func same(a, b Part) bool {
+	return a.Capability == b.Capability && string(a.Definition) == string(b.Definition)
+}
+
 // Parts returns what a tool calls, nil for each that is not there, and whether the tool
-// calls others at all. Tools that themselves call others are left out: what they call is
-// among the rest.
+// calls others at all. What those call that call others themselves is among the rest.
 func (p *Phase) Parts(of Tool) (parts []*Part, composite bool) {
 	if p == nil {
 		return nil, false
@@ -99,10 +103,10 @@ func (p *Phase) Parts(of Tool) (parts []*Part, composite bool) {
 	names, composite := p.o.Of[of]
 	known := p.known.Load()
 	for _, name := range names {
-		part, there := known.parts[name]
-		if !there {
+		if len(known.parts[name]) == 0 {
 			parts = append(parts, nil)
-		} else if _, too := p.o.Of[Tool{part.Server, part.Original}]; !too {
+		}
+		for _, part := range known.parts[name] {
 			parts = append(parts, &part)
 		}
 	}
@@ -154,18 +158,19 @@ func (p *Phase) called(r *gate.Request) []string {
 func (p *Phase) check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
 	known, calls := p.known.Load(), p.o.Calls()
 	for _, name := range p.called(r) {
-		part, there := known.parts[name]
-		if !there {
+		if len(known.parts[name]) == 0 {
 			return gate.Decision{Reason: fmt.Sprintf("it calls %s, which is not there", name)}, nil
 		}
-		view := part.Request(gate.View, r.Identity, r.Capsule)
-		if d := p.o.Views.Decide(ctx, &view); d.Effect != gate.Allow {
-			return denied(name, "view", &d)
-		}
-		call := part.Request(gate.Call, r.Identity, r.Capsule)
-		// Without the phases that look at arguments there may be none that allows anything.
-		if d := calls.Decide(ctx, &call); d.Effect != gate.Allow && (d.Phase != "" || d.Err != nil) {
-			return denied(name, "call", &d)
+		for _, part := range known.parts[name] {
+			view := part.Request(gate.View, r.Identity, r.Capsule)
+			if d := p.o.Views.Decide(ctx, &view); d.Effect != gate.Allow {
+				return denied(name, "view", &d)
+			}
+			call := part.Request(gate.Call, r.Identity, r.Capsule)
+			// Without the phases that look at arguments there may be none that allows anything.
+			if d := calls.Decide(ctx, &call); d.Effect != gate.Allow && (d.Phase != "" || d.Err != nil) {
+				return denied(name, "call", &d)
+			}
 		}
 	}
 	return gate.Decision{Effect: gate.Abstain}, nil

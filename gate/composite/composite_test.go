@@ -127,3 +127,41 @@ func TestChangesAreSeen(t *testing.T) {
 		t.Error("it is there without its part")
 	}
 }
+
+// serverDenied is a phase that denies what one server offers.
+type serverDenied string
+
+func (s serverDenied) Part() gate.Part {
+	return gate.Part{Name: "servers", Check: func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+		if q.Server == string(s) {
+			return gate.Decision{Effect: gate.Deny, Reason: "not yours"}, nil
+		}
+		return gate.Decision{Effect: gate.Allow}, nil
+	}}
+}
+
+// Where two servers offer one exposed name, the caller needs both, in whatever order they
+// are listed.
+func TestOneNameOfTwoServers(t *testing.T) {
+	t.Parallel()
+	one, two := offers("get")[0], offers("get")[0]
+	two.Server = "other"
+	for _, denied := range []string{"github", "other", "none"} {
+		for _, all := range [][]*gate.Offer{{one, two}, {two, one}} {
+			others := gate.NewChain(serverDenied(denied))
+			p := composite.New(composite.Options{
+				Of: map[composite.Tool][]string{report: {"github__get"}}, Views: others, Calls: func() *gate.Chain { return others },
+			})
+			p.Learn(all)
+			if parts, _ := p.Parts(report); len(parts) != 2 {
+				t.Errorf("%d parts", len(parts))
+			}
+			d := gate.NewChain(gate.Open{}, p).Decide(t.Context(), &gate.Request{
+				Action: gate.Call, Kind: mcp.Tool, Server: "tools", Original: "report", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local}),
+			})
+			if (d.Effect == gate.Allow) != (denied == "none") {
+				t.Errorf("without %s: %+v", denied, d)
+			}
+		}
+	}
+}
