@@ -102,7 +102,7 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 	}
 	if t.Type == "steps" {
 		out.Steps, out.OpenWorld = t.Declaration(), nil // what its steps are
-		if onlyReads(c.Toolgate.Tools, t) {
+		if onlyReads(c, t) {
 			out.ReadOnly = new(true)
 		}
 		return out, nil

@@ -124,8 +124,8 @@ func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Argumen
 // what it calls, and no laxer one by what is said of itself.
 func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 	own := e.ownClass(r, listed)
-	parts, composite := e.steps.Parts(composite.Tool{Server: r.Server, Original: r.Original})
-	if !composite || r.Kind != mcp.Tool {
+	parts, made := e.steps.Parts(composite.Tool{Server: r.Server, Original: r.Original})
+	if !made || r.Kind != mcp.Tool {
 		return own
 	}
 	class := governance.Class{ReadOnly: true, OperatorClassed: true}
@@ -135,12 +135,22 @@ func (e *Examiner) Class(r *gate.Request, listed []byte) governance.Class {
 			continue
 		}
 		request := part.Request(r.Action, r.Identity, r.Capsule)
-		class = class.With(e.ownClass(&request, part.Definition))
+		its := e.ownClass(&request, part.Definition)
+		if _, too := e.steps.Parts(composite.Tool{Server: part.Server, Original: part.Original}); too {
+			its = unlessClassed(its, class)
+		}
+		class = class.With(its)
 	}
+	return class.With(unlessClassed(own, class))
+}
+
+// unlessClassed returns the own class of a tool with steps. Where the operator does not
+// class it, it is no stricter than what it calls, but for its risk and cost.
+func unlessClassed(own, parts governance.Class) governance.Class {
 	if !own.OperatorClassed {
-		own.ReadOnly, own.Destructive, own.OperatorClassed = class.ReadOnly, class.Destructive, class.OperatorClassed
+		own.ReadOnly, own.Destructive, own.OperatorClassed = parts.ReadOnly, parts.Destructive, parts.OperatorClassed
 	}
-	return class.With(own)
+	return own
 }
 
 // ownClass returns the class of a capability by what is said of itself.

@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/composite"
+	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
@@ -59,8 +60,9 @@ func called(tools []declared.Settings) map[composite.Tool][]string {
 }
 
 // onlyReads tells whether everything that a tool with steps calls is known to be a declared
-// tool that changes nothing.
-func onlyReads(tools []declared.Settings, t *declared.Settings) bool {
+// tool that changes nothing, and that the operator does not class as stricter elsewhere.
+func onlyReads(c *config.Config, t *declared.Settings) bool {
+	tools := c.Toolgate.Tools
 	classes := make(map[string]string)
 	for i := range tools {
 		if len(tools[i].Steps) > 0 {
@@ -70,5 +72,15 @@ func onlyReads(tools []declared.Settings, t *declared.Settings) bool {
 		}
 	}
 	names := called(tools)[composite.Tool{Server: t.Namespace, Original: t.Name}]
-	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return classes[name] != "read_only" })
+	if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return classes[name] != "read_only" }) {
+		return false
+	}
+	rules, err := governance.New(governed(c), governance.Options{})
+	if err != nil {
+		return false // it is said where the rules are made
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		class := rules.Class(gate.Names{Exposed: name}, "", governance.Operator{}, governance.Hints{})
+		return class.OperatorClassed && !class.ReadOnly
+	})
 }
