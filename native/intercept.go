@@ -38,14 +38,15 @@ func (p *Plugin) Intercept(ctx context.Context, in *proto.InterceptRequest) (*pr
 // intercept asks in a frame where the plugin offers that and the question fits into one,
 // and over gRPC otherwise.
 func (r *process) intercept(ctx context.Context, in *proto.InterceptRequest) (*proto.InterceptResponse, error) {
-	if r.frames == nil || r.frames.Lost() || protobuf.Size(in) > frames.MaxBody {
+	conn := r.frames.now()
+	if conn == nil || protobuf.Size(in) > frames.MaxBody {
 		return proto.NewInterceptorPluginClient(r.conn).Intercept(ctx, in)
 	}
 	body, err := protobuf.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	if body, err = r.frames.Ask(ctx, body); err != nil {
+	if body, err = conn.Ask(ctx, body); err != nil {
 		return nil, err
 	}
 	out := new(proto.InterceptResponse)
@@ -60,24 +61,4 @@ func (p *Plugin) framesKey() []byte {
 	key := make([]byte, frames.KeySize)
 	_, _ = rand.Read(key) // never fails
 	return key
-}
-
-// dialFrames connects to the socket on which a plugin takes frames. The gateway could
-// otherwise be made to connect to sockets that the plugin cannot reach.
-func dialFrames(ctx context.Context, socket, folder string, key []byte) (*frames.Conn, error) {
-	if !socketIn(socket, folder) {
-		return nil, fmt.Errorf("it says that it takes frames on %s, which is not a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(socket)), errPermanent)
-	}
-	conn, err := frames.Dial(ctx, socket, key)
-	if err != nil {
-		return nil, fmt.Errorf("connect to its socket for frames: %w", err)
-	}
-	return conn, nil
-}
-
-// closeFrames ends the connection for frames.
-func (r *process) closeFrames() {
-	if r.frames != nil {
-		r.frames.Close()
-	}
 }

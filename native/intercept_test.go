@@ -47,6 +47,17 @@ func testIntercept(t *testing.T, spec Spec, folder string, framed bool) {
 	if out, err := p.Intercept(t.Context(), &proto.InterceptRequest{PayloadJson: large}); err != nil || !bytes.Equal(out.GetPayloadJson(), large) {
 		t.Errorf("%d bytes of %d, %v", len(out.GetPayloadJson()), len(large), err)
 	}
+	if framed { // a connection that is lost is made again; meanwhile gRPC has to do
+		running.frames.now().Close()
+		for i := 0; running.frames.now() == nil || i == 0; i++ {
+			if _, err := p.Intercept(t.Context(), &proto.InterceptRequest{Name: "echo"}); err != nil {
+				t.Fatalf("without a connection: %v", err)
+			}
+		}
+		if _, err := p.Intercept(t.Context(), &proto.InterceptRequest{Name: "echo"}); err != nil {
+			t.Errorf("connected again: %v", err)
+		}
+	}
 	noted := filepath.Join(folder, "canceled")
 	_ = os.Remove(noted)
 	waiting, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -42,7 +42,7 @@ type process struct {
 	tools   proto.ToolPluginClient
 	catalog *catalog
 	layers  []string
-	frames  *frames.Conn // for interceptors; nil where they are asked over gRPC
+	frames  *framed // for interceptors; nil where they are asked over gRPC
 }
 
 // start starts a process, initialises it and lists its tools.
@@ -60,7 +60,7 @@ func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
 		if err != nil {
 			running.kill()
 			running.client.Kill()
-			running.closeFrames()
+			running.frames.close()
 			if late := !watchdog.Stop(); late && ctx.Err() == nil {
 				err = fmt.Errorf("it did not serve its tools within %s: %w", p.spec.Timeouts.Start, err)
 			}
@@ -84,7 +84,8 @@ func (p *Plugin) start(ctx context.Context) (_ *process, err error) {
 		return nil, fmt.Errorf("initialize it: %w", err)
 	}
 	if socket := hello.GetFramesSocket(); socket != "" && key != nil {
-		if running.frames, err = dialFrames(sctx, socket, ready.folder, key); err != nil {
+		dial := func(ctx context.Context) (*frames.Conn, error) { return dialFrames(ctx, socket, ready.folder, key) }
+		if running.frames, err = newFramed(sctx, dial); err != nil {
 			return nil, err
 		}
 	}
@@ -236,5 +237,5 @@ func (r *process) stop() {
 	// client.Kill waits for an answer without a limit.
 	defer time.AfterFunc(stopTime, r.kill).Stop()
 	r.client.Kill()
-	r.closeFrames()
+	r.frames.close()
 }

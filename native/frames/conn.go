@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -15,7 +16,8 @@ import (
 const (
 	// greetTime bounds the proof at the beginning of a connection.
 	greetTime = 5 * time.Second
-	// writeTime bounds the write of a frame. The other side reads all the time.
+	// writeTime bounds the write of a frame, as its context does. The other side reads all the
+	// time.
 	writeTime = time.Second
 )
 
@@ -176,8 +178,8 @@ func (c *Conn) Ask(ctx context.Context, body []byte) ([]byte, error) {
 	}
 }
 
-// write writes a frame. It returns false if ctx has ended before it was its turn. A
-// connection on which a write fails ends.
+// write writes a frame. It returns false if ctx has ended before all of it was written. A
+// connection on which a part of a frame was written ends.
 func (c *Conn) write(ctx context.Context, f *frame) bool {
 	select {
 	case c.turn <- struct{}{}:
@@ -188,12 +190,22 @@ func (c *Conn) write(ctx context.Context, f *frame) bool {
 	}
 	defer func() { <-c.turn }()
 	c.out = f.append(c.out[:0])
-	_ = c.conn.SetWriteDeadline(time.Now().Add(writeTime))
-	if _, err := c.conn.Write(c.out); err != nil {
-		c.conn.Close() // its receiver ends all questions
+	until := time.Now().Add(writeTime)
+	ends, own := ctx.Deadline()
+	if own = own && ends.Before(until); own {
+		until = ends
 	}
+	_ = c.conn.SetWriteDeadline(until)
+	n, err := c.conn.Write(c.out)
 	if cap(c.out) > 64<<10 {
 		c.out = nil
 	}
-	return true
+	late := own && errors.Is(err, os.ErrDeadlineExceeded)
+	if err != nil && (n > 0 || !late) {
+		c.conn.Close() // its receiver ends all questions
+	}
+	if late {
+		<-ctx.Done() // which is now
+	}
+	return !late
 }

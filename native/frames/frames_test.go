@@ -248,6 +248,52 @@ func raw(tb testing.TB, path string, key []byte) net.Conn {
 	return c
 }
 
+// A question ends in its time though the other side has stopped to read. One of which nothing
+// was written leaves the connection to the others.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	key := make([]byte, frames.KeySize)
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var greeting sync.WaitGroup
+	defer greeting.Wait()
+	greeting.Go(func() { // and reads nothing more
+		c, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Read(make([]byte, frames.KeySize/2)); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Write(key[frames.KeySize/2:]); err != nil {
+			t.Error(err)
+		}
+	})
+	c := dial(t, path, key)
+	ask := func(size int) time.Duration {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := c.Ask(ctx, make([]byte, size)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		return time.Since(began)
+	}
+	if ask(10); c.Lost() {
+		t.Error("a question without an answer ends the connection")
+	}
+	if took := ask(1 << 20); took > 900*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+	testwait.Until(t, patience, "the connection ends, on which there is half a frame", c.Lost)
+}
+
 // What is no frame ends its connection, and no other.
 func TestNoFrames(t *testing.T) {
 	t.Parallel()
