@@ -141,7 +141,10 @@ intact.
 
 With --interceptors the webhooks under interceptors are asked about the arguments of the
 calls instead, as they were delivered, where audit.decision_inputs recorded them. They are
-sent the calls of the past with their ids. Those in plugins and servers are not asked.`,
+sent the calls of the past with their ids. Those in plugins and servers are not asked.
+In audit mode it is said what they would have done, such as "would deny". A call is
+unknown where an interceptor fails, where one has changed the arguments before, and where
+it was made by a capsule, which is not in the audit log.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h\n  toolgate policy replay --interceptors",
 		Args: func(_ *cobra.Command, args []string) error {
 			if intercepted == (len(args) == 0) && len(args) < 2 {

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -43,9 +43,7 @@ func (*replayedInterceptors) was(r *audit.Record) string {
 		if !is || strings.HasSuffix(name, "/after") {
 			continue
 		}
-		if order := []string{"pass", verdictChange, verdictAsk, verdictError, "deny"}; slices.Index(order, s.Verdict) > max(slices.Index(order, said), 0) {
-			said = s.Verdict
-		}
+		said = stronger(said, s.Verdict)
 	}
 	if !reached {
 		return ""
@@ -53,9 +51,31 @@ func (*replayedInterceptors) was(r *audit.Record) string {
 	return said
 }
 
-// now asks about a call. decided is false if its arguments were not recorded, or if one that
-// it meets is hosted by a plugin or a server.
+// stronger returns which of two verdicts says more about a call. Those of audit mode say
+// less than all others.
+func stronger(said, next string) string {
+	order := []string{"pass", "would " + verdictChange, "would " + verdictAsk, "would deny", verdictChange, verdictAsk, verdictError, "deny"}
+	if slices.Index(order, next) > max(slices.Index(order, said), 0) {
+		return next
+	}
+	return said
+}
+
+// recorded reports whether a record has all that interceptors were asked about: arguments
+// that one of them has changed are recorded as changed, and the capsule is not recorded.
+func recorded(r *audit.Record) bool {
+	return !slices.ContainsFunc(r.Steps, func(s audit.Step) bool {
+		intercepted := strings.HasPrefix(s.Phase, "interceptor/") && !strings.HasSuffix(s.Phase, "/after")
+		return intercepted && s.Verdict == verdictChange || s.Phase == "capsule" && s.Verdict == gate.Allow.String()
+	})
+}
+
+// now asks about a call. decided is false if what they were asked about was not recorded, if
+// one that it meets is hosted by a plugin or a server, or if one fails.
 func (i *replayedInterceptors) now(ctx context.Context, r *audit.Record) (verdict, reason string, decided bool) {
+	if !recorded(r) {
+		return "", "", false
+	}
 	for _, e := range i.chain.Met(intercept.Before, r.Name) {
 		if e.Webhook.URL == "" {
 			return "", "", false
@@ -65,20 +85,16 @@ func (i *replayedInterceptors) now(ctx context.Context, r *audit.Record) (verdic
 	if err != nil {
 		return "", "", false
 	}
-	ruled := i.chain.Run(ctx, intercept.Before, &intercept.Call{
+	verdict, decided = "allow", true
+	i.chain.Run(ctx, intercept.Before, &intercept.Call{
 		ID: r.CallID, Method: r.Method, Principal: r.Principal.Subject, Tenant: r.Principal.Tenant, Server: r.Server, Name: r.Name,
-	}, args, nil)
-	switch d := ruled.Denied; {
-	case d != nil && d.Err != nil:
-		return verdictError, d.Reason, true
-	case d != nil:
-		return "deny", d.Reason, true
-	case len(ruled.Demands) > 0:
-		return verdictAsk, ruled.Demands[0].Reason, true
-	case !bytes.Equal(ruled.Payload, args):
-		return verdictChange, "", true
-	}
-	return "allow", "", true
+	}, args, func(e intercept.Event) {
+		decided = decided && e.Verdict != verdictError
+		if next := stronger(verdict, e.Outcome()); next != verdict {
+			verdict, reason = next, e.Reason
+		}
+	})
+	return verdict, reason, decided
 }
 
 // replay asks about the calls again.
@@ -94,7 +110,7 @@ func (i *replayedInterceptors) replay(ctx context.Context, l replayedLog) (repla
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !decided, now == verdictError:
+		case !decided:
 			got.Undecidable++
 		case now == was:
 			got.Same++

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -55,7 +56,48 @@ func TestInterceptorReplay(t *testing.T) {
 	if c := got.Changed[0]; c.Was != "allow" || c.Now != "deny" || c.Reason != "that text" || c.Tool != "a__echo" {
 		t.Errorf("%+v", c)
 	}
+	hook := func(url string, more map[string]any) map[string]any {
+		more["name"], more["webhook"] = "dlp", map[string]any{"url": url, "secret": strings.Repeat("s", 32)}
+		return more
+	}
+	for name, tt := range map[string]struct {
+		by   map[string]any
+		want replayed
+		now  string
+	}{
+		"down and skipped": {hook("http://127.0.0.1:1", map[string]any{"on_error": "skip"}), replayed{Undecidable: 3}, ""},
+		"down in audit":    {hook("http://127.0.0.1:1", map[string]any{"mode": "audit"}), replayed{Undecidable: 3}, ""},
+		"audit":            {hook(receiver.URL, map[string]any{"mode": "audit"}), replayed{Same: 2, Changed: make([]replayedCall, 1)}, "would deny"},
+	} {
+		h.write(t, servers{"a": fake()}, section(tt.by))
+		var got replayed
+		if err := json.Unmarshal([]byte(h.ok(t, "policy", "replay", "--interceptors", "--file", h.file, "-o", "json")), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Changed) != len(tt.want.Changed) || got.Same != tt.want.Same || got.Undecidable != tt.want.Undecidable || tt.now != "" && got.Changed[0].Now != tt.now {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 	if o := h.run(t, "policy", "replay", "--file", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "--interceptors") {
 		t.Errorf("without a folder: %+v", o)
+	}
+}
+
+// What was not recorded cannot be asked about again.
+func TestInterceptorReplayOfDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		phase, verdict string
+		want           bool
+	}{
+		{"interceptor/dlp", "change", false},
+		{"interceptor/dlp/after", "change", true},
+		{"interceptor/dlp", "would change", true},
+		{"capsule", "allow", false},
+		{"capsule", "abstain", true},
+	} {
+		r := &audit.Record{Entry: audit.Entry{Steps: []audit.Step{{Phase: "rates", Verdict: "pass"}, {Phase: tt.phase, Verdict: tt.verdict}}}}
+		if got := recorded(r); got != tt.want {
+			t.Errorf("%s %s: %v", tt.phase, tt.verdict, got)
+		}
 	}
 }
