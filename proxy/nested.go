@@ -145,6 +145,9 @@ func (n *nestedCaller) Call(ctx context.Context, as mcp.NestedAs, call mcp.Neste
 	if args == nil {
 		args = []byte("{}")
 	}
+	if mcp.Validate(args, n.g.front.parseLimits()) != nil || !mcp.IsObject(bytes.TrimSpace(args)) { // else they could hold members beside the arguments
+		return mcp.NestedAnswer{Fault: mcp.Errorf(mcp.CodeInvalidParams, "The arguments are not a JSON object.")}
+	}
 	params := mcp.SetMember(mcp.SetMember(nil, "arguments", args), "name", mcp.Quote(call.Tool))
 	if meta := n.traceContext(); meta != nil {
 		params = mcp.SetMember(params, "_meta", meta)

@@ -359,3 +359,17 @@ func TestForgedFunction(t *testing.T) {
 		}
 	}
 }
+
+// TestNestedArguments: arguments that are no JSON object reach nobody.
+func TestNestedArguments(t *testing.T) {
+	s := echoing(t, "s")
+	n := newRig(t, mounted(s)).NestedFor(func() (*gate.Identity, bool) { return person("bob"), true }, Scope{}, "agent")
+	for _, args := range []string{`{},"task":{}`, `{},"_meta":{"x":1}`, `[]`, `{`, `null`, `1`} {
+		if got := n.Call(t.Context(), mcp.NestedAs{}, mcp.NestedCall{Tool: "s__echo", Args: []byte(args)}); got.Fault == nil {
+			t.Errorf("%s: %s", args, got.Result)
+		}
+	}
+	if calls := s.seen(mcp.MethodToolsCall); len(calls) > 0 {
+		t.Errorf("called with %s", calls[0].Params)
+	}
+}
