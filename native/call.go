@@ -64,7 +64,7 @@ func (p *Plugin) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		switch e := event.GetEvent().(type) {
 		case *proto.CallEvent_Progress:
 			clock.heard()
-			notifyProgress(call, e.Progress)
+			NotifyProgress(call, e.Progress.GetDone(), e.Progress.GetTotal(), e.Progress.GetMessage())
 		case *proto.CallEvent_Log:
 			notifyLog(call, e.Log)
 		case *proto.CallEvent_Nested:
@@ -206,16 +206,18 @@ func (p *Plugin) answer(tool string, r *proto.Result) (mcp.Answer, error) {
 	return mcp.Answer{Era: mcp.Modern, Result: out}, nil
 }
 
-func notifyProgress(call *mcp.Call, e *proto.Progress) {
-	if call.Notify == nil || !call.Progress || !finite(e.GetDone()) || !finite(e.GetTotal()) {
+// NotifyProgress reports to the client of a call how far that is, if the client has asked;
+// total is 0 where it is not known. What is no finite number is dropped.
+func NotifyProgress(call *mcp.Call, done, total float64, message string) {
+	if call.Notify == nil || !call.Progress || !finite(done) || !finite(total) {
 		return
 	}
-	out := strconv.AppendFloat([]byte(`{"progress":`), e.GetDone(), 'g', -1, 64)
-	if e.GetTotal() != 0 {
-		out = strconv.AppendFloat(append(out, `,"total":`...), e.GetTotal(), 'g', -1, 64)
+	out := strconv.AppendFloat([]byte(`{"progress":`), done, 'g', -1, 64)
+	if total != 0 {
+		out = strconv.AppendFloat(append(out, `,"total":`...), total, 'g', -1, 64)
 	}
-	if e.GetMessage() != "" {
-		out = mcp.AppendQuote(append(out, `,"message":`...), e.GetMessage())
+	if message != "" {
+		out = mcp.AppendQuote(append(out, `,"message":`...), message)
 	}
 	call.Notify(mcp.NotifyProgress, append(out, '}'))
 }

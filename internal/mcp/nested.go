@@ -9,8 +9,8 @@ import "context"
 //
 // Its methods are safe for concurrent use, and block until they are done or ctx has ended.
 type NestedCaller interface {
-	// Tools returns what the caller may call now, sorted by name. The error says why that
-	// cannot be told.
+	// Tools returns what the caller may view now, sorted by name; whether it may call a tool
+	// can depend on the arguments. The error says why that cannot be told.
 	Tools(ctx context.Context, as NestedAs) ([]NestedTool, error)
 	// Call makes a call and waits for its answer. It cancels the call when ctx ends.
 	Call(ctx context.Context, as NestedAs, call NestedCall) NestedAnswer

@@ -2,10 +2,10 @@ package inside
 
 import (
 	"math"
-	"strconv"
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/native"
 )
 
 // progressOf returns how a tool reports progress to the client of its call. Reports that
@@ -19,19 +19,10 @@ func progressOf(call *mcp.Call) func(done, total float64, message string) {
 	return func(done, total float64, message string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if !finite(done) || !finite(total) || done <= last {
+		if done <= last || math.IsNaN(done+total) || math.IsInf(done, 0) || math.IsInf(total, 0) {
 			return
 		}
 		last = done
-		out := strconv.AppendFloat([]byte(`{"progress":`), done, 'g', -1, 64)
-		if total != 0 {
-			out = strconv.AppendFloat(append(out, `,"total":`...), total, 'g', -1, 64)
-		}
-		if message != "" {
-			out = mcp.AppendQuote(append(out, `,"message":`...), message)
-		}
-		call.Notify(mcp.NotifyProgress, append(out, '}'))
+		native.NotifyProgress(call, done, total, message)
 	}
 }
-
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

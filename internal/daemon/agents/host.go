@@ -164,18 +164,25 @@ func unknown(run string) error {
 	return toolapi.Problemf("You have no run %.40q.", run)
 }
 
-// GoOn implements [agents.Host].
-func (h *Host) GoOn(ctx context.Context, call *toolapi.Call, agent, id string, outputs []agents.Output) (*agents.Outcome, error) {
-	who, _ := gate.CallerOf(ctx)
-	if who == nil {
-		return nil, errNoCaller
+// ownRun returns the caller of a call and its run by an id, of an agent alone where that is
+// named.
+func (h *Host) ownRun(ctx context.Context, agent, id string) (who *gate.Identity, run runs.Run, err error) {
+	if who, _ = gate.CallerOf(ctx); who == nil {
+		return nil, runs.Run{}, errNoCaller
 	}
 	run, ok, err := h.o.Runs.Get(ctx, owner(who), id)
+	if err == nil && (!ok || agent != "" && run.Agent != agent) {
+		err = unknown(id)
+	}
+	return who, run, err
+}
+
+// GoOn implements [agents.Host].
+func (h *Host) GoOn(ctx context.Context, call *toolapi.Call, agent, id string, outputs []agents.Output) (*agents.Outcome, error) {
+	who, run, err := h.ownRun(ctx, agent, id)
 	switch {
 	case err != nil:
 		return nil, err
-	case !ok || agent != "" && run.Agent != agent:
-		return nil, unknown(id)
 	case len(outputs) > 0 && run.State != runs.Waiting:
 		return nil, toolapi.Problemf("The run does not wait for outputs. Call again with run alone to see what has become of it.")
 	case run.State == runs.Limit || run.State == runs.Interrupted || run.State == runs.Waiting && len(outputs) > 0:
@@ -224,18 +231,12 @@ func (h *Host) GoOn(ctx context.Context, call *toolapi.Call, agent, id string, o
 
 // Cancel implements [agents.Host].
 func (h *Host) Cancel(ctx context.Context, agent, id string) (*agents.Outcome, error) {
-	who, _ := gate.CallerOf(ctx)
-	if who == nil {
-		return nil, errNoCaller
-	}
-	run, ok, err := h.o.Runs.Get(ctx, owner(who), id)
-	switch {
-	case err != nil:
+	who, run, err := h.ownRun(ctx, agent, id)
+	if err != nil {
 		return nil, err
-	case !ok || agent != "" && run.Agent != agent:
-		return nil, unknown(id)
 	}
-	if ok, err = h.CancelRun(ctx, owner(who), id); err != nil {
+	ok, err := h.CancelRun(ctx, owner(who), id)
+	if err != nil {
 		return nil, err
 	}
 	if !ok {
@@ -322,9 +323,7 @@ func (h *Host) work(caller context.Context, w *work) (*agents.Outcome, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, agents.ErrLeft):
-		if err := h.o.Runs.Release(last, w.run.ID, h.holder); err != nil {
-			h.o.Log.Warn("a run is not released; it goes on when its lease ends", "run", w.run.ID, "err", err)
-		}
+		h.release(last, w.run.ID)
 		return &agents.Outcome{Run: w.run.ID, Agent: w.run.Agent, Status: agents.Running}, nil
 	case errors.Is(err, agents.ErrLost):
 		return &agents.Outcome{Run: w.run.ID, Agent: w.run.Agent, Status: agents.Running}, nil
@@ -336,6 +335,13 @@ func (h *Host) work(caller context.Context, w *work) (*agents.Outcome, error) {
 	}
 	h.finish(last, &w.run, o)
 	return o, nil
+}
+
+// release gives up the claim on a run.
+func (h *Host) release(ctx context.Context, id string) {
+	if err := h.o.Runs.Release(ctx, id, h.holder); err != nil {
+		h.o.Log.Warn("a run is not released; it goes on when its lease ends", "run", id, "err", err)
+	}
 }
 
 // states are those of the store for the ends of runs.

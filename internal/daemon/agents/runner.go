@@ -180,9 +180,7 @@ func (h *Host) resume(ctx context.Context, run *runs.Run) {
 		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) { // another one may read it
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 			defer stop()
-			if err := h.o.Runs.Release(last, run.ID, h.holder); err != nil {
-				h.o.Log.Warn("a run is not released; it goes on when its lease ends", "run", run.ID, "err", err)
-			}
+			h.release(last, run.ID)
 			return
 		}
 		end(agents.Failed, "What is kept of the run cannot be read.")
