@@ -23,7 +23,10 @@ type Servers map[string]map[string]any
 // Fake is the entry of a server that the program of the test itself is, see package
 // fakeserver.
 func Fake(args ...string) map[string]any {
-	return map[string]any{"command": os.Args[0], "args": append([]string{fakeserver.Command}, args...)}
+	return map[string]any{
+		"command": os.Args[0], "args": append([]string{fakeserver.Command}, args...),
+		"env": map[string]string{"GORACE": "atexit_sleep_ms=0"}, // or the race detector waits for a second
+	}
 }
 
 // Home is a folder with the configuration file of a gateway.
