@@ -178,6 +178,17 @@ var rules = map[string]rule{
 		ours: []string{"internal/mcp"},
 		why:  "what goes into a template depends on the values and the template alone",
 	},
+	"native/queue": {
+		ours: []string{"internal/mcp", "internal/seal"},
+		why:  "what a queue promises, whatever carries it; engines are packages below it",
+	},
+	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},
+	"native/queue/queuetest": {ours: []string{"native/queue"}, why: "the tests of every engine"},
+	"native/queue/postgres": {
+		ours:   []string{"internal/backoff", "internal/batch", "native/queue"},
+		others: []string{"github.com/jackc/pgx/v5"},
+		why:    "an engine in a database of its own, which may be that of the store, and need not be",
+	},
 	"native/steps": {
 		ours: []string{"config/tree", "gate/schema", "internal/mcp", "native/placeholder"},
 		why:  "what a plan calls, and with what, follows from the plan and the answers; who makes the calls is handed in; a condition is a schema",

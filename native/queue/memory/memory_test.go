@@ -1,0 +1,16 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/native/queue/memory"
+	"github.com/toolgate/toolgate/native/queue/queuetest"
+)
+
+func open(_ testing.TB, b queue.Bounds) func() queue.Engine {
+	e := memory.New(b)
+	return func() queue.Engine { return e }
+}
+
+func TestSuite(t *testing.T) { queuetest.Run(t, open) }
