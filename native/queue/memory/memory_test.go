@@ -14,3 +14,9 @@ func open(_ testing.TB, b queue.Bounds) func() queue.Engine {
 }
 
 func TestSuite(t *testing.T) { queuetest.Run(t, open) }
+
+func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
+
+func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
+
+func BenchmarkBacklog(b *testing.B) { queuetest.Backlog(b, open, 100_000) }

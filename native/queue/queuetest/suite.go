@@ -28,13 +28,14 @@ type Rig struct {
 	TB              testing.TB
 	Gateway, Worker queue.Engine
 	Queue           string
+	connect         func() queue.Engine
 }
 
 // NewRig declares a queue on an engine with two processes.
 func NewRig(t testing.TB, open Open, b queue.Bounds) *Rig {
 	t.Helper()
 	connect := open(t, b)
-	r := &Rig{TB: t, Gateway: connect(), Worker: connect(), Queue: "q" + rand.Text()[:8]}
+	r := &Rig{TB: t, connect: connect, Gateway: connect(), Worker: connect(), Queue: "q" + rand.Text()[:8]}
 	if err := r.Gateway.Declare(t.Context(), r.Queue, "k1"); err != nil {
 		t.Fatal(err)
 	}
