@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -45,6 +46,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 		}
 		p.Unique(n, path, "id", k.ID, ids)
 	}
+	checkCluster(p, section, t)
 	checkAuth(p, section, t)
 	t.SpiceDB.Check(p, section.Get("spicedb"), "spicedb")
 	t.OPA.Check(p, section.Get("opa"), "opa")
@@ -108,5 +110,19 @@ func checkRenamed(p *tree.Problems, n *tree.Node, key string, all map[string]Ser
 		if other < key && all[other].RenamedFrom == from {
 			p.At(at, path, "remove one of the two", "the server %q was renamed from %q too", other, from)
 		}
+	}
+}
+
+// checkCluster refuses gateways that could not know one another.
+func checkCluster(p *tree.Problems, section *tree.Node, t *Toolgate) {
+	cluster := section.Get("cluster")
+	switch {
+	case t.Cluster.Advertise == "" && t.Cluster.Listen != "":
+		p.At(cluster, "cluster", "add advertise: HOST:PORT, where the others reach this gateway", "the other gateways do not know where this one listens")
+	case t.Cluster.Advertise == "":
+	case !strings.HasPrefix(t.Store, "postgres://") && !strings.HasPrefix(t.Store, "postgresql://"):
+		p.At(cluster, "cluster", "set store: postgres://..., which all of them use", "gateways know one another by the database that they share")
+	case len(t.Keys) == 0:
+		p.At(cluster, "cluster", "set keys, the same for all of them", "gateways trust one another by the keys that they share")
 	}
 }

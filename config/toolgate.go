@@ -31,6 +31,8 @@ type Toolgate struct {
 	// choice, and "postgres://USER:PASSWORD@HOST:PORT/DATABASE" a database that several gateways share. Default:
 	// "sqlite:".
 	Store string `config:"store" default:"sqlite:" format:"store"`
+	// The other gateways that share the database. Default: each of them serves what it gets.
+	Cluster Cluster `config:"cluster"`
 	// When a write to an SQLite store counts as done: full once it survives a power failure, normal once it survives a
 	// crash of the process, which is faster. Default: full.
 	Durability string `config:"durability" default:"full" enum:"full|normal"`
@@ -134,6 +136,16 @@ type Listen struct {
 	// a proxy: its failed authentications are counted, not those of the proxy, which may have all connections.
 	// Default: none.
 	TrustedProxies []string `config:"trusted_proxies" format:"cidr"`
+}
+
+// Cluster is how gateways that share a database reach one another.
+type Cluster struct {
+	// host:port at which the others reach this gateway, to pass on what belongs to it: a session, a task, a call that
+	// waits for its client. It needs a database that they share (store) and keys that they share (keys). Default:
+	// nothing is passed on.
+	Advertise string `config:"advertise" format:"address"`
+	// host:port to listen on for the others. Default: that of advertise.
+	Listen string `config:"listen" format:"address"`
 }
 
 // TLS is a certificate to serve with.

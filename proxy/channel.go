@@ -8,6 +8,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
@@ -202,7 +203,7 @@ func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.I
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	s, err := hf.g.openSession(id, scope, "sse")
+	s, err := hf.g.openSession(id, scope, "sse", nil)
 	if err != nil {
 		writeBusy(w, "", err)
 		return
@@ -219,6 +220,23 @@ func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.I
 	hf.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+hf.g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
 }
 
+// passMessage passes a message of an HTTP+SSE client on to the gateway that has its stream,
+// and reports whether it was answered. The session ends with its stream, so that no other
+// gateway can go on with it.
+func (hf *httpFront) passMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity, named string) bool {
+	if hf.g.replicas == nil || !hf.checkHeaders(w, r) {
+		return hf.g.replicas != nil
+	}
+	claim := hf.g.opts.Messages.Claim(id.Key())
+	defer claim.Release()
+	body, ok := hf.readMessage(w, r, claim)
+	if !ok {
+		return true
+	}
+	_, passed := hf.g.replicas.Session(w, r, named, id.Key(), replica.Message{Body: body, Settles: true})
+	return passed
+}
+
 // serveMessage receives the messages of an HTTP+SSE client.
 func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
 	if r.Method != http.MethodPost {
@@ -226,9 +244,13 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 		writeFault(w, http.StatusMethodNotAllowed, "", mcp.Errorf(mcp.CodeInvalidRequest, "Method not allowed"))
 		return
 	}
-	s := holdSession(hf.g, r.URL.Query().Get("sessionId"), id, func(s *Session) bool { return s.transport == "sse" })
+	named := r.URL.Query().Get("sessionId")
+	s := holdSession(hf.g, named, id, func(s *Session) bool { return s.transport == "sse" })
 	if s != nil {
 		defer s.release()
+	}
+	if s == nil && hf.passMessage(w, r, id, named) {
+		return
 	}
 	if s == nil || s.channel == nil {
 		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))

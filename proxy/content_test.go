@@ -50,7 +50,7 @@ func TestMetaIsAnObject(t *testing.T) {
 		}
 	}
 	w := r.post(strings.Replace(initBody, `"clientInfo"`, `"_meta":[],"clientInfo"`, 1))
-	if c, _ := code(t, w); c != "-32602" || r.Sessions() != 4 {
+	if c, _ := code(t, w); c != "-32602" || r.sessions.count() != 4 {
 		t.Errorf("initialize: %s", w.text())
 	}
 	if calls := b.seen(""); len(calls) > 0 {

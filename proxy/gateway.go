@@ -35,6 +35,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/firstlist"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/reuse"
 	"github.com/toolgate/toolgate/proxy/stream"
@@ -69,6 +70,8 @@ type Gateway struct {
 	asked         hourlyCounter
 	keptResults   *result.Store
 	reused        *reuse.Results
+
+	replicas *replica.Router // nil where this gateway is alone
 
 	first  *firstlist.Wait
 	finder finder
@@ -123,6 +126,10 @@ func New(opts Options) (*Gateway, error) {
 	var instance [8]byte
 	_, _ = rand.Read(instance[:]) // never fails
 	g.instance = hex.EncodeToString(instance[:])
+	if opts.Replicas != nil {
+		g.instance = opts.Replicas.Self()
+		g.replicas = &replica.Router{Peers: opts.Replicas, Keys: opts.Keys}
+	}
 	g.life, g.stop = context.WithCancelCause(context.Background())
 	g.config.Store(&Config{})
 	g.snapshot.Store(&Snapshot{catalog: newCatalog(nil)})
@@ -194,8 +201,10 @@ func (g *Gateway) shutdown() {
 	g.rounds.closeAll()
 }
 
-// Sessions returns the number of open legacy sessions.
-func (g *Gateway) Sessions() int { return g.sessions.count() }
+// Load returns how many sessions are open and how many calls are in flight.
+func (g *Gateway) Load() (sessions, calls int) {
+	return g.sessions.count(), len(g.inFlight.list())
+}
 
 // newQueue returns the queue of messages to one client.
 func (g *Gateway) newQueue() *stream.Queue {

@@ -120,8 +120,8 @@ func TestRunEnds(t *testing.T) {
 		client := r.stdio(person("bob"))
 		client.send(initBody)
 		synctest.Wait()
-		if r.Sessions() != 3 {
-			t.Errorf("%d sessions, want 3", r.Sessions())
+		if r.sessions.count() != 3 {
+			t.Errorf("%d sessions, want 3", r.sessions.count())
 		}
 		stop()
 		if err := <-ended; err != nil {
@@ -132,8 +132,8 @@ func TestRunEnds(t *testing.T) {
 		<-call.done
 		<-client.done
 		synctest.Wait()
-		if r.Sessions() != 0 || len(r.sessions.of) != 0 || len(r.watches.of) != 0 || len(r.listens.all) != 0 {
-			t.Errorf("left behind: %d sessions, %v, %v, %v", r.Sessions(), r.sessions.of, r.watches.of, r.listens.all)
+		if r.sessions.count() != 0 || len(r.sessions.of) != 0 || len(r.watches.of) != 0 || len(r.listens.all) != 0 {
+			t.Errorf("left behind: %d sessions, %v, %v, %v", r.sessions.count(), r.sessions.of, r.watches.of, r.listens.all)
 		}
 		if got := b.seen(mcp.MethodUnsubscribe); len(got) != 1 {
 			t.Errorf("unsubscribed %d times, want once", len(got))

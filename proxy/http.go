@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/about"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
@@ -347,9 +348,9 @@ func (hf *httpFront) serveStreamable(w http.ResponseWriter, r *http.Request, id 
 	case err != nil:
 		writeFault(w, http.StatusBadRequest, msg.ID, asFault(err))
 	case modern(r.Header, &msg):
-		hf.serveModern(w, r, id, scope, msg)
+		hf.serveModern(w, r, id, scope, msg, body)
 	default:
-		hf.serveLegacy(w, r, id, scope, msg)
+		hf.serveLegacy(w, r, id, scope, msg, body)
 	}
 }
 
@@ -379,7 +380,7 @@ func modern(h http.Header, msg *mcp.Message) bool {
 
 // serveModern serves one message of 2026-07-28. The message is complete in itself, and
 // closing the connection cancels it.
-func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
+func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message, body []byte) {
 	switch msg.Kind {
 	case mcp.KindRequest:
 	case mcp.KindNotification:
@@ -391,6 +392,9 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		return
 	default:
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a client sends no responses"))
+		return
+	}
+	if hf.g.replicas.Owned(w, r, ownerNamed(&msg), replica.Of(&msg, body)) {
 		return
 	}
 	x := &Exchange{Message: msg, Identity: id, Scope: scope, Transport: "http", Header: r.Header}
@@ -414,6 +418,19 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		got.challenge = &authChallenge{err: err}
 	}
 	answer.finish(msg.ID, got, got.httpStatus())
+}
+
+// ownerNamed returns the gateway that owns what a modern request names: a call that it
+// suspended, or a task. It is empty for none.
+func ownerNamed(msg *mcp.Message) string {
+	for _, param := range [...]string{"requestState", "taskId"} {
+		if value, ok := msg.ParamString(param); ok {
+			if owner, _ := replica.Cut(value); owner != "" {
+				return owner
+			}
+		}
+	}
+	return ""
 }
 
 // checkVersion compares the version header with the body and refuses unsupported

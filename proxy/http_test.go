@@ -304,8 +304,8 @@ func TestEveryDoorIsLocked(t *testing.T) {
 	if w := r.post("x", "Authorization", "Bearer mallory"); w.field("Www-Authenticate") != `Bearer error="invalid_token"` {
 		t.Errorf("bad token: challenge %q", w.field("Www-Authenticate"))
 	}
-	if n := len(b.seen("")); n != 0 || r.Sessions() != 1 {
-		t.Errorf("%d calls reached the server, %d sessions are open", n, r.Sessions())
+	if n := len(b.seen("")); n != 0 || r.sessions.count() != 1 {
+		t.Errorf("%d calls reached the server, %d sessions are open", n, r.sessions.count())
 	}
 	if strings.Contains(r.log.String(), "mallory") {
 		t.Error("the log has the token")

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
@@ -31,12 +32,12 @@ const (
 
 // serveLegacy serves one message of a session (2025-03-26 to 2025-11-25
 // basic/transports, Streamable HTTP).
-func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message) {
+func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message, body []byte) {
 	if msg.Kind == mcp.KindRequest && msg.Method == mcp.MethodInitialize && r.Header.Get(mcp.HeaderSession) == "" {
 		hf.legacyInitialize(w, id, scope, &msg)
 		return
 	}
-	s := hf.legacySession(w, r, id, scope, msg.ID)
+	s := hf.legacySession(w, r, id, scope, replica.Of(&msg, body))
 	if s == nil {
 		return
 	}
@@ -92,7 +93,7 @@ func (hf *httpFront) legacyInitialize(w http.ResponseWriter, id *gate.Identity, 
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	s, err := hf.g.openSession(id, scope, "http")
+	s, err := hf.g.openSession(id, scope, "http", msg)
 	if err != nil {
 		writeBusy(w, msg.ID, err)
 		return
@@ -109,16 +110,24 @@ func (hf *httpFront) legacyInitialize(w http.ResponseWriter, id *gate.Identity, 
 	writeJSON(w, http.StatusOK, head, body, tail)
 }
 
-// legacySession returns the session that a request names, or answers the request. The
-// caller holds the session and must release it.
-func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msgID mcp.ID) *Session {
+// legacySession returns the session that a request names, or answers the request, if need
+// be by the gateway that has the session. The caller holds the session and must release it.
+func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, m replica.Message) *Session {
+	msgID := m.ID
 	named := r.Header[mcp.HeaderSession]
 	if len(named) != 1 {
 		writeFault(w, http.StatusBadRequest, msgID, mcp.Errorf(mcp.CodeInvalidRequest,
 			"Invalid Request: send initialize first, then the Mcp-Session-Id that it returned"))
 		return nil
 	}
+	carried, passed := hf.g.replicas.Session(w, r, named[0], id.Key(), m)
+	if passed {
+		return nil
+	}
 	s := hf.g.session(named[0], id, scope)
+	if s == nil && carried != nil {
+		s = rebuildSession(hf.g, named[0], id, scope, carried)
+	}
 	if s != nil && s.transport != "http" {
 		s.release()
 		s = nil
@@ -204,7 +213,8 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 		writeFault(w, http.StatusNotAcceptable, "", mcp.Errorf(mcp.CodeInvalidRequest, "The client must accept text/event-stream"))
 		return
 	}
-	s := hf.legacySession(w, r, id, scope, "")
+	resumes := r.Header.Get(mcp.HeaderLastEvent) != ""
+	s := hf.legacySession(w, r, id, scope, replica.Message{Settles: resumes, Repeatable: true})
 	if s == nil {
 		return
 	}
@@ -231,7 +241,7 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 
 // legacyEnd ends a session at the request of its client.
 func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
-	if s := hf.legacySession(w, r, id, scope, ""); s != nil {
+	if s := hf.legacySession(w, r, id, scope, replica.Message{Settles: true, Repeatable: true}); s != nil {
 		defer s.release()
 		s.end(errSessionEnded)
 		w.WriteHeader(http.StatusNoContent)
@@ -244,7 +254,7 @@ func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a batch needs a session of 2025-03-26"))
 		return
 	}
-	s := hf.legacySession(w, r, id, scope, "")
+	s := hf.legacySession(w, r, id, scope, replica.Message{Body: body})
 	if s == nil {
 		return
 	}

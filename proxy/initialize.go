@@ -29,11 +29,7 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	}
 	snap := g.snapshot.Load()
 	servers, decided := snap.describedServers(s.ctx, who, s.scope, features)
-	for _, of := range servers {
-		if aware, ok := of.backend.(ClientAware); ok {
-			aware.Connected(s.principal, capabilities)
-		}
-	}
+	connected(servers, s.principal, capabilities)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready {
@@ -53,6 +49,15 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 		out = mcp.AppendQuote(out, text)
 	}
 	return response{result: append(out, '}')}
+}
+
+// connected tells servers what a client of theirs declared.
+func connected(servers []*backendEntry, principal string, capabilities []byte) {
+	for _, of := range servers {
+		if aware, ok := of.backend.(ClientAware); ok {
+			aware.Connected(principal, capabilities)
+		}
+	}
 }
 
 // checkInitialize validates the params of initialize.

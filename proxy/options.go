@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/schemas"
 )
@@ -133,6 +134,8 @@ type Options struct {
 	// nil leaves them empty.
 	CapabilityIDs func(context.Context, []CapabilityKey) ([]string, error)
 
+	// Replicas are the gateways that share the state. nil stands for this one alone.
+	Replicas replica.Peers
 	// UseRound marks a round of a call as used and reports whether this was its first
 	// use among all gateways that share the state. The mark is kept until the given
 	// time. With nil each gateway keeps its own marks in memory.

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/replica"
 )
 
 // roundTrips are the calls whose server has asked the client something and which wait
@@ -158,7 +159,7 @@ func (r *roundTrips) find(c *call) (*retry, error) {
 	if err != nil || x.Era != mcp.Modern {
 		return nil, errRound
 	}
-	opened, err := r.g.opts.Keys.Open(seal.Round, route.to.connectionKey(x.Identity), text)
+	opened, err := r.g.opts.Keys.Open(seal.Round, route.to.connectionKey(x.Identity), sealedPart(text))
 	if err != nil {
 		return nil, errRound
 	}
@@ -180,6 +181,12 @@ func (r *roundTrips) find(c *call) (*retry, error) {
 	}
 	again.restore(request)
 	return again, nil
+}
+
+// sealedPart returns a value that a client carries without the gateway that it names.
+func sealedPart(value string) string {
+	_, sealed := replica.Cut(value)
+	return sealed
 }
 
 // restore puts the server's own state in place of the gateway's in a request, and takes
@@ -295,6 +302,9 @@ func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 	}
 	if err := r.keep(c, &state); err != nil {
 		return nil, err
+	}
+	if way == resumeSuspended { // its server's answer comes here
+		sealed = replica.Tag(r.g.replicas.Self(), sealed)
 	}
 	if way != resumeSuspended && !own { // other questions have the client's form already
 		result = names.ExposeQuestions(route.to.mount.Namespace, r.g.redaction(route, &rec.entry).questions(plainQuestions(result)))

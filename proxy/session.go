@@ -15,6 +15,8 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/replica"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Session is the state of one legacy client, or of one stdio connection of either era.
@@ -72,34 +74,96 @@ var (
 	errBusy         = errors.New("too many requests in flight (limits.in_flight)")
 	// errUninitialized refuses requests before initialize.
 	errUninitialized = errors.New("send initialize first")
+	// errSessionThere means that a session with this id is in the table.
+	errSessionThere = errors.New("the session is there already")
 )
 
-// openSession starts a session of an identity, within the limits. The caller holds the
-// session and must release it.
-func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string) (*Session, error) {
+// openSession starts a session of an identity, within the limits. initialize is the
+// request that opens it; nil where that comes later. The caller holds the session and must
+// release it.
+func (g *Gateway) openSession(id *gate.Identity, scope Scope, transport string, initialize *mcp.Message) (*Session, error) {
 	if transport != "stdio" { // a stdio client is the gateway's own process
 		if err := g.requests.Take(limit.Initializes, id.Key()); err != nil {
 			return nil, err
 		}
 	}
-	var secret [24]byte
-	_, _ = rand.Read(secret[:]) // never fails
-	s := &Session{g: g, id: hex.EncodeToString(secret[:]), principal: id.Key(), scope: scope, transport: transport, began: time.Now()}
+	named, err := newSessionID(g, id, scope, transport, initialize)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(g, named, id, scope, transport)
+	return s, addSession(g, s)
+}
+
+// newSessionID returns the id of a new session. Where gateways share their state, it says
+// which of them opened the session and what initialize declared, so that another can
+// rebuild it.
+func newSessionID(g *Gateway, id *gate.Identity, scope Scope, transport string, initialize *mcp.Message) (string, error) {
+	if g.replicas == nil || transport == "stdio" {
+		var secret [24]byte
+		_, _ = rand.Read(secret[:]) // never fails
+		return hex.EncodeToString(secret[:]), nil
+	}
+	s := replica.Session{
+		Owner: g.replicas.Self(), Principal: []byte(id.Key()), Transport: transport,
+		Server: scope.Server, Capsule: scope.Capsule, View: string(scope.View), Schemas: string(scope.Schemas),
+	}
+	if initialize != nil {
+		asked, _ := initialize.ParamString("protocolVersion")
+		s.Version = string(mcp.NegotiateLegacy(mcp.Version(asked)))
+		s.Capabilities, s.ClientInfo = initialize.Param("capabilities"), initialize.Param("clientInfo")
+	}
+	return s.Seal(g.opts.Keys)
+}
+
+// newSession returns a session that is not in the table yet.
+func newSession(g *Gateway, named string, id *gate.Identity, scope Scope, transport string) *Session {
+	s := &Session{g: g, id: named, principal: id.Key(), scope: scope, transport: transport, began: time.Now()}
 	s.used = s.began
 	s.latest.Store(id)
 	sum := sha256.Sum256([]byte(s.id))
 	s.auditID = hex.EncodeToString(sum[:8])
 	s.ctx, s.cancel = context.WithCancelCause(g.life)
+	return s
+}
 
+// addSession adds a session to the table, held for its caller.
+func addSession(g *Gateway, s *Session) error {
 	displaced, err := g.sessions.add(s)
 	if err != nil {
 		s.cancel(err)
-		return nil, err
+		return err
 	}
 	if displaced != nil {
 		displaced.finish(errSessionEnded)
 	}
-	return s, nil
+	return nil
+}
+
+// rebuildSession makes a session of another gateway, which is gone, one of this gateway.
+// Its client is told that all lists may have changed. The caller holds the session and must
+// release it. It returns nil where there is no such session for the caller.
+func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope, carried *replica.Session) *Session {
+	same := Scope{Server: carried.Server, Capsule: carried.Capsule, View: View(carried.View), Schemas: schemas.Mode(carried.Schemas)} == scope
+	if !same || carried.Transport != "http" {
+		return nil
+	}
+	s := newSession(g, named, id, scope, carried.Transport)
+	s.version, s.ready = mcp.Version(carried.Version), true
+	s.capabilities, s.features, s.clientInfo = carried.Capabilities, featuresIn(carried.Capabilities), carried.ClientInfo
+	s.missed = map[string]bool{mcp.NotifyToolsChanged: true, mcp.NotifyPromptsChanged: true, mcp.NotifyResourcesChanged: true}
+	servers, _ := g.snapshot.Load().describedServers(s.ctx, id, scope, s.features)
+	connected(servers, s.principal, s.capabilities)
+	switch err := addSession(g, s); {
+	case err == nil:
+		g.log.Info("a session goes on here: its gateway is gone", "session", s.auditID, "gateway", carried.Owner)
+		return s
+	case errors.Is(err, errSessionThere): // another request was quicker
+		return g.session(named, id, scope)
+	default:
+		g.log.Warn("a session of a gateway that is gone cannot go on here", "session", s.auditID, "err", err)
+		return nil
+	}
 }
 
 // session returns the session with an id, nil when the identity has none with it:

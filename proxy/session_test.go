@@ -82,8 +82,8 @@ func TestLegacyRefusals(t *testing.T) {
 			}
 		})
 	}
-	if r.Sessions() != 1 {
-		t.Errorf("%d sessions are open, want the first one alone", r.Sessions())
+	if r.sessions.count() != 1 {
+		t.Errorf("%d sessions are open, want the first one alone", r.sessions.count())
 	}
 }
 

@@ -38,11 +38,13 @@ func newSessionTable(g *Gateway) *sessionTable {
 }
 
 // add adds a new session, held for its caller. The caller must end out, the session
-// that made room; it is nil where there was room. The error is a [*refusal.Error].
+// that made room; it is nil where there was room. The error is [errSessionThere] or a [*refusal.Error].
 func (t *sessionTable) add(s *Session) (out *Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case t.all[s.id] != nil:
+		return nil, errSessionThere
 	case len(t.of[s.principal]) >= t.each:
 		if out = t.idlest(s.principal); out == nil {
 			return nil, refusal.TooManySessions(t.each, "of yours", "limits.sessions_per_principal", sessionRetry)

@@ -34,8 +34,8 @@ func TestAbandonedSessionsMakeRoom(t *testing.T) {
 			t.Fatalf("initialize %d: status %d, %s", i+1, w.code(), w.text())
 		}
 	}
-	if most != 100 || r.Sessions() != 100 || len(r.sessions.of) != 1 {
-		t.Errorf("at most %d sessions, %d at the end, want 100", most, r.Sessions())
+	if most != 100 || r.sessions.count() != 100 || len(r.sessions.of) != 1 {
+		t.Errorf("at most %d sessions, %d at the end, want 100", most, r.sessions.count())
 	}
 	if len(b.ended) != 900 {
 		t.Errorf("the server was told of %d ends, want 900", len(b.ended))
@@ -236,7 +236,7 @@ func BenchmarkFullSessionTable(b *testing.B) {
 			r := newRig(b, nil, capped(n.principals*n.each, 100))
 			for p := range n.principals {
 				for range n.each {
-					s, err := r.openSession(person(fmt.Sprint("p", p)), Scope{}, "http")
+					s, err := r.openSession(person(fmt.Sprint("p", p)), Scope{}, "http", nil)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -248,7 +248,7 @@ func BenchmarkFullSessionTable(b *testing.B) {
 				newcomer = person("new")
 			}
 			for b.Loop() {
-				s, err := r.openSession(newcomer, Scope{}, "http")
+				s, err := r.openSession(newcomer, Scope{}, "http", nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -21,7 +21,7 @@ const lastResponsesTimeout = 5 * time.Second
 // ends, the output fails or ctx ends. It writes only messages to w. The caller closes
 // the streams: a blocked read keeps its goroutine, but not ServeStdio.
 func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope, r io.Reader, w io.Writer) error {
-	s, err := g.openSession(id, scope, "stdio")
+	s, err := g.openSession(id, scope, "stdio", nil)
 	if err != nil {
 		return err
 	}

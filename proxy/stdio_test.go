@@ -43,7 +43,7 @@ func TestEOFAnswersWhatWasAsked(t *testing.T) {
 				t.Errorf("no %s in %s", want, out)
 			}
 		}
-		if r.Sessions() != 0 {
+		if r.sessions.count() != 0 {
 			t.Error("the session is still open")
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
+	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/revision"
 )
 
@@ -67,7 +68,11 @@ func (ts *taskService) sealTask(x *Exchange, r *Route, conn, id string, by appro
 	if id == "" || len(raw) > maxTaskRef {
 		return "", badTask(r)
 	}
-	return ts.g.opts.Keys.Seal(seal.Task, x.Identity.Key(), raw)
+	sealed, err := ts.g.opts.Keys.Seal(seal.Task, x.Identity.Key(), raw)
+	if err != nil {
+		return "", err
+	}
+	return replica.Tag(ts.g.replicas.Self(), sealed), nil
 }
 
 // badTask is the refusal of a call whose server returned a malformed task.
@@ -86,7 +91,7 @@ type task struct {
 // openTask returns the task with the id of a client. It resolves the tool again. The
 // tasks of its server must be of the client's kind.
 func (ts *taskService) openTask(snap *Snapshot, x *Exchange, sealed string) (*task, error) {
-	raw, err := ts.g.opts.Keys.Open(seal.Task, x.Identity.Key(), sealed)
+	raw, err := ts.g.opts.Keys.Open(seal.Task, x.Identity.Key(), sealedPart(sealed))
 	if err != nil {
 		return nil, errTask
 	}

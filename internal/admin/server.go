@@ -224,6 +224,9 @@ func routes(g Gateway) *http.ServeMux {
 	if k, ok := g.(ModeKeeper); ok {
 		handleMode(mux, k)
 	}
+	if of, ok := g.(Replicas); ok {
+		handleReplicas(mux, of)
+	}
 	if r, ok := g.(Restarter); ok {
 		handleRestarts(mux, r)
 	}

@@ -104,6 +104,7 @@ var (
 	_ admin.ModeKeeper    = (*Control)(nil)
 	_ admin.BreakerKeeper = (*Control)(nil)
 	_ admin.Restarter     = (*Control)(nil)
+	_ admin.Replicas      = (*Control)(nil)
 	_ admin.CatalogLister = (*Control)(nil)
 	_ admin.Approvals     = (*Control)(nil)
 	_ admin.UsageReader   = (*Control)(nil)

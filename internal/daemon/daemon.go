@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/agents"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -85,6 +86,7 @@ type Daemon struct {
 	// The parts. Most have their own state, their own lock and their own Run.
 	records     *records.Records // of calls and changes
 	gateway     *proxy.Gateway
+	cluster     *cluster.Cluster // nil where this gateway is alone
 	servers     *servers.Table
 	catalogs    *catalogs.Saver
 	added       *added.Servers    // by agents
@@ -180,6 +182,9 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err
 	}
+	if err := d.newCluster(); err != nil {
+		return nil, err
+	}
 	if d.gateway, err = proxy.New(d.gatewayOptions(c, known)); err != nil {
 		return nil, err
 	}
@@ -206,6 +211,9 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		store.TopicFlags:        {d.registry.Changed},
 		store.TopicRestrictions: {d.registry.Changed},
 		store.TopicMode:         {d.operation.ModeChanged},
+	}
+	if d.cluster != nil {
+		d.onStore[cluster.Topic] = []func(){d.cluster.Changed}
 	}
 	return d, nil
 }
@@ -292,6 +300,9 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 	}
 	g.Advisers, g.Indexed = append(g.Advisers, d.vectors), d.vectors.Indexed
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
+	if d.cluster != nil {
+		g.Replicas = d.cluster
+	}
 	d.learn(&g)
 	return g
 }

@@ -85,7 +85,7 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 // startSettings are the settings that a gateway reads only when it starts, each
 // with everything below it. All others are taken over by a reload.
 var startSettings = []string{
-	"listen", "store", "durability", "redis", "budgets_in", "keys", "audit", "retention", "log", "telemetry", "feedback",
+	"listen", "cluster", "store", "durability", "redis", "budgets_in", "keys", "audit", "retention", "log", "telemetry", "feedback",
 	"governance.mode", "auth.mtls.required",
 	"limits.body", "limits.bodies", "limits.connections", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",

@@ -35,6 +35,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 	for _, run := range []func(context.Context) error{
 		d.watchStore,
 		d.gateway.Run,
+		d.runCluster,
 		d.servers.Run,
 		d.saveCatalogs,
 		d.added.Run,
@@ -127,6 +128,9 @@ func (d *Daemon) drain(ctx context.Context) {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if d.cluster != nil {
+		d.cluster.Drain()
+	}
 	if n := d.gateway.Drain(ctx); n > 0 {
 		d.log.Warn("the gateway ends before some calls have", "calls", n)
 	}

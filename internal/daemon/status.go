@@ -78,8 +78,8 @@ func pendingReason(changes []string) string {
 
 // Activity implements [admin.Watched].
 func (ctl *Control) Activity() admin.Activity {
-	out := admin.Activity{Now: time.Now(), Sessions: ctl.d.gateway.Sessions(), Tools: ctl.d.records.Tools()}
-	return out
+	sessions, _ := ctl.d.gateway.Load()
+	return admin.Activity{Now: time.Now(), Sessions: sessions, Tools: ctl.d.records.Tools()}
 }
 
 // Logs implements [admin.Watched].

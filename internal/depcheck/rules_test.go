@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/replica", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -80,6 +80,10 @@ var rules = map[string]rule{
 		ours:   []string{"internal/mcp"},
 		others: []string{"github.com/itchyny/gojq"},
 		why:    "a program of a stranger computes with a value and its bounds, and reaches nothing else; gojq runs it",
+	},
+	"proxy/replica": {
+		ours: []string{"internal/mcp", "internal/seal", "proxy/refusal"},
+		why:  "says where a request belongs and what ids carry; who the gateways are and how they are reached is handed in",
 	},
 	"proxy/reuse": {
 		ours: []string{"internal/mcp"},
@@ -549,6 +553,10 @@ var rules = map[string]rule{
 	"internal/seal": {
 		others: []string{"golang.org/x/crypto"},
 		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",
+	},
+	"internal/cluster": {
+		ours: []string{"internal/backoff", "internal/seal", "internal/store", "proxy/replica"},
+		why:  "passes requests on as bytes; it knows neither sessions nor the gate",
 	},
 	"internal/batch": {why: "what is gathered is handed in"},
 	"internal/headroom": {

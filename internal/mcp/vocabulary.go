@@ -172,3 +172,14 @@ var logLevels = map[string]int{
 // LogLevel returns the verbosity of an RFC 5424 log level, higher for more messages; 0
 // for an unknown level.
 func LogLevel(name string) int { return logLevels[name] }
+
+// Repeatable reports whether a request can be sent to a second gateway without a double
+// effect.
+func Repeatable(method string) bool {
+	switch method {
+	case MethodInitialize, MethodDiscover, MethodPing, MethodSetLevel, MethodSubscribe, MethodUnsubscribe,
+		MethodToolsList, MethodPromptsList, MethodResources, MethodTemplates:
+		return true
+	}
+	return false
+}

@@ -155,7 +155,7 @@ func TestDamagedFileIsExplained(t *testing.T) {
 func TestCheckFindsDamageInsideTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, store.Options{Path: path})
-	for _, k := range []string{"a", "b", "c", "d"} {
+	for _, k := range []string{"a", "b", "c", "e", "f", "g", "h", "d"} {
 		if err := s.Meta().Put(t.Context(), k, bytes.Repeat([]byte("v"), 60_000)); err != nil {
 			t.Fatal(err)
 		}

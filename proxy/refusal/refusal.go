@@ -68,6 +68,8 @@ const (
 	KindScope = "insufficient_scope"
 	// KindRate is the kind of a request that exceeds a rate.
 	KindRate = "rate_limited"
+	// KindGatewayLost is the kind of a request whose gateway was gone before it answered.
+	KindGatewayLost = "gateway_lost"
 	// KindInternal is the kind of a failure of the gateway itself.
 	KindInternal = "internal"
 )

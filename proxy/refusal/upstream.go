@@ -103,6 +103,18 @@ var Lost = &Error{
 	Text: "The gateway does not have this call any more: it was restarted, another one began the call, or later calls took its place. The call was not repeated; what it had done so far stays done. Begin a new call if that is wanted.",
 }
 
+// GatewayLost is the answer to a request whose gateway is gone.
+func GatewayLost(mayHaveRun bool) *mcp.Error {
+	text := "The gateway went away before it answered; the request may have run, so check that before you repeat it"
+	if !mayHaveRun {
+		text = "The gateway went away before it answered; nothing was run, and the request can be repeated"
+	}
+	return &mcp.Error{
+		Code: CodeUnavailable, Message: text,
+		Data: fmt.Appendf(nil, `{"kind":%q,"code":%d,"phase":"connection","may_have_run":%t}`, KindGatewayLost, CodeUnavailable, mayHaveRun),
+	}
+}
+
 // RoundsDown is the refusal of the next round of a call when it is unknown whether the
 // round was used before.
 func RoundsDown(err error) *Error {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,14 +20,21 @@ import (
 )
 
 func newStatus(o *command.Options) *cobra.Command {
+	var all bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the running gateway on one screen",
 		Long: `Show the running gateway of a configuration: its mode, its servers, circuit breakers
-that are not closed, budgets, and calls that wait for an approval. It starts nothing.`,
+that are not closed, budgets, and calls that wait for an approval. It starts nothing.
+
+With --all it shows the gateways that share a database (cluster.advertise) instead: where
+they are, since when, and how many sessions and calls each has.`,
 		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
+				if all {
+					return printReplicas(cmd.Context(), o, control)
+				}
 				now, err := overviewOf(cmd.Context(), control)
 				if err != nil {
 					return err
@@ -36,8 +44,31 @@ that are not closed, budgets, and calls that wait for an approval. It starts not
 		},
 		ValidArgsFunction: completeFiles,
 	}
+	c.Flags().BoolVar(&all, "all", false, "show the gateways that share the database")
 	o.OutputFlag(c)
 	return c
+}
+
+// printReplicas prints the gateways that share a database.
+func printReplicas(ctx context.Context, o *command.Options, control *admin.Client) error {
+	list, err := control.Replicas(ctx)
+	if err != nil {
+		return err
+	}
+	t := output.Table{Header: []string{"GATEWAY", "ADDRESS", "VERSION", "STATE", "SESSIONS", "CALLS", "SINCE"}, Data: map[string]any{"replicas": list}, Empty: "This gateway is alone: cluster.advertise is not set."}
+	for i := range list {
+		r := &list[i]
+		state := "serves"
+		if r.Draining {
+			state = "drains"
+		}
+		if r.Self {
+			state += ", this one"
+		}
+		t.Rows = append(t.Rows, []string{r.ID, r.Address, r.Version, state, strconv.Itoa(r.Sessions), strconv.Itoa(r.Calls), r.Started.Local().Format(time.DateTime)})
+		t.Names = append(t.Names, r.ID)
+	}
+	return o.Print(os.Stdout, t)
 }
 
 // completeFiles completes an argument to a configuration file.

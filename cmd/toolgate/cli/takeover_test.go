@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/cmd/toolgate/relay"
+	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -53,7 +53,7 @@ func (c *stdioClient) pid(t *testing.T) int {
 			}
 			return pid
 		}
-		if !strings.Contains(line, relay.KindGatewayLost) {
+		if !strings.Contains(line, refusal.KindGatewayLost) {
 			t.Fatalf("answer %s", line)
 		}
 	}

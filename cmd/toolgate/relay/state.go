@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // state is what the Relay must know about a client so that it can continue with another
@@ -60,17 +61,6 @@ func (s *state) GenerationNow() int {
 	return s.generation
 }
 
-// repeatable tells whether a request can be sent to a second gateway without a double
-// effect.
-func repeatable(method string) bool {
-	switch method {
-	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe,
-		mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResources, mcp.MethodTemplates:
-		return true
-	}
-	return false
-}
-
 // fromClient takes a line of the client and returns what to send to the gateway, nil for
 // nothing. The gateway refuses what is not a message.
 func (s *state) fromClient(raw []byte) []byte {
@@ -111,7 +101,7 @@ func (s *state) sent(raw []byte, alone bool) []byte {
 	case mcp.KindRequest:
 		s.seq++
 		f := pendingRequest{seq: s.seq, id: msg.ID, method: msg.Method}
-		if alone && repeatable(msg.Method) {
+		if alone && mcp.Repeatable(msg.Method) {
 			f.line = raw
 		}
 		switch msg.Method {
@@ -269,12 +259,6 @@ func (s *state) keep(line []byte) {
 	s.again = append(s.again, line)
 }
 
-// Codes and kinds of the answers for requests that lost their gateway.
-const (
-	codeGatewayLost = 1001
-	KindGatewayLost = "gateway_lost"
-)
-
 // lost is called when a gateway has gone. It returns messages for the client: an error
 // for each request in flight, and a cancellation for each request to the client whose
 // answer is no longer needed. What can be repeated is kept for the next gateway, unless
@@ -287,11 +271,11 @@ func (s *state) lost(last bool) [][]byte {
 		switch {
 		case f.method == mcp.MethodListen && last: // it ends with its client and has no answer
 		case f.method == mcp.MethodListen:
-			out = append(out, mcp.AppendFault(nil, f.id, lostFault(false)))
+			out = append(out, mcp.AppendFault(nil, f.id, refusal.GatewayLost(false)))
 		case f.line == nil:
-			out = append(out, mcp.AppendFault(nil, f.id, lostFault(true)))
+			out = append(out, mcp.AppendFault(nil, f.id, refusal.GatewayLost(true)))
 		case last:
-			out = append(out, mcp.AppendFault(nil, f.id, lostFault(false)))
+			out = append(out, mcp.AppendFault(nil, f.id, refusal.GatewayLost(false)))
 		default:
 			again = append(again, f.line)
 		}
@@ -300,7 +284,7 @@ func (s *state) lost(last bool) [][]byte {
 	if last {
 		for _, line := range again {
 			if msg, err := mcp.Parse(line, s.limits); err == nil && msg.Kind == mcp.KindRequest {
-				out = append(out, mcp.AppendFault(nil, msg.ID, lostFault(false)))
+				out = append(out, mcp.AppendFault(nil, msg.ID, refusal.GatewayLost(false)))
 			}
 		}
 		again = nil
@@ -322,18 +306,6 @@ func idOf(key string) mcp.ID {
 		return mcp.StringID(text)
 	}
 	return mcp.ID(key)
-}
-
-// lostFault returns the answer to a request whose gateway has gone.
-func lostFault(mayHaveRun bool) *mcp.Error {
-	text := "The gateway went away before it answered; the request may have run, so check that before you repeat it"
-	if !mayHaveRun {
-		text = "The gateway went away before it answered; nothing was run, and the request can be repeated"
-	}
-	return &mcp.Error{
-		Code: codeGatewayLost, Message: text,
-		Data: fmt.Appendf(nil, `{"kind":%q,"code":%d,"phase":"connection","may_have_run":%t}`, KindGatewayLost, codeGatewayLost, mayHaveRun),
-	}
 }
 
 // catchUp returns what a new gateway must be told first: the session of a legacy client,

@@ -1,0 +1,325 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/backoff"
+	"github.com/toolgate/toolgate/internal/seal"
+)
+
+const (
+	// lease is how long a gateway that is gone without a word counts, and renewEvery how
+	// often the others are told that this one is there.
+	lease      = 15 * time.Second
+	renewEvery = 5 * time.Second
+	// rollTime bounds one access to the roll.
+	rollTime = 5 * time.Second
+	// leaveTime bounds the last one.
+	leaveTime = 2 * time.Second
+	// suspectTime is how long a member that could not be reached is passed over.
+	suspectTime = 2 * time.Second
+)
+
+// Store is where members are listed; [Roll] implements it.
+type Store interface {
+	Renew(ctx context.Context, m Member, lease time.Duration) error
+	Leave(ctx context.Context, id string) error
+	List(ctx context.Context) ([]Member, error)
+}
+
+// Options are what a [Cluster] needs. All are required.
+type Options struct {
+	Store   Store
+	Keys    *seal.Keyring
+	Address string // host:port, where the others reach this gateway
+	Version string // of the program
+	Log     *slog.Logger
+	// Load returns how many sessions and calls are open here.
+	Load func() (sessions, calls int)
+}
+
+// Cluster is this gateway among those that share its database. Make it with [New]. It is
+// safe for concurrent use.
+type Cluster struct {
+	o         Options
+	self      Member // without what changes
+	authority *authority
+	draining  atomic.Bool
+	changed   chan struct{} // capacity 1: the roll has changed
+	members   atomic.Pointer[[]Member]
+
+	mu       sync.Mutex
+	links    map[string]*http.Transport // by member
+	suspects map[string]time.Time       // until when members are passed over
+	others   map[string]bool            // members of another wire, which the log has named
+	closed   bool
+}
+
+// New returns this gateway, which knows no other before [Cluster.Run].
+func New(o Options) (*Cluster, error) {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	c := &Cluster{
+		o: o, changed: make(chan struct{}, 1),
+		self:  Member{ID: hex.EncodeToString(id[:]), Address: o.Address, Version: o.Version, Wire: Wire, Started: time.Now().UTC()},
+		links: make(map[string]*http.Transport), suspects: make(map[string]time.Time), others: make(map[string]bool),
+	}
+	var err error
+	if c.authority, err = newAuthority(o.Keys, c.self.ID); err != nil {
+		return nil, err
+	}
+	c.members.Store(&[]Member{c.self})
+	return c, nil
+}
+
+// Self implements [replica.Peers].
+func (c *Cluster) Self() string { return c.self.ID }
+
+// Members returns the gateways that are known to be there, by id.
+func (c *Cluster) Members() []Member { return slices.Clone(*c.members.Load()) }
+
+// Drain tells the others that this gateway takes nothing new.
+func (c *Cluster) Drain() {
+	c.draining.Store(true)
+	c.Changed()
+}
+
+// Changed reports that the roll has changed. It does not block.
+func (c *Cluster) Changed() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // the pending token covers this change, too
+	}
+}
+
+// Run keeps this gateway on the roll and follows the others until the context ends; then it
+// leaves. While the database does not answer, the members stay as they were.
+func (c *Cluster) Run(ctx context.Context) error {
+	defer c.close()
+	again := backoff.Backoff{Base: 100 * time.Millisecond, Max: renewEvery}
+	failed := false
+	var renewed time.Time
+	for {
+		due := time.Since(renewed) >= renewEvery || c.draining.Load() != c.selfListed().Draining
+		err := c.refresh(ctx, due)
+		if ctx.Err() != nil {
+			break
+		}
+		pause := renewEvery
+		if err != nil {
+			if !failed {
+				c.o.Log.Error("the other gateways are not known; those from before are still asked", "err", err)
+			}
+			failed, pause = true, again.Next()
+		} else {
+			if failed {
+				c.o.Log.Info("the other gateways are known again")
+			}
+			failed = false
+			again.Reset()
+			if due {
+				renewed = time.Now()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.changed:
+		case <-time.After(pause):
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	if err := c.o.Store.Leave(leaving, c.self.ID); err != nil {
+		c.o.Log.Warn("the other gateways find out by themselves that this one is gone", "err", err)
+	}
+	return nil
+}
+
+// selfListed is this gateway as it was listed last.
+func (c *Cluster) selfListed() Member {
+	for _, m := range *c.members.Load() {
+		if m.ID == c.self.ID {
+			return m
+		}
+	}
+	return Member{}
+}
+
+// refresh renews the lease, where that is due, and reads the roll.
+func (c *Cluster) refresh(ctx context.Context, due bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, rollTime, errors.New("the database did not answer in time"))
+	defer cancel()
+	me := c.self
+	me.Draining = c.draining.Load()
+	me.Sessions, me.Calls = c.o.Load()
+	if due {
+		if err := c.o.Store.Renew(ctx, me, lease); err != nil {
+			return err
+		}
+	}
+	list, err := c.o.Store.List(ctx)
+	if err != nil {
+		return err
+	}
+	same := list[:0]
+	for _, m := range list {
+		if m.Wire != Wire {
+			c.noteOther(m)
+			continue
+		}
+		same = append(same, m)
+	}
+	if !slices.ContainsFunc(same, func(m Member) bool { return m.ID == me.ID }) {
+		same = append(same, me)
+	}
+	before := *c.members.Load()
+	c.members.Store(&same)
+	c.tell(before, same)
+	c.forget(same)
+	return nil
+}
+
+// noteOther logs once that a gateway speaks another version of the internal link.
+func (c *Cluster) noteOther(m Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.others[m.ID] && len(c.others) < 1000 {
+		c.others[m.ID] = true
+		c.o.Log.Warn("a gateway of another version shares the database; no requests are passed on to it",
+			"member", m.ID, "address", m.Address, "version", m.Version, "wire", m.Wire, "own_wire", Wire)
+	}
+}
+
+// tell logs who came and who left.
+func (c *Cluster) tell(before, after []Member) {
+	has := func(list []Member, id string) bool {
+		return slices.ContainsFunc(list, func(m Member) bool { return m.ID == id })
+	}
+	for _, m := range after {
+		if m.ID != c.self.ID && !has(before, m.ID) {
+			c.o.Log.Info("a gateway has joined", "member", m.ID, "address", m.Address, "version", m.Version)
+		}
+	}
+	for _, m := range before {
+		if !has(after, m.ID) {
+			c.o.Log.Info("a gateway has left", "member", m.ID, "address", m.Address)
+		}
+	}
+}
+
+// Alive implements [replica.Peers].
+func (c *Cluster) Alive(id string) bool {
+	if id == c.self.ID {
+		return true
+	}
+	_, ok := c.reachable(id)
+	return ok
+}
+
+// Home implements [replica.Peers].
+func (c *Cluster) Home(owner, key string, settles bool) string {
+	if owner == c.self.ID && !c.draining.Load() {
+		return owner
+	}
+	if m, ok := c.reachable(owner); ok && (settles || !m.Draining) {
+		return owner
+	}
+	var fit []Member
+	for _, m := range *c.members.Load() {
+		if _, ok := c.reachable(m.ID); ok && !m.Draining {
+			fit = append(fit, m)
+		}
+	}
+	if m := chosen(fit, key); m != nil {
+		return m.ID
+	}
+	return c.self.ID
+}
+
+// reachable returns a member that is there and answers, as far as is known.
+func (c *Cluster) reachable(id string) (Member, bool) {
+	for _, m := range *c.members.Load() {
+		if m.ID != id {
+			continue
+		}
+		if id == c.self.ID {
+			m.Draining = c.draining.Load()
+			return m, true
+		}
+		c.mu.Lock()
+		until, suspect := c.suspects[id]
+		c.mu.Unlock()
+		return m, !suspect || time.Now().After(until)
+	}
+	return Member{}, false
+}
+
+// suspect passes over a member for a while.
+func (c *Cluster) suspect(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspects[id] = time.Now().Add(suspectTime)
+}
+
+// forget drops what is kept of members that are gone.
+func (c *Cluster) forget(members []Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gone := func(id string) bool {
+		return !slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
+	}
+	for id, link := range c.links {
+		if gone(id) {
+			delete(c.links, id)
+			link.CloseIdleConnections()
+		}
+	}
+	for id := range c.suspects {
+		if gone(id) {
+			delete(c.suspects, id)
+		}
+	}
+}
+
+// close ends the connections to the others.
+func (c *Cluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for id, link := range c.links {
+		delete(c.links, id)
+		link.CloseIdleConnections()
+	}
+}
+
+// link returns the connections to a member, and its address.
+func (c *Cluster) link(id string) (*http.Transport, string, error) {
+	m, ok := c.reachable(id)
+	if !ok || id == c.self.ID {
+		return nil, "", fmt.Errorf("the gateway %s is not there", id)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, "", errors.New("this gateway ends")
+	}
+	link := c.links[id]
+	if link == nil {
+		link = newLink(c.authority.client(id))
+		c.links[id] = link
+	}
+	return link, m.Address, nil
+}

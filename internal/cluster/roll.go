@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// Topic is raised in the store when a member joins, drains or leaves.
+const Topic = "members"
+
+// Roll stores members. It needs PostgreSQL, whose clock its leases go by: the clocks of
+// gateways may differ by minutes. It is safe for concurrent use.
+type Roll struct{ s *store.Store }
+
+// NewRoll returns the handle for members in a store.
+func NewRoll(s *store.Store) *Roll { return &Roll{s} }
+
+// now is the time of the database in milliseconds since 1970.
+const now = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)`
+
+// Renew adds a member or extends its lease. What others decide by is announced when it
+// changes.
+func (r *Roll) Renew(ctx context.Context, m Member, lease time.Duration) error {
+	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+		draining := 0
+		if m.Draining {
+			draining = 1
+		}
+		n, err := tx.Exec(ctx, `UPDATE members SET sessions = ?, calls = ?, lease = `+now+` + ? WHERE id = ? AND address = ? AND draining = ? AND lease >= `+now,
+			m.Sessions, m.Calls, lease.Milliseconds(), m.ID, m.Address, draining)
+		if err != nil {
+			return fmt.Errorf("renew the lease of this gateway: %w", err)
+		}
+		if n > 0 {
+			return nil
+		}
+		const add = `INSERT INTO members (id, address, version, wire, draining, sessions, calls, started_at, lease) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ` + now + ` + ?)
+			ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, sessions = excluded.sessions, calls = excluded.calls, lease = excluded.lease`
+		if _, err := tx.Exec(ctx, add, m.ID, m.Address, m.Version, m.Wire, draining, m.Sessions, m.Calls, m.Started.UnixMilli(), lease.Milliseconds()); err != nil {
+			return fmt.Errorf("join the gateways of this database: %w", err)
+		}
+		tx.Bump(Topic)
+		return nil
+	})
+}
+
+// Leave removes a member, and those whose lease ended a day ago.
+func (r *Roll) Leave(ctx context.Context, id string) error {
+	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.Exec(ctx, `DELETE FROM members WHERE id = ? OR lease < `+now+` - 86400000`, id)
+		if err != nil {
+			return fmt.Errorf("leave the gateways of this database: %w", err)
+		}
+		if n > 0 {
+			tx.Bump(Topic)
+		}
+		return nil
+	})
+}
+
+// List returns the members whose lease has not ended, by id.
+func (r *Roll) List(ctx context.Context) ([]Member, error) {
+	var out []Member
+	err := r.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT id, address, version, wire, draining, sessions, calls, started_at FROM members WHERE lease >= `+now+` ORDER BY id`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var m Member
+			var draining, started int64
+			if err := rows.Scan(&m.ID, &m.Address, &m.Version, &m.Wire, &draining, &m.Sessions, &m.Calls, &started); err != nil {
+				return err
+			}
+			m.Draining, m.Started = draining != 0, time.UnixMilli(started).UTC()
+			out = append(out, m)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the gateways of this database: %w", err)
+	}
+	return out, nil
+}

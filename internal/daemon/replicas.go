@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/cluster"
+	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/version"
+)
+
+// newCluster makes this gateway one of those that share its database, where the
+// configuration says how the others reach it.
+func (d *Daemon) newCluster() (err error) {
+	address := d.settings.boot.Cluster.Advertise
+	if address == "" {
+		return nil
+	}
+	d.cluster, err = cluster.New(cluster.Options{
+		Store: cluster.NewRoll(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
+		Load: func() (sessions, calls int) { return d.gateway.Load() },
+	})
+	if err != nil {
+		return failure.New(failure.Config, err)
+	}
+	return nil
+}
+
+// runCluster keeps this gateway among the others, and serves what they pass on, until ctx
+// ends.
+func (d *Daemon) runCluster(ctx context.Context) error {
+	if d.cluster == nil {
+		return nil
+	}
+	at := d.settings.boot.Cluster
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", cmp.Or(at.Listen, at.Advertise))
+	if err != nil {
+		return failure.Newf(failure.Unreachable, "cluster: %w; set cluster.listen to an address of this machine, such as 0.0.0.0:7780", err)
+	}
+	d.tasks.Go(func() { _ = d.cluster.Run(ctx) })
+	return d.cluster.Serve(ctx, l, d.Handler(), func() time.Duration { return time.Second })
+}
+
+// Replicas implements [admin.Replicas].
+func (ctl *Control) Replicas(context.Context) ([]admin.Replica, error) {
+	of := ctl.d.cluster
+	if of == nil {
+		return nil, nil
+	}
+	var out []admin.Replica
+	for _, m := range of.Members() {
+		out = append(out, admin.Replica{
+			ID: m.ID, Address: m.Address, Version: m.Version, Draining: m.Draining, Sessions: m.Sessions, Calls: m.Calls, Started: m.Started,
+			Self: m.ID == of.Self(),
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,278 @@
+//go:build !windows
+
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+// replicas are gateways that share a database, behind a load balancer that knows nothing of
+// sessions.
+type replicas struct {
+	balancer string // URL
+	all      []*replica
+
+	mu   sync.Mutex
+	next int
+}
+
+type replica struct {
+	*running
+	url  string
+	stop func() // its listener for clients
+	gone bool
+}
+
+// newReplicas starts n gateways with the same servers, and waits until they know one
+// another.
+func newReplicas(t *testing.T, n int, s servers) *replicas {
+	t.Helper()
+	t.Setenv("TOOLGATE_API_KEY", "k")
+	database, seal := postgres.URL(t), newHome(t).path("seal.key")
+	if err := os.WriteFile(seal, []byte(strings.Repeat("s", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rs := &replicas{}
+	for range n {
+		h := newHome(t)
+		settings := withKeys("k", "other")
+		settings["store"], settings["cluster"] = database, map[string]any{"advertise": testport.Address(t)}
+		settings["keys"] = []any{map[string]any{"id": "k", "file": seal}}
+		h.write(t, s, settings)
+		r := &replica{running: h.newRunning(t)}
+		r.settle(t)
+		web := httptest.NewServer(r.Daemon.Handler())
+		r.url, r.stop = web.URL, sync.OnceFunc(func() {
+			web.CloseClientConnections()
+			web.Close()
+		})
+		t.Cleanup(r.stop)
+		rs.all = append(rs.all, r)
+	}
+	rs.know(t, n)
+	lb := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", rs.pick() },
+		Transport:     &http.Transport{DisableKeepAlives: true}, // every connection has one request
+		FlushInterval: -1,
+	})
+	t.Cleanup(lb.Close)
+	t.Cleanup(lb.CloseClientConnections)
+	rs.balancer = lb.URL
+	return rs
+}
+
+// know waits until the gateways that are there know n of them.
+func (rs *replicas) know(t *testing.T, n int) {
+	t.Helper()
+	for _, r := range rs.all {
+		if !r.gone {
+			testwait.Until(t, patience, fmt.Sprintf("the gateways know %d", n), func() bool {
+				list, err := r.Control.Replicas(t.Context())
+				return err == nil && len(list) == n
+			})
+		}
+	}
+}
+
+// pick returns the address of the next gateway in turn.
+func (rs *replicas) pick() string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for {
+		rs.next++
+		if r := rs.all[rs.next%len(rs.all)]; !r.gone {
+			return strings.TrimPrefix(r.url, "http://")
+		}
+	}
+}
+
+// end ends a gateway.
+func (rs *replicas) end(t *testing.T, r *replica) {
+	t.Helper()
+	rs.mu.Lock()
+	r.gone = true
+	rs.mu.Unlock()
+	r.stop()
+	if err := r.End(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// post sends a message to one URL and returns what came back.
+func post(t *testing.T, url, key, body string, headers ...string) response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response{resp.StatusCode, resp.Header, string(text)}
+}
+
+// open opens a session at a URL and returns its id.
+func open(t *testing.T, url, key string) string {
+	t.Helper()
+	got := post(t, url+"/mcp", key, legacyInitialize)
+	id := got.header.Get(mcp.HeaderSession)
+	if got.status != http.StatusOK || id == "" {
+		t.Fatalf("initialize: %d %s", got.status, got.body)
+	}
+	return id
+}
+
+const echoCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"s__echo","arguments":{"text":"hi"}}}`
+
+// A session is served wherever its requests arrive, by the gateway that opened it, and by
+// another once that is gone. Nobody else's key finds it anywhere.
+func TestSessionAtAnyReplica(t *testing.T) {
+	rs := newReplicas(t, 3, servers{"s": fake()})
+	first := rs.all[0]
+	id := open(t, first.url, "k")
+	for i, r := range rs.all {
+		got := post(t, r.url+"/mcp", "k", echoCall, mcp.HeaderSession, id)
+		if got.status != http.StatusOK || !strings.Contains(got.body, `"result"`) {
+			t.Errorf("at replica %d: %d %s", i, got.status, got.body)
+		}
+		if got := post(t, r.url+"/mcp", "other", echoCall, mcp.HeaderSession, id); got.status != http.StatusNotFound {
+			t.Errorf("with another key at replica %d: %d %s", i, got.status, got.body)
+		}
+		if got := post(t, r.url+"/mcp", "k", echoCall, mcp.HeaderSession, id[:len(id)-2]+"AA"); got.status != http.StatusNotFound {
+			t.Errorf("with another id at replica %d: %d %s", i, got.status, got.body)
+		}
+		if got := post(t, r.url+"/mcp/s/s", "k", echoCall, mcp.HeaderSession, id); got.status != http.StatusNotFound {
+			t.Errorf("at another endpoint of replica %d: %d %s", i, got.status, got.body)
+		}
+	}
+	open := func(r *replica) int { return r.Control.Activity().Sessions }
+	if open(first) != 1 || open(rs.all[1]) != 0 || open(rs.all[2]) != 0 {
+		t.Errorf("sessions: %d, %d and %d, want the first gateway's alone", open(first), open(rs.all[1]), open(rs.all[2]))
+	}
+
+	rs.end(t, first)
+	for i, r := range rs.all[1:] {
+		got := post(t, r.url+"/mcp", "k", echoCall, mcp.HeaderSession, id)
+		if got.status != http.StatusOK || !strings.Contains(got.body, `"result"`) {
+			t.Errorf("once its gateway is gone, at replica %d: %d %s", i+1, got.status, got.body)
+		}
+		if got := post(t, r.url+"/mcp", "other", echoCall, mcp.HeaderSession, id); got.status != http.StatusNotFound {
+			t.Errorf("with another key: %d %s", got.status, got.body)
+		}
+	}
+	if n := open(rs.all[1]) + open(rs.all[2]); n != 1 {
+		t.Errorf("%d gateways have the session, want one", n)
+	}
+}
+
+// A real client calls through a load balancer that takes each request elsewhere, is asked
+// by a server in the middle of calls, and does not notice that its gateway goes away.
+func TestClientOfReplicas(t *testing.T) {
+	upstream := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
+		server := sdk.NewServer(&sdk.Implementation{Name: "asks", Version: "1"}, nil)
+		sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			got, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "Who?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+			if err != nil {
+				return nil, nil, err
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(got.Content["name"])}}}, nil, nil
+		})
+		return server
+	}, nil))
+	t.Cleanup(upstream.Close)
+	t.Cleanup(upstream.CloseClientConnections)
+	rs := newReplicas(t, 3, servers{"a": {"type": "http", "url": upstream.URL}})
+
+	client := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, &sdk.ClientOptions{
+		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "ann"}}, nil
+		},
+	})
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: rs.balancer + "/mcp", HTTPClient: &http.Client{Transport: withKey{"k"}}, MaxRetries: 5,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	ask := func(when string) {
+		t.Helper()
+		got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "a__ask", Arguments: map[string]any{}})
+		if err != nil || got.IsError || got.Content[0].(*sdk.TextContent).Text != "ann" {
+			t.Fatalf("%s: %+v, %v", when, got, err)
+		}
+	}
+	for i := range 9 {
+		ask(fmt.Sprintf("call %d", i))
+	}
+	for _, r := range rs.all[:2] {
+		rs.end(t, r)
+		for i := range 4 {
+			ask(fmt.Sprintf("call %d after an end", i))
+		}
+	}
+}
+
+// withKey adds a key to requests.
+type withKey struct{ key string }
+
+// RoundTrip implements [http.RoundTripper].
+func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+k.key)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// The command and the admin API list all gateways that share the database, also by one
+// that drains.
+func TestReplicasAreListed(t *testing.T) {
+	rs := newReplicas(t, 2, servers{"s": fake()})
+	list, err := rs.all[1].Control.Replicas(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	self := 0
+	for i := range list {
+		if list[i].Self {
+			self++
+		}
+		if list[i].Address == "" || list[i].Version == "" || list[i].Started.IsZero() {
+			t.Errorf("%+v", list[i])
+		}
+	}
+	if self != 1 {
+		t.Errorf("%d are the one that was asked", self)
+	}
+	rs.end(t, rs.all[0])
+	rs.know(t, 1)
+	var _ admin.Replicas = rs.all[1].Control
+}

@@ -1,0 +1,120 @@
+package replica
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/refusal"
+)
+
+// Router passes requests on to the gateways that they belong to. A nil Router is that of a
+// gateway alone: nothing is passed on, and ids name nobody.
+type Router struct {
+	Peers Peers
+	Keys  *seal.Keyring
+}
+
+// tries bounds how many gateways are asked for one request.
+const tries = 3
+
+// Self is the id of this gateway; empty where it is alone.
+func (rt *Router) Self() string {
+	if rt == nil {
+		return ""
+	}
+	return rt.Peers.Self()
+}
+
+// Message is a request of a client, as far as it matters where it is served.
+type Message struct {
+	ID   mcp.ID // empty for none
+	Body []byte // nil for none
+	// Settles means that it belongs to a request under way, such as an answer to a question.
+	Settles bool
+	// Repeatable means that it can be served twice without a double effect.
+	Repeatable bool
+}
+
+// Of is what matters of a message that was read.
+func Of(msg *mcp.Message, body []byte) Message {
+	request := msg.Kind == mcp.KindRequest
+	return Message{ID: msg.ID, Body: body, Settles: !request, Repeatable: !request || mcp.Repeatable(msg.Method)}
+}
+
+// lost is the event that ends the stream of a request whose gateway is gone.
+func (m *Message) lost() []byte {
+	if m.ID == "" {
+		return nil
+	}
+	return append(mcp.AppendFault([]byte("event: message\ndata: "), m.ID, refusal.GatewayLost(true)), "\n\n"...)
+}
+
+// Session passes a request of a legacy session on to the gateway that serves it. passed
+// reports whether it was answered. Otherwise it is served here, and carried is what the id
+// says of the session; nil for nothing.
+func (rt *Router) Session(w http.ResponseWriter, r *http.Request, id, principal string, m Message) (carried *Session, passed bool) {
+	if rt == nil {
+		return nil, false
+	}
+	s, err := OpenSession(rt.Keys, id)
+	if err != nil || string(s.Principal) != principal {
+		return nil, false
+	}
+	if !Arrived(r.Context()) && rt.pass(w, r, m, func() string { return rt.Peers.Home(s.Owner, id, m.Settles) }) {
+		return nil, true
+	}
+	if s.Owner == rt.Peers.Self() || !s.Rebuildable(time.Now()) {
+		return nil, false // it has ended, or cannot be rebuilt
+	}
+	return &s, false
+}
+
+// Owned passes a request on to the gateway that owns what it names, as long as that is
+// there. It reports whether the request was answered.
+func (rt *Router) Owned(w http.ResponseWriter, r *http.Request, owner string, m Message) (passed bool) {
+	if rt == nil || owner == "" || Arrived(r.Context()) {
+		return false
+	}
+	m.Settles = true
+	return rt.pass(w, r, m, func() string {
+		if rt.Peers.Alive(owner) {
+			return owner
+		}
+		return rt.Peers.Self()
+	})
+}
+
+// pass passes a request on to the gateway that to names, which is asked again when that
+// gateway is not there. It reports whether the request was answered.
+func (rt *Router) pass(w http.ResponseWriter, r *http.Request, m Message, to func() string) bool {
+	for range tries {
+		at := to()
+		if at == rt.Peers.Self() {
+			return false
+		}
+		err := rt.Peers.Pass(w, r, at, Request{Body: m.Body, Lost: m.lost()})
+		lost, ok := errors.AsType[*LostError](err)
+		switch {
+		case !ok || r.Context().Err() != nil:
+			return true
+		case lost.MayHaveRun && !m.Repeatable:
+			writeLost(w, m.ID, true)
+			return true
+		}
+	}
+	writeLost(w, m.ID, false)
+	return true
+}
+
+// writeLost answers a request that no gateway has answered.
+func writeLost(w http.ResponseWriter, id mcp.ID, mayHaveRun bool) {
+	w.Header().Set("Content-Type", "application/json")
+	if id == "" || !mayHaveRun {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write(mcp.AppendFault(nil, id, refusal.GatewayLost(mayHaveRun)))
+}
