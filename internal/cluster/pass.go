@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -127,6 +129,11 @@ func (c *Cluster) copyAnswer(w http.ResponseWriter, r *http.Request, answer *htt
 	}
 }
 
+// cloneURL is the address of a request at another member.
+func cloneURL(r *http.Request, address string) *url.URL {
+	return &url.URL{Scheme: "https", Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+}
+
 // outgoing returns the headers of a request for another member.
 func outgoing(r *http.Request) http.Header {
 	h := r.Header.Clone()
@@ -235,7 +242,7 @@ func (c *Cluster) Handler(h http.Handler) http.Handler {
 func (c *Cluster) Serve(ctx context.Context, l net.Listener, h http.Handler, longer func() time.Duration) error {
 	server := &http.Server{
 		Handler: c.Handler(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 256 << 10,
-		TLSConfig: c.authority.server(), ErrorLog: quiet(c.o.Log),
+		TLSConfig: c.authority.server(), ErrorLog: slog.NewLogLogger(c.o.Log.Handler(), slog.LevelWarn), // says who was refused
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamsPerLink, SendPingTimeout: 30 * time.Second, PingTimeout: 10 * time.Second},
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
@@ -251,6 +258,8 @@ func (c *Cluster) Serve(ctx context.Context, l net.Listener, h http.Handler, lon
 	if server.Shutdown(grace) != nil {
 		server.Close()
 	}
-	<-done
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the other gateways: %w", err)
+	}
 	return nil
 }

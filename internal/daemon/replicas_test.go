@@ -68,7 +68,9 @@ func newReplicas(t *testing.T, n int, s servers) *replicas {
 	}
 	rs.know(t, n)
 	lb := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", rs.pick() },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", rs.pick()
+		},
 		Transport:     &http.Transport{DisableKeepAlives: true}, // every connection has one request
 		FlushInterval: -1,
 	})

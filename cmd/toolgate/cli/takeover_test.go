@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/internal/testwait"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // stdioClient is a legacy client of a `toolgate stdio`.
