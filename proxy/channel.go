@@ -233,8 +233,7 @@ func (hf *httpFront) passMessage(w http.ResponseWriter, r *http.Request, id *gat
 	if !ok {
 		return true
 	}
-	_, passed := hf.g.replicas.Session(w, r, named, id.Key(), replica.Message{Body: body, Settles: true})
-	return passed
+	return hf.g.replicas.Session(w, r, named, replica.Message{Body: body, Settles: true})
 }
 
 // serveMessage receives the messages of an HTTP+SSE client.

@@ -120,13 +120,12 @@ func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *g
 			"Invalid Request: send initialize first, then the Mcp-Session-Id that it returned"))
 		return nil
 	}
-	carried, passed := hf.g.replicas.Session(w, r, named[0], id.Key(), m)
-	if passed {
+	if hf.g.replicas.Session(w, r, named[0], m) {
 		return nil
 	}
 	s := hf.g.session(named[0], id, scope)
-	if s == nil && carried != nil {
-		s = rebuildSession(hf.g, named[0], id, scope, carried)
+	if s == nil {
+		s = rebuildSession(hf.g, named[0], id, scope)
 	}
 	if s != nil && s.transport != "http" {
 		s.release()
@@ -244,6 +243,9 @@ func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.
 	if s := hf.legacySession(w, r, id, scope, replica.Message{Settles: true, Repeatable: true}); s != nil {
 		defer s.release()
 		s.end(errSessionEnded)
+		if states := hf.g.opts.SessionStates; states != nil {
+			states.Forget(s.id)
+		}
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

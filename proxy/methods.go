@@ -157,6 +157,7 @@ func setLevel(_ *Gateway, _ context.Context, x *Exchange) response {
 	x.Session.mu.Lock()
 	x.Session.level = level
 	x.Session.mu.Unlock()
+	x.Session.saveState()
 	return empty
 }
 

@@ -136,6 +136,9 @@ type Options struct {
 
 	// Replicas are the gateways that share the state. nil stands for this one alone.
 	Replicas replica.Peers
+	// SessionStates keeps what clients set for their sessions, for the replica that goes on
+	// with one. nil keeps nothing.
+	SessionStates replica.States
 	// UseRound marks a round of a call as used and reports whether this was its first
 	// use among all gateways that share the state. The mark is kept until the given
 	// time. With nil each gateway keeps its own marks in memory.

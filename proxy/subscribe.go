@@ -140,6 +140,7 @@ func startWatch(c *call) (response, error) {
 		g.watches.unwatch(ctx, session, sub)
 		return response{}, errSessionEnded
 	}
+	session.saveState()
 	switch {
 	case before == nil:
 	case before.key != sub.key: // the server or its features have changed
@@ -155,6 +156,7 @@ func endWatch(c *call) (response, error) {
 	if sub := c.x.Session.unsubscribe(c.name); sub != nil {
 		c.setRoute(sub.route)
 		c.g.watches.unwatch(c.ctx, c.x.Session, sub)
+		c.x.Session.saveState()
 	}
 	return empty, nil
 }

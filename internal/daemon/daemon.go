@@ -301,7 +301,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 	g.Advisers, g.Indexed = append(g.Advisers, d.vectors), d.vectors.Indexed
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
 	if d.cluster != nil {
-		g.Replicas = d.cluster
+		g.Replicas, g.SessionStates = d.cluster, cluster.NewStates(d.store, d.keys, d.log)
 	}
 	d.learn(&g)
 	return g

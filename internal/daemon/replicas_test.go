@@ -42,7 +42,7 @@ type replica struct {
 
 // newReplicas starts n gateways with the same servers, and waits until they know one
 // another.
-func newReplicas(t *testing.T, n int, s servers) *replicas {
+func newReplicas(t testing.TB, n int, s servers) *replicas {
 	t.Helper()
 	t.Setenv("TOOLGATE_API_KEY", "k")
 	database, seal := postgres.URL(t), newHome(t).path("seal.key")
@@ -81,7 +81,7 @@ func newReplicas(t *testing.T, n int, s servers) *replicas {
 }
 
 // know waits until the gateways that are there know n of them.
-func (rs *replicas) know(t *testing.T, n int) {
+func (rs *replicas) know(t testing.TB, n int) {
 	t.Helper()
 	for _, r := range rs.all {
 		if !r.gone {
@@ -118,7 +118,7 @@ func (rs *replicas) end(t *testing.T, r *replica) {
 }
 
 // post sends a message to one URL and returns what came back.
-func post(t *testing.T, url, key, body string, headers ...string) response {
+func post(t testing.TB, url, key, body string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -143,7 +143,7 @@ func post(t *testing.T, url, key, body string, headers ...string) response {
 }
 
 // open opens a session at a URL and returns its id.
-func open(t *testing.T, url, key string) string {
+func open(t testing.TB, url, key string) string {
 	t.Helper()
 	got := post(t, url+"/mcp", key, legacyInitialize)
 	id := got.header.Get(mcp.HeaderSession)
@@ -277,4 +277,67 @@ func TestReplicasAreListed(t *testing.T) {
 	rs.end(t, rs.all[0])
 	rs.know(t, 1)
 	var _ admin.Replicas = rs.all[1].Control
+}
+
+// What a client has set for its session goes on with it at another gateway: it is told of a
+// resource that changes, and gets the messages of its level.
+func TestSubscriptionGoesOn(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "files", Version: "1"}, &sdk.ServerOptions{
+		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+	})
+	server.AddResource(&sdk.Resource{URI: "file:///a", Name: "a"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "file:///a", Text: "a"}}}, nil
+	})
+	upstream := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(upstream.Close)
+	t.Cleanup(upstream.CloseClientConnections)
+	rs := newReplicas(t, 2, servers{"f": {"type": "http", "url": upstream.URL}})
+
+	updated := make(chan string, 100)
+	client := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, &sdk.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
+	})
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: rs.balancer + "/mcp", HTTPClient: &http.Client{Transport: withKey{"k"}}, MaxRetries: 20,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	list, err := session.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	uri := list.Resources[0].URI
+	if err := session.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
+		t.Fatal(err)
+	}
+	hears := func(when string) {
+		t.Helper()
+		testwait.Until(t, patience, when+": the client hears of a change", func() bool {
+			if err := server.ResourceUpdated(t.Context(), &sdk.ResourceUpdatedNotificationParams{URI: "file:///a"}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case got := <-updated:
+				return got == uri
+			default:
+				return false
+			}
+		})
+	}
+	hears("at first")
+	owner := 0
+	if rs.all[1].Control.Activity().Sessions == 1 {
+		owner = 1
+	}
+	rs.end(t, rs.all[owner])
+	for len(updated) > 0 {
+		<-updated
+	}
+	if _, err := session.ListResources(t.Context(), nil); err != nil { // its session goes on
+		t.Fatal(err)
+	}
+	hears("after its gateway has ended")
 }

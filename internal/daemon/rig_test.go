@@ -63,7 +63,7 @@ type home struct {
 	dir, file string
 }
 
-func newHome(t *testing.T) *home {
+func newHome(t testing.TB) *home {
 	t.Helper()
 	h := daemontest.NewHome(t)
 	return &home{h, h.Dir, h.File}
@@ -71,7 +71,7 @@ func newHome(t *testing.T) *home {
 
 func (h *home) path(name string) string { return h.Path(name) }
 
-func (h *home) write(t *testing.T, s servers, toolgate map[string]any) {
+func (h *home) write(t testing.TB, s servers, toolgate map[string]any) {
 	t.Helper()
 	h.Write(t, s, toolgate)
 }
@@ -87,13 +87,13 @@ type running struct {
 	daemon.Parts
 }
 
-func (h *home) newRunning(t *testing.T) *running {
+func (h *home) newRunning(t testing.TB) *running {
 	t.Helper()
 	r := daemontest.Run(t, h.Home)
 	return &running{r, r.Daemon.Parts()}
 }
 
-func (r *running) settle(t *testing.T) {
+func (r *running) settle(t testing.TB) {
 	t.Helper()
 	r.Running.Settle(t)
 }

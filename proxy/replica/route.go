@@ -52,24 +52,30 @@ func (m *Message) lost() []byte {
 	return append(mcp.AppendFault([]byte("event: message\ndata: "), m.ID, refusal.GatewayLost(true)), "\n\n"...)
 }
 
-// Session passes a request of a legacy session on to the gateway that serves it. passed
-// reports whether it was answered. Otherwise it is served here, and carried is what the id
-// says of the session; nil for nothing.
-func (rt *Router) Session(w http.ResponseWriter, r *http.Request, id, principal string, m Message) (carried *Session, passed bool) {
+// Session passes a request of a legacy session on to the gateway that serves it. It reports
+// whether the request was answered.
+func (rt *Router) Session(w http.ResponseWriter, r *http.Request, id string, m Message) (passed bool) {
+	if rt == nil || Arrived(r.Context()) {
+		return false
+	}
+	owner, _ := Cut(id)
+	return owner != "" && rt.pass(w, r, m, func() string { return rt.Peers.Home(owner, id, m.Settles) })
+}
+
+// Carried returns what the id of a session of another gateway says of it, so that it can be
+// rebuilt here. It returns nil where it cannot, and for everybody but its principal.
+func (rt *Router) Carried(id, principal string) *Session {
 	if rt == nil {
-		return nil, false
+		return nil
+	}
+	if owner, _ := Cut(id); owner == rt.Peers.Self() { // it has ended
+		return nil
 	}
 	s, err := OpenSession(rt.Keys, id)
-	if err != nil || string(s.Principal) != principal {
-		return nil, false
+	if err != nil || string(s.Principal) != principal || !s.Rebuildable(time.Now()) {
+		return nil
 	}
-	if !Arrived(r.Context()) && rt.pass(w, r, m, func() string { return rt.Peers.Home(s.Owner, id, m.Settles) }) {
-		return nil, true
-	}
-	if s.Owner == rt.Peers.Self() || !s.Rebuildable(time.Now()) {
-		return nil, false // it has ended, or cannot be rebuilt
-	}
-	return &s, false
+	return &s
 }
 
 // Owned passes a request on to the gateway that owns what it names, as long as that is

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -55,17 +56,22 @@ func (s Session) Seal(keys *seal.Keyring) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("seal a session: %w", err)
 	}
-	return keys.Seal(label, "", text)
+	sealed, err := keys.Seal(label, "", text)
+	if err != nil {
+		return "", err
+	}
+	return Tag(s.Owner, sealed), nil
 }
 
 // OpenSession returns what the id of a session carries.
 func OpenSession(keys *seal.Keyring, id string) (Session, error) {
-	text, err := keys.Open(label, "", id)
+	owner, sealed := Cut(id)
+	text, err := keys.Open(label, "", sealed)
 	if err != nil {
 		return Session{}, errSession
 	}
 	var s Session
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := json.Unmarshal(text, &s); err != nil || s.Owner != owner {
 		return Session{}, errSession
 	}
 	return s, nil
@@ -74,4 +80,20 @@ func OpenSession(keys *seal.Keyring, id string) (Session, error) {
 // Rebuildable reports whether another gateway can rebuild the session.
 func (s *Session) Rebuildable(now time.Time) bool {
 	return mcp.Version(s.Version).Era() == mcp.Legacy && s.Version != "" && now.Sub(time.Unix(s.Began, 0)) < carriedTime
+}
+
+// State is what the client of a session has set since it was opened.
+type State struct {
+	Level      string   `json:"level,omitempty"`      // of log messages; empty for the default
+	Subscribed []string `json:"subscribed,omitempty"` // URIs of resources, as the client names them
+}
+
+// States keep the states of sessions. It is safe for concurrent use.
+type States interface {
+	// Save keeps a state, in the background.
+	Save(id string, s State)
+	// Forget drops the state of a session that has ended, in the background.
+	Forget(id string)
+	// Load returns the last state; the zero value where nothing was set.
+	Load(ctx context.Context, id string) (State, error)
 }
