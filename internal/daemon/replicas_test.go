@@ -199,6 +199,12 @@ func TestSessionAtAnyReplica(t *testing.T) {
 // A real client calls through a load balancer that takes each request elsewhere, is asked
 // by a server in the middle of calls, and does not notice that its gateway goes away.
 func TestClientOfReplicas(t *testing.T) {
+	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) { clientOfReplicas(t, version) })
+	}
+}
+
+func clientOfReplicas(t *testing.T, version string) {
 	upstream := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
 		server := sdk.NewServer(&sdk.Implementation{Name: "asks", Version: "1"}, nil)
 		sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
@@ -221,11 +227,14 @@ func TestClientOfReplicas(t *testing.T) {
 	})
 	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
 		Endpoint: rs.balancer + "/mcp", HTTPClient: &http.Client{Transport: withKey{"k"}}, MaxRetries: 5,
-	}, nil)
+	}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer session.Close()
+	if got := session.InitializeResult().ProtocolVersion; got != version {
+		t.Fatalf("it speaks %s", got)
+	}
 	ask := func(when string) {
 		t.Helper()
 		got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "a__ask", Arguments: map[string]any{}})
@@ -300,7 +309,7 @@ func TestSubscriptionGoesOn(t *testing.T) {
 	})
 	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
 		Endpoint: rs.balancer + "/mcp", HTTPClient: &http.Client{Transport: withKey{"k"}}, MaxRetries: 20,
-	}, nil)
+	}, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		t.Fatal(err)
 	}
