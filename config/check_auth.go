@@ -60,7 +60,9 @@ func checkAuth(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	checkIntrospection(p, auth.Get("introspection"), t)
 	checkCertificates(p, section, t)
 	checkScopes(p, auth.Get("scopes"), t)
-	checkAdmins(p, auth.Get("admins"), t)
+	checkAdmins(p, auth, "admins", t.Auth.Admins, t)
+	checkAdmins(p, auth, "auditors", t.Auth.Auditors, t)
+	checkAdmins(p, auth, "viewers", t.Auth.Viewers, t)
 	checkPublicURL(p, section, t)
 	checkSubjectTemplate(p, section.Get("spicedb"), t)
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// checkAdmins reports roles of nobody, and of callers that are never let in.
-func checkAdmins(p *tree.Problems, list *tree.Node, t *Toolgate) {
-	for i, a := range t.Auth.Admins {
-		n, path := list.Item(i), fmt.Sprintf("auth.admins[%d]", i)
+// checkAdmins reports roles of nobody, and of callers that are never let in. role is the
+// name of the list.
+func checkAdmins(p *tree.Problems, section *tree.Node, role string, all []Admin, t *Toolgate) {
+	for i, a := range all {
+		n, path := section.Get(role).Item(i), fmt.Sprintf("auth.%s[%d]", role, i)
 		switch {
 		case (a.Subject == "") == (a.Group == ""):
 			p.At(n, path, "write subject or group", "must name a subject or a group, and not both")
@@ -26,8 +27,7 @@ func checkAdmins(p *tree.Problems, list *tree.Node, t *Toolgate) {
 
 // mergeAdmins keeps who has the role in both: giving it waits, taking it away
 // does not.
-func mergeAdmins(o, n []Admin) ([]Admin, Parts) {
-	const path = "auth.admins"
+func mergeAdmins(path string, o, n []Admin) ([]Admin, Parts) {
 	var parts Parts
 	var merged []Admin
 	for _, a := range o {

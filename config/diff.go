@@ -288,8 +288,18 @@ func mergeAuth(o, n *Toolgate, merged *Auth) Parts {
 	merged.Keys, parts = mergeKeys(o.Auth.Keys, n.Auth.Keys)
 	merged.JWT, own = mergeIssuers(o.Auth.JWT, n.Auth.JWT)
 	parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
-	merged.Admins, own = mergeAdmins(o.Auth.Admins, n.Auth.Admins)
-	parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
+	for _, role := range []struct {
+		path   string
+		o, n   []Admin
+		merged *[]Admin
+	}{
+		{"auth.admins", o.Auth.Admins, n.Auth.Admins, &merged.Admins},
+		{"auth.auditors", o.Auth.Auditors, n.Auth.Auditors, &merged.Auditors},
+		{"auth.viewers", o.Auth.Viewers, n.Auth.Viewers, &merged.Viewers},
+	} {
+		*role.merged, own = mergeAdmins(role.path, role.o, role.n)
+		parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
+	}
 	switch {
 	case reflect.DeepEqual(o.Auth.Introspection, n.Auth.Introspection):
 	case n.Auth.Introspection.Endpoint == "":

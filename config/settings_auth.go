@@ -9,9 +9,13 @@ type Auth struct {
 
 	// Callers who may use the admin API with their own credentials. Default: only the holder of the admin token.
 	Admins []Admin `config:"admins"`
+	// Callers who may see everything in the console but what calls carry. Default: nobody.
+	Auditors []Admin `config:"auditors"`
+	// Callers who may see in the console the state of the gateway, its catalog and its figures. Default: nobody.
+	Viewers []Admin `config:"viewers"`
 }
 
-// Admin is who has the admin role: one caller, or everyone of a group. A group
+// Admin is who has a role: one caller, or everyone of a group. A group
 // is one of a tenant and of an issuer, because whoever vouches for callers says
 // what groups they are in.
 type Admin struct {

@@ -24,8 +24,8 @@ import (
 // Toolgate is everything under the "toolgate" key of a file. Each field says
 // what its absence means; keys it does not have are errors.
 type Toolgate struct {
-	// Where toolgate listens for clients, operators and metrics. Default: 127.0.0.1:7777 for clients, 127.0.0.1:7779 for
-	// metrics.
+	// Where toolgate listens for clients, operators, browsers and metrics. Default: 127.0.0.1:7777 for clients,
+	// 127.0.0.1:7778 for the console, 127.0.0.1:7779 for metrics.
 	Listen Listen `config:"listen"`
 	// Where state is stored. "sqlite:" is one file per configuration in the state folder, "sqlite:PATH" a file of your
 	// choice, and "postgres://USER:PASSWORD@HOST:PORT/DATABASE" a database that several gateways share. Default:
@@ -121,6 +121,8 @@ type Listen struct {
 	Admin string `config:"admin" format:"address"`
 	// host:port of /metrics; "" turns it off. Default: 127.0.0.1:7779.
 	Metrics string `config:"metrics" default:"127.0.0.1:7779" format:"address"`
+	// host:port of the console for browsers; "" turns it off. Default: 127.0.0.1:7778.
+	Console string `config:"console" default:"127.0.0.1:7778" format:"address"`
 	// The URL that clients use, if it differs from the listener's own (for example behind a proxy). Default: http:// and
 	// the address of the listener.
 	PublicURL string `config:"public_url" format:"url"`

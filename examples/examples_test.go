@@ -73,6 +73,7 @@ func TestExamples(t *testing.T) {
 					e.Setenv("BIN", bin)
 					e.Setenv("TOOLGATE_STATE", filepath.Join(e.WorkDir, "state"))
 					e.Setenv("TOOLGATE_LISTEN_METRICS", "")
+					e.Setenv("TOOLGATE_LISTEN_CONSOLE", "")
 					e.Setenv("TOOLGATE_KEYRING", "file") // not that of whoever runs the tests
 					return copyFiles(folder, e.WorkDir, freeAddresses(t, e))
 				},

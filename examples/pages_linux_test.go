@@ -232,7 +232,7 @@ func newPerson(t *testing.T, programs []string) *person {
 	address := testport.Address(t)
 	p.env = []string{
 		"HOME=" + p.home, "PATH=" + path, "TERM=xterm-256color", "LANG=C.UTF-8",
-		"TOOLGATE_KEYRING=file", "TOOLGATE_LISTEN_HTTP=" + address, "TOOLGATE_LISTEN_METRICS=",
+		"TOOLGATE_KEYRING=file", "TOOLGATE_LISTEN_HTTP=" + address, "TOOLGATE_LISTEN_METRICS=", "TOOLGATE_LISTEN_CONSOLE=",
 	}
 	p.replace = strings.NewReplacer(
 		filepath.Join(bin, "toolgate"), "/usr/local/bin/toolgate", p.home, "/home/anna", address, "127.0.0.1:7777", "user "+me.Username, "user anna",

@@ -171,7 +171,7 @@ func newPerson(t *testing.T, bin string) *person {
 		p.home = home
 	}
 	p.env = []string{
-		"HOME=" + p.home, "PATH=" + bin, "TOOLGATE_LISTEN_HTTP=" + p.address, "TOOLGATE_LISTEN_METRICS=", "LANG=C.UTF-8", "BUSY=" + p.address,
+		"HOME=" + p.home, "PATH=" + bin, "TOOLGATE_LISTEN_HTTP=" + p.address, "TOOLGATE_LISTEN_METRICS=", "TOOLGATE_LISTEN_CONSOLE=", "LANG=C.UTF-8", "BUSY=" + p.address,
 		"TOOLGATE_KEYRING=file", // whoever runs the tests keeps their own key ring
 	}
 	return p

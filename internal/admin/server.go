@@ -266,14 +266,21 @@ func routes(g Gateway) *http.ServeMux {
 	if a, ok := g.(AuditReader); ok {
 		handleAudit(mux, a)
 	}
+	if c, ok := g.(CallReader); ok {
+		handleCalls(mux, c)
+	}
+	if o, ok := g.(ConsoleOpener); ok {
+		handleConsole(mux, o)
+	}
 	return mux
 }
 
 // Remote is a [Handler] for clients on other machines, or of other users. It has no
-// endpoint to speak MCP, because these clients have the gateway's own endpoints.
+// endpoint to speak MCP, because these clients have the gateway's own endpoints, and none
+// to sign in to the console as an operator of this machine.
 func Remote(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/stdio" { // another spelling is redirected to this one
+		if r.URL.Path == "/v1/stdio" || r.URL.Path == consolePath { // another spelling is redirected to this one
 			writeJSON(w, http.StatusNotFound, map[string]any{"error": "there is nothing at this path"})
 			return
 		}

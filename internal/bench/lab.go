@@ -174,7 +174,7 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		settings[key] = own
 	}
 	toolgate := map[string]any{
-		"listen":  map[string]any{"http": address, "metrics": metrics},
+		"listen":  map[string]any{"http": address, "metrics": metrics, "console": ""},
 		"limits":  wide(),
 		"servers": settings,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/console"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
@@ -80,7 +81,8 @@ func (ctl *Control) Admit(r *http.Request) (admin.Gateway, error) {
 	return ctl.d.control(actor{g.Identity}), nil
 }
 
-// Administers tells whether somebody has the admin role.
+// Administers tells whether somebody has the role of a list, such as that of the
+// administrators.
 func Administers(admins []config.Admin, id *gate.Identity) bool {
 	return slices.ContainsFunc(admins, func(a config.Admin) bool {
 		switch {
@@ -115,4 +117,7 @@ var (
 	_ admin.Budgets       = (*Control)(nil)
 	_ admin.Runs          = (*Control)(nil)
 	_ admin.AuditReader   = (*Control)(nil)
+	_ admin.CallReader    = (*Control)(nil)
+	_ admin.ConsoleOpener = (*Control)(nil)
+	_ console.Model       = (*Control)(nil)
 )

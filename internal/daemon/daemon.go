@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/budget/rate"
@@ -13,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/cluster"
+	"github.com/toolgate/toolgate/internal/console"
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/agents"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -111,10 +113,11 @@ type Daemon struct {
 	messages   *limit.Bytes // what clients send, as far as it is held
 
 	// Set before Run.
-	onStore    map[string][]func() // by topic of the store
-	onChange   func()              // told when a server has changed; nil for nobody
-	onMakeRoom func()              // ends this gateway for another one; nil where that may not be
-	unguard    func()              // ends the guardian, when every server has ended
+	onStore    map[string][]func()             // by topic of the store
+	console    atomic.Pointer[console.Console] // nil while none is served
+	onChange   func()                          // told when a server has changed; nil for nobody
+	onMakeRoom func()                          // ends this gateway for another one; nil where that may not be
+	unguard    func()                          // ends the guardian, when every server has ended
 
 	ctx   context.Context // of Run
 	tasks sync.WaitGroup  // what is done in the background until ctx ends

@@ -6,6 +6,7 @@ import (
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/console"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
@@ -72,3 +73,8 @@ var StartOnly = startOnly
 
 // ChangedSettings are the paths of the settings that differ.
 var ChangedSettings = changedSettings
+
+// Console returns the console of a gateway at a URL; live views end with the context.
+func (p *Parts) Console(ctx context.Context, at string, local bool) *console.Console {
+	return p.d.pages(at, local, ctx.Done())
+}

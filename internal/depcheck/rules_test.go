@@ -421,6 +421,10 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/sys"},
 		why:    "the control API: what a running gateway is asked and answers; x/sys knows who is at the other end of a socket",
 	},
+	"internal/console": {
+		ours: []string{"gate", "gate/approval", "internal/admin", "internal/audit", "internal/mcp"},
+		why:  "pages show what the admin API answers; who somebody is, and the gateway, are handed in",
+	},
 	"internal/daemon": {
 		ours: []string{anything}, others: []string{anything},
 		why: "the composition root wires everything, so that nothing else has to",

@@ -110,7 +110,7 @@ type gateway struct {
 // listens.
 func (s *setup) up(t *testing.T, args ...string) *gateway {
 	t.Helper()
-	cmd := exec.Command(built(t, lab.toolgate), append([]string{"up", s.file, "--listen", "127.0.0.1:0"}, args...)...)
+	cmd := exec.Command(built(t, lab.toolgate), append([]string{"up", s.file, "--listen", "127.0.0.1:0", "--set", "listen.console="}, args...)...)
 	cmd.Env, cmd.Dir = s.env, s.dir
 	p := start(t, "toolgate up", cmd)
 	url := p.waitFor(t, urlLine, startTimeout)

@@ -119,7 +119,7 @@ func startRig(t *testing.T, of setup) *rig {
 	r.base = "http://" + listener.Addr().String()
 	servers, settings := r.startServers(t, of)
 	of.home.Write(t, servers, map[string]any{
-		"listen": map[string]any{"metrics": ""}, "gate": map[string]any{"open": true}, "auth": map[string]any{"keys": r.addWorkers(of.workers)},
+		"listen": map[string]any{"metrics": "", "console": ""}, "gate": map[string]any{"open": true}, "auth": map[string]any{"keys": r.addWorkers(of.workers)},
 		"audit": map[string]any{"path": r.audit}, "servers": settings,
 		"registry": map[string]any{"on_new": "enable", "on_change": "enable"}, // servers change their lists
 	})

@@ -115,7 +115,7 @@ func perform(ctx context.Context, toolgate, listen string) (all []window, err er
 		cmd.Dir = home
 		cmd.Env = []string{
 			"HOME=" + home, "PATH=" + home, "TERM=xterm-256color", "LANG=C.UTF-8", "TOOLGATE_KEYRING=file",
-			"TOOLGATE_LISTEN_HTTP=" + listen, "TOOLGATE_LISTEN_METRICS=",
+			"TOOLGATE_LISTEN_HTTP=" + listen, "TOOLGATE_LISTEN_METRICS=", "TOOLGATE_LISTEN_CONSOLE=",
 		}
 		return cmd
 	}

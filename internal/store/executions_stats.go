@@ -100,3 +100,120 @@ func quantile(us []int64, share float64) time.Duration {
 	slices.Sort(us)
 	return time.Duration(us[int(share*float64(len(us)-1))]) * time.Microsecond
 }
+
+// ExecutionQuery selects executions; an empty field selects all.
+type ExecutionQuery struct {
+	Server, Tool, Tenant string
+	// Class is an error class. "any" is every failure, "none" every success.
+	Class     string
+	Since     time.Time
+	Principal string // as the gate encodes it
+	// BeforeAt and BeforeRow are those of the last execution of the page before.
+	BeforeAt  time.Time
+	BeforeRow int64
+	Limit     int
+}
+
+// FoundExecution is an execution with its place in the log. It has no principal and no
+// session.
+type FoundExecution struct {
+	Row int64
+	Execution
+}
+
+// where returns the condition of a query and its arguments.
+func (q *ExecutionQuery) where() (string, []any) {
+	text, args := "at >= ?", []any{max(0, q.Since.UnixMilli())}
+	and := func(condition string, values ...any) {
+		text += " AND " + condition
+		args = append(args, values...)
+	}
+	for column, value := range map[string]string{"server": q.Server, "tool": q.Tool, "tenant": q.Tenant} {
+		if value != "" {
+			and(column+" = ?", writable(value))
+		}
+	}
+	if q.Principal != "" {
+		and("principal = ?", PrincipalHash(q.Principal))
+	}
+	switch q.Class {
+	case "":
+	case "any":
+		and("error_class <> ''")
+	case "none":
+		and("error_class = ''")
+	default:
+		and("error_class = ?", writable(q.Class))
+	}
+	if q.BeforeRow > 0 {
+		at := q.BeforeAt.UnixMilli()
+		and("at <= ? AND (at < ? OR id < ?)", at, at, q.BeforeRow)
+	}
+	return text, args
+}
+
+// Find returns the executions that match a query, the latest first.
+func (e *Executions) Find(ctx context.Context, q *ExecutionQuery) ([]FoundExecution, error) {
+	where, args := q.where()
+	text := `SELECT id, at, call_id, server, tool, tenant, persona_id, error_class, duration_us, upstream_us, request_size, response_size
+		FROM tool_execution_log WHERE ` + where + ` ORDER BY at DESC, id DESC LIMIT ?`
+	var out []FoundExecution
+	err := e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		out = []FoundExecution{}
+		rows, err := tx.Query(ctx, text, append(args, q.Limit)...)
+		if err != nil {
+			return fmt.Errorf("search the execution log: %w", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var x FoundExecution
+			var at, took, upstream int64
+			if err := rows.Scan(&x.Row, &at, &x.CallID, &x.Server, &x.Tool, &x.Tenant, &x.Persona, &x.ErrorClass, &took, &upstream, &x.RequestSize, &x.ResponseSize); err != nil {
+				return fmt.Errorf("search the execution log: %w", err)
+			}
+			x.At, x.Duration, x.Upstream = time.UnixMilli(at).UTC(), time.Duration(took)*time.Microsecond, time.Duration(upstream)*time.Microsecond
+			x.Success = x.ErrorClass == ""
+			out = append(out, x)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// ExecutionCount are the executions of one stretch of time.
+type ExecutionCount struct {
+	At              time.Time // its beginning
+	Calls, Failures int64
+}
+
+// maxCounts bounds the stretches of time of one answer; the latest count.
+const maxCounts = 1_500
+
+// CountOver returns how many executions there were since a time, in steps of one length.
+// Steps without any are left out.
+func (e *Executions) CountOver(ctx context.Context, since time.Time, step time.Duration) ([]ExecutionCount, error) {
+	const q = `SELECT at / ?, COUNT(*), COUNT(CASE WHEN error_class <> '' THEN 1 END) FROM tool_execution_log
+		WHERE at >= ? GROUP BY 1 ORDER BY 1`
+	ms := max(1, step.Milliseconds())
+	since = time.UnixMilli(max(since.UnixMilli(), time.Now().UnixMilli()-maxCounts*ms))
+	var out []ExecutionCount
+	err := e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		out = []ExecutionCount{}
+		rows, err := tx.Query(ctx, q, ms, since.UnixMilli())
+		if err != nil {
+			return fmt.Errorf("count executions: %w", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var c ExecutionCount
+			var n int64
+			if err := rows.Scan(&n, &c.Calls, &c.Failures); err != nil {
+				return fmt.Errorf("count executions: %w", err)
+			}
+			c.At = time.UnixMilli(n * ms).UTC()
+			out = append(out, c)
+		}
+		return rows.Err()
+	})
+	return out, err
+}

@@ -23,7 +23,7 @@ func TestChildrenDoNotAdminister(t *testing.T) {
 	h.env["PATH"] = "/usr/bin:/bin"
 	script := h.keep(t, "attack.sh", fmt.Sprintf(`
 cd %[1]q
-export TOOLGATE_STATE=%[2]q HOME=%[1]q TOOLGATE_LISTEN_METRICS=
+export TOOLGATE_STATE=%[2]q HOME=%[1]q TOOLGATE_LISTEN_METRICS= TOOLGATE_LISTEN_CONSOLE=
 attack() {
 	while [ ! -e go ]; do sleep 0.02; done
 	for verb in "mode LOCKDOWN --reason mine" "approvals ls" "ls" "reload"; do

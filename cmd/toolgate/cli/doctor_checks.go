@@ -139,9 +139,9 @@ func (e *examination) store(ctx context.Context, c *config.Config, state *stated
 func (e *examination) listeners(ctx context.Context, c *config.Config, running *admin.Status) {
 	l := &c.Toolgate.Listen
 	if running == nil {
-		for _, try := range [][2]string{{"listen.http", l.HTTP}, {"listen.admin", l.Admin}, {"listen.metrics", l.Metrics}} {
-			if try[1] == "" || try[0] == "listen.metrics" && c.Origin(try[0]).Kind == tree.OriginDefault {
-				continue // if the default address is taken, a gateway starts without metrics
+		for _, try := range [][2]string{{"listen.http", l.HTTP}, {"listen.admin", l.Admin}, {"listen.metrics", l.Metrics}, {"listen.console", l.Console}} {
+			if try[1] == "" || (try[0] == "listen.metrics" || try[0] == "listen.console") && c.Origin(try[0]).Kind == tree.OriginDefault {
+				continue // if the default address is taken, a gateway starts without it
 			}
 			e.add(try[0], try[1], doctor.Listen(ctx, try[0], try[1])...)
 		}

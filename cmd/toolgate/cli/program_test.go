@@ -46,7 +46,7 @@ func newHome(t *testing.T) *home {
 	dir := of.Dir
 	return &home{Home: of, dir: dir, file: of.File, env: map[string]string{
 		"HOME": dir, "PATH": os.Getenv("PATH"), "TMPDIR": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "config"),
-		"TOOLGATE_STATE": filepath.Join(dir, "state"), "TOOLGATE_LISTEN_METRICS": "", "TOOLGATE_LISTEN_HTTP": "127.0.0.1:0",
+		"TOOLGATE_STATE": filepath.Join(dir, "state"), "TOOLGATE_LISTEN_METRICS": "", "TOOLGATE_LISTEN_CONSOLE": "", "TOOLGATE_LISTEN_HTTP": "127.0.0.1:0",
 		"TOOLGATE_KEYRING": "file", // whoever runs the tests keeps their own key ring
 		"GORACE":           "atexit_sleep_ms=10",
 	}}

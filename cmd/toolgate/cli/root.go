@@ -37,7 +37,7 @@ func groups(o *command.Options) []group {
 			newUp(o), newStdio(o), newImport(o), newConnect(o), newAdd(o), newRemove(o), newTrust(o),
 		}},
 		{"Look", []*cobra.Command{
-			newList(o), newTools(o), newFind(o), newCall(o), newStatus(o), newTop(o), newLogs(o), newRuns(o),
+			newList(o), newTools(o), newFind(o), newCall(o), newStatus(o), newTop(o), newConsole(o), newLogs(o), newRuns(o),
 		}},
 		{"Check", []*cobra.Command{
 			newValidate(o), newDoctor(o), newConfig(o), newWhy(o),

@@ -147,6 +147,14 @@ func runUp(o *command.Options, ctx context.Context) error {
 			output.Paragraph(os.Stdout, fmt.Sprintf("MCP      %s/mcp  (older clients: %s/sse)", reachable(url), reachable(url)))
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
+		pages, err := in.OpenConsole(ctx)
+		if err != nil {
+			return err
+		}
+		if pages != nil {
+			output.Say("console  %s/\n", in.ConsoleURL(pages))
+			group.Go(func() error { return in.ServeConsole(ctx, pages) })
+		}
 		listening := make(chan struct{})
 		group.Go(func() error { return in.ServeControl(ctx, url, func() { close(listening) }) })
 		group.Go(func() error { return in.ServeMetrics(ctx) })

@@ -34,6 +34,7 @@ func (r *Records) Intercepted(e intercept.Event) {
 // count counts one closed call.
 func (r *Records) count(e *audit.Entry) {
 	r.execution(e)
+	r.live.add(e)
 	tool := ""
 	if e.Kind == "tool" && e.Server != "" {
 		tool = e.Name

@@ -48,6 +48,7 @@ type Records struct {
 	push       *telemetry.Push   // nil where nobody takes metrics
 	feeds      feeds
 	done       Activity
+	live       live          // for those who watch calls
 	approvals  chan struct{} // capacity 1: the approvals have changed
 }
 
@@ -126,8 +127,8 @@ func (r *Records) ApprovalsChanged() {
 	}
 }
 
-// Reader reads the records for an administrator. It implements [admin.AuditReader] and
-// [admin.UsageReader].
+// Reader reads the records for an administrator. It implements [admin.AuditReader],
+// [admin.UsageReader] and [admin.CallReader].
 type Reader struct{ r *Records }
 
 // Reader returns who reads the records.
@@ -136,4 +137,5 @@ func (r *Records) Reader() Reader { return Reader{r} }
 var (
 	_ admin.AuditReader = Reader{}
 	_ admin.UsageReader = Reader{}
+	_ admin.CallReader  = Reader{}
 )

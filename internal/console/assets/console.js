@@ -1,0 +1,41 @@
+"use strict";
+(() => {
+  // Text is copied as it is, and the button says so.
+  document.addEventListener("click", async (e) => {
+    const button = e.target.closest("[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "copied";
+    } catch {
+      button.textContent = "not copied";
+    }
+  });
+  // A key opens a view, or leads to a button that Enter presses, unless somebody writes.
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+    if (e.key === "/") {
+      const first = document.querySelector(".search input");
+      if (first) { e.preventDefault(); first.focus(); }
+      return;
+    }
+    for (const one of document.querySelectorAll("[data-key]")) {
+      if (one.dataset.key === e.key) { e.preventDefault(); if (one.tagName === "A") one.click(); else one.focus(); return; }
+    }
+  });
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  async function draw(place) {
+    const answer = await fetch(place.dataset.chart);
+    if (!answer.ok || !window.uPlot) return;
+    const data = await answer.json();
+    place.replaceChildren();
+    const axis = { stroke: color("--soft"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
+    new uPlot({
+      width: place.clientWidth, height: 160, axes: [axis, axis],
+      series: [{}, { label: "calls", stroke: color("--bar"), width: 2 }, { label: "failures", stroke: color("--bad"), width: 1 }],
+    }, data, place);
+  }
+  function charts() { document.querySelectorAll("[data-chart]").forEach(draw); }
+  document.addEventListener("DOMContentLoaded", charts);
+  setInterval(() => { if (!document.hidden) charts(); }, 30000);
+})();

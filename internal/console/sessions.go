@@ -1,0 +1,176 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+const (
+	// maxSessions bounds the sessions of all browsers. The oldest one ends for a new one.
+	maxSessions = 256
+	// sessionTime is how long a session lasts, idleTime how long it lasts without a request.
+	sessionTime = 12 * time.Hour
+	idleTime    = 2 * time.Hour
+	// maxLinks bounds the links that wait to be opened, linkTime how long they wait.
+	maxLinks = 16
+	linkTime = time.Minute
+	// maxStreams bounds the live views of one session.
+	maxStreams = 4
+	// maxAllStreams bounds those of all sessions.
+	maxAllStreams = 64
+)
+
+// session is one browser that somebody has signed in with.
+type session struct {
+	id      *gate.Identity // nil for an operator of this machine
+	csrf    string
+	begun   time.Time
+	used    time.Time // guarded by sessions.mu, as streams is
+	until   time.Time // of the credential; zero is never
+	streams int
+}
+
+// hash is what is kept of a secret.
+type hash [sha256.Size]byte
+
+// sessions are the sessions and the links of a console. Only hashes of their secrets are
+// kept. It is safe for concurrent use.
+type sessions struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	all     map[hash]*session
+	links   map[hash]time.Time // when they end
+	streams int
+}
+
+func newSessions() *sessions {
+	return &sessions{now: time.Now, all: make(map[hash]*session), links: make(map[hash]time.Time)}
+}
+
+// link returns the secret of a new link.
+func (s *sessions) link() string {
+	secret := rand.Text() + rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var first hash
+	for h, end := range s.links {
+		if !now.Before(end) {
+			delete(s.links, h)
+			continue
+		}
+		if _, ok := s.links[first]; !ok || end.Before(s.links[first]) {
+			first = h
+		}
+	}
+	if len(s.links) >= maxLinks {
+		delete(s.links, first)
+	}
+	s.links[sha256.Sum256([]byte(secret))] = now.Add(linkTime)
+	return secret
+}
+
+// open tells whether a link may be opened, which ends it.
+func (s *sessions) open(secret string) bool {
+	h := hash(sha256.Sum256([]byte(secret)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end, ok := s.links[h]
+	delete(s.links, h)
+	return ok && s.now().Before(end)
+}
+
+// begin returns the secret of a new session.
+func (s *sessions) begin(id *gate.Identity, until time.Time) string {
+	secret := rand.Text() + rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var oldest hash
+	for h, one := range s.all {
+		if s.over(one, now) {
+			delete(s.all, h)
+			continue
+		}
+		if first := s.all[oldest]; first == nil || one.used.Before(first.used) {
+			oldest = h
+		}
+	}
+	if len(s.all) >= maxSessions {
+		delete(s.all, oldest)
+	}
+	s.all[sha256.Sum256([]byte(secret))] = &session{id: id, csrf: rand.Text(), begun: now, used: now, until: until}
+	return secret
+}
+
+// over tells whether a session has ended.
+func (s *sessions) over(one *session, now time.Time) bool {
+	return now.Sub(one.begun) >= sessionTime || now.Sub(one.used) >= idleTime || !one.until.IsZero() && !now.Before(one.until)
+}
+
+// find returns the session of a secret; nil for none.
+func (s *sessions) find(secret string) *session {
+	h := hash(sha256.Sum256([]byte(secret)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[h]
+	if one == nil {
+		return nil
+	}
+	now := s.now()
+	if s.over(one, now) {
+		delete(s.all, h)
+		return nil
+	}
+	one.used = now
+	return one
+}
+
+// lasts tells whether a session that was found has not ended since.
+func (s *sessions) lasts(one *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over(one, s.now()) {
+		return false
+	}
+	for _, other := range s.all {
+		if other == one {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends the session of a secret.
+func (s *sessions) end(secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, sha256.Sum256([]byte(secret)))
+}
+
+// stream takes a place for a live view, and returns what gives it back; nil if there is
+// none.
+func (s *sessions) stream(one *session) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.streams >= maxStreams || s.streams >= maxAllStreams {
+		return nil
+	}
+	one.streams++
+	s.streams++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		one.streams--
+		s.streams--
+	}
+}
+
+// same compares secrets.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

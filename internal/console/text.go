@@ -1,0 +1,112 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// shortText bounds a text within a line of a page, longText one that has a place of its
+	// own. Both are bytes.
+	shortText = 300
+	longText  = 64 << 10
+)
+
+// short returns a text for a line of a page.
+func short(s string) string { return bounded(s, shortText, false) }
+
+// long returns a text with its lines.
+func long(s string) string { return bounded(s, longText, true) }
+
+// bounded returns a text in which everything can be seen: characters that control, or that
+// change the order of others, are written as their numbers. What is too long is cut.
+func bounded(s string, limit int, lines bool) string {
+	rest := 0
+	if len(s) > limit {
+		cut := limit
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		rest, s = len(s)-cut, s[:cut]
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case lines && (r == '\n' || r == '\t'):
+			b.WriteRune(r)
+		case r == utf8.RuneError, unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp):
+			fmt.Fprintf(&b, "‹U+%04X›", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	if rest > 0 {
+		fmt.Fprintf(&b, " … and %d bytes more", rest)
+	}
+	return b.String()
+}
+
+// micros writes microseconds for people.
+func micros(us int64) string {
+	switch {
+	case us < 1_000:
+		return fmt.Sprintf("%d µs", us)
+	case us < 1_000_000:
+		return fmt.Sprintf("%.1f ms", float64(us)/1_000)
+	}
+	return fmt.Sprintf("%.2f s", float64(us)/1_000_000)
+}
+
+// seconds writes a number of seconds for people.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", s)
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// clock writes a time in UTC, which every reader of a log has as well.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000")
+}
+
+// quote writes an argument of a command for a shell.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r == '_' || r == '-' || r == '.' || r == '/' || r == ':' || r == '=' || r == '@' || r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r))
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && s[0] != '-' {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// command writes a command with its arguments for a shell.
+func command(words ...string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = quote(w)
+	}
+	return "toolgate " + strings.Join(out, " ")
+}

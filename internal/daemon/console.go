@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/console"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
+	"github.com/toolgate/toolgate/internal/failure"
+)
+
+// OpenConsole opens the listener of the console; nil when there is to be none. The default
+// address may be taken by another gateway, which is no reason not to start.
+func (d *Daemon) OpenConsole(ctx context.Context) (net.Listener, error) {
+	c := d.Current()
+	address := d.settings.boot.Listen.Console
+	if address == "" {
+		return nil, nil
+	}
+	if !build.Loopback(address) && d.settings.boot.Listen.TLS.Cert == "" {
+		return nil, failure.Newf(failure.Config, "listen.console: %s is not of this machine alone, where sessions would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case c.Origin("listen.console").Kind == tree.OriginDefault && errors.Is(err, syscall.EADDRINUSE):
+		d.log.Warn("no console: the default address is in use", "address", address)
+		return nil, nil
+	}
+	return nil, failure.Newf(failure.Unreachable, "listen.console: %w; write another address, or \"\" to serve no console", err)
+}
+
+// ConsoleURL is where the console of a listener is.
+func (d *Daemon) ConsoleURL(l net.Listener) string {
+	scheme := "http"
+	if d.settings.boot.Listen.TLS.Cert != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(host, port))
+}
+
+// ServeConsole serves the console on a listener of [Daemon.OpenConsole] until the context
+// ends.
+func (d *Daemon) ServeConsole(ctx context.Context, l net.Listener) error {
+	certs, err := listen.NewCertificates(d.Current())
+	if err != nil {
+		l.Close()
+		return err
+	}
+	pages := d.pages(d.ConsoleURL(l), build.Loopback(l.Addr().String()), ctx.Done())
+	d.console.Store(pages)
+	defer d.console.Store(nil)
+	return listen.NewFront(l, certs, sideConnections, d.log).Serve(ctx, admin.RefuseDescendants(pages), func() time.Duration { return 0 })
+}
+
+// pages returns the console at a URL. local tells that only this machine reaches it. done is
+// closed when live views are to end.
+func (d *Daemon) pages(at string, local bool, done <-chan struct{}) *console.Console {
+	return console.New(console.Options{
+		Log: d.log, URL: at, Secure: strings.HasPrefix(at, "https:"), Local: local, Done: done,
+		Hosts: d.consoleHosts, Identities: visitors{d}, Failures: d.gateway.CountFailures,
+		Model: func(id *gate.Identity) console.Model { return d.control(actor{id}) },
+	})
+}
+
+// consoleHosts are the names that the settings give to this gateway.
+func (d *Daemon) consoleHosts() []string {
+	l := &d.Current().Toolgate.Listen
+	hosts := append([]string{}, l.Hosts...)
+	if u, err := url.Parse(l.PublicURL); err == nil && u.Hostname() != "" {
+		hosts = append(hosts, u.Hostname())
+	}
+	return hosts
+}
+
+// ConsoleLink implements [admin.ConsoleOpener].
+func (ctl *Control) ConsoleLink() (string, error) {
+	pages := ctl.d.console.Load()
+	if pages == nil {
+		return "", admin.ErrNoConsole
+	}
+	return pages.Link(), nil
+}
+
+// visitors implements [console.Identities].
+type visitors struct{ d *Daemon }
+
+// Authenticated implements [console.Identities].
+func (v visitors) Authenticated() bool { return v.d.identities.Authenticated() }
+
+// SignIn implements [console.Identities].
+func (v visitors) SignIn(r *http.Request, key string) (*gate.Identity, time.Time, error) {
+	g, err := v.d.identities.Grant(r.Context(), key)
+	return g.Identity, g.Until, err
+}
+
+// Now implements [console.Identities]. The rights of the owner of an API key are those of
+// the settings in force; those of a token are what it says.
+func (v visitors) Now(id *gate.Identity) *gate.Identity {
+	if !v.d.identities.Authenticated() {
+		return nil
+	}
+	if now, ok := v.d.identities.Present(id.Key(), id.Credential); ok {
+		return now
+	}
+	if !v.d.identities.Knows(id) {
+		return nil
+	}
+	return id
+}
+
+// Role implements [console.Identities].
+func (v visitors) Role(id *gate.Identity) console.Role {
+	roles := &v.d.Current().Toolgate.Auth
+	switch {
+	case Administers(roles.Admins, id):
+		return console.Admin
+	case Administers(roles.Auditors, id):
+		return console.Auditor
+	case Administers(roles.Viewers, id):
+		return console.Viewer
+	}
+	return console.ViewerOwn
+}
