@@ -44,10 +44,11 @@ func (e *Engine) add(ctx context.Context, all []*addition) error {
 	var n columns
 	queues := make(map[string]bool)
 	waiting := make(map[string]int)
+	exact := make(map[string]int)
 	for _, a := range all {
 		g := group{a.job.Queue, a.job.Principal, a.job.Priority}
 		at := places[g]
-		if a.err = e.room(ctx, a.job, at, waiting); a.err != nil {
+		if a.err = e.room(ctx, a.job, at, waiting, exact); a.err != nil {
 			continue
 		}
 		at.last = max(at.last, at.floor-1) + 1
@@ -124,23 +125,25 @@ func (e *Engine) places(ctx context.Context, all []*addition) (map[group]*place,
 	return out, err
 }
 
-// room refuses a job for which the queue has no room. It counts only near a bound: the
-// turns of one caller follow each other, so that they say how many there are at most.
-func (e *Engine) room(ctx context.Context, j *queue.Job, at *place, added map[string]int) error {
+// room refuses a job for which the queue has no room. It counts only near a bound, and
+// once for all that are added: the turns of one caller follow each other, so that they
+// say how many there are at most.
+func (e *Engine) room(ctx context.Context, j *queue.Job, at *place, added, exact map[string]int) error {
 	e.mu.Lock()
 	n, known := e.counted[j.Queue]
 	e.mu.Unlock()
-	if n += added[j.Queue]; !known || n >= e.bounds.Waiting-e.bounds.Waiting/10 {
+	near := !known || n+added[j.Queue] >= e.bounds.Waiting-e.bounds.Waiting/20
+	if _, is := exact[j.Queue]; near && !is {
 		var err error
 		if n, err = e.count(ctx, j.Queue, "", e.bounds.Waiting); err != nil {
 			return err
 		}
+		exact[j.Queue] = n
 		e.mu.Lock()
 		e.counted[j.Queue] = n
 		e.mu.Unlock()
-		n += added[j.Queue]
 	}
-	if n >= e.bounds.Waiting {
+	if n+added[j.Queue] >= e.bounds.Waiting {
 		return queue.ErrFull
 	}
 	if int(at.last-at.floor)+1 < e.bounds.WaitingPerPrincipal {

@@ -1,0 +1,273 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+// Worker runs the jobs of queues.
+type Worker struct {
+	Name     string
+	Engine   Consumer
+	Boxes    []*Box // of its queues
+	Capacity int    // jobs that run at once, of each queue
+	Lease    time.Duration
+	Drain    time.Duration // how long jobs may go on when it is to end
+	Log      *slog.Logger
+	// Run runs a call. notify passes notifications on to the caller.
+	Run func(ctx context.Context, w *Work, notify func(method string, params []byte)) (mcp.Answer, error)
+}
+
+var errDrained = errors.New("the worker ends")
+
+const (
+	// lookEvery is how often a worker looks for a queue that is not there.
+	lookEvery = 2 * time.Second
+	// reportsWaiting bounds the reports of one job that wait to be sent.
+	reportsWaiting = 64
+)
+
+// Serve runs jobs until ctx ends, and then lets those that run finish. It waits for a queue
+// that is not there. A key that is not the queue's is an error.
+func (w *Worker) Serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	running, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	var jobs, queues sync.WaitGroup
+	for _, box := range w.Boxes {
+		queues.Go(func() {
+			if err := w.serve(ctx, running, box, &jobs); err != nil {
+				stop(err)
+			}
+		})
+	}
+	queues.Wait()
+	ended := make(chan struct{})
+	go func() { jobs.Wait(); close(ended) }() // ends with the last job, which is cut below
+	late := time.NewTimer(w.Drain)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		cut(errDrained)
+		<-ended
+	}
+	if wrong, ok := errors.AsType[*KeyError](context.Cause(ctx)); ok {
+		return wrong
+	}
+	return nil
+}
+
+// KeyError is why a worker is not let in.
+type KeyError struct{ Queue string }
+
+// Error implements error.
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("the key of the queue %s is not the one of the gateways: give the worker the same key (toolgate.queue.queues.%[1]s.key)", e.Queue)
+}
+
+// serve runs the jobs of one queue until ctx ends.
+func (w *Worker) serve(ctx, running context.Context, box *Box, jobs *sync.WaitGroup) error {
+	if err := w.find(ctx, box); err != nil {
+		return err
+	}
+	free := make(chan struct{}, w.Capacity)
+	for range w.Capacity {
+		free <- struct{}{}
+	}
+	again := time.NewTimer(0)
+	defer again.Stop()
+	<-again.C
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-free:
+		}
+		slots := 1 + takeAll(free)
+		leases, err := w.Engine.Lease(ctx, box.queue, w.Name, slots)
+		for range slots - len(leases) {
+			free <- struct{}{}
+		}
+		refused := false
+		for _, l := range leases {
+			refused = refused || l.Job().Key != box.id
+			if refused || ctx.Err() != nil {
+				w.giveBack(running, l)
+				free <- struct{}{}
+				continue
+			}
+			jobs.Go(func() {
+				defer func() { free <- struct{}{} }()
+				w.run(running, box, l)
+			})
+		}
+		if refused {
+			return &KeyError{box.queue}
+		}
+		if err != nil && ctx.Err() == nil {
+			w.Log.Warn("jobs cannot be leased", "queue", box.queue, "err", err)
+			again.Reset(time.Second)
+			select {
+			case <-ctx.Done():
+			case <-again.C:
+			}
+		}
+	}
+	return nil
+}
+
+func takeAll(free chan struct{}) (n int) {
+	for {
+		select {
+		case <-free:
+			n++
+		default:
+			return n
+		}
+	}
+}
+
+// find waits until the queue is there, and compares the keys.
+func (w *Worker) find(ctx context.Context, box *Box) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		key, err := w.Engine.Key(ctx, box.queue)
+		switch {
+		case err == nil && key != box.id:
+			return &KeyError{box.queue}
+		case err == nil:
+			w.Log.Info("the worker waits for jobs", "queue", box.queue, "worker", w.Name, "capacity", w.Capacity)
+			return nil
+		case !told && ctx.Err() == nil:
+			w.Log.Warn("the worker waits for its queue", "queue", box.queue, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *Worker) giveBack(ctx context.Context, l Lease) {
+	ctx, cancel := context.WithTimeout(ctx, w.Lease)
+	defer cancel()
+	if err := l.Return(ctx); err != nil {
+		w.Log.Warn("a job cannot be given back", "queue", l.Job().Queue, "job", l.Job().ID, "err", err)
+	}
+}
+
+// run runs one job and ends it.
+func (w *Worker) run(ctx context.Context, box *Box, l Lease) {
+	j := l.Job()
+	log := w.Log.With("queue", j.Queue, "job", j.ID, "attempt", l.Attempt())
+	work, err := box.open(j)
+	var sealed *envelope
+	if err == nil {
+		sealed, err = newEnvelope(j.ID, work.Answer)
+	}
+	if err != nil {
+		log.Error("a job cannot be opened", "err", err)
+		w.finish(ctx, l, End{State: Dead, Reason: "it was changed on its way, or was not made by a gateway"}, log)
+		return
+	}
+	ctx, stop := context.WithDeadlineCause(ctx, j.Deadline, context.DeadlineExceeded)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var beside sync.WaitGroup
+	ended := make(chan struct{})
+	beside.Go(func() { w.beat(ctx, l, ended, cancel) })
+	reports := make(chan []byte, reportsWaiting)
+	beside.Go(func() { w.report(ctx, l, reports) })
+	began := time.Now()
+	got, err := w.Run(ctx, work, func(method string, params []byte) {
+		if body, err := sealed.sealReport(method, params); err == nil {
+			select {
+			case reports <- body:
+			default: // the queue is slower than the tool
+			}
+		}
+	})
+	if err != nil && ctx.Err() != nil {
+		err = &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Reason: "The call was ended: " + context.Cause(ctx).Error() + ". Whether the tool has done its work is not known."}
+	}
+	close(reports) // Run has returned, and notifies no more
+	log.Info("a job has run", "server", work.Server, "tool", work.Tool, "took", time.Since(began), "err", err)
+	body, wrong := sealed.sealAnswer(got, err)
+	if wrong != nil {
+		log.Error("an answer cannot be sealed", "err", wrong)
+	} else {
+		w.finish(context.WithoutCancel(ctx), l, End{State: Done, Body: body}, log)
+	}
+	close(ended)
+	beside.Wait()
+}
+
+// beat keeps the lease, and cancels the job when that has ended elsewhere.
+func (w *Worker) beat(ctx context.Context, l Lease, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(w.Lease / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-l.Ended():
+			cancel(errCancelled)
+			return
+		case <-tick.C:
+		}
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), w.Lease)
+		err := l.Beat(bounded)
+		stop()
+		if errors.Is(err, ErrEnded) {
+			cancel(errCancelled)
+			return
+		}
+	}
+}
+
+// report sends reports in their order until there are no more.
+func (w *Worker) report(ctx context.Context, l Lease, reports <-chan []byte) {
+	for body := range reports {
+		if err := l.Progress(ctx, body); err != nil {
+			w.Log.Debug("a report is lost", "job", l.Job().ID, "err", err)
+		}
+	}
+}
+
+// finish ends a job, again and again while its lease may be valid.
+func (w *Worker) finish(ctx context.Context, l Lease, e End, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, 2*w.Lease)
+	defer cancel()
+	tick := time.NewTicker(max(w.Lease/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		err := l.Finish(ctx, e)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, ErrEnded):
+			log.Info("the end of a job came too late")
+			return
+		case errors.Is(err, ErrTooBig) && e.State == Done:
+			e = End{State: Dead, Reason: "its answer is larger than the queue carries"}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			log.Error("a job cannot be ended", "err", err)
+			return
+		case <-tick.C:
+		}
+	}
+}
