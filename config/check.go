@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
@@ -61,12 +62,30 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 	t.Audit.Check(p, section.Get("audit"), "audit")
 	t.Feedback.Check(p, section.Get("feedback"), "feedback")
 	t.Telemetry.Check(p, section.Get("telemetry"), "telemetry")
+	t.Queue.Check(p, section.Get("queue"), "queue", workerNamespaces(section, t))
 	if t.Audit.Mode == "" {
 		t.Audit.Mode = audit.BestEffort
 		if t.Authenticates() {
 			t.Audit.Mode = audit.Required
 		}
 	}
+}
+
+// workerNamespaces are the namespaces whose tools workers may run: those of native tools
+// with a process of their own, and of declared ones.
+func workerNamespaces(section *tree.Node, t *Toolgate) (out []string) {
+	for _, key := range nativeKeys(section) {
+		if !slices.Contains([]string{"memory", "schedule", "notify", agents.ServerKey}, key) { // in the gateway's process
+			out = append(out, Namespace(key))
+		}
+	}
+	for i := range t.Tools {
+		if t.Tools[i].Type != "steps" {
+			out = append(out, t.Tools[i].Namespace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func checkServer(p *tree.Problems, n *tree.Node, path string, s ServerSettings, sized bool) {

@@ -25,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/learning"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
+	"github.com/toolgate/toolgate/internal/daemon/queued"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/registered"
 	"github.com/toolgate/toolgate/internal/daemon/schedule"
@@ -90,6 +91,7 @@ type Daemon struct {
 	gateway     *proxy.Gateway
 	cluster     *cluster.Cluster // nil where this gateway is alone
 	servers     *servers.Table
+	queues      *queued.Link // to the engine of the queues
 	catalogs    *catalogs.Saver
 	added       *added.Servers    // by agents
 	tools       *tools.Tools      // declared elsewhere
@@ -182,6 +184,9 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn = d.newSignIn()
 	d.serveInside()
+	if d.queues, err = queued.NewLink(c.Toolgate.Queue, d.keys, d.log); err != nil {
+		return nil, err
+	}
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err
 	}
@@ -268,6 +273,7 @@ func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
 	return servers.New(servers.Options{
 		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
+		Send: d.queues.Send, Queued: d.queues.Queued,
 		Inside: d.inside.Plugin,
 		Sample: func(ctx context.Context, id *gate.Identity, agent string, params []byte) ([]byte, *mcp.Error) {
 			return d.agents.Sample(ctx, id, agent, params)

@@ -37,6 +37,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 		d.gateway.Run,
 		d.runCluster,
 		d.servers.Run,
+		d.queues.Run,
 		d.saveCatalogs,
 		d.added.Run,
 		d.tools.Run,

@@ -183,7 +183,7 @@ var rules = map[string]rule{
 		why:  "what goes into a template depends on the values and the template alone",
 	},
 	"native/queue": {
-		ours: []string{"internal/mcp", "internal/seal"},
+		ours: []string{"config/secret", "config/tree", "internal/mcp", "internal/seal"},
 		why:  "what a queue promises, whatever carries it; engines are packages below it",
 	},
 	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},
@@ -444,6 +444,13 @@ var rules = map[string]rule{
 			"native/plugins/code", "native/plugins/fs", "native/plugins/system", "native/plugins/text", "native/plugins/web",
 		},
 		why: "runs gateways for tests, with everything that the program has compiled in and the fake server behind them",
+	},
+	"internal/daemon/queued": {
+		ours: []string{
+			"config", "internal/backoff", "internal/daemon/build", "internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/orphan", "internal/sandbox",
+			"internal/seal", "internal/version", "native", "native/declared", "native/queue", "native/queue/postgres", "proxy",
+		},
+		why: "the one place that knows the engines of queues; a worker has tools and no gateway",
 	},
 	"internal/daemon/servers": {
 		ours: []string{

@@ -16,18 +16,6 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// Settings are the settings of a pool.
-type Settings struct {
-	// How many tasks run at once. Default: 4.
-	Workers int `config:"workers" default:"4" min:"1" max:"1000"`
-	// How many tasks may wait for a worker; more are refused. Default: 64.
-	Waiting int `config:"waiting" default:"64" min:"0" max:"100000"`
-	// How many waiting tasks one caller may have. Default: 16.
-	WaitingPerPrincipal int `config:"waiting_per_principal" default:"16" min:"0" max:"100000"`
-	// How long a result is kept for its client. Default: 10m.
-	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
-}
-
 // Limits are the limits of a pool. Zero is the default, except for Waiting and
 // WaitingPerPrincipal: zero lets no call wait.
 type Limits struct {

@@ -46,7 +46,7 @@ func groups(o *command.Options) []group {
 			decide.NewCatalog(o), decide.NewApprovals(o), decide.NewMode(o), newPolicyCommand(o), decide.NewBudget(o),
 		}},
 		{"Operate", []*cobra.Command{
-			newReload(o), service.New(command.FilesArgument(o), o.AcceptedFiles), newServers(o), newLogin(o), newLogout(o), secrets.New(), newKey(), newAuditCommand(o), newStoreCommand(o),
+			newReload(o), newWorker(o), service.New(command.FilesArgument(o), o.AcceptedFiles), newServers(o), newLogin(o), newLogout(o), secrets.New(), newKey(), newAuditCommand(o), newStoreCommand(o),
 		}},
 	}
 }

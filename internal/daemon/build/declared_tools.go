@@ -284,7 +284,7 @@ func declaredRules(c *config.Config) []governance.Rule {
 			Match: NameOf(t.Namespace) + t.Name, At: RuleAt(c, fmt.Sprintf("tools[%d].", i)),
 			Tool: governance.Tool{
 				Risk: governance.Risk(t.Risk), Class: t.Class, Category: t.Category,
-				HighCost: t.Queue, // mode DEGRADED denies them
+				HighCost: t.Queue || c.Toolgate.Queue.Of(t.Namespace, t.Name) != "", // mode DEGRADED denies them
 			},
 		}
 		r.RequiresApproval = t.Approval

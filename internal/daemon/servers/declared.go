@@ -124,7 +124,7 @@ func (t *Table) guardDeclared(ctx context.Context, n *namespace) (start func()) 
 		settings.Tools[name] = guard.Tool{Breaker: &guard.Breaker{}}
 	}
 	ctx, n.stop = context.WithCancel(ctx)
-	n.guard = t.newGuard(n.Backend, settings)
+	n.guard = t.newGuard(t.o.Send(n.Name(), n.Backend), settings)
 	n.served = t.tasks.On(n.guard, func(tool string) bool { return n.queued[tool] })
 	return func() { t.running.Go(func() { _ = n.guard.Run(ctx) }) }
 }

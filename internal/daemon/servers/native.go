@@ -108,7 +108,7 @@ func (t *Table) nativeOfSpec(p *Plan, spec native.Spec) (of nativeTools, answers
 func (t *Table) newNative(ctx context.Context, p *Plan, spec native.Spec, settings guard.Settings) (s *server, start func()) {
 	plugin, answers := t.nativeOfSpec(p, spec)
 	ctx, stop := context.WithCancel(ctx)
-	s = &server{backend: plugin, native: plugin, guard: t.newGuard(answers, settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
+	s = &server{backend: plugin, native: plugin, guard: t.newGuard(t.o.Send(p.namespace(spec.Key), answers), settings), hash: spec.Hash(), stop: stop, ended: make(chan struct{})}
 	s.queued = t.tasks.On(s.guard, func(tool string) bool {
 		facts, _ := plugin.Facts(tool)
 		return facts.Queue
@@ -142,7 +142,7 @@ func (t *Table) NativeOperator(server, tool string) governance.Operator {
 	if !ok {
 		return governance.Operator{}
 	}
-	said := governance.Operator{Risk: governance.Risk(facts.Risk), HighCost: facts.Queue}
+	said := governance.Operator{Risk: governance.Risk(facts.Risk), HighCost: facts.Queue || t.o.Queued(t.now.Load().plan.namespace(server), tool)}
 	if running.native.Spec().Shipped {
 		said.ReadOnly, said.Destructive = &facts.ReadOnly, &facts.Destructive
 	}

@@ -38,6 +38,11 @@ type Options struct {
 	Catalogs   *catalogs.Saver
 	Unanswered catalogs.Unanswered
 	Tasks      queue.Limits
+	// Send returns a backend that has workers elsewhere run the tools of a namespace that
+	// are in a queue.
+	Send func(namespace string, of proxy.Backend) proxy.Backend
+	// Queued tells whether workers elsewhere run a tool.
+	Queued func(namespace, tool string) bool
 
 	// Inside returns the tools of a group that the gateway serves itself, by its key.
 	Inside func(group string) *toolapi.Plugin

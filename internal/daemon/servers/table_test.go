@@ -63,6 +63,7 @@ func newBench(t *testing.T) *bench {
 		SignIn:  signin.New(signin.Options{Log: log, Store: s, Keys: keys}),
 		Changed: func(string) { b.changed.Add(1) }, NativeChanged: func() {}, Relisted: func() {}, Happened: func(mcp.Event) {},
 		BreakerChanged: func(string, string, guard.State, time.Time) {},
+		Send:           func(_ string, of proxy.Backend) proxy.Backend { return of }, Queued: func(string, string) bool { return false },
 	})
 	if err != nil {
 		t.Fatal(err)
