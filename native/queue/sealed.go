@@ -2,11 +2,11 @@ package queue
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -21,18 +21,15 @@ const (
 	reportLabel = seal.Kept + "report"
 )
 
-// keySize is the size of a queue's key.
-const keySize = 32
+// minKey is how many characters the key of a queue has at least.
+const minKey = 32
 
-// ParseKey returns the key of a queue from hex or base64.
+// ParseKey returns the key of a queue from its text.
 func ParseKey(text string) ([]byte, error) {
-	text = strings.TrimSpace(text)
-	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString, base64.RawURLEncoding.DecodeString} {
-		if key, err := decode(text); err == nil && len(key) == keySize {
-			return key, nil
-		}
+	if text = strings.TrimSpace(text); len(text) < minKey {
+		return nil, fmt.Errorf("the key has %d characters and needs at least %d", len(text), minKey)
 	}
-	return nil, errors.New("the key does not have 32 bytes in hex or base64")
+	return []byte(text), nil
 }
 
 // Box seals the jobs of one queue to its workers. Both sides have its key.

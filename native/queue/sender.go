@@ -51,10 +51,11 @@ func (s *Sender) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	if err := s.Engine.Enqueue(ctx, j); err != nil {
 		return mcp.Answer{}, s.refused(ctx, j, err)
 	}
-	waiting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	denied := make(chan error, 1)
 	if call.StillAllowed != nil {
-		go s.decideAgain(waiting, j, call, stop) // ends with the call
+		go s.decideAgain(waiting, j, call, denied) // ends with the call
 	}
 	end, err := s.Engine.Await(waiting, j, func(body []byte) {
 		if method, params, ok := sealed.openReport(body); ok && call.Notify != nil {
@@ -62,13 +63,20 @@ func (s *Sender) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		}
 	})
 	if err != nil {
-		if cause := context.Cause(waiting); cause != nil {
+		if cause := context.Cause(ctx); cause != nil {
 			s.cancel(ctx, j)
 			return mcp.Answer{}, cause
 		}
 		return mcp.Answer{}, &mcp.Failure{
 			Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: s.Name(), Delivered: true, Err: err,
 			Reason: "The queue does not know this call any more. Whether the tool has done its work is not known: look before you call it again.",
+		}
+	}
+	if end.State == Cancelled {
+		select {
+		case err := <-denied:
+			return mcp.Answer{}, &refusedError{err}
+		default:
 		}
 	}
 	return s.answer(j, end, sealed)
@@ -148,8 +156,9 @@ func (s *Sender) refused(ctx context.Context, j *Job, err error) error {
 	}
 }
 
-// decideAgain takes back a job that waits when it is no longer allowed.
-func (s *Sender) decideAgain(ctx context.Context, j *Job, call *mcp.Call, stop context.CancelCauseFunc) {
+// decideAgain takes back a job that waits when it is no longer allowed, and says why
+// before.
+func (s *Sender) decideAgain(ctx context.Context, j *Job, call *mcp.Call, denied chan<- error) {
 	tick := time.NewTicker(decideEvery)
 	defer tick.Stop()
 	for {
@@ -162,10 +171,12 @@ func (s *Sender) decideAgain(ctx context.Context, j *Job, call *mcp.Call, stop c
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if ended, wrong := s.Engine.Cancel(ctx, j, false); ended {
-			stop(&refusedError{err})
-		} else if wrong == nil {
-			return // it has begun
+		select {
+		case denied <- err:
+		default: // it was said before, when the job could not be taken back
+		}
+		if _, wrong := s.Engine.Cancel(ctx, j, false); wrong == nil {
+			return // it is taken back, or has begun
 		}
 	}
 }

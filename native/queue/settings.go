@@ -34,7 +34,7 @@ type Settings struct {
 
 // Named is one queue that workers serve.
 type Named struct {
-	// The key that gateways and workers of the queue share: 32 bytes in hex or base64. Required.
+	// The key that gateways and workers of the queue share: at least 32 characters. Required.
 	Key secret.Text `config:"key" required:"true"`
 	// Tools whose calls go to the queue: native and declared ones, as NAMESPACE__TOOL, where TOOL may have * and ?.
 	// Default: none.
