@@ -184,9 +184,6 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn = d.newSignIn()
 	d.serveInside()
-	if d.queues, err = queued.NewLink(c.Toolgate.Queue, d.keys, d.log); err != nil {
-		return nil, err
-	}
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err
 	}
@@ -268,8 +265,11 @@ func (d *Daemon) notifies() notify.Receiver {
 	return notify.Receiver{}
 }
 
-// newServers returns the table of servers, none of which runs yet.
-func (d *Daemon) newServers(c *config.Config) (*servers.Table, error) {
+// newServers returns the table of servers, none of which runs yet, with the link to their queues.
+func (d *Daemon) newServers(c *config.Config) (_ *servers.Table, err error) {
+	if d.queues, err = queued.NewLink(c.Toolgate.Queue, d.keys, d.log); err != nil {
+		return nil, err
+	}
 	return servers.New(servers.Options{
 		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),

@@ -188,6 +188,11 @@ var rules = map[string]rule{
 	},
 	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},
 	"native/queue/queuetest": {ours: []string{"native/queue"}, why: "the tests of every engine"},
+	"native/queue/nats": {
+		ours:   []string{"native/queue"},
+		others: []string{"github.com/nats-io/nats.go"},
+		why:    "an engine on the client of NATS alone; its server is for tests and never in the program",
+	},
 	"native/queue/postgres": {
 		ours:   []string{"internal/backoff", "internal/batch", "native/queue"},
 		others: []string{"github.com/jackc/pgx/v5"},
@@ -448,7 +453,7 @@ var rules = map[string]rule{
 	"internal/daemon/queued": {
 		ours: []string{
 			"config", "internal/backoff", "internal/daemon/build", "internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/orphan", "internal/sandbox",
-			"internal/seal", "internal/version", "native", "native/declared", "native/queue", "native/queue/postgres", "proxy",
+			"internal/seal", "internal/version", "native", "native/declared", "native/queue", "native/queue/nats", "native/queue/postgres", "proxy",
 		},
 		why: "the one place that knows the engines of queues; a worker has tools and no gateway",
 	},
@@ -639,6 +644,7 @@ var closed = []string{"cmd/...", "internal/bench/...", "internal/e2e/...", "inte
 // testOthers is what test files may import besides what their package may: independent
 // implementations to compare with, and what makes tests short.
 var testOthers = []string{
+	"github.com/nats-io/nats-server/v2/server",    // a real server for an engine of queues; never in the program
 	"github.com/modelcontextprotocol/go-sdk",      // the official SDK, as client and server
 	"github.com/mark3labs/mcp-go",                 // a second implementation, independent of the first
 	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against

@@ -25,8 +25,8 @@ type Settings struct {
 	// How long a result is kept for its client. Default: 10m.
 	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
 	// What carries calls to `toolgate worker` on other machines; memory has no such workers. Default: memory.
-	Engine string `config:"engine" default:"memory" enum:"memory|postgres"`
-	// Address of the engine: postgres://... Required with an engine other than memory.
+	Engine string `config:"engine" default:"memory" enum:"memory|postgres|nats"`
+	// Address of the engine: postgres://... or nats://... Required with an engine other than memory.
 	URL secret.Text `config:"url"`
 	// Queues that workers serve, by name. Default: none.
 	Queues map[string]Named `config:"queues"`
@@ -45,7 +45,7 @@ type Named struct {
 const Memory = "memory"
 
 // engines are the schemes of addresses, by engine.
-var engines = map[string][]string{"postgres": {"postgres", "postgresql"}}
+var engines = map[string][]string{"postgres": {"postgres", "postgresql"}, "nats": {"nats", "tls"}}
 
 var queueName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 

@@ -1,0 +1,160 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolgate/toolgate/native/queue"
+)
+
+// Enqueue implements [queue.Producer].
+func (e *Engine) Enqueue(ctx context.Context, j *queue.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	_, err := e.js.PublishMsg(ctx, message(j))
+	if err == nil {
+		_ = e.conn.Publish(wakes+j.Queue, []byte(strconv.Itoa(j.Priority)+"."+strconv.Itoa(lane(j.Principal)))) // workers look by themselves as well
+		return nil
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		switch {
+		case strings.Contains(api.Description, "maximum messages per subject"):
+			return queue.ErrYours
+		case strings.Contains(api.Description, "maximum messages"):
+			return queue.ErrFull
+		}
+	}
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return queue.ErrTooBig
+	}
+	return fmt.Errorf("add a job: %w", err)
+}
+
+// watch is what a gateway knows of a job that it waits for.
+type watch struct {
+	e       *Engine
+	job     *queue.Job
+	attempt int       // 0 before it is leased
+	heard   time.Time // of its worker
+}
+
+// Await implements [queue.Producer].
+func (e *Engine) Await(ctx context.Context, j *queue.Job, progress func([]byte)) (queue.End, error) {
+	heard := make(chan *nats.Msg, 64)
+	sub, err := e.conn.ChanSubscribe(events+j.ID, heard)
+	if err != nil {
+		return queue.End{}, fmt.Errorf("wait for a job: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	w := &watch{e: e, job: j, heard: time.Now()}
+	tick := time.NewTicker(max(e.bounds.Lease/4, 50*time.Millisecond))
+	defer tick.Stop()
+	late := time.NewTimer(time.Until(j.Deadline))
+	defer late.Stop()
+	for look := true; ; {
+		if look {
+			if end, ok, err := e.end(ctx, j.ID); err == nil && ok {
+				for len(heard) > 0 {
+					w.event(<-heard, progress)
+				}
+				return end, nil
+			}
+		}
+		look = true
+		select {
+		case <-ctx.Done():
+			return queue.End{}, context.Cause(ctx)
+		case m := <-heard:
+			look = w.event(m, progress)
+		case <-late.C:
+			w.expire(ctx)
+		case <-tick.C:
+			w.check(ctx)
+		}
+	}
+}
+
+// event notes what is said of a job, and reports whether that is its end.
+func (w *watch) event(m *nats.Msg, progress func([]byte)) (over bool) {
+	w.heard = time.Now()
+	if attempt, _ := strconv.Atoi(m.Header.Get(headAttempt)); attempt > 0 {
+		w.attempt = attempt
+	}
+	if m.Header.Get(headEvent) == reported {
+		progress(m.Data)
+	}
+	return m.Header.Get(headEvent) == ended
+}
+
+// check ends a job whose worker has been silent for longer than a lease, and that nobody
+// else may run. What may run again is delivered again by JetStream.
+func (w *watch) check(ctx context.Context) {
+	patience := w.e.bounds.Lease * 5 / 4
+	if time.Since(w.heard) < patience || time.Since(time.Unix(0, w.e.connected.Load())) < patience || !w.e.conn.IsConnected() {
+		return
+	}
+	c, err := w.e.claimed(ctx, w.job.ID)
+	switch {
+	case err != nil || c.attempt == 0:
+		return
+	case c.attempt > w.attempt: // it is leased, and has not been heard of
+		w.attempt, w.heard = c.attempt, time.Now()
+	case !w.job.Repeats:
+		w.end(ctx, queue.End{State: queue.Lost, Attempts: c.attempt})
+	case c.attempt >= w.e.bounds.Attempts:
+		w.end(ctx, queue.End{State: queue.Dead, Attempts: c.attempt, Reason: lostEachTime})
+	}
+}
+
+const lostEachTime = "its worker was lost each time"
+
+func (w *watch) expire(ctx context.Context) {
+	_, first, err := w.e.claim(ctx, w.job.ID, 0, 0)
+	end := queue.End{State: queue.Expired}
+	if err == nil && !first {
+		c, err := w.e.claimed(ctx, w.job.ID)
+		if err != nil {
+			return
+		}
+		end.Attempts = c.attempt
+	}
+	w.end(ctx, end)
+}
+
+func (w *watch) end(ctx context.Context, end queue.End) {
+	if err := w.e.finish(ctx, w.job, end); err != nil && !errors.Is(err, queue.ErrEnded) && ctx.Err() == nil {
+		w.e.log.Warn("a job cannot be ended", "job", w.job.ID, "err", err)
+	}
+}
+
+// Cancel implements [queue.Producer]. A job that waits is claimed for nobody.
+func (e *Engine) Cancel(ctx context.Context, j *queue.Job, even bool) (bool, error) {
+	_, first, err := e.claim(ctx, j.ID, 0, 0)
+	if err != nil {
+		return false, err
+	}
+	end := queue.End{State: queue.Cancelled}
+	if !first {
+		if !even {
+			return false, nil
+		}
+		c, err := e.claimed(ctx, j.ID)
+		if err != nil {
+			return false, err
+		}
+		end.Attempts = c.attempt
+	}
+	switch err := e.finish(ctx, j, end); {
+	case errors.Is(err, queue.ErrEnded):
+		return false, nil
+	default:
+		return err == nil, err
+	}
+}
