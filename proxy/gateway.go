@@ -119,7 +119,6 @@ func New(opts Options) (*Gateway, error) {
 	g.sessions = newSessionTable(g)
 	g.finder = finder{g: g, index: findview.NewIndex[*gate.Capability]()}
 	g.finder.index.Indexed = opts.Indexed
-	g.keptResults = result.NewStore(result.StoreLimits{Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime})
 	g.reused = reuse.New(reuse.Limits{Bytes: 64 << 20, BytesPerPrincipal: 16 << 20, BytesPerResult: 1 << 20})
 	g.serverInfo = Implementation(opts.Version)
 	g.serverMeta = append([]byte(`"`+mcp.MetaServerInfo+`":`), g.serverInfo...)
@@ -130,6 +129,10 @@ func New(opts Options) (*Gateway, error) {
 		g.instance = opts.Replicas.Self()
 		g.replicas = &replica.Router{Peers: opts.Replicas, Keys: opts.Keys}
 	}
+	g.keptResults = result.NewStore(result.StoreLimits{
+		Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime,
+		Prefix: replica.Tag(g.replicas.Self(), ""),
+	})
 	g.life, g.stop = context.WithCancelCause(context.Background())
 	g.config.Store(&Config{})
 	g.snapshot.Store(&Snapshot{catalog: newCatalog(nil)})

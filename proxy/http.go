@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/replica"
+	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
@@ -421,13 +422,33 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 }
 
 // ownerNamed returns the gateway that owns what a modern request names: a call that it
-// suspended, or a task. It is empty for none.
+// suspended, a task, or a result that it keeps. It is empty for none.
 func ownerNamed(msg *mcp.Message) string {
+	if kept := keptNamed(msg); kept != "" {
+		owner, _ := replica.Cut(strings.TrimPrefix(kept, result.URIPrefix))
+		return owner
+	}
 	for _, param := range [...]string{"requestState", "taskId"} {
 		if value, ok := msg.ParamString(param); ok {
 			if owner, _ := replica.Cut(value); owner != "" {
 				return owner
 			}
+		}
+	}
+	return ""
+}
+
+// keptNamed returns the URI or the id of the kept result that a request reads, empty for none.
+func keptNamed(msg *mcp.Message) string {
+	switch msg.Method {
+	case mcp.MethodRead:
+		if uri, _ := msg.ParamString("uri"); strings.HasPrefix(uri, result.URIPrefix) {
+			return uri
+		}
+	case mcp.MethodToolsCall:
+		if name, _ := msg.ParamString("name"); name == result.ReaderServer+"__"+result.ReaderTool {
+			id, _ := mcp.LookupString(msg.Param("arguments"), "id")
+			return id
 		}
 	}
 	return ""

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +44,7 @@ type replica struct {
 
 // newReplicas starts n gateways with the same servers, and waits until they know one
 // another.
-func newReplicas(t testing.TB, n int, s servers) *replicas {
+func newReplicas(t testing.TB, n int, s servers, more ...map[string]any) *replicas {
 	t.Helper()
 	t.Setenv("TOOLGATE_API_KEY", "k")
 	database, seal := postgres.URL(t), newHome(t).path("seal.key")
@@ -55,6 +57,9 @@ func newReplicas(t testing.TB, n int, s servers) *replicas {
 		settings := withKeys("k", "other")
 		settings["store"], settings["cluster"] = database, map[string]any{"advertise": testport.Address(t)}
 		settings["keys"] = []any{map[string]any{"id": "k", "file": seal}}
+		for _, m := range more {
+			maps.Copy(settings, m)
+		}
 		h.write(t, s, settings)
 		r := &replica{running: h.newRunning(t)}
 		r.settle(t)
@@ -350,3 +355,25 @@ func TestSubscriptionGoesOn(t *testing.T) {
 	}
 	hears("after its gateway has ended")
 }
+
+// A kept result is read wherever the request arrives, by its principal alone.
+func TestKeptResultAtAnyReplica(t *testing.T) {
+	rs := newReplicas(t, 2, servers{"s": fake()}, map[string]any{"results": map[string]any{"max_bytes": "2KiB", "larger": "keep"}})
+	body, headers := modernRequest("tools/call", "s__echo", `"name":"s__echo","arguments":{"text":"`+strings.Repeat("x", 5000)+`"},`)
+	got := post(t, rs.all[0].url+"/mcp", "k", body, headers...)
+	uri := keptURI.FindString(got.body)
+	if got.status != http.StatusOK || uri == "" {
+		t.Fatalf("%d %.600s", got.status, got.body)
+	}
+	for i, r := range rs.all {
+		body, headers := modernRequest("resources/read", uri, `"uri":"`+uri+`",`)
+		if got := post(t, r.url+"/mcp", "k", body, headers...); !strings.Contains(got.body, strings.Repeat("x", 5000)) {
+			t.Errorf("at replica %d: %d %.300s", i, got.status, got.body)
+		}
+		if got := post(t, r.url+"/mcp", "other", body, headers...); strings.Contains(got.body, "xxx") {
+			t.Errorf("at replica %d by another: %d %.300s", i, got.status, got.body)
+		}
+	}
+}
+
+var keptURI = regexp.MustCompile(`toolgate://results/[a-z0-9~]+`)

@@ -26,6 +26,7 @@ const URIPrefix = "toolgate://results/"
 type Store struct {
 	most, mostOfOne int // bytes
 	time            time.Duration
+	prefix          string            // of ids
 	secret          [sha256.Size]byte // of this gateway; makes ids unguessable
 
 	mu    sync.Mutex
@@ -58,12 +59,13 @@ type StoreLimits struct {
 	Bytes             int           // in total
 	BytesPerPrincipal int           // of one principal
 	Time              time.Duration // how long each is kept
+	Prefix            string        // of ids: names the gateway, where it is one of several
 }
 
 // NewStore returns an empty store.
 func NewStore(l StoreLimits) *Store {
 	k := &Store{
-		most: l.Bytes, mostOfOne: l.BytesPerPrincipal, time: l.Time,
+		most: l.Bytes, mostOfOne: l.BytesPerPrincipal, time: l.Time, prefix: l.Prefix,
 		all: make(map[string]*linked.Element), of: make(map[string]*principalResults),
 	}
 	_, _ = rand.Read(k.secret[:]) // never fails
@@ -79,7 +81,7 @@ func (k *Store) Keep(principal, holder string, tool Tool, approved [][]string, r
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	h.Write(result)
-	id := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20]))
+	id := k.prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20]))
 	made := &Kept{id: id, principal: principal, Holder: holder, Server: tool.Server, Original: tool.Original, Approved: approved}
 	if made.render(result); len(made.Contents) > min(k.most, k.mostOfOne) {
 		return nil
