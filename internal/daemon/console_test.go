@@ -3,6 +3,7 @@
 package daemon_test
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -424,4 +425,72 @@ func TestConsoleShowsTheAPI(t *testing.T) {
 	if err != nil || e.Enabled || e.Actor != "root of default" {
 		t.Errorf("disabled: %+v %v", e, err)
 	}
+}
+
+// A live view shows calls as they end, and goes on after a break where it was.
+func TestConsoleEvents(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("one")}, nil)
+	b := l.as(t, "root")
+	over := httptest.NewServer(l.pages)
+	defer over.Close()
+	open := func(last string) (*http.Response, *bufio.Scanner) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, over.URL+"/now/events", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.AddCookie(&http.Cookie{Name: "toolgate-console", Value: b.cookie})
+		r.Header.Set("Accept", "text/event-stream")
+		if last != "" {
+			r.Header.Set("Last-Event-ID", last)
+		}
+		resp, err := over.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("events: %d", resp.StatusCode)
+		}
+		return resp, bufio.NewScanner(resp.Body)
+	}
+	// until reads to the end of an event whose data has a text, and returns its id.
+	until := func(in *bufio.Scanner, event, text string) (id string) {
+		t.Helper()
+		name, found := "", false
+		for in.Scan() {
+			switch line := in.Text(); {
+			case strings.HasPrefix(line, "event: "):
+				name, found = line[7:], false
+			case strings.HasPrefix(line, "id: "):
+				id = line[4:]
+			case strings.HasPrefix(line, "data: "):
+				found = found || name == event && strings.Contains(line, text)
+			case line == "" && found:
+				return id
+			}
+		}
+		t.Fatalf("no event %s with %s: %v", event, text, in.Err())
+		return ""
+	}
+	first, in := open("")
+	until(in, "state", "<bdi>a</bdi>")
+	l.calledBy(t, "alice", "a__pid", 1)
+	last := until(in, "calls", "a__pid")
+	first.Body.Close()
+	l.calledBy(t, "bob", "a__pid", 1)
+	own, err := l.r.Calls(t.Context(), admin.CallQuery{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, in := open(last)
+	until(in, "calls", own[0].ID)
+	// It ends with the session.
+	b.post(t, "/sign-out", url.Values{})
+	for in.Scan() {
+	}
+	if in.Err() != nil {
+		t.Error(in.Err())
+	}
+	second.Body.Close()
 }

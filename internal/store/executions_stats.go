@@ -128,9 +128,9 @@ func (q *ExecutionQuery) where() (string, []any) {
 		text += " AND " + condition
 		args = append(args, values...)
 	}
-	for column, value := range map[string]string{"server": q.Server, "tool": q.Tool, "tenant": q.Tenant} {
-		if value != "" {
-			and(column+" = ?", writable(value))
+	for _, c := range [...]struct{ column, value string }{{"server", q.Server}, {"tool", q.Tool}, {"tenant", q.Tenant}} {
+		if c.value != "" {
+			and(c.column+" = ?", writable(c.value))
 		}
 	}
 	if q.Principal != "" {
@@ -152,15 +152,20 @@ func (q *ExecutionQuery) where() (string, []any) {
 	return text, args
 }
 
+// Statement returns the statement of [Executions.Find] with its arguments.
+func (q *ExecutionQuery) Statement() (text string, args []any) {
+	where, args := q.where()
+	return `SELECT id, at, call_id, server, tool, tenant, persona_id, error_class, duration_us, upstream_us, request_size, response_size
+		FROM tool_execution_log WHERE ` + where + ` ORDER BY at DESC, id DESC LIMIT ?`, append(args, q.Limit)
+}
+
 // Find returns the executions that match a query, the latest first.
 func (e *Executions) Find(ctx context.Context, q *ExecutionQuery) ([]FoundExecution, error) {
-	where, args := q.where()
-	text := `SELECT id, at, call_id, server, tool, tenant, persona_id, error_class, duration_us, upstream_us, request_size, response_size
-		FROM tool_execution_log WHERE ` + where + ` ORDER BY at DESC, id DESC LIMIT ?`
+	text, args := q.Statement()
 	var out []FoundExecution
 	err := e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
 		out = []FoundExecution{}
-		rows, err := tx.Query(ctx, text, append(args, q.Limit)...)
+		rows, err := tx.Query(ctx, text, args...)
 		if err != nil {
 			return fmt.Errorf("search the execution log: %w", err)
 		}

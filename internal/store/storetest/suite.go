@@ -22,6 +22,7 @@ func Run(t *testing.T, database Database) {
 		"MetaKeepsTheFirst":                 meta,
 		"AnchorsKeepTheLatest":              anchors,
 		"ExecutionsAreCounted":              executions,
+		"ExecutionsAreFound":                executionsFound,
 		"RoundsAreUsedOnce":                 rounds,
 		"ViewSeesOneState":                  viewSeesOneState,
 		"ViewCannotWrite":                   viewCannotWrite,

@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/store"
+)
+
+// executionsFound checks that executions are found page by page, each once, and that each
+// question is answered by an index.
+func executionsFound(t *testing.T, s *store.Store) {
+	e := s.Executions(0)
+	ctx, cancel := context.WithCancel(context.Background())
+	start := time.Now().Add(-time.Hour).Truncate(time.Minute)
+	const count = 250
+	for i := range count {
+		x := store.Execution{
+			At: start.Add(time.Duration(i/10) * time.Second), CallID: fmt.Sprint(i), Server: "a", Tool: "a__read", Tenant: "acme", Principal: "alice", Success: true,
+		}
+		if i%5 == 0 {
+			x.Tool, x.Principal, x.ErrorClass, x.Success = "a__write", "bob", "tool_error", false
+		}
+		e.Add(x)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	cancel()
+	must(t, <-ended)
+	for name, tt := range map[string]struct {
+		q    store.ExecutionQuery
+		want int
+	}{
+		"all":                  {store.ExecutionQuery{}, count},
+		"a tool":               {store.ExecutionQuery{Tool: "a__write"}, count / 5},
+		"a server":             {store.ExecutionQuery{Server: "a"}, count},
+		"another server":       {store.ExecutionQuery{Server: "b"}, 0},
+		"a tenant":             {store.ExecutionQuery{Tenant: "acme"}, count},
+		"failures":             {store.ExecutionQuery{Class: "any"}, count / 5},
+		"successes":            {store.ExecutionQuery{Class: "none"}, count - count/5},
+		"a class":              {store.ExecutionQuery{Class: "tool_error"}, count / 5},
+		"a principal":          {store.ExecutionQuery{Principal: "bob"}, count / 5},
+		"since":                {store.ExecutionQuery{Since: start.Add(5 * time.Second)}, count - 50},
+		"what is no statement": {store.ExecutionQuery{Tool: "' OR 1=1 --\x00"}, 0},
+	} {
+		q, seen, last := tt.q, map[string]bool{}, int64(0)
+		for q.Limit = 7; ; {
+			page, err := e.Find(t.Context(), &q)
+			must(t, err)
+			for _, x := range page {
+				if seen[x.CallID] {
+					t.Fatalf("%s: %s twice", name, x.CallID)
+				}
+				seen[x.CallID] = true
+				if at := x.At.UnixMilli(); last != 0 && at > last {
+					t.Fatalf("%s: out of order", name)
+				}
+				last = x.At.UnixMilli()
+			}
+			if len(page) < q.Limit {
+				break
+			}
+			q.BeforeAt, q.BeforeRow = page[len(page)-1].At, page[len(page)-1].Row
+		}
+		if len(seen) != tt.want {
+			t.Errorf("%s: %d found, not %d", name, len(seen), tt.want)
+		}
+		if plan := planOf(t, s, &q); !strings.Contains(plan, "tool_execution_log_at") && !strings.Contains(plan, "tool_execution_log_principal") {
+			t.Errorf("%s is answered without an index:\n%s", name, plan)
+		}
+	}
+	over, err := e.CountOver(t.Context(), start, 10*time.Second)
+	must(t, err)
+	if len(over) != 3 || over[0].Calls != 100 || over[0].Failures != 20 || over[2].Calls != 50 || !over[0].At.Equal(start) {
+		t.Errorf("over time: %+v", over)
+	}
+	if !slices.IsSortedFunc(over, func(a, b store.ExecutionCount) int { return a.At.Compare(b.At) }) {
+		t.Errorf("not in order: %+v", over)
+	}
+}
+
+// planOf returns how a database finds executions. PostgreSQL reads few rows without an
+// index, unless it is told not to.
+func planOf(t *testing.T, s *store.Store, q *store.ExecutionQuery) string {
+	t.Helper()
+	text, args := q.Statement()
+	read := func(before, explain string, columns int) (lines []string, err error) {
+		return lines, s.View(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			if before != "" {
+				rows, err := tx.Query(ctx, before)
+				if err != nil {
+					return err
+				}
+				rows.Close()
+			}
+			rows, err := tx.Query(ctx, explain+text, args...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				values := make([]any, columns)
+				for i := range values {
+					values[i] = new(any)
+				}
+				if err := rows.Scan(values...); err != nil {
+					return err
+				}
+				lines = append(lines, fmt.Sprint(*values[columns-1].(*any)))
+			}
+			return rows.Err()
+		})
+	}
+	lines, err := read("", "EXPLAIN QUERY PLAN ", 4)
+	if err != nil {
+		lines, err = read("SET LOCAL enable_seqscan = off", "EXPLAIN ", 1)
+	}
+	must(t, err)
+	return strings.Join(lines, "\n")
+}
