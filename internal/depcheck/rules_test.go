@@ -188,6 +188,11 @@ var rules = map[string]rule{
 	},
 	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},
 	"native/queue/queuetest": {ours: []string{"native/queue"}, why: "the tests of every engine"},
+	"native/queue/kafka": {
+		ours:   []string{"native/queue"},
+		others: []string{"github.com/twmb/franz-go"},
+		why:    "an engine on a log, with the client that events go out by as well",
+	},
 	"native/queue/nats": {
 		ours:   []string{"native/queue"},
 		others: []string{"github.com/nats-io/nats.go"},
@@ -453,7 +458,7 @@ var rules = map[string]rule{
 	"internal/daemon/queued": {
 		ours: []string{
 			"config", "internal/backoff", "internal/daemon/build", "internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/orphan", "internal/sandbox",
-			"internal/seal", "internal/version", "native", "native/declared", "native/queue", "native/queue/nats", "native/queue/postgres", "proxy",
+			"internal/seal", "internal/version", "native", "native/declared", "native/queue", "native/queue/kafka", "native/queue/nats", "native/queue/postgres", "proxy",
 		},
 		why: "the one place that knows the engines of queues; a worker has tools and no gateway",
 	},

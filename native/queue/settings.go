@@ -25,8 +25,8 @@ type Settings struct {
 	// How long a result is kept for its client. Default: 10m.
 	Keep time.Duration `config:"keep" default:"10m" min:"1s" max:"24h"`
 	// What carries calls to `toolgate worker` on other machines; memory has no such workers. Default: memory.
-	Engine string `config:"engine" default:"memory" enum:"memory|postgres|nats"`
-	// Address of the engine: postgres://... or nats://... Required with an engine other than memory.
+	Engine string `config:"engine" default:"memory" enum:"memory|postgres|nats|kafka"`
+	// Address of the engine: postgres://..., nats://... or kafka://HOST:PORT,... Required with an engine other than memory.
 	URL secret.Text `config:"url"`
 	// Queues that workers serve, by name. Default: none.
 	Queues map[string]Named `config:"queues"`
@@ -45,7 +45,7 @@ type Named struct {
 const Memory = "memory"
 
 // engines are the schemes of addresses, by engine.
-var engines = map[string][]string{"postgres": {"postgres", "postgresql"}, "nats": {"nats", "tls"}}
+var engines = map[string][]string{"postgres": {"postgres", "postgresql"}, "nats": {"nats", "tls"}, "kafka": {"kafka"}}
 
 var queueName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
@@ -76,7 +76,8 @@ func (s *Settings) Uses(namespace string) bool {
 // declared tools.
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, at string, namespaces []string) {
 	schemes := engines[s.Engine]
-	u, err := url.Parse(s.URL.Reveal())
+	first, _, _ := strings.Cut(s.URL.Reveal(), ",") // of several servers
+	u, err := url.Parse(first)
 	switch {
 	case s.Engine == Memory && s.URL != "":
 		p.At(n.Get("url"), at+".url", "write engine: postgres or another, or remove it", "the engine memory has no address")

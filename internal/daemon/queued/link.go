@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/native/queue/kafka"
 	"github.com/toolgate/toolgate/native/queue/nats"
 	"github.com/toolgate/toolgate/native/queue/postgres"
 	"github.com/toolgate/toolgate/proxy"
@@ -33,6 +34,8 @@ func open(ctx context.Context, s *queue.Settings, log *slog.Logger) (queue.Engin
 	switch s.Engine {
 	case "postgres":
 		return postgres.Open(ctx, s.URL.Reveal(), bounds, log)
+	case "kafka":
+		return kafka.Open(ctx, s.URL.Reveal(), bounds, log)
 	case "nats":
 		return nats.Open(ctx, s.URL.Reveal(), bounds, log)
 	default:

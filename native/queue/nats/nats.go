@@ -73,7 +73,9 @@ func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger)
 	e := &Engine{bounds: b, log: log, queues: make(map[string]*line)}
 	began := func(*nats.Conn) { e.connected.Store(time.Now().UnixNano()) }
 	e.conn, err = nats.Connect(address, nats.Name("toolgate queue"), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond), nats.Timeout(5*time.Second),
-		nats.ReconnectHandler(began), nats.RetryOnFailedConnect(false))
+		nats.ReconnectHandler(began), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Debug("the queue has lost a message that is looked for anyway", "err", err)
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
