@@ -106,15 +106,15 @@ func (a *authority) certificate() (*tls.Certificate, error) {
 // server is how this member is reached: by members alone.
 func (a *authority) server() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, ClientCAs: a.roots, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"}, ClientCAs: a.roots, ClientAuth: tls.RequireAndVerifyClientCert,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificate() },
 	}
 }
 
-// client is how this member reaches another, and nobody in its place.
-func (a *authority) client(id string) *tls.Config {
+// client is how this member reaches another, and nobody in its place, over a protocol.
+func (a *authority) client(id, protocol string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, RootCAs: a.roots, ServerName: serverName(id),
+		MinVersion: tls.VersionTLS13, NextProtos: []string{protocol}, RootCAs: a.roots, ServerName: serverName(id),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.certificate() },
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -59,9 +58,9 @@ type Cluster struct {
 	members   atomic.Pointer[[]Member]
 
 	mu       sync.Mutex
-	links    map[string]*http.Transport // by member
-	suspects map[string]time.Time       // until when members are passed over
-	others   map[string]bool            // members of another wire, which the log has named
+	links    map[string]*link     // by member
+	suspects map[string]time.Time // until when members are passed over
+	others   map[string]bool      // members of another wire, which the log has named
 	closed   bool
 }
 
@@ -72,7 +71,7 @@ func New(o Options) (*Cluster, error) {
 	c := &Cluster{
 		o: o, changed: make(chan struct{}, 1),
 		self:  Member{ID: hex.EncodeToString(id[:]), Address: o.Address, Version: o.Version, Wire: Wire, Started: time.Now().UTC()},
-		links: make(map[string]*http.Transport), suspects: make(map[string]time.Time), others: make(map[string]bool),
+		links: make(map[string]*link), suspects: make(map[string]time.Time), others: make(map[string]bool),
 	}
 	var err error
 	if c.authority, err = newAuthority(o.Keys, c.self.ID); err != nil {
@@ -281,10 +280,10 @@ func (c *Cluster) forget(members []Member) {
 	gone := func(id string) bool {
 		return !slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
 	}
-	for id, link := range c.links {
+	for id, l := range c.links {
 		if gone(id) {
 			delete(c.links, id)
-			link.CloseIdleConnections()
+			l.closeIdle()
 		}
 	}
 	for id := range c.suspects {
@@ -299,14 +298,14 @@ func (c *Cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	for id, link := range c.links {
+	for id, l := range c.links {
 		delete(c.links, id)
-		link.CloseIdleConnections()
+		l.closeIdle()
 	}
 }
 
 // link returns the connections to a member, and its address.
-func (c *Cluster) link(id string) (*http.Transport, string, error) {
+func (c *Cluster) link(id string) (*link, string, error) {
 	m, ok := c.reachable(id)
 	if !ok || id == c.self.ID {
 		return nil, "", fmt.Errorf("the gateway %s is not there", id)
@@ -316,10 +315,10 @@ func (c *Cluster) link(id string) (*http.Transport, string, error) {
 	if c.closed {
 		return nil, "", errors.New("this gateway ends")
 	}
-	link := c.links[id]
-	if link == nil {
-		link = newLink(c.authority.client(id))
-		c.links[id] = link
+	l := c.links[id]
+	if l == nil {
+		l = newLink(c.authority, id)
+		c.links[id] = l
 	}
-	return link, m.Address, nil
+	return l, m.Address, nil
 }

@@ -37,6 +37,8 @@ const (
 	dialTime = 2 * time.Second
 	// writeTime is how long a client may take to read a part of an answer.
 	writeTime = 60 * time.Second
+	// maxSingles bounds the connections with one request each.
+	maxSingles = 64
 	// streamsPerLink bounds the requests of one connection; more open another one.
 	streamsPerLink = 1000
 	copyBuffer     = 32 << 10
@@ -45,8 +47,42 @@ const (
 // hopByHop are the headers of one connection (RFC 9110 section 7.6.1).
 var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// newLink returns the connections to one member.
-func newLink(conf *tls.Config) *http.Transport {
+// link are the connections to one member. Streams share connections of HTTP/2, of which
+// there may be thousands. Other requests take a connection of HTTP/1.1 each, which costs a
+// third less, as long as there are not too many.
+type link struct {
+	streams, single *http.Transport
+	singles         atomic.Int64 // requests that have a connection of their own
+}
+
+// newLink returns the connections to a member.
+func newLink(a *authority, id string) *link {
+	l := &link{streams: newTransport(a.client(id, "h2")), single: newTransport(a.client(id, "http/1.1"))}
+	l.single.ForceAttemptHTTP2, l.single.MaxIdleConnsPerHost = false, maxSingles
+	return l
+}
+
+// roundTrip sends a request over one of the connections. done is called once the answer was
+// read.
+func (l *link) roundTrip(r *http.Request) (answer *http.Response, done func(), err error) {
+	if r.Method == http.MethodGet || l.singles.Add(1) > maxSingles {
+		if r.Method != http.MethodGet {
+			l.singles.Add(-1)
+		}
+		answer, err = l.streams.RoundTrip(r)
+		return answer, func() {}, err
+	}
+	answer, err = l.single.RoundTrip(r)
+	return answer, func() { l.singles.Add(-1) }, err
+}
+
+func (l *link) closeIdle() {
+	l.streams.CloseIdleConnections()
+	l.single.CloseIdleConnections()
+}
+
+// newTransport returns the connections of one protocol.
+func newTransport(conf *tls.Config) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
 		TLSClientConfig:     conf,
@@ -60,7 +96,7 @@ func newLink(conf *tls.Config) *http.Transport {
 
 // Pass implements [replica.Peers].
 func (c *Cluster) Pass(w http.ResponseWriter, r *http.Request, to string, request replica.Request) error {
-	link, address, err := c.link(to)
+	l, address, err := c.link(to)
 	if err != nil {
 		return &replica.LostError{Err: err}
 	}
@@ -70,12 +106,13 @@ func (c *Cluster) Pass(w http.ResponseWriter, r *http.Request, to string, reques
 	}))
 	defer cancel()
 	out := (&http.Request{
-		Method: r.Method, URL: cloneURL(r, address), Host: r.Host, Header: outgoing(r), Proto: "HTTP/2.0", ProtoMajor: 2,
+		Method: r.Method, URL: cloneURL(r, address), Host: r.Host, Header: outgoing(r), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	if request.Body != nil {
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(request.Body)), int64(len(request.Body))
 	}
-	answer, err := link.RoundTrip(out)
+	answer, done, err := l.roundTrip(out)
+	defer done()
 	if err != nil {
 		if r.Context().Err() == nil {
 			c.suspect(to)
