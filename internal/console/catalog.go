@@ -69,7 +69,7 @@ var changes = []string{
 // shown.
 func (v *visit) changeCatalog() {
 	f := v.r.PostFormValue
-	change := admin.CatalogChange{Op: f("op"), Name: f("name"), Kind: f("kind"), Persona: f("persona"), Hash: f("held_hash"), Reason: f("reason")}
+	change := admin.CatalogChange{Op: f("op"), Name: f("name"), Kind: f("kind"), Persona: f("persona"), Hash: f("held_hash"), Actor: v.person.Name(), Reason: f("reason")}
 	if !slices.Contains(changes, change.Op) || change.Op == admin.CatalogAccept && change.Hash == "" {
 		v.fail(http.StatusUnprocessableEntity, "The console does not make this change.")
 		return

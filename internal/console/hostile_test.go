@@ -71,9 +71,9 @@ func fill(v reflect.Value, text string, depth int) {
 			v.Set(reflect.ValueOf(time.Unix(1, 0)))
 			return
 		}
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(v.Field(i), text, depth)
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				fill(field, text, depth)
 			}
 		}
 	}

@@ -425,6 +425,14 @@ func TestConsoleShowsTheAPI(t *testing.T) {
 	if err != nil || e.Enabled || e.Actor != "root of default" {
 		t.Errorf("disabled: %+v %v", e, err)
 	}
+	operator := l.as(t, "")
+	operator.get(t, "/catalog/entry?name=a__pid")
+	if w := operator.post(t, "/catalog/change", url.Values{"op": {"enable"}, "name": {"a__pid"}, "reason": {"test"}}); w.Code != http.StatusSeeOther {
+		t.Fatalf("enable: %d %s", w.Code, w.Body)
+	}
+	if e, err = l.r.CatalogEntry(t.Context(), "a__pid", "tool"); err != nil || !e.Enabled || e.Actor != admin.Operator() {
+		t.Errorf("enabled: %+v %v", e, err)
+	}
 }
 
 // A live view shows calls as they end, and goes on after a break where it was.
