@@ -116,10 +116,6 @@ func (d *serverRequests) allowNotification(now time.Time) bool {
 	return d.notifyCount <= most
 }
 
-// FunctionKey is the member of _meta of a question by which an agent has its client run a
-// function: {"id", "name", "arguments"}. Only the gateway's own backends send it.
-const FunctionKey = "dev.toolgate/function"
-
 // ask relays a request of a legacy server to the client of the call, in the form of the
 // client's revision. The server gets an error for a question that the client did not
 // declare, that the operator does not allow, or that exceeds the limit. Nobody was
@@ -135,9 +131,9 @@ func (d *serverRequests) ask(ctx context.Context, method string, params []byte, 
 		return
 	}
 	related := d.related
-	if f := mcp.Lookup(params, "_meta", FunctionKey); f != nil && d.to.mount.Native && related == nil {
+	if f := mcp.Lookup(params, "_meta", mcp.MetaFunction); f != nil && d.to.mount.Native && related == nil {
 		if clean, err := d.redaction().text(string(f)); err == nil && mcp.Validate([]byte(clean), mcp.Limits{}) == nil {
-			related = append(append(mcp.Quote(FunctionKey), ':'), clean...)
+			related = append(append(mcp.Quote(mcp.MetaFunction), ':'), clean...)
 		}
 	}
 	params = d.redaction().question(method, params)

@@ -64,6 +64,9 @@ const (
 	MetaRelatedTask    = MetaPrefix + "related-task"             // 2025-11-25 basic/utilities/tasks
 	MetaImmediate      = MetaPrefix + "model-immediate-response" // the same, Creating Tasks
 	MetaProgressToken  = "progressToken"
+	// MetaFunction is in a question by which an agent has its client run a function:
+	// {"id", "name", "arguments"}. Only the gateway's own backends send it.
+	MetaFunction = GatewayPrefix + "function"
 )
 
 // ExtensionTasks is the tasks extension of 2026-07-28 (SEP-2663).

@@ -154,10 +154,6 @@ func WithOutputs(steps []Step, outputs []Output) (ends []Step, err error) {
 	return ends, nil
 }
 
-// metaFunction is the key in _meta of a question by which a client tells the call of its
-// function from a question to its user.
-const metaFunction = "dev.toolgate/function"
-
 // outputForm is what a client answers with.
 const outputForm = `{"type":"object","properties":{"output":{"type":"string","title":"Output","description":"what the function gave, as text"}},"required":["output"]}`
 
@@ -171,7 +167,7 @@ func AskClient(call *mcp.Call, run string) Asker {
 		message := fmt.Sprintf("The agent asks you to run %s with %s", c.Tool, c.Args)
 		params := mcp.AppendQuote([]byte(`{"mode":"form","message":`), message)
 		params = append(append(params, `,"requestedSchema":`...), outputForm...)
-		params = append(append(params, `,"_meta":{"`...), metaFunction...)
+		params = append(append(params, `,"_meta":{"`...), mcp.MetaFunction...)
 		params = mcp.AppendQuote(append(params, `":{"run":`...), run)
 		params = mcp.AppendQuote(append(params, `,"id":`...), c.ID)
 		params = mcp.AppendQuote(append(params, `,"name":`...), c.Tool)
