@@ -21,7 +21,7 @@ import (
 // bring along, because the image has no other.
 const gatewayFile = `mcpServers: {}
 toolgate:
-  listen: { http: "%s", metrics: "" }
+  listen: { http: "%s", metrics: "", console: "" }
   budgets: [{ name: day, per: subject, limit: 5, window: day, zone: America/St_Johns }]
 `
 
