@@ -214,7 +214,9 @@ func TestWorkerWithAWrongKey(t *testing.T) {
 			t.Error(err)
 		}
 		stop()
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -249,7 +251,9 @@ func TestSealedJobs(t *testing.T) {
 			t.Errorf("%+v, %v", end, err)
 		}
 		stop()
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 		if n, _ := there.counts(); n != 0 {
 			t.Error("a forged job runs")
 		}

@@ -100,7 +100,8 @@ func (l *Link) Run(ctx context.Context) error {
 		if ctx.Err() == nil && !told {
 			l.log.Error("the engine of the queues cannot be reached; their tools fail until it is", "engine", l.settings.Engine, "err", err)
 		}
-		if backoff.Sleep(ctx, again.Next()) != nil {
+		_ = backoff.Sleep(ctx, again.Next()) // it ends with the context
+		if ctx.Err() != nil {
 			return nil // the gateway ends
 		}
 	}
