@@ -87,7 +87,7 @@ func (l *Link) Run(ctx context.Context) error {
 		return nil
 	}
 	again := backoff.Backoff{Base: 200 * time.Millisecond, Max: 10 * time.Second}
-	for told := false; ; told = true {
+	for told := false; ctx.Err() == nil; told = true {
 		engine, err := l.reach(ctx)
 		if err == nil {
 			l.mu.Lock()
@@ -100,11 +100,9 @@ func (l *Link) Run(ctx context.Context) error {
 		if ctx.Err() == nil && !told {
 			l.log.Error("the engine of the queues cannot be reached; their tools fail until it is", "engine", l.settings.Engine, "err", err)
 		}
-		_ = backoff.Sleep(ctx, again.Next()) // it ends with the context
-		if ctx.Err() != nil {
-			return nil // the gateway ends
-		}
+		_ = backoff.Sleep(ctx, again.Next()) // the loop ends with the context
 	}
+	return nil
 }
 
 func (l *Link) reach(ctx context.Context) (queue.Engine, error) {
