@@ -238,8 +238,8 @@ func (c *Cluster) Home(owner, key string, settles bool) string {
 	}
 	var fit []Member
 	for _, m := range *c.members.Load() {
-		if _, ok := c.reachable(m.ID); ok && !m.Draining {
-			fit = append(fit, m)
+		if now, ok := c.reachable(m.ID); ok && !now.Draining {
+			fit = append(fit, now)
 		}
 	}
 	if m := chosen(fit, key); m != nil {

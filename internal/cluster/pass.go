@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -43,6 +44,10 @@ const (
 	streamsPerLink = 1000
 	copyBuffer     = 32 << 10
 )
+
+// repeats are headers by which the standard library takes a request for one that it may send
+// twice.
+var repeats = []string{"Idempotency-Key", "X-Idempotency-Key"}
 
 // hopByHop are the headers of one connection (RFC 9110 section 7.6.1).
 var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
@@ -174,10 +179,12 @@ func cloneURL(r *http.Request, address string) *url.URL {
 // outgoing returns the headers of a request for another member.
 func outgoing(r *http.Request) http.Header {
 	h := r.Header.Clone()
-	for _, name := range hopByHop {
-		h.Del(name)
+	for _, line := range r.Header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
 	}
-	for _, name := range []string{headerRemote, headerChain, headerShown, headerSecure} {
+	for _, name := range slices.Concat(hopByHop, repeats, []string{headerRemote, headerChain, headerShown, headerSecure}) {
 		h.Del(name)
 	}
 	h.Set(headerWire, strconv.Itoa(Wire))

@@ -1,0 +1,511 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/replica"
+)
+
+// roll is a store in memory. Leases go by its clock.
+type roll struct {
+	mu    sync.Mutex
+	all   map[string]Member
+	until map[string]time.Time
+	down  error
+}
+
+func newRoll() *roll { return &roll{all: map[string]Member{}, until: map[string]time.Time{}} }
+
+func (r *roll) Renew(_ context.Context, m Member, lease time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.down != nil {
+		return r.down
+	}
+	r.all[m.ID], r.until[m.ID] = m, time.Now().Add(lease)
+	return nil
+}
+
+func (r *roll) Leave(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, id)
+	return r.down
+}
+
+func (r *roll) List(context.Context) ([]Member, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []Member
+	for id, m := range r.all {
+		if time.Now().Before(r.until[id]) {
+			out = append(out, m)
+		}
+	}
+	return out, r.down
+}
+
+func (r *roll) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = err
+}
+
+func keyring(t *testing.T, secrets ...string) *seal.Keyring {
+	t.Helper()
+	var keys []seal.Key
+	for _, s := range secrets {
+		keys = append(keys, seal.Key{ID: s, Secret: []byte(strings.Repeat(s, 32))[:32]})
+	}
+	ring, err := seal.NewKeyring(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func member(t *testing.T, store Store, keys *seal.Keyring, address string) *Cluster {
+	t.Helper()
+	c, err := New(Options{
+		Store: store, Keys: keys, Address: address, Version: "1", Log: slog.New(slog.DiscardHandler),
+		Load: func() (sessions, calls int) { return 3, 2 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// serving runs a member that serves h to the others, until the test ends.
+func serving(t *testing.T, store Store, keys *seal.Keyring, h http.Handler) *Cluster {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := member(t, store, keys, l.Addr().String())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := c.Serve(ctx, l, h, func() time.Duration { return time.Second }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		all.Wait()
+		c.close()
+	})
+	return c
+}
+
+// know has members know one another.
+func know(members ...*Cluster) {
+	var all []Member
+	for _, c := range members {
+		all = append(all, c.self)
+	}
+	for _, c := range members {
+		list := append([]Member(nil), all...)
+		c.members.Store(&list)
+	}
+}
+
+// pass sends a request of a client to a member, by another.
+func pass(t *testing.T, from *Cluster, to string, r *http.Request, body string) (*httptest.ResponseRecorder, error) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	err := from.Pass(w, r.WithContext(t.Context()), to, replica.Request{Body: []byte(body), Lost: []byte("data: lost\n\n")})
+	return w, err
+}
+
+func request(method, path string, headers ...string) *http.Request {
+	r := httptest.NewRequest(method, path, http.NoBody)
+	r.RemoteAddr = "192.0.2.7:1234"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return r
+}
+
+// What arrives is what the client has sent, without what belongs to its connection and
+// without what it said in the name of a gateway.
+func TestPassed(t *testing.T) {
+	keys := keyring(t, "a")
+	var got *http.Request
+	var body []byte
+	owner := serving(t, newRoll(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		w.Header().Set("X-Own", "1")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, "answer")
+	}))
+	other := member(t, newRoll(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(owner, other)
+	r := request(http.MethodPost, "/mcp/s/a%2Fb?x=1", "Authorization", "Bearer k", "Connection", "X-Hop", "X-Hop", "1", "Te", "trailers", "Idempotency-Key", "7",
+		headerRemote, "203.0.113.1:1", headerSecure, "1", headerChain, "AAAA", "X-Forwarded-For", "198.51.100.4")
+	r.Host = "gate.example"
+	w, err := pass(t, other, owner.Self(), r, `{"a":1}`)
+	if err != nil || w.Code != http.StatusAccepted || w.Body.String() != "answer" || w.Header().Get("X-Own") != "1" {
+		t.Fatalf("%v, %d %s", err, w.Code, w.Body)
+	}
+	if got.Host != "gate.example" || got.URL.RequestURI() != "/mcp/s/a%2Fb?x=1" || string(body) != `{"a":1}` || got.RemoteAddr != "192.0.2.7:1234" || got.TLS != nil {
+		t.Errorf("%s %s %s from %s, TLS %v", got.Host, got.URL.RequestURI(), body, got.RemoteAddr, got.TLS)
+	}
+	if !replica.Arrived(got.Context()) {
+		t.Error("it could be passed on again")
+	}
+	if got.Header.Get("Authorization") != "Bearer k" || got.Header.Get("X-Forwarded-For") != "198.51.100.4" {
+		t.Errorf("%v", got.Header)
+	}
+	for _, name := range []string{"X-Hop", "Te", "Idempotency-Key", headerWire, headerRemote, headerSecure, headerChain, "Connection"} {
+		if got.Header.Get(name) != "" {
+			t.Errorf("%s: %q arrives", name, got.Header.Get(name))
+		}
+	}
+}
+
+// Only members with the same keys ask and answer, each under its own name.
+func TestAuthority(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") })
+	owner := serving(t, newRoll(), keyring(t, "b", "a"), h)
+	third := serving(t, newRoll(), keyring(t, "b", "a"), h)
+	for _, tt := range []struct {
+		name string
+		keys []string
+		ok   bool
+	}{
+		{"the same keys", []string{"b", "a"}, true},
+		{"the new key alone", []string{"b"}, true},
+		{"both, the other way round", []string{"a", "b"}, true},
+		{"another key", []string{"c"}, false},
+		{"another key before", []string{"c", "b", "a"}, false}, // signs with it
+	} {
+		other := member(t, newRoll(), keyring(t, tt.keys...), "127.0.0.1:1")
+		know(owner, other)
+		_, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}")
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		lost, _ := errors.AsType[*replica.LostError](err)
+		if !tt.ok && lost == nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		other.close()
+	}
+	// A member in the place of another.
+	other := member(t, newRoll(), keyring(t, "b", "a"), "127.0.0.1:1")
+	t.Cleanup(other.close)
+	wrong := third.self
+	wrong.ID = owner.Self()
+	other.members.Store(&[]Member{other.self, wrong})
+	if _, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}"); err == nil {
+		t.Error("a member answers in the place of another")
+	}
+	// Somebody without a certificate.
+	anyone := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // no check is what is tried
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+owner.self.Address+"/mcp", http.NoBody)
+	if resp, err := anyone.Do(r); err == nil {
+		resp.Body.Close()
+		t.Errorf("somebody without a certificate gets %s", resp.Status)
+	}
+}
+
+// The listener serves MCP alone, and one version of the link.
+func TestHandler(t *testing.T) {
+	served := 0
+	c := member(t, newRoll(), keyring(t, "a"), "127.0.0.1:1")
+	h := c.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+	cert, err := c.authority.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		path   string
+		change func(r *http.Request)
+		status int
+	}{
+		{"/mcp", func(*http.Request) {}, http.StatusOK},
+		{"/mcp/s/x/find", func(*http.Request) {}, http.StatusOK},
+		{"/message", func(*http.Request) {}, http.StatusOK},
+		{"/", func(*http.Request) {}, http.StatusNotFound},
+		{"/sse", func(*http.Request) {}, http.StatusNotFound},
+		{"/livez", func(*http.Request) {}, http.StatusNotFound},
+		{"/mcpx", func(*http.Request) {}, http.StatusNotFound},
+		{"/mcp", func(r *http.Request) { r.TLS = nil }, http.StatusForbidden},
+		{"/mcp", func(r *http.Request) { r.Header.Set(headerWire, "2") }, http.StatusMisdirectedRequest},
+		{"/mcp", func(r *http.Request) { r.Header.Del(headerWire) }, http.StatusMisdirectedRequest},
+		{"/mcp", func(r *http.Request) { r.Header.Del(headerRemote) }, http.StatusMisdirectedRequest},
+		{"/mcp", func(r *http.Request) { r.Header.Set(headerChain, "AAAA") }, http.StatusMisdirectedRequest},
+	} {
+		before := served
+		r := request(http.MethodPost, tt.path, headerWire, fmt.Sprint(Wire), headerRemote, "192.0.2.1:1")
+		leaf := cert.Leaf
+		if leaf == nil {
+			if leaf, err = leafOf(cert); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.TLS = verified(leaf)
+		tt.change(r)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tt.status || (served > before) != (tt.status == http.StatusOK) {
+			t.Errorf("%s: %d %s", tt.path, w.Code, w.Body)
+		}
+	}
+}
+
+// An answer comes as it is written. Where its gateway is gone in the middle, a stream of
+// events ends with an event that says so, and the client of another answer sees it break.
+func TestBrokenAnswer(t *testing.T) {
+	keys := keyring(t, "a")
+	owner := serving(t, newRoll(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("events") {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		_, _ = io.WriteString(w, "data: one\n\n")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	other := member(t, newRoll(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(owner, other)
+	w, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp?events"), "{}")
+	if err != nil || w.Body.String() != "data: one\n\ndata: lost\n\n" {
+		t.Errorf("%v, %q", err, w.Body)
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the value that net/http looks for
+				t.Errorf("it ends as if it were whole: %v", p)
+			}
+		}()
+		_, _ = pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}")
+	}()
+}
+
+// A stream reaches the client event by event, and the gateway that serves it learns that the
+// client has left.
+func TestStreamThrough(t *testing.T) {
+	keys, left := keyring(t, "a"), make(chan struct{})
+	next := make(chan string)
+	owner := serving(t, newRoll(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		for {
+			select {
+			case line := <-next:
+				_, _ = io.WriteString(w, line+"\n")
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				close(left)
+				return
+			}
+		}
+	}))
+	other := member(t, newRoll(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(owner, other)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = other.Pass(w, r, owner.Self(), replica.Request{})
+	}))
+	t.Cleanup(front.Close)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, front.URL+"/mcp", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := front.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReader(resp.Body)
+	for _, line := range []string{"one", "two"} {
+		next <- line
+		if got, err := lines.ReadString('\n'); err != nil || got != line+"\n" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	leave()
+	<-left
+}
+
+// A gateway that does not answer has run nothing, and is passed over for a while.
+func TestGone(t *testing.T) {
+	keys := keyring(t, "a")
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	gone, other := member(t, newRoll(), keys, l.Addr().String()), member(t, newRoll(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(gone, other)
+	if !other.Alive(gone.Self()) || other.Home(gone.Self(), "k", false) != gone.Self() {
+		t.Fatal("it is there at first")
+	}
+	_, err = pass(t, other, gone.Self(), request(http.MethodPost, "/mcp"), "{}")
+	lost, ok := errors.AsType[*replica.LostError](err)
+	if !ok || lost.MayHaveRun {
+		t.Errorf("%v", err)
+	}
+	if other.Alive(gone.Self()) || other.Home(gone.Self(), "k", true) != other.Self() {
+		t.Error("it is still asked")
+	}
+}
+
+// All members choose the same home for a key. Where one leaves, only its keys move. One that
+// drains gets nothing new.
+func TestHome(t *testing.T) {
+	keys := keyring(t, "a")
+	var all []*Cluster
+	for range 5 {
+		all = append(all, member(t, newRoll(), keys, "127.0.0.1:1"))
+	}
+	know(all...)
+	home := func(c *Cluster, key string) string { return c.Home("nobody", key, false) }
+	before, counts := map[string]string{}, map[string]int{}
+	for i := range 2000 {
+		key := fmt.Sprint("key", i)
+		before[key] = home(all[0], key)
+		counts[before[key]]++
+		for _, c := range all {
+			if home(c, key) != before[key] {
+				t.Fatal("members choose differently")
+			}
+		}
+	}
+	for id, n := range counts {
+		if n < 300 || n > 500 {
+			t.Errorf("%s has %d of 2000 keys", id, n)
+		}
+	}
+	leaving := all[4]
+	know(all[:4]...)
+	for key, at := range before {
+		if now := home(all[0], key); (now != at) != (at == leaving.Self()) {
+			t.Errorf("%s moves from %s to %s", key, at, now)
+		}
+	}
+	list := all[0].Members()
+	for i := range list {
+		list[i].Draining = list[i].ID == all[1].Self()
+	}
+	all[0].members.Store(&list)
+	if all[0].Home(all[1].Self(), "k", true) != all[1].Self() || all[0].Home(all[1].Self(), "k", false) == all[1].Self() {
+		t.Error("one that drains gets what settles, and nothing new")
+	}
+	all[0].draining.Store(true)
+	if all[0].Home(all[0].Self(), "k", true) != all[0].Self() || all[0].Home(all[0].Self(), "k", false) == all[0].Self() {
+		t.Error("this one drains, and takes what is new")
+	}
+}
+
+// A gateway starts without its database, keeps the members that it knew while that is away,
+// forgets those whose lease has ended, and leaves at its end.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, keys := newRoll(), keyring(t, "a")
+		a, b := member(t, store, keys, "127.0.0.1:1"), member(t, store, keys, "127.0.0.1:2")
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		run := func(ctx context.Context, c *Cluster) { all.Go(func() { _ = c.Run(ctx) }) }
+		store.fail(errors.New("down"))
+		run(ctx, a)
+		time.Sleep(time.Minute)
+		if n := len(a.Members()); n != 1 {
+			t.Errorf("%d members without a database, want this one", n)
+		}
+		store.fail(nil)
+		short, kill := context.WithCancel(t.Context())
+		run(short, b)
+		time.Sleep(2 * renewEvery)
+		if len(a.Members()) != 2 || len(b.Members()) != 2 || a.Members()[0].Sessions != 3 {
+			t.Errorf("%+v, %+v", a.Members(), b.Members())
+		}
+		a.Drain()
+		time.Sleep(2 * renewEvery)
+		for _, m := range b.Members() {
+			if m.Draining != (m.ID == a.Self()) {
+				t.Errorf("%+v", m)
+			}
+		}
+		store.fail(errors.New("down"))
+		kill() // it cannot say that it leaves
+		time.Sleep(time.Minute)
+		if n := len(a.Members()); n != 2 {
+			t.Errorf("%d members while the database is away, want those from before", n)
+		}
+		store.fail(nil)
+		time.Sleep(2 * renewEvery)
+		if n := len(a.Members()); n != 1 {
+			t.Errorf("%d members, want this one", n)
+		}
+		cancel()
+		all.Wait()
+		if len(store.all) != 0 {
+			t.Errorf("left behind: %v", store.all)
+		}
+	})
+}
+
+// A gateway of another version of the link shares the database, and gets nothing.
+func TestOtherWire(t *testing.T) {
+	store := newRoll()
+	c := member(t, store, keyring(t, "a"), "127.0.0.1:1")
+	var said bytes.Buffer
+	c.o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	_ = store.Renew(t.Context(), Member{ID: "new", Address: "127.0.0.1:9", Wire: Wire + 1}, time.Hour)
+	for range 3 {
+		if err := c.refresh(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.Members()) != 1 || c.Alive("new") || strings.Count(said.String(), "another version") != 1 {
+		t.Errorf("%+v\n%s", c.Members(), said.String())
+	}
+}
+
+// FuzzArrive holds that nothing that arrives makes a panic, or a request of nobody.
+func FuzzArrive(f *testing.F) {
+	f.Add("1", "192.0.2.1:1", "1", "AAAA", "")
+	f.Add("2", "", "", "", "x,y")
+	f.Fuzz(func(t *testing.T, wire, remote, secure, chain, shown string) {
+		r := httptest.NewRequest(http.MethodPost, "/mcp", http.NoBody)
+		r.Header = http.Header{headerWire: {wire}, headerRemote: {remote}, headerSecure: {secure}, headerChain: {chain}, headerShown: {shown}}
+		in, err := arrive(r)
+		if err != nil {
+			return
+		}
+		if in.RemoteAddr == "" || !replica.Arrived(in.Context()) || wire != fmt.Sprint(Wire) {
+			t.Errorf("%+v", in)
+		}
+		if in.TLS != nil && len(in.TLS.VerifiedChains) > 0 && chain == "" {
+			t.Error("certificates that nobody has verified")
+		}
+	})
+}
