@@ -36,4 +36,7 @@ type Offered struct {
 	// StandIn tells that the gateway lists it itself while the server's own list is not
 	// known yet. It is neither recorded nor compared.
 	StandIn bool
+	// Withheld tells that nobody is listed it and nobody can call it, because an interceptor
+	// said so.
+	Withheld bool
 }

@@ -79,6 +79,11 @@ func TestWithheld(t *testing.T) {
 	listed := func() string {
 		return r.post("/mcp", "tools/list", "").text() + r.post("/mcp", "prompts/list", "").text() + r.call("toolgate__find_tools", `{"query":"a b p","detail":"names"}`)
 	}
+	for _, item := range r.snapshot.Load().catalog.byServer["s"].offer.Items {
+		if want := item.Original != "b"; item.Withheld != want {
+			t.Errorf("%s is offered with withheld=%t", item.Original, item.Withheld)
+		}
+	}
 	if got := listed(); strings.Contains(got, "s__a") || strings.Contains(got, "s__p") || !strings.Contains(got, "s__b") || !strings.Contains(got, `"dev.toolgate/notes":{"look":"fine"}`) {
 		t.Errorf("listed %s", got)
 	}

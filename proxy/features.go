@@ -366,5 +366,6 @@ func (s *backendEntry) described() *backendEntry {
 		ids: s.ids, unnamed: s.unnamed, others: s.others, said: said,
 	}
 	next.renderSets(s)
+	next.offer = next.offered()
 	return next
 }

@@ -478,6 +478,13 @@ type Registry interface {
 	Held(r *gate.Request) bool
 }
 
+// OfferWatcher is a [Registry] that is told what the servers offer once it is known what
+// interceptors withhold, and before anything is decided by that.
+type OfferWatcher interface {
+	// Offered is given the offers of all servers. It must not block.
+	Offered(offers []*gate.Offer)
+}
+
 // CapsuleHolder knows which identity holds which capsule. It returns false for a
 // capsule that does not exist.
 type CapsuleHolder interface {

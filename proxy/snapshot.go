@@ -100,6 +100,9 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	for i := range servers {
 		servers[i] = servers[i].described()
 	}
+	if watcher, ok := config.Registry.(OfferWatcher); ok {
+		watcher.Offered(offers(servers))
+	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, interceptors: config.Interceptors, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
@@ -186,6 +189,7 @@ func (s *backendEntry) offered() *gate.Offer {
 			o.Items = append(o.Items, gate.Offered{
 				Kind: kind, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Definition: r.item,
 				External: kind == mcp.Tool && s.mount.External[r.Original], StandIn: kind == mcp.Tool && s.isSignInTool(r.item),
+				Withheld: r.to.said[descriptionOf{kind, r.Original}].Withheld,
 			})
 		}
 	}

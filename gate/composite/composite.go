@@ -74,7 +74,7 @@ func (p *Phase) Learn(offers []*gate.Offer) {
 	for _, o := range offers {
 		for i := range o.Items {
 			item := &o.Items[i]
-			if _, called := parts[item.Exposed]; !called || item.Kind != mcp.Tool {
+			if _, called := parts[item.Exposed]; !called || item.Kind != mcp.Tool || item.Withheld {
 				continue
 			}
 			parts[item.Exposed] = append(parts[item.Exposed], Part{gate.Capability{

@@ -78,6 +78,32 @@ func TestAllParts(t *testing.T) {
 	}
 }
 
+// What is withheld is not there, unless another server offers the name.
+func TestWithheldIsNotThere(t *testing.T) {
+	t.Parallel()
+	others := gate.NewChain(gate.Open{})
+	p := composite.New(composite.Options{
+		Of: map[composite.Tool][]string{report: {"github__get"}}, Views: others, Calls: func() *gate.Chain { return others },
+	})
+	chain := gate.NewChain(gate.Open{}, p)
+	withheld, another := offers("get"), offers("get")
+	withheld[0].Items[0].Withheld = true
+	for i, tc := range []struct {
+		offers []*gate.Offer
+		want   gate.Effect
+	}{
+		{offers("get"), gate.Allow}, {withheld, gate.Deny}, {append(another, withheld...), gate.Allow}, {withheld, gate.Deny}, {offers("get"), gate.Allow},
+	} {
+		p.Learn(tc.offers)
+		d := chain.Decide(t.Context(), &gate.Request{
+			Action: gate.Call, Kind: mcp.Tool, Server: "tools", Original: "report", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local}),
+		})
+		if d.Effect != tc.want {
+			t.Errorf("%d: %+v", i, d)
+		}
+	}
+}
+
 // A decision about arguments is left to the call, and what else decides still counts.
 func TestArgumentsAreLeftToTheCalls(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"context"
-
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/composite"
 	"github.com/toolgate/toolgate/proxy"
@@ -14,8 +12,7 @@ type composing struct {
 	steps *composite.Phase
 }
 
-// Record implements [proxy.Registry].
-func (l composing) Record(ctx context.Context, offers []*gate.Offer) {
-	l.steps.Learn(offers)
-	l.Registry.Record(ctx, offers)
-}
+// Offered implements [proxy.OfferWatcher].
+func (l composing) Offered(offers []*gate.Offer) { l.steps.Learn(offers) }
+
+var _ proxy.OfferWatcher = composing{}

@@ -79,7 +79,12 @@ func TestInterceptedList(t *testing.T) {
 		return map[string]any{"decision": "allow", "note": "looked at"}
 	})
 	h := newHome(t)
-	h.write(t, servers{"a": fake()}, map[string]any{"interceptors": []any{hook("lists", url, map[string]any{"phase": []string{"list"}, "match": []string{"a__pid", "a__echo"}})}})
+	steps := func(name, call string) map[string]any {
+		return map[string]any{"name": name, "type": "steps", "steps": []any{map[string]any{"id": "a", "call": call}}, "answer": "/a", "input_schema": properties("word")}
+	}
+	section := declaring(steps("numbers", "a__pid"), steps("pictures", "a__picture"))
+	section["interceptors"] = []any{hook("lists", url, map[string]any{"phase": []string{"list"}, "match": []string{"a__pid", "a__echo"}})}
+	h.write(t, servers{"a": fake()}, section)
 	client := h.newRunning(t).client(t)
 	list := func() string {
 		all, err := client.All(t.Context(), mcp.Tool)
@@ -89,7 +94,8 @@ func TestInterceptedList(t *testing.T) {
 		return string(bytes.Join(all, []byte("\n")))
 	}
 	testwait.Until(t, patience, "a definition that was looked at is listed", func() bool { return strings.Contains(list(), "a__echo") })
-	if got := list(); strings.Contains(got, "a__pid") || !strings.Contains(got, `"dev.toolgate/notes":{"lists":"looked at"}`) || !strings.Contains(got, "a__picture") {
+	if got := list(); strings.Contains(got, "a__pid") || !strings.Contains(got, `"dev.toolgate/notes":{"lists":"looked at"}`) || !strings.Contains(got, "a__picture") ||
+		strings.Contains(got, "tools__numbers") || !strings.Contains(got, "tools__pictures") { // a tool whose part is withheld is not there either
 		t.Errorf("listed\n%s", got)
 	}
 	if got := tried(t.Context(), client, "a__pid", "{}"); got == "ok" {
