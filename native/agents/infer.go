@@ -66,6 +66,11 @@ func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, err
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if r.Allowed != nil {
+		if err := r.Allowed(ctx); err != nil {
+			return nil, failed("The caller may not run this agent any more: %s.", err)
+		}
+	}
 	input := int64(r.size())*bytesPerToken/leastBytes + promptTokens
 	reserved := Reservation{Run: r.ID, Tokens: input + int64(request.MaxTokens), Input: input, Cost: r.Settings.Prices.Cost(input, int64(request.MaxTokens))}
 	if most := r.Settings.RunTokens; most > 0 && r.usage.Input+r.usage.Output+reserved.Tokens > most {

@@ -42,6 +42,9 @@ type Run struct {
 	Journal  Journal
 	Budget   Budget // nil charges nothing
 	Ask      Asker  // nil where nobody can be asked
+	// Allowed decides again, before each turn, whether the caller may run the agent; nil
+	// allows it.
+	Allowed func(ctx context.Context) error
 	// Progress is told of each step. It is called from one goroutine at a time.
 	Progress func(message string)
 	Log      *slog.Logger

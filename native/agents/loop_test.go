@@ -72,6 +72,17 @@ func TestOutcomes(t *testing.T) {
 			say: turns(calls("fs__read")), set: func(r *rig) { r.Settings.RunTokens = 1400 }, status: agents.Limited, limit: "run_tokens",
 			in: "1400 tokens", asked: 2, made: "fs__read {}",
 		},
+		"a caller who may no longer": {
+			say: turns(calls("fs__read")), set: func(r *rig) {
+				asked := 0
+				r.Allowed = func(context.Context) error {
+					if asked++; asked > 2 {
+						return errors.New("revoked")
+					}
+					return nil
+				}
+			}, status: agents.Failed, in: "may not run this agent any more: revoked", asked: 2, made: "fs__read {}",
+		},
 		"a budget": {
 			say: turns(calls("fs__read")), set: func(r *rig) { r.Budget = newPurse(1400) }, status: agents.Limited, limit: "budget",
 			in: "used up", asked: 2, made: "fs__read {}",

@@ -412,19 +412,32 @@ func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
 		Budget: h.o.Budget(w.id, w.run.Agent), Log: h.o.Log, Steps: w.steps, More: w.more,
 	}
 	if w.call == nil {
+		r.Allowed = func(context.Context) error { return h.stillPresent(&w.run) }
 		return r, nil
 	}
 	call := inside.CallOf(caller)
 	if call == nil || call.Nested == nil {
 		return nil, toolapi.Problemf("Agents call one another too deeply here.")
 	}
-	r.Tools, r.Ask = call.Nested, agents.AskClient(call, w.run.ID)
+	r.Tools, r.Ask, r.Allowed = call.Nested, agents.AskClient(call, w.run.ID), call.StillAllowed
 	done := 0.0
 	r.Progress = func(message string) {
 		done++
 		w.call.Progress(done, 0, message)
 	}
 	return r, nil
+}
+
+// errAbsent ends the runs of callers whose credential was revoked.
+var errAbsent = errors.New("the credential of its caller is no longer accepted")
+
+// stillPresent reports whether the rights of a caller who is not there can still be looked
+// up.
+func (h *Host) stillPresent(run *runs.Run) error {
+	if _, ok := h.o.Present(run.Principal, run.Credential); !ok {
+		return errAbsent
+	}
+	return nil
 }
 
 // sealed writes a value as it is kept.
