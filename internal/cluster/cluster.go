@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,7 +115,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		pause := renewEvery
+		var pause time.Duration
 		if err != nil {
 			if !failed {
 				c.o.Log.Error("the other gateways are not known; those from before are still asked", "err", err)
@@ -129,6 +130,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 			if due {
 				renewed = time.Now()
 			}
+		}
+		if err == nil {
+			pause = max(0, renewEvery-time.Since(renewed))
 		}
 		select {
 		case <-ctx.Done():
@@ -184,6 +188,7 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 	if !slices.ContainsFunc(same, func(m Member) bool { return m.ID == me.ID }) {
 		same = append(same, me)
 	}
+	slices.SortFunc(same, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	before := *c.members.Load()
 	c.members.Store(&same)
 	c.tell(before, same)
@@ -219,13 +224,10 @@ func (c *Cluster) tell(before, after []Member) {
 	}
 }
 
-// Alive implements [replica.Peers].
+// Alive implements [replica.Peers]. A member that did not answer is there until its lease
+// ends: nobody else has what it has.
 func (c *Cluster) Alive(id string) bool {
-	if id == c.self.ID {
-		return true
-	}
-	_, ok := c.reachable(id)
-	return ok
+	return slices.ContainsFunc(*c.members.Load(), func(m Member) bool { return m.ID == id })
 }
 
 // Home implements [replica.Peers].
@@ -306,8 +308,9 @@ func (c *Cluster) close() {
 
 // link returns the connections to a member, and its address.
 func (c *Cluster) link(id string) (*link, string, error) {
-	m, ok := c.reachable(id)
-	if !ok || id == c.self.ID {
+	list := *c.members.Load()
+	at := slices.IndexFunc(list, func(m Member) bool { return m.ID == id })
+	if at < 0 || id == c.self.ID {
 		return nil, "", fmt.Errorf("the gateway %s is not there", id)
 	}
 	c.mu.Lock()
@@ -320,5 +323,5 @@ func (c *Cluster) link(id string) (*link, string, error) {
 		l = newLink(c.authority, id)
 		c.links[id] = l
 	}
-	return l, m.Address, nil
+	return l, list[at].Address, nil
 }

@@ -114,7 +114,10 @@ func (c *Cluster) Pass(w http.ResponseWriter, r *http.Request, to string, reques
 		Method: r.Method, URL: cloneURL(r, address), Host: r.Host, Header: outgoing(r), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	if request.Body != nil {
-		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(request.Body)), int64(len(request.Body))
+		out.ContentLength = int64(len(request.Body))
+		// For a kept connection that turns out to be closed before anything was written.
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(request.Body)), nil }
+		out.Body, _ = out.GetBody()
 	}
 	answer, done, err := l.roundTrip(out)
 	defer done()
@@ -237,6 +240,11 @@ func arrive(r *http.Request) (*http.Request, error) {
 	}
 	if r.Header.Get(headerSecure) == "1" {
 		in.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	} else if r.Header.Get(headerChain)+r.Header.Get(headerShown) != "" {
+		return nil, errors.New("its client has a certificate and no TLS")
+	}
+	if r.Header.Get(headerChain) != "" && r.Header.Get(headerShown) != "" {
+		return nil, errors.New("it says twice which certificates its client has")
 	}
 	for name, verified := range map[string]bool{headerChain: true, headerShown: false} {
 		text := r.Header.Get(name)
@@ -244,7 +252,7 @@ func arrive(r *http.Request) (*http.Request, error) {
 			continue
 		}
 		chain, err := decodeChain(text)
-		if err != nil || in.TLS == nil {
+		if err != nil {
 			return nil, fmt.Errorf("the certificates of its client cannot be read: %w", err)
 		}
 		in.TLS.PeerCertificates = chain

@@ -43,14 +43,22 @@ func (r *Roll) Renew(ctx context.Context, m Member, lease time.Duration) error {
 			return fmt.Errorf("join the gateways of this database: %w", err)
 		}
 		tx.Bump(Topic)
-		return nil
+		return sweep(ctx, tx)
 	})
 }
 
-// Leave removes a member, and those whose lease ended a day ago.
+// sweep removes members whose lease ended a day ago.
+func sweep(ctx context.Context, tx *store.Tx) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM members WHERE lease < `+now+` - 86400000`); err != nil {
+		return fmt.Errorf("remove gateways that are gone: %w", err)
+	}
+	return nil
+}
+
+// Leave removes a member.
 func (r *Roll) Leave(ctx context.Context, id string) error {
 	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
-		n, err := tx.Exec(ctx, `DELETE FROM members WHERE id = ? OR lease < `+now+` - 86400000`, id)
+		n, err := tx.Exec(ctx, `DELETE FROM members WHERE id = ?`, id)
 		if err != nil {
 			return fmt.Errorf("leave the gateways of this database: %w", err)
 		}
