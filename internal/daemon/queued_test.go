@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/queued"
@@ -28,8 +27,8 @@ func queueOf(url, key, word string) map[string]any {
 }
 
 // work runs a worker with a configuration, in a home of its own, until the test or stop
-// ends it.
-func work(t *testing.T, toolgate map[string]any) (stop func() error) {
+// ends it. ended waits for one that ends by itself.
+func work(t *testing.T, toolgate map[string]any) (stop, ended func() error) {
 	t.Helper()
 	h := newHome(t)
 	h.write(t, servers{}, toolgate)
@@ -47,15 +46,12 @@ func work(t *testing.T, toolgate map[string]any) (stop func() error) {
 		served <- queued.Worker{Name: "w", Queues: []string{"gpu"}, Capacity: 2}.Serve(ctx, c, state, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(cancel)
-	return func() error {
-		select { // one that is refused ends by itself
-		case err := <-served:
-			return err
-		case <-time.After(2 * time.Second):
-		}
+	ended = func() error { return <-served }
+	stop = func() error {
 		cancel()
-		return <-served
+		return ended()
 	}
+	return stop, ended
 }
 
 // A call of a tool in a queue waits for a worker, and is answered as if the tool ran in
@@ -72,7 +68,7 @@ func TestWorker(t *testing.T) {
 	say := func(c *lineclient.Client) { answered <- text(t, c, "own__say", `{"word":"hello"}`) }
 	go say(client)
 	wrong := queueOf(url, "b", "one")
-	refused := work(t, wrong)
+	_, refused := work(t, wrong)
 	if err := refused(); err == nil || !strings.Contains(err.Error(), "the key of the queue gpu") {
 		t.Errorf("a worker with another key: %v", err)
 	} else if kind, ok := errors.AsType[*failure.Error](err); !ok || kind.Kind != failure.Auth {
@@ -83,14 +79,14 @@ func TestWorker(t *testing.T) {
 		t.Fatalf("it is answered without a worker: %s", got)
 	default:
 	}
-	stop := work(t, settings)
+	stop, _ := work(t, settings)
 	if got := <-answered; got != "one hello\n" && got != "one hello" {
 		t.Errorf("%q", got)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	other := work(t, queueOf(url, "a", "two"))
+	other, _ := work(t, queueOf(url, "a", "two"))
 	go say(client)
 	if got := <-answered; !strings.Contains(got, "definition") {
 		t.Errorf("a worker with another tool of the name: %s", got)

@@ -67,6 +67,7 @@ type Link struct {
 	keys     *seal.Keyring
 	log      *slog.Logger
 	boxes    map[string]*queue.Box
+	tried    chan struct{} // closed after the first try to reach the engine
 
 	mu     sync.Mutex
 	engine queue.Engine // nil until it is reached
@@ -74,7 +75,7 @@ type Link struct {
 
 // NewLink returns the link of a gateway. Without an engine it does nothing.
 func NewLink(s queue.Settings, keys *seal.Keyring, log *slog.Logger) (*Link, error) {
-	l := &Link{settings: s, keys: keys, log: log}
+	l := &Link{settings: s, keys: keys, log: log, tried: make(chan struct{})}
 	var err error
 	l.boxes, err = boxes(&s, slices.Collect(maps.Keys(s.Queues)))
 	return l, err
@@ -93,6 +94,11 @@ func (l *Link) Run(ctx context.Context) error {
 			l.mu.Lock()
 			l.engine = engine
 			l.mu.Unlock()
+		}
+		if !told {
+			close(l.tried)
+		}
+		if err == nil {
 			l.log.Info("the queues are there", "engine", l.settings.Engine, "queues", len(l.boxes))
 			<-ctx.Done()
 			return engine.Close()
@@ -133,7 +139,24 @@ func (l *Link) Send(namespace string, of proxy.Backend) proxy.Backend {
 // Queued tells whether workers run a tool.
 func (l *Link) Queued(namespace, tool string) bool { return l.settings.Of(namespace, tool) != "" }
 
-func (l *Link) reached() (queue.Engine, error) {
+// firstTime bounds how long calls wait for the first try to reach the engine.
+const firstTime = 5 * time.Second
+
+// reached returns the engine. Calls that come while the gateway starts wait for the first
+// try to reach it.
+func (l *Link) reached(ctx context.Context) (queue.Engine, error) {
+	select {
+	case <-l.tried:
+	default:
+		late := time.NewTimer(firstTime)
+		defer late.Stop()
+		select {
+		case <-l.tried:
+		case <-late.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.engine == nil {
@@ -144,7 +167,7 @@ func (l *Link) reached() (queue.Engine, error) {
 
 // Declare implements [queue.Producer].
 func (l *Link) Declare(ctx context.Context, name, key string) error {
-	engine, err := l.reached()
+	engine, err := l.reached(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,7 +176,7 @@ func (l *Link) Declare(ctx context.Context, name, key string) error {
 
 // Enqueue implements [queue.Producer].
 func (l *Link) Enqueue(ctx context.Context, j *queue.Job) error {
-	engine, err := l.reached()
+	engine, err := l.reached(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +185,7 @@ func (l *Link) Enqueue(ctx context.Context, j *queue.Job) error {
 
 // Await implements [queue.Producer].
 func (l *Link) Await(ctx context.Context, j *queue.Job, progress func([]byte)) (queue.End, error) {
-	engine, err := l.reached()
+	engine, err := l.reached(ctx)
 	if err != nil {
 		return queue.End{}, err
 	}
@@ -171,7 +194,7 @@ func (l *Link) Await(ctx context.Context, j *queue.Job, progress func([]byte)) (
 
 // Cancel implements [queue.Producer]. There is no job in an engine that was never reached.
 func (l *Link) Cancel(ctx context.Context, j *queue.Job, leased bool) (bool, error) {
-	engine, err := l.reached()
+	engine, err := l.reached(ctx)
 	if err != nil {
 		return false, queue.ErrUnknown
 	}
