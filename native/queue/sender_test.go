@@ -272,6 +272,7 @@ func TestWorkerWaits(t *testing.T) {
 		served := make(chan error, 1)
 		go func() { served <- w.Serve(ctx) }()
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if n := strings.Count(log.String(), "the worker waits for its queue"); n != 1 || !strings.Contains(log.String(), "queue=gpu") {
 			t.Errorf("%s", log.String())
 		}
@@ -279,6 +280,7 @@ func TestWorkerWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if !strings.Contains(log.String(), "the worker waits for jobs") {
 			t.Errorf("%s", log.String())
 		}
