@@ -76,10 +76,10 @@ func FuzzOpenSession(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(id)
+	f.Add(id[:len(id)-2] + "AA")
 	f.Add("a~k.AAAA")
 	f.Fuzz(func(t *testing.T, forged string) {
-		if got, err := replica.OpenSession(keys, forged); err == nil && forged != id {
+		if got, err := replica.OpenSession(keys, forged); err == nil {
 			t.Errorf("%q opens: %+v", forged, got)
 		}
 		if owner, sealed := replica.Cut(forged); owner != "" && replica.Tag(owner, sealed) != forged {
