@@ -424,6 +424,9 @@ type Config struct {
 	// Schemas is how schemas of tools are listed where an endpoint does not say it; empty
 	// is verbatim.
 	Schemas schemas.Mode
+	// Offered is given the offers of all servers once it is known what interceptors
+	// withhold, and before anything is decided by that. It does not block. It may be nil.
+	Offered func(offers []*gate.Offer)
 	// Listed is given all exposed names before a catalog with other names is served. It
 	// does not block. It may be nil.
 	Listed func(names []string)
@@ -476,13 +479,6 @@ type Registry interface {
 	// Held reports whether the registry refuses a request only because the definition is
 	// not accepted yet.
 	Held(r *gate.Request) bool
-}
-
-// OfferWatcher is a [Registry] that is told what the servers offer once it is known what
-// interceptors withhold, and before anything is decided by that.
-type OfferWatcher interface {
-	// Offered is given the offers of all servers. It must not block.
-	Offered(offers []*gate.Offer)
 }
 
 // CapsuleHolder knows which identity holds which capsule. It returns false for a

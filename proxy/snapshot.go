@@ -100,8 +100,8 @@ func (pb *publisher) rebuild(ctx context.Context) {
 	for i := range servers {
 		servers[i] = servers[i].described()
 	}
-	if watcher, ok := config.Registry.(OfferWatcher); ok {
-		watcher.Offered(offers(servers))
+	if config.Offered != nil {
+		config.Offered(offers(servers))
 	}
 	next := &Snapshot{
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,

@@ -258,7 +258,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.budgets.inForce.Store(a.limiter)
 	r.d.identities.Tokens.Use(servers.TradesTokens(a.servers))
 	if a.gates.Steps != nil {
-		applied.Registry = composing{r.d.registry, a.gates.Steps}
+		applied.Offered = a.gates.Steps.Learn
 	}
 	if a.gates.Capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = a.gates.Capsules
