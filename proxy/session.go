@@ -105,7 +105,7 @@ func newSessionID(g *Gateway, id *gate.Identity, scope Scope, transport string, 
 		return hex.EncodeToString(secret[:]), nil
 	}
 	s := replica.Session{
-		Owner: g.replicas.Self(), Principal: []byte(id.Key()), Transport: transport,
+		Owner: g.replicas.Self(), Principal: []byte(id.Key()),
 		Server: scope.Server, Capsule: scope.Capsule, View: string(scope.View), Schemas: string(scope.Schemas),
 	}
 	if initialize != nil {
@@ -145,14 +145,10 @@ func addSession(g *Gateway, s *Session) error {
 // release it. It returns nil where there is no such session for the caller.
 func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope) *Session {
 	carried := g.replicas.Carried(named, id.Key())
-	if carried == nil || carried.Transport != "http" {
+	if carried == nil || (Scope{Server: carried.Server, Capsule: carried.Capsule, View: View(carried.View), Schemas: schemas.Mode(carried.Schemas)}) != scope {
 		return nil
 	}
-	same := Scope{Server: carried.Server, Capsule: carried.Capsule, View: View(carried.View), Schemas: schemas.Mode(carried.Schemas)} == scope
-	if !same {
-		return nil
-	}
-	s := newSession(g, named, id, scope, carried.Transport)
+	s := newSession(g, named, id, scope, "http")
 	s.version, s.ready = mcp.Version(carried.Version), true
 	s.capabilities, s.features, s.clientInfo = carried.Capabilities, featuresIn(carried.Capabilities), carried.ClientInfo
 	s.missed = map[string]bool{mcp.NotifyToolsChanged: true, mcp.NotifyPromptsChanged: true, mcp.NotifyResourcesChanged: true}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,15 +23,14 @@ const (
 	// often the others are told that this one is there.
 	lease      = 15 * time.Second
 	renewEvery = 5 * time.Second
-	// rollTime bounds one access to the roll.
-	rollTime = 5 * time.Second
-	// leaveTime bounds the last one.
+	// storeTime bounds one access to the store, leaveTime the last one.
+	storeTime = 5 * time.Second
 	leaveTime = 2 * time.Second
 	// suspectTime is how long a member that could not be reached is passed over.
 	suspectTime = 2 * time.Second
 )
 
-// Store is where members are listed; [Roll] implements it.
+// Store is where members are listed; [Members] implements it.
 type Store interface {
 	Renew(ctx context.Context, m Member, lease time.Duration) error
 	Leave(ctx context.Context, id string) error
@@ -55,7 +55,7 @@ type Cluster struct {
 	self      Member // without what changes
 	authority *authority
 	draining  atomic.Bool
-	changed   chan struct{} // capacity 1: the roll has changed
+	changed   chan struct{} // capacity 1: the members in the store have changed
 	members   atomic.Pointer[[]Member]
 
 	mu       sync.Mutex
@@ -94,7 +94,7 @@ func (c *Cluster) Drain() {
 	c.Changed()
 }
 
-// Changed reports that the roll has changed. It does not block.
+// Changed reports that the members in the store have changed. It does not block.
 func (c *Cluster) Changed() {
 	select {
 	case c.changed <- struct{}{}:
@@ -102,45 +102,38 @@ func (c *Cluster) Changed() {
 	}
 }
 
-// Run keeps this gateway on the roll and follows the others until the context ends; then it
-// leaves. While the database does not answer, the members stay as they were.
+// Run keeps this gateway among the members and follows the others until the context ends;
+// then it leaves. While the database does not answer, the members stay as they were.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.close()
 	again := backoff.Backoff{Base: 100 * time.Millisecond, Max: renewEvery}
 	failed := false
 	var renewed time.Time
-	for {
-		due := time.Since(renewed) >= renewEvery || c.draining.Load() != c.selfListed().Draining
+	for ctx.Err() == nil {
+		listed, _ := find(*c.members.Load(), c.self.ID)
+		due := time.Since(renewed) >= renewEvery || c.draining.Load() != listed.Draining
 		err := c.refresh(ctx, due)
-		if ctx.Err() != nil {
-			break
-		}
 		var pause time.Duration
-		if err != nil {
+		switch {
+		case err == nil:
+			if due {
+				renewed = time.Now()
+			}
+			if failed {
+				c.o.Log.Info("the other gateways are known again")
+			}
+			again.Reset()
+			failed, pause = false, max(0, renewEvery-time.Since(renewed))
+		case ctx.Err() == nil:
 			if !failed {
 				c.o.Log.Error("the other gateways are not known; those from before are still asked", "err", err)
 			}
 			failed, pause = true, again.Next()
-		} else {
-			if failed {
-				c.o.Log.Info("the other gateways are known again")
-			}
-			failed = false
-			again.Reset()
-			if due {
-				renewed = time.Now()
-			}
-		}
-		if err == nil {
-			pause = max(0, renewEvery-time.Since(renewed))
 		}
 		select {
 		case <-ctx.Done():
 		case <-c.changed:
 		case <-time.After(pause):
-		}
-		if ctx.Err() != nil {
-			break
 		}
 	}
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
@@ -151,19 +144,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// selfListed is this gateway as it was listed last.
-func (c *Cluster) selfListed() Member {
-	for _, m := range *c.members.Load() {
-		if m.ID == c.self.ID {
-			return m
-		}
-	}
-	return Member{}
-}
-
-// refresh renews the lease, where that is due, and reads the roll.
+// refresh renews the lease, where that is due, and reads the members.
 func (c *Cluster) refresh(ctx context.Context, due bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, rollTime, errors.New("the database did not answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, storeTime, errors.New("the database did not answer in time"))
 	defer cancel()
 	me := c.self
 	me.Draining = c.draining.Load()
@@ -185,12 +168,11 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 		}
 		same = append(same, m)
 	}
-	if !slices.ContainsFunc(same, func(m Member) bool { return m.ID == me.ID }) {
+	if _, ok := find(same, me.ID); !ok {
 		same = append(same, me)
 	}
 	slices.SortFunc(same, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
-	before := *c.members.Load()
-	c.members.Store(&same)
+	before := *c.members.Swap(&same)
 	c.tell(before, same)
 	c.forget(same)
 	return nil
@@ -209,16 +191,13 @@ func (c *Cluster) noteOther(m Member) {
 
 // tell logs who came and who left.
 func (c *Cluster) tell(before, after []Member) {
-	has := func(list []Member, id string) bool {
-		return slices.ContainsFunc(list, func(m Member) bool { return m.ID == id })
-	}
 	for _, m := range after {
-		if m.ID != c.self.ID && !has(before, m.ID) {
+		if _, ok := find(before, m.ID); !ok && m.ID != c.self.ID {
 			c.o.Log.Info("a gateway has joined", "member", m.ID, "address", m.Address, "version", m.Version)
 		}
 	}
 	for _, m := range before {
-		if !has(after, m.ID) {
+		if _, ok := find(after, m.ID); !ok {
 			c.o.Log.Info("a gateway has left", "member", m.ID, "address", m.Address)
 		}
 	}
@@ -227,7 +206,8 @@ func (c *Cluster) tell(before, after []Member) {
 // Alive implements [replica.Peers]. A member that did not answer is there until its lease
 // ends: nobody else has what it has.
 func (c *Cluster) Alive(id string) bool {
-	return slices.ContainsFunc(*c.members.Load(), func(m Member) bool { return m.ID == id })
+	_, ok := find(*c.members.Load(), id)
+	return ok
 }
 
 // Home implements [replica.Peers].
@@ -252,20 +232,15 @@ func (c *Cluster) Home(owner, key string, settles bool) string {
 
 // reachable returns a member that is there and answers, as far as is known.
 func (c *Cluster) reachable(id string) (Member, bool) {
-	for _, m := range *c.members.Load() {
-		if m.ID != id {
-			continue
-		}
-		if id == c.self.ID {
-			m.Draining = c.draining.Load()
-			return m, true
-		}
-		c.mu.Lock()
-		until, suspect := c.suspects[id]
-		c.mu.Unlock()
-		return m, !suspect || time.Now().After(until)
+	m, ok := find(*c.members.Load(), id)
+	if !ok || id == c.self.ID {
+		m.Draining = c.draining.Load()
+		return m, ok
 	}
-	return Member{}, false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until, suspect := c.suspects[id]
+	return m, !suspect || time.Now().After(until)
 }
 
 // suspect passes over a member for a while.
@@ -279,20 +254,16 @@ func (c *Cluster) suspect(id string) {
 func (c *Cluster) forget(members []Member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	gone := func(id string) bool {
-		return !slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
-	}
 	for id, l := range c.links {
-		if gone(id) {
+		if _, ok := find(members, id); !ok {
 			delete(c.links, id)
 			l.closeIdle()
 		}
 	}
-	for id := range c.suspects {
-		if gone(id) {
-			delete(c.suspects, id)
-		}
-	}
+	maps.DeleteFunc(c.suspects, func(id string, _ time.Time) bool {
+		_, ok := find(members, id)
+		return !ok
+	})
 }
 
 // close ends the connections to the others.
@@ -308,9 +279,8 @@ func (c *Cluster) close() {
 
 // link returns the connections to a member, and its address.
 func (c *Cluster) link(id string) (*link, string, error) {
-	list := *c.members.Load()
-	at := slices.IndexFunc(list, func(m Member) bool { return m.ID == id })
-	if at < 0 || id == c.self.ID {
+	m, ok := find(*c.members.Load(), id)
+	if !ok || id == c.self.ID {
 		return nil, "", fmt.Errorf("the gateway %s is not there", id)
 	}
 	c.mu.Lock()
@@ -323,5 +293,5 @@ func (c *Cluster) link(id string) (*link, string, error) {
 		l = newLink(c.authority, id)
 		c.links[id] = l
 	}
-	return l, list[at].Address, nil
+	return l, m.Address, nil
 }

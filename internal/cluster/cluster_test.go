@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,17 +23,17 @@ import (
 	"github.com/toolgate/toolgate/proxy/replica"
 )
 
-// roll is a store in memory. Leases go by its clock.
-type roll struct {
+// memory is a store in memory. Leases go by its clock.
+type memory struct {
 	mu    sync.Mutex
 	all   map[string]Member
 	until map[string]time.Time
 	down  error
 }
 
-func newRoll() *roll { return &roll{all: map[string]Member{}, until: map[string]time.Time{}} }
+func newMemory() *memory { return &memory{all: map[string]Member{}, until: map[string]time.Time{}} }
 
-func (r *roll) Renew(_ context.Context, m Member, lease time.Duration) error {
+func (r *memory) Renew(_ context.Context, m Member, lease time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.down != nil {
@@ -42,14 +43,14 @@ func (r *roll) Renew(_ context.Context, m Member, lease time.Duration) error {
 	return nil
 }
 
-func (r *roll) Leave(_ context.Context, id string) error {
+func (r *memory) Leave(_ context.Context, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, id)
 	return r.down
 }
 
-func (r *roll) List(context.Context) ([]Member, error) {
+func (r *memory) List(context.Context) ([]Member, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []Member
@@ -61,7 +62,7 @@ func (r *roll) List(context.Context) ([]Member, error) {
 	return out, r.down
 }
 
-func (r *roll) fail(err error) {
+func (r *memory) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.down = err
@@ -132,7 +133,7 @@ func know(members ...*Cluster) {
 func pass(t *testing.T, from *Cluster, to string, r *http.Request, body string) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	err := from.Pass(w, r.WithContext(t.Context()), to, replica.Request{Body: []byte(body), Lost: []byte("data: lost\n\n")})
+	err := from.Forward(w, r.WithContext(t.Context()), to, []byte(body), []byte("data: lost\n\n"))
 	return w, err
 }
 
@@ -151,14 +152,14 @@ func TestPassed(t *testing.T) {
 	keys := keyring(t, "a")
 	var got *http.Request
 	var body []byte
-	owner := serving(t, newRoll(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
 		w.Header().Set("X-Own", "1")
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, "answer")
 	}))
-	other := member(t, newRoll(), keys, "127.0.0.1:1")
+	other := member(t, newMemory(), keys, "127.0.0.1:1")
 	t.Cleanup(other.close)
 	know(owner, other)
 	r := request(http.MethodPost, "/mcp/s/a%2Fb?x=1", "Authorization", "Bearer k", "Connection", "X-Hop", "X-Hop", "1", "Te", "trailers", "Idempotency-Key", "7",
@@ -171,7 +172,7 @@ func TestPassed(t *testing.T) {
 	if got.Host != "gate.example" || got.URL.RequestURI() != "/mcp/s/a%2Fb?x=1" || string(body) != `{"a":1}` || got.RemoteAddr != "192.0.2.7:1234" || got.TLS != nil {
 		t.Errorf("%s %s %s from %s, TLS %v", got.Host, got.URL.RequestURI(), body, got.RemoteAddr, got.TLS)
 	}
-	if !replica.Arrived(got.Context()) {
+	if !replica.Forwarded(got.Context()) {
 		t.Error("it could be passed on again")
 	}
 	if got.Header.Get("Authorization") != "Bearer k" || got.Header.Get("X-Forwarded-For") != "198.51.100.4" {
@@ -187,8 +188,8 @@ func TestPassed(t *testing.T) {
 // Only members with the same keys ask and answer, each under its own name.
 func TestAuthority(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") })
-	owner := serving(t, newRoll(), keyring(t, "b", "a"), h)
-	third := serving(t, newRoll(), keyring(t, "b", "a"), h)
+	owner := serving(t, newMemory(), keyring(t, "b", "a"), h)
+	third := serving(t, newMemory(), keyring(t, "b", "a"), h)
 	for _, tt := range []struct {
 		name string
 		keys []string
@@ -200,7 +201,7 @@ func TestAuthority(t *testing.T) {
 		{"another key", []string{"c"}, false},
 		{"another key before", []string{"c", "b", "a"}, false}, // signs with it
 	} {
-		other := member(t, newRoll(), keyring(t, tt.keys...), "127.0.0.1:1")
+		other := member(t, newMemory(), keyring(t, tt.keys...), "127.0.0.1:1")
 		know(owner, other)
 		_, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}")
 		if (err == nil) != tt.ok {
@@ -213,7 +214,7 @@ func TestAuthority(t *testing.T) {
 		other.close()
 	}
 	// A member in the place of another.
-	other := member(t, newRoll(), keyring(t, "b", "a"), "127.0.0.1:1")
+	other := member(t, newMemory(), keyring(t, "b", "a"), "127.0.0.1:1")
 	t.Cleanup(other.close)
 	wrong := third.self
 	wrong.ID = owner.Self()
@@ -233,9 +234,13 @@ func TestAuthority(t *testing.T) {
 // The listener serves MCP alone, and one version of the link.
 func TestHandler(t *testing.T) {
 	served := 0
-	c := member(t, newRoll(), keyring(t, "a"), "127.0.0.1:1")
+	c := member(t, newMemory(), keyring(t, "a"), "127.0.0.1:1")
 	h := c.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
 	cert, err := c.authority.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,13 +264,7 @@ func TestHandler(t *testing.T) {
 	} {
 		before := served
 		r := request(http.MethodPost, tt.path, headerWire, fmt.Sprint(Wire), headerRemote, "192.0.2.1:1")
-		leaf := cert.Leaf
-		if leaf == nil {
-			if leaf, err = leafOf(cert); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.TLS = verified(leaf)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
 		tt.change(r)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -279,7 +278,7 @@ func TestHandler(t *testing.T) {
 // events ends with an event that says so, and the client of another answer sees it break.
 func TestBrokenAnswer(t *testing.T) {
 	keys := keyring(t, "a")
-	owner := serving(t, newRoll(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("events") {
 			w.Header().Set("Content-Type", "text/event-stream")
 		}
@@ -287,7 +286,7 @@ func TestBrokenAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}))
-	other := member(t, newRoll(), keys, "127.0.0.1:1")
+	other := member(t, newMemory(), keys, "127.0.0.1:1")
 	t.Cleanup(other.close)
 	know(owner, other)
 	w, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp?events"), "{}")
@@ -309,7 +308,7 @@ func TestBrokenAnswer(t *testing.T) {
 func TestStreamThrough(t *testing.T) {
 	keys, left := keyring(t, "a"), make(chan struct{})
 	next := make(chan string)
-	owner := serving(t, newRoll(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
@@ -324,11 +323,11 @@ func TestStreamThrough(t *testing.T) {
 			}
 		}
 	}))
-	other := member(t, newRoll(), keys, "127.0.0.1:1")
+	other := member(t, newMemory(), keys, "127.0.0.1:1")
 	t.Cleanup(other.close)
 	know(owner, other)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = other.Pass(w, r, owner.Self(), replica.Request{})
+		_ = other.Forward(w, r, owner.Self(), nil, nil)
 	}))
 	t.Cleanup(front.Close)
 	ctx, leave := context.WithCancel(t.Context())
@@ -362,7 +361,7 @@ func TestGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	gone, other := member(t, newRoll(), keys, l.Addr().String()), member(t, newRoll(), keys, "127.0.0.1:1")
+	gone, other := member(t, newMemory(), keys, l.Addr().String()), member(t, newMemory(), keys, "127.0.0.1:1")
 	t.Cleanup(other.close)
 	know(gone, other)
 	if !other.Alive(gone.Self()) || other.Home(gone.Self(), "k", false) != gone.Self() {
@@ -384,7 +383,7 @@ func TestHome(t *testing.T) {
 	keys := keyring(t, "a")
 	var all []*Cluster
 	for range 5 {
-		all = append(all, member(t, newRoll(), keys, "127.0.0.1:1"))
+		all = append(all, member(t, newMemory(), keys, "127.0.0.1:1"))
 	}
 	know(all...)
 	home := func(c *Cluster, key string) string { return c.Home("nobody", key, false) }
@@ -429,7 +428,7 @@ func TestHome(t *testing.T) {
 // forgets those whose lease has ended, and leaves at its end.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, keys := newRoll(), keyring(t, "a")
+		store, keys := newMemory(), keyring(t, "a")
 		a, b := member(t, store, keys, "127.0.0.1:1"), member(t, store, keys, "127.0.0.1:2")
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -475,7 +474,7 @@ func TestRun(t *testing.T) {
 
 // A gateway of another version of the link shares the database, and gets nothing.
 func TestOtherWire(t *testing.T) {
-	store := newRoll()
+	store := newMemory()
 	c := member(t, store, keyring(t, "a"), "127.0.0.1:1")
 	var said bytes.Buffer
 	c.o.Log = slog.New(slog.NewTextHandler(&said, nil))
@@ -501,7 +500,7 @@ func FuzzArrive(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if in.RemoteAddr == "" || !replica.Arrived(in.Context()) || wire != fmt.Sprint(Wire) {
+		if in.RemoteAddr == "" || !replica.Forwarded(in.Context()) || wire != fmt.Sprint(Wire) {
 			t.Errorf("%+v", in)
 		}
 		if in.TLS != nil && len(in.TLS.VerifiedChains) > 0 && chain == "" {

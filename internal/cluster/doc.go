@@ -2,7 +2,7 @@
 // from the gateway that got them to the one that they belong to.
 //
 // Each gateway is a [Member]: a row in the database with a lease by the database's clock.
-// Members talk over HTTP/2 with mutual TLS. The certificates are signed by an authority that
+// Members talk over HTTP with mutual TLS. The certificates are signed by an authority that
 // each member derives from the sealing keys, so that a program without these keys can
 // neither ask nor answer. A request is passed on once, as the client sent it and with the
 // client's own credential; the member that it belongs to authenticates the client again and

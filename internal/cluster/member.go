@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -21,6 +22,15 @@ type Member struct {
 	Sessions int // open legacy sessions, a few seconds ago
 	Calls    int // in flight, a few seconds ago
 	Started  time.Time
+}
+
+// find returns the member with an id.
+func find(members []Member, id string) (m Member, ok bool) {
+	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
+	if i < 0 {
+		return Member{}, false
+	}
+	return members[i], true
 }
 
 // chosen returns the member with the highest weight for a key (rendezvous hashing; Thaler

@@ -20,7 +20,7 @@ func (d *Daemon) newCluster() (err error) {
 		return nil
 	}
 	d.cluster, err = cluster.New(cluster.Options{
-		Store: cluster.NewRoll(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
+		Store: cluster.NewMembers(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
 		Load: func() (sessions, calls int) { return d.gateway.Load() },
 	})
 	if err != nil {

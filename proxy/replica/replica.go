@@ -4,7 +4,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 )
@@ -20,17 +19,10 @@ type Peers interface {
 	Home(owner, key string, settles bool) string
 	// Alive reports whether a gateway is there. One that drains is.
 	Alive(id string) bool
-	// Pass passes a request on to a gateway and its answer back. body is what was read of
-	// the request, nil for nothing. The error is a [*LostError] where nothing was answered.
-	Pass(w http.ResponseWriter, r *http.Request, to string, request Request) error
-}
-
-// Request is what is known of a request that is passed on.
-type Request struct {
-	Body []byte // as the client has sent it
-	// Lost is the event of a stream that says that the gateway which answered is gone; nil
-	// for a request without an id.
-	Lost []byte
+	// Forward passes a request on to a gateway and its answer back. body is what was read of
+	// the request, nil for nothing. lost ends a stream of events whose gateway is gone; nil
+	// for a request without an id. The error is a [*LostError] where nothing was answered.
+	Forward(w http.ResponseWriter, r *http.Request, to string, body, lost []byte) error
 }
 
 // LostError means that another gateway did not answer a request.
@@ -48,16 +40,16 @@ func (e *LostError) Error() string {
 // Unwrap returns what happened.
 func (e *LostError) Unwrap() error { return e.Err }
 
-type arrivedKey struct{}
+type forwardedKey struct{}
 
-// Arrive marks a request that another gateway has passed on. It is never passed on again.
-func Arrive(ctx context.Context) context.Context { return context.WithValue(ctx, arrivedKey{}, true) }
+// WithForwarded marks a request that another gateway has passed on. It is never passed on
+// again.
+func WithForwarded(ctx context.Context) context.Context {
+	return context.WithValue(ctx, forwardedKey{}, true)
+}
 
-// Arrived reports whether another gateway has passed a request on.
-func Arrived(ctx context.Context) bool { return ctx.Value(arrivedKey{}) != nil }
-
-// ErrTag means that an id does not begin with the id of a gateway.
-var ErrTag = errors.New("no gateway is named")
+// Forwarded reports whether another gateway has passed a request on.
+func Forwarded(ctx context.Context) bool { return ctx.Value(forwardedKey{}) != nil }
 
 // Tag puts the id of a gateway before a sealed value. A client that changes it reaches a
 // gateway that does not know the value.

@@ -27,7 +27,7 @@ func keyring(t testing.TB, secret string) *seal.Keyring {
 
 func session() replica.Session {
 	return replica.Session{
-		Owner: "a", Principal: []byte("who"), Transport: "http", Version: "2025-11-25", Capabilities: json.RawMessage(`{"roots":{}}`), ClientInfo: json.RawMessage(`{"name":"c"}`),
+		Owner: "a", Principal: []byte("who"), Version: "2025-11-25", Capabilities: json.RawMessage(`{"roots":{}}`), ClientInfo: json.RawMessage(`{"name":"c"}`),
 	}
 }
 
@@ -108,7 +108,7 @@ func (p *peers) Home(string, string, bool) string {
 	return at
 }
 
-func (p *peers) Pass(w http.ResponseWriter, _ *http.Request, to string, _ replica.Request) error {
+func (p *peers) Forward(w http.ResponseWriter, _ *http.Request, to string, _, _ []byte) error {
 	p.asked = append(p.asked, to)
 	lost := p.lost[0]
 	if len(p.lost) > 1 {
@@ -122,7 +122,7 @@ func (p *peers) Pass(w http.ResponseWriter, _ *http.Request, to string, _ replic
 }
 
 // A request is answered once, and sent again only where that can have no double effect.
-func TestPass(t *testing.T) {
+func TestForward(t *testing.T) {
 	never, perhaps := &replica.LostError{Err: errors.New("refused")}, &replica.LostError{MayHaveRun: true, Err: errors.New("reset")}
 	for name, tt := range map[string]struct {
 		peers   peers
@@ -155,10 +155,10 @@ func TestStays(t *testing.T) {
 	p := &peers{self: "me", homes: []string{"a"}, alive: true, lost: []*replica.LostError{nil}}
 	rt := &replica.Router{Peers: p, Keys: keyring(t, "a")}
 	r := httptest.NewRequest(http.MethodPost, "/mcp", http.NoBody)
-	arrived := r.WithContext(replica.Arrive(context.Background()))
+	forwarded := r.WithContext(replica.WithForwarded(context.Background()))
 	w := httptest.NewRecorder()
 	var alone *replica.Router
-	if rt.Session(w, arrived, "a~x", replica.Message{}) || rt.Owned(w, arrived, "a", replica.Message{}) || rt.Session(w, r, "x", replica.Message{}) || rt.Owned(w, r, "", replica.Message{}) ||
+	if rt.Session(w, forwarded, "a~x", replica.Message{}) || rt.Owned(w, forwarded, "a", replica.Message{}) || rt.Session(w, r, "x", replica.Message{}) || rt.Owned(w, r, "", replica.Message{}) ||
 		alone.Session(w, r, "a~x", replica.Message{}) || alone.Owned(w, r, "a", replica.Message{}) || alone.Self() != "" || alone.Carried("a~x", "who") != nil {
 		t.Error("it is passed on")
 	}

@@ -55,11 +55,11 @@ func (m *Message) lost() []byte {
 // Session passes a request of a legacy session on to the gateway that serves it. It reports
 // whether the request was answered.
 func (rt *Router) Session(w http.ResponseWriter, r *http.Request, id string, m Message) (passed bool) {
-	if rt == nil || Arrived(r.Context()) {
+	if rt == nil || Forwarded(r.Context()) {
 		return false
 	}
 	owner, _ := Cut(id)
-	return owner != "" && rt.pass(w, r, m, func() string { return rt.Peers.Home(owner, id, m.Settles) })
+	return owner != "" && rt.forward(w, r, m, func() string { return rt.Peers.Home(owner, id, m.Settles) })
 }
 
 // Carried returns what the id of a session of another gateway says of it, so that it can be
@@ -81,11 +81,11 @@ func (rt *Router) Carried(id, principal string) *Session {
 // Owned passes a request on to the gateway that owns what it names, as long as that is
 // there. It reports whether the request was answered.
 func (rt *Router) Owned(w http.ResponseWriter, r *http.Request, owner string, m Message) (passed bool) {
-	if rt == nil || owner == "" || Arrived(r.Context()) {
+	if rt == nil || owner == "" || Forwarded(r.Context()) {
 		return false
 	}
 	m.Settles = true
-	return rt.pass(w, r, m, func() string {
+	return rt.forward(w, r, m, func() string {
 		if rt.Peers.Alive(owner) {
 			return owner
 		}
@@ -93,15 +93,15 @@ func (rt *Router) Owned(w http.ResponseWriter, r *http.Request, owner string, m 
 	})
 }
 
-// pass passes a request on to the gateway that to names, which is asked again when that
+// forward passes a request on to the gateway that to names, which is asked again when that
 // gateway is not there. It reports whether the request was answered.
-func (rt *Router) pass(w http.ResponseWriter, r *http.Request, m Message, to func() string) bool {
+func (rt *Router) forward(w http.ResponseWriter, r *http.Request, m Message, to func() string) bool {
 	for range tries {
 		at := to()
 		if at == rt.Peers.Self() {
 			return false
 		}
-		err := rt.Peers.Pass(w, r, at, Request{Body: m.Body, Lost: m.lost()})
+		err := rt.Peers.Forward(w, r, at, m.Body, m.lost())
 		lost, ok := errors.AsType[*LostError](err)
 		switch {
 		case !ok || r.Context().Err() != nil:

@@ -22,12 +22,12 @@ const (
 	carriedTime = 7 * 24 * time.Hour
 )
 
-// Session is what the id of a legacy session carries, so that another gateway can rebuild
-// it once its own is gone.
+// Session is what the id of a legacy session over HTTP carries, so that another gateway can
+// rebuild it once its own is gone. One over HTTP+SSE ends with its stream: its id carries no
+// revision.
 type Session struct {
-	Owner     string `json:"o"` // id of the gateway that opened it
-	Principal []byte `json:"p"` // key of the principal that it belongs to
-	Transport string `json:"t"`
+	Owner     string `json:"o"`           // id of the gateway that opened it
+	Principal []byte `json:"p"`           // key of the principal that it belongs to
 	Server    string `json:"s,omitempty"` // of the endpoint, as are the next three
 	Capsule   string `json:"c,omitempty"`
 	View      string `json:"v,omitempty"`

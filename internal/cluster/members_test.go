@@ -20,9 +20,9 @@ const patience = 30 * time.Second
 var postgres storetest.Server
 
 // Members go by the clock of the database, and what others decide by is announced.
-func TestRoll(t *testing.T) {
+func TestMembers(t *testing.T) {
 	s := storetest.Opened(t, store.Options{URL: postgres.SchemaURL(t)})
-	r, ctx := NewRoll(s), t.Context()
+	r, ctx := NewMembers(s), t.Context()
 	list := func() map[string]Member {
 		t.Helper()
 		all, err := r.List(ctx)

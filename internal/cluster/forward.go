@@ -57,12 +57,12 @@ var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-A
 // third less, as long as there are not too many.
 type link struct {
 	streams, single *http.Transport
-	singles         atomic.Int64 // requests that have a connection of their own
+	places          chan struct{} // taken by requests that have a connection of their own
 }
 
 // newLink returns the connections to a member.
 func newLink(a *authority, id string) *link {
-	l := &link{streams: newTransport(a.client(id, "h2")), single: newTransport(a.client(id, "http/1.1"))}
+	l := &link{streams: newTransport(a.client(id, "h2")), single: newTransport(a.client(id, "http/1.1")), places: make(chan struct{}, maxSingles)}
 	l.single.ForceAttemptHTTP2, l.single.MaxIdleConnsPerHost = false, maxSingles
 	return l
 }
@@ -70,15 +70,16 @@ func newLink(a *authority, id string) *link {
 // roundTrip sends a request over one of the connections. done is called once the answer was
 // read.
 func (l *link) roundTrip(r *http.Request) (answer *http.Response, done func(), err error) {
-	if r.Method == http.MethodGet || l.singles.Add(1) > maxSingles {
-		if r.Method != http.MethodGet {
-			l.singles.Add(-1)
+	over, done := l.streams, func() {}
+	if r.Method != http.MethodGet {
+		select {
+		case l.places <- struct{}{}:
+			over, done = l.single, func() { <-l.places }
+		default: // streams have room
 		}
-		answer, err = l.streams.RoundTrip(r)
-		return answer, func() {}, err
 	}
-	answer, err = l.single.RoundTrip(r)
-	return answer, func() { l.singles.Add(-1) }, err
+	answer, err = over.RoundTrip(r)
+	return answer, done, err
 }
 
 func (l *link) closeIdle() {
@@ -99,8 +100,8 @@ func newTransport(conf *tls.Config) *http.Transport {
 	}
 }
 
-// Pass implements [replica.Peers].
-func (c *Cluster) Pass(w http.ResponseWriter, r *http.Request, to string, request replica.Request) error {
+// Forward implements [replica.Peers].
+func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, to string, body, lost []byte) error {
 	l, address, err := c.link(to)
 	if err != nil {
 		return &replica.LostError{Err: err}
@@ -113,10 +114,10 @@ func (c *Cluster) Pass(w http.ResponseWriter, r *http.Request, to string, reques
 	out := (&http.Request{
 		Method: r.Method, URL: cloneURL(r, address), Host: r.Host, Header: outgoing(r), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	if request.Body != nil {
-		out.ContentLength = int64(len(request.Body))
+	if body != nil {
+		out.ContentLength = int64(len(body))
 		// For a kept connection that turns out to be closed before anything was written.
-		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(request.Body)), nil }
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		out.Body, _ = out.GetBody()
 	}
 	answer, done, err := l.roundTrip(out)
@@ -129,7 +130,7 @@ func (c *Cluster) Pass(w http.ResponseWriter, r *http.Request, to string, reques
 		return &replica.LostError{MayHaveRun: sent.Load(), Err: err}
 	}
 	defer answer.Body.Close()
-	c.copyAnswer(w, r, answer, request.Lost)
+	c.copyAnswer(w, r, answer, lost)
 	return nil
 }
 
@@ -232,7 +233,7 @@ func arrive(r *http.Request) (*http.Request, error) {
 	if got := r.Header.Get(headerWire); got != strconv.Itoa(Wire) {
 		return nil, fmt.Errorf("it speaks version %q of the internal link, and this gateway %d", got, Wire)
 	}
-	in := r.WithContext(replica.Arrive(r.Context()))
+	in := r.WithContext(replica.WithForwarded(r.Context()))
 	in.Header = r.Header.Clone()
 	in.RemoteAddr, in.TLS = r.Header.Get(headerRemote), nil
 	if in.RemoteAddr == "" {

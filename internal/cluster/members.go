@@ -11,20 +11,20 @@ import (
 // Topic is raised in the store when a member joins, drains or leaves.
 const Topic = "members"
 
-// Roll stores members. It needs PostgreSQL, whose clock its leases go by: the clocks of
-// gateways may differ by minutes. It is safe for concurrent use.
-type Roll struct{ s *store.Store }
+// Members stores the gateways that share a database. It needs PostgreSQL, whose clock its
+// leases go by: the clocks of gateways may differ by minutes. It is safe for concurrent use.
+type Members struct{ s *store.Store }
 
-// NewRoll returns the handle for members in a store.
-func NewRoll(s *store.Store) *Roll { return &Roll{s} }
+// NewMembers returns the handle for members in a store.
+func NewMembers(s *store.Store) *Members { return &Members{s} }
 
 // now is the time of the database in milliseconds since 1970.
 const now = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)`
 
 // Renew adds a member or extends its lease. What others decide by is announced when it
 // changes.
-func (r *Roll) Renew(ctx context.Context, m Member, lease time.Duration) error {
-	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) error {
+	return ms.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
 		draining := 0
 		if m.Draining {
 			draining = 1
@@ -56,8 +56,8 @@ func sweep(ctx context.Context, tx *store.Tx) error {
 }
 
 // Leave removes a member.
-func (r *Roll) Leave(ctx context.Context, id string) error {
-	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+func (ms *Members) Leave(ctx context.Context, id string) error {
+	return ms.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.Exec(ctx, `DELETE FROM members WHERE id = ?`, id)
 		if err != nil {
 			return fmt.Errorf("leave the gateways of this database: %w", err)
@@ -70,9 +70,9 @@ func (r *Roll) Leave(ctx context.Context, id string) error {
 }
 
 // List returns the members whose lease has not ended, by id.
-func (r *Roll) List(ctx context.Context) ([]Member, error) {
+func (ms *Members) List(ctx context.Context) ([]Member, error) {
 	var out []Member
-	err := r.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err := ms.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT id, address, version, wire, draining, sessions, calls, started_at FROM members WHERE lease >= `+now+` ORDER BY id`)
 		if err != nil {
 			return err
