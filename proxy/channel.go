@@ -220,22 +220,6 @@ func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.I
 	hf.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+hf.g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
 }
 
-// passMessage passes a message of an HTTP+SSE client on to the gateway that has its stream,
-// and reports whether it was answered. The session ends with its stream, so that no other
-// gateway can go on with it.
-func (hf *httpFront) passMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity, named string) bool {
-	if hf.g.replicas == nil || !hf.checkHeaders(w, r) {
-		return hf.g.replicas != nil
-	}
-	claim := hf.g.opts.Messages.Claim(id.Key())
-	defer claim.Release()
-	body, ok := hf.readMessage(w, r, claim)
-	if !ok {
-		return true
-	}
-	return hf.g.replicas.Session(w, r, named, replica.Message{Body: body, Settles: true})
-}
-
 // serveMessage receives the messages of an HTTP+SSE client.
 func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *gate.Identity) {
 	if r.Method != http.MethodPost {
@@ -248,23 +232,32 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 	if s != nil {
 		defer s.release()
 	}
-	if s == nil && hf.passMessage(w, r, id, named) {
-		return
-	}
-	if s == nil || s.channel == nil {
-		writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
+	here := s != nil && s.channel != nil
+	if !here && hf.g.replicas == nil {
+		sessionNotFound(w)
 		return
 	}
 	if !hf.checkHeaders(w, r) {
 		return
 	}
-	claim := hf.g.opts.Messages.Claim(s.principal)
+	claim := hf.g.opts.Messages.Claim(id.Key())
 	body, ok := hf.readMessage(w, r, claim)
 	if !ok {
 		claim.Release()
 		return
 	}
+	if !here { // another gateway may have the stream, with which the session ends
+		defer claim.Release()
+		if !hf.g.replicas.Session(w, r, named, replica.Message{Body: body, Settles: true}) {
+			sessionNotFound(w)
+		}
+		return
+	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
 	s.channel.receive(id, body, claim)
+}
+
+func sessionNotFound(w http.ResponseWriter) {
+	writeFault(w, http.StatusNotFound, "", mcp.Errorf(mcp.CodeInvalidRequest, "Session not found"))
 }

@@ -206,7 +206,7 @@ func (g *Gateway) shutdown() {
 
 // Load returns how many sessions are open and how many calls are in flight.
 func (g *Gateway) Load() (sessions, calls int) {
-	return g.sessions.count(), len(g.inFlight.list())
+	return g.sessions.count(), g.inFlight.count()
 }
 
 // newQueue returns the queue of messages to one client.

@@ -137,6 +137,13 @@ func (g *Gateway) CancelCalls(which func(*RunningCall) *refusal.Error) int {
 	return n
 }
 
+// count returns how many calls are registered.
+func (f *inFlight) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.all)
+}
+
 // list returns the registered calls with their cancel functions.
 func (f *inFlight) list() map[*RunningCall]context.CancelCauseFunc {
 	f.mu.Lock()

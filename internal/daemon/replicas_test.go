@@ -377,3 +377,22 @@ func TestKeptResultAtAnyReplica(t *testing.T) {
 }
 
 var keptURI = regexp.MustCompile(`toolgate://results/[a-z0-9~]+`)
+
+// The messages of a client over HTTP+SSE reach its stream from any gateway.
+func TestSSEOfReplicas(t *testing.T) {
+	rs := newReplicas(t, 3, servers{"s": fake()})
+	client := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.SSEClientTransport{
+		Endpoint: rs.balancer + "/sse", HTTPClient: &http.Client{Transport: withKey{"k"}},
+	}, &sdk.ClientSessionOptions{ProtocolVersion: "2024-11-05"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for i := range 6 {
+		got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "s__echo", Arguments: map[string]any{"text": "hi"}})
+		if err != nil || got.IsError {
+			t.Fatalf("call %d: %+v, %v", i, got, err)
+		}
+	}
+}
