@@ -183,7 +183,7 @@ var rules = map[string]rule{
 		why:  "what goes into a template depends on the values and the template alone",
 	},
 	"native/queue": {
-		ours: []string{"config/secret", "config/tree", "internal/mcp", "internal/seal"},
+		ours: []string{"config/secret", "config/tree", "internal/backoff", "internal/mcp", "internal/seal"},
 		why:  "what a queue promises, whatever carries it; engines are packages below it",
 	},
 	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},

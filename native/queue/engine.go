@@ -60,6 +60,21 @@ type Bounds struct {
 	Attempts            int           // of a job that may run again
 }
 
+// LostEachTime is the reason of a dead letter whose workers were all lost.
+const LostEachTime = "its worker was lost each time"
+
+// WorkerLost returns how a job ends that was delivered for the attempt-th time and whose
+// worker was lost; again is true if it is delivered once more instead.
+func (b *Bounds) WorkerLost(j *Job, attempt int) (end End, again bool) {
+	switch {
+	case !j.Repeats:
+		return End{State: Lost, Attempts: attempt}, false
+	case attempt >= b.Attempts:
+		return End{State: Dead, Attempts: attempt, Reason: LostEachTime}, false
+	}
+	return End{}, true
+}
+
 // DefaultLease and DefaultAttempts are those of gateways and workers.
 const (
 	DefaultLease    = 15 * time.Second
@@ -81,8 +96,6 @@ type Traits struct {
 
 // Producer is what a gateway needs of an engine.
 type Producer interface {
-	// Declare makes a queue known, with the id of its key.
-	Declare(ctx context.Context, queue, key string) error
 	// Enqueue adds a job. It is safe to repeat. If the error is none of this package,
 	// the job may have been added.
 	Enqueue(ctx context.Context, j *Job) error
@@ -130,6 +143,8 @@ type Engine interface {
 	Producer
 	Consumer
 	Traits() Traits
+	// Declare makes a queue known, with the id of its key.
+	Declare(ctx context.Context, queue, key string) error
 	// Letters returns the newest dead letters of a queue, at most 1000.
 	Letters(ctx context.Context, queue string) ([]Letter, error)
 	Close() error

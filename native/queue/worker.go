@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -82,9 +83,6 @@ func (w *Worker) serve(ctx, running context.Context, box *Box, jobs *sync.WaitGr
 	for range w.Capacity {
 		free <- struct{}{}
 	}
-	again := time.NewTimer(0)
-	defer again.Stop()
-	<-again.C
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -114,11 +112,7 @@ func (w *Worker) serve(ctx, running context.Context, box *Box, jobs *sync.WaitGr
 		}
 		if err != nil && ctx.Err() == nil {
 			w.Log.Warn("jobs cannot be leased", "queue", box.queue, "err", err)
-			again.Reset(time.Second)
-			select {
-			case <-ctx.Done():
-			case <-again.C:
-			}
+			_ = backoff.Sleep(ctx, time.Second) // the loop ends with the context
 		}
 	}
 	return nil

@@ -87,24 +87,35 @@ func (l *Link) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	tried := sync.OnceFunc(func() { close(l.tried) })
+	defer tried()
+	engine := reachAtLast(ctx, l.reach, func(err error) {
+		tried()
+		l.log.Error("the engine of the queues cannot be reached; their tools fail until it is", "engine", l.settings.Engine, "err", err)
+	})
+	if engine == nil {
+		return nil
+	}
+	l.mu.Lock()
+	l.engine = engine
+	l.mu.Unlock()
+	tried()
+	l.log.Info("the queues are there", "engine", l.settings.Engine, "queues", len(l.boxes))
+	<-ctx.Done()
+	return engine.Close()
+}
+
+// reachAtLast tries to reach an engine, however long that takes. It returns nil when ctx
+// ends before. failed is told of the first failure.
+func reachAtLast(ctx context.Context, reach func(context.Context) (queue.Engine, error), failed func(error)) queue.Engine {
 	again := backoff.Backoff{Base: 200 * time.Millisecond, Max: 10 * time.Second}
 	for told := false; ctx.Err() == nil; told = true {
-		engine, err := l.reach(ctx)
+		engine, err := reach(ctx)
 		if err == nil {
-			l.mu.Lock()
-			l.engine = engine
-			l.mu.Unlock()
+			return engine
 		}
-		if !told {
-			close(l.tried)
-		}
-		if err == nil {
-			l.log.Info("the queues are there", "engine", l.settings.Engine, "queues", len(l.boxes))
-			<-ctx.Done()
-			return engine.Close()
-		}
-		if ctx.Err() == nil && !told {
-			l.log.Error("the engine of the queues cannot be reached; their tools fail until it is", "engine", l.settings.Engine, "err", err)
+		if !told && ctx.Err() == nil {
+			failed(err)
 		}
 		_ = backoff.Sleep(ctx, again.Next()) // the loop ends with the context
 	}
@@ -163,15 +174,6 @@ func (l *Link) reached(ctx context.Context) (queue.Engine, error) {
 		return nil, errAway
 	}
 	return l.engine, nil
-}
-
-// Declare implements [queue.Producer].
-func (l *Link) Declare(ctx context.Context, name, key string) error {
-	engine, err := l.reached(ctx)
-	if err != nil {
-		return err
-	}
-	return engine.Declare(ctx, name, key)
 }
 
 // Enqueue implements [queue.Producer].

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config"
-	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -48,21 +47,23 @@ func (w Worker) Serve(ctx context.Context, c *config.Config, state *statedir.Dir
 		return err
 	}
 	defer orphan.Guard(func(err error) { log.Warn("what the worker has started may outlive it when it is killed", "err", err) })()
-	bench, err := newBench(c, state, log)
+	tools, err := newToolset(c, state, log)
 	if err != nil {
 		return err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer bench.end()
+	defer tools.end()
 	defer stop()
-	bench.start(running)
-	engine := w.reach(ctx, s, log)
+	tools.start(running)
+	engine := reachAtLast(ctx, func(ctx context.Context) (queue.Engine, error) { return open(ctx, s, log) }, func(err error) {
+		log.Warn("the worker waits for the engine of its queues", "queues", w.Queues, "engine", s.Engine, "err", err)
+	})
 	if engine == nil {
 		return nil // it was stopped while it waited
 	}
 	worker := &queue.Worker{
 		Name: w.Name, Engine: engine, Boxes: slices.Collect(maps.Values(own)), Capacity: w.Capacity, Lease: queue.DefaultLease,
-		Drain: c.Toolgate.Limits.Drain, Log: log, Run: bench.run,
+		Drain: c.Toolgate.Limits.Drain, Log: log, Run: tools.run,
 	}
 	err = worker.Serve(ctx)
 	if _, wrong := errors.AsType[*queue.KeyError](err); wrong {
@@ -78,25 +79,8 @@ func known(s *queue.Settings) string {
 	return strings.Join(slices.Sorted(maps.Keys(s.Queues)), ", ")
 }
 
-// reach connects to the engine, however long that takes; nil when ctx ends before.
-func (w Worker) reach(ctx context.Context, s *queue.Settings, log *slog.Logger) queue.Engine {
-	again := backoff.Backoff{Base: 200 * time.Millisecond, Max: 10 * time.Second}
-	for told := false; ; told = true {
-		engine, err := open(ctx, s, log)
-		if err == nil {
-			return engine
-		}
-		if !told && ctx.Err() == nil {
-			log.Warn("the worker waits for the engine of its queues", "queues", w.Queues, "engine", s.Engine, "err", err)
-		}
-		if backoff.Sleep(ctx, again.Next()) != nil {
-			return nil
-		}
-	}
-}
-
-// bench has the tools of a worker.
-type bench struct {
+// toolset has the tools of a worker.
+type toolset struct {
 	settings *queue.Settings
 	folder   string                   // of the sockets of plugins
 	tools    map[string]proxy.Backend // by the key of their server
@@ -106,28 +90,28 @@ type bench struct {
 	running  sync.WaitGroup
 }
 
-// newBench makes the tools that the queues of a configuration name.
-func newBench(c *config.Config, state *statedir.Dir, log *slog.Logger) (_ *bench, err error) {
-	b := &bench{settings: &c.Toolgate.Queue, tools: make(map[string]proxy.Backend), names: make(map[string]string)}
+// newToolset makes the tools that the queues of a configuration name.
+func newToolset(c *config.Config, state *statedir.Dir, log *slog.Logger) (_ *toolset, err error) {
+	ts := &toolset{settings: &c.Toolgate.Queue, tools: make(map[string]proxy.Backend), names: make(map[string]string)}
 	// Not in the state folder, which a gateway or another worker of this machine may use.
-	if b.folder, err = os.MkdirTemp("", "toolgate-w"); err != nil {
+	if ts.folder, err = os.MkdirTemp("", "toolgate-w"); err != nil {
 		return nil, fmt.Errorf("make a folder for the sockets of plugins: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			b.end()
+			ts.end()
 		}
 	}()
 	off := build.KeepOff(c, build.OwnFiles(c, state))
-	host, err := native.NewHost(native.Options{Folder: b.folder, Version: version.Version, Logger: log})
+	host, err := native.NewHost(native.Options{Folder: ts.folder, Version: version.Version, Logger: log})
 	if err != nil {
 		return nil, err
 	}
 	var used []config.Server
 	for _, s := range c.Servers {
-		if s.Native != nil && b.settings.Uses(s.Namespace) {
+		if s.Native != nil && ts.settings.Uses(s.Namespace) {
 			used = append(used, s)
-			b.names[s.Key] = s.Namespace
+			ts.names[s.Key] = s.Namespace
 		}
 	}
 	specs, err := build.NativeSpecs(used, c, off)
@@ -136,8 +120,8 @@ func newBench(c *config.Config, state *statedir.Dir, log *slog.Logger) (_ *bench
 	}
 	for key, spec := range specs {
 		plugin := host.Plugin(spec)
-		b.plugins = append(b.plugins, plugin)
-		b.tools[key] = build.Answered(plugin)
+		ts.plugins = append(ts.plugins, plugin)
+		ts.tools[key] = build.Answered(plugin)
 	}
 	if err := off.CheckTools(c.Toolgate.Tools); err != nil {
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
@@ -147,32 +131,32 @@ func newBench(c *config.Config, state *statedir.Dir, log *slog.Logger) (_ *bench
 		return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 	}
 	for namespace, list := range tools {
-		if !b.settings.Uses(namespace) {
+		if !ts.settings.Uses(namespace) {
 			continue
 		}
 		made, err := declared.New(namespace, list)
 		if err != nil {
 			return nil, failure.New(failure.Config, fmt.Errorf("%s: %w", c.Path, err))
 		}
-		b.declared = append(b.declared, made)
-		b.tools[namespace], b.names[namespace] = made, namespace
+		ts.declared = append(ts.declared, made)
+		ts.tools[namespace], ts.names[namespace] = made, namespace
 	}
-	return b, nil
+	return ts, nil
 }
 
-func (b *bench) start(ctx context.Context) {
-	for _, plugin := range b.plugins {
-		b.running.Go(func() { _ = plugin.Run(ctx) }) // ends with its context
+func (ts *toolset) start(ctx context.Context) {
+	for _, plugin := range ts.plugins {
+		ts.running.Go(func() { _ = plugin.Run(ctx) }) // ends with its context
 	}
 }
 
 // end waits for the processes, whose context has ended, and removes what is left.
-func (b *bench) end() {
-	b.running.Wait()
-	for _, d := range b.declared {
+func (ts *toolset) end() {
+	ts.running.Wait()
+	for _, d := range ts.declared {
 		d.Close()
 	}
-	_ = sandbox.RemoveAll(b.folder) // a folder for temporary files
+	_ = sandbox.RemoveAll(ts.folder) // a folder for temporary files
 }
 
 // listWait is how often a tool is looked for that is being started.
@@ -180,9 +164,9 @@ const listWait = 50 * time.Millisecond
 
 // run runs one call, of a tool that a queue of this worker names and that is the one that
 // the gateway decided on.
-func (b *bench) run(ctx context.Context, w *queue.Work, notify func(string, []byte)) (mcp.Answer, error) {
-	of := b.tools[w.Server]
-	if of == nil || b.settings.Of(b.names[w.Server], w.Tool) == "" {
+func (ts *toolset) run(ctx context.Context, w *queue.Work, notify func(string, []byte)) (mcp.Answer, error) {
+	of := ts.tools[w.Server]
+	if of == nil || ts.settings.Of(ts.names[w.Server], w.Tool) == "" {
 		return refused(w, "its file does not have this tool in a queue")
 	}
 	tick := time.NewTicker(listWait)

@@ -135,21 +135,18 @@ func (e *Engine) check(ctx context.Context, j *job) {
 		e.mu.Unlock()
 		return
 	}
-	switch {
-	case !j.Repeats:
-		e.finish(j, queue.End{State: queue.Lost, Attempts: j.attempt})
-	case j.attempt >= e.bounds.Attempts:
-		e.finish(j, queue.End{State: queue.Dead, Attempts: j.attempt, Reason: "its worker was lost each time"})
-	default:
-		j.sent, j.attempt = j.attempt+1, 0
-		again := record(&j.Job, j.sent)
+	end, again := e.bounds.WorkerLost(&j.Job, j.attempt)
+	if !again {
+		e.finish(j, end)
 		e.mu.Unlock()
-		if err := e.send(ctx, again); err != nil {
-			e.log.Warn("a job cannot be sent again", "job", j.ID, "err", err)
-		}
 		return
 	}
+	j.sent, j.attempt = j.attempt+1, 0
+	next := record(&j.Job, j.sent)
 	e.mu.Unlock()
+	if err := e.send(ctx, next); err != nil {
+		e.log.Warn("a job cannot be sent again", "job", j.ID, "err", err)
+	}
 }
 
 // read reads what workers say until ctx ends.

@@ -115,7 +115,7 @@ func (e *Engine) topic(ctx context.Context, name string, partitions int32) error
 	return nil
 }
 
-// Declare implements [queue.Producer].
+// Declare implements [queue.Engine].
 func (e *Engine) Declare(ctx context.Context, name, key string) error {
 	if err := e.topic(ctx, requests+name, 8); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (e *Engine) Traits() queue.Traits { return queue.Traits{} }
 // Close implements [queue.Engine].
 func (e *Engine) Close() error { return nil }
 
-// Declare implements [queue.Producer].
+// Declare implements [queue.Engine].
 func (e *Engine) Declare(_ context.Context, name, key string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -264,11 +264,12 @@ func (e *Engine) sweep(now time.Time) {
 		case now.After(j.Deadline):
 			e.finish(j, queue.End{State: queue.Expired})
 		case now.Before(j.until):
-		case !j.Repeats:
-			e.finish(j, queue.End{State: queue.Lost})
-		case j.attempt >= e.bounds.Attempts:
-			e.finish(j, queue.End{State: queue.Dead, Reason: "its worker was lost each time"})
 		default:
+			end, again := e.bounds.WorkerLost(&j.Job, j.attempt)
+			if !again {
+				e.finish(j, end)
+				continue
+			}
 			delete(e.leased, j)
 			e.line(j.Queue).add(j)
 		}

@@ -20,7 +20,7 @@ func (e *Engine) Enqueue(ctx context.Context, j *queue.Job) error {
 	defer cancel()
 	_, err := e.js.PublishMsg(ctx, message(j))
 	if err == nil {
-		_ = e.conn.Publish(wakes+j.Queue, []byte(strconv.Itoa(j.Priority)+"."+strconv.Itoa(lane(j.Principal)))) // workers look by themselves as well
+		e.wake(j)
 		return nil
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
@@ -35,6 +35,11 @@ func (e *Engine) Enqueue(ctx context.Context, j *queue.Job) error {
 		return queue.ErrTooBig
 	}
 	return fmt.Errorf("add a job: %w", err)
+}
+
+// wake tells workers that a job waits. It may be lost: workers look by themselves as well.
+func (e *Engine) wake(j *queue.Job) {
+	_ = e.conn.Publish(wakes+j.Queue, []byte(strconv.Itoa(j.Priority)+"."+strconv.Itoa(lane(j.Principal))))
 }
 
 // watch is what a gateway knows of a job that it waits for.
@@ -106,14 +111,12 @@ func (w *watch) check(ctx context.Context) {
 		return
 	case c.attempt > w.attempt: // it is leased, and has not been heard of
 		w.attempt, w.heard = c.attempt, time.Now()
-	case !w.job.Repeats:
-		w.end(ctx, queue.End{State: queue.Lost, Attempts: c.attempt})
-	case c.attempt >= w.e.bounds.Attempts:
-		w.end(ctx, queue.End{State: queue.Dead, Attempts: c.attempt, Reason: lostEachTime})
+		return
+	}
+	if end, again := w.e.bounds.WorkerLost(w.job, c.attempt); !again {
+		w.end(ctx, end)
 	}
 }
-
-const lostEachTime = "its worker was lost each time"
 
 func (w *watch) expire(ctx context.Context) {
 	_, first, err := w.e.claim(ctx, w.job.ID, 0, 0)

@@ -166,16 +166,11 @@ func (e *Engine) take(ctx context.Context, name string, m jetstream.Msg) (queue.
 		} else if over {
 			return nil, m.DoubleAck(ctx)
 		}
-		end := queue.End{Attempts: before.attempt}
-		switch {
-		case before.attempt == 0:
-			end.State = queue.Cancelled // whoever claimed it for nobody is about to say so
-		case !j.Repeats:
-			end.State = queue.Lost
-		case before.attempt >= e.bounds.Attempts:
-			end.State, end.Reason = queue.Dead, lostEachTime
+		end, again := queue.End{State: queue.Cancelled}, false // whoever claimed it for nobody is about to say so
+		if before.attempt > 0 {
+			end, again = e.bounds.WorkerLost(&j, before.attempt)
 		}
-		if end.State != "" {
+		if !again {
 			if err := e.finish(ctx, &j, end); err != nil && !errors.Is(err, queue.ErrEnded) {
 				return nil, err
 			}
@@ -288,6 +283,6 @@ func (l *lease) Return(ctx context.Context) error {
 	if err := l.m.Nak(); err != nil {
 		return fmt.Errorf("give a job back: %w", err)
 	}
-	_ = l.e.conn.Publish(wakes+l.job.Queue, []byte(strconv.Itoa(l.job.Priority)+"."+strconv.Itoa(lane(l.job.Principal)))) // workers look by themselves as well
+	l.e.wake(&l.job)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,7 +124,7 @@ func (e *Engine) Traits() queue.Traits { return queue.Traits{MaxBody: int(e.conn
 
 func streamOf(name string) string { return "TOOLGATE_" + strings.ToUpper(name) }
 
-// Declare implements [queue.Producer].
+// Declare implements [queue.Engine].
 func (e *Engine) Declare(ctx context.Context, name, key string) error {
 	_, err := e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: streamOf(name), Subjects: []string{requests + name + ".>"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
@@ -175,7 +176,8 @@ func (e *Engine) Letters(ctx context.Context, name string) (out []queue.Letter, 
 		if err != nil {
 			return nil, fmt.Errorf("read dead letters: %w", err)
 		}
-		out = append([]queue.Letter{{ID: m.Headers().Get(headID), Reason: end.Reason, Attempts: end.Attempts, At: at.Timestamp}}, out...)
+		out = append(out, queue.Letter{ID: m.Headers().Get(headID), Reason: end.Reason, Attempts: end.Attempts, At: at.Timestamp})
 	}
+	slices.Reverse(out) // the newest first
 	return out, nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -72,7 +73,7 @@ func (e *Engine) lease(ctx context.Context, name, worker string, most int) ([]qu
 		UPDATE toolgate_jobs j SET state = 'leased', attempt = attempt + 1, lease = $3, worker = $4, until = now() + $5 * interval '1 microsecond'
 		FROM next WHERE j.id = next.id
 		RETURNING j.id, j.principal, j.priority, j.turn, j.seq, j.repeats, j.key, j.deadline, j.body, j.attempt`
-	own := token()
+	own := rand.Text()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	rows, err := e.pool.Query(bounded, q, name, most, own, worker, e.bounds.Lease.Microseconds())

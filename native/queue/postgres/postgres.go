@@ -4,7 +4,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -144,7 +143,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// Declare implements [queue.Producer].
+// Declare implements [queue.Engine].
 func (e *Engine) Declare(ctx context.Context, name, key string) error {
 	const q = `INSERT INTO toolgate_queues VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET key = excluded.key`
 	if _, err := e.pool.Exec(ctx, q, name, key); err != nil {
@@ -178,6 +177,3 @@ func (e *Engine) Letters(ctx context.Context, name string) ([]queue.Letter, erro
 	}
 	return out, nil
 }
-
-// token returns a new name for a lease.
-func token() string { return rand.Text() }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolgate/toolgate/native/queue"
 )
 
 // sweepAll ends leases and jobs in time until ctx ends. Every process does it, so that it
@@ -33,7 +35,7 @@ const (
 			WHERE ended_at IS NULL AND (state = 'leased' AND until <= now() OR deadline <= now()) ORDER BY j.id FOR UPDATE OF j SKIP LOCKED),
 		next AS (UPDATE toolgate_jobs j SET lease = '',
 			state = CASE WHEN deadline <= now() THEN 'expired' WHEN NOT repeats THEN 'lost' WHEN attempt >= $1 THEN 'dead' ELSE 'waiting' END,
-			reason = CASE WHEN deadline > now() AND repeats AND attempt >= $1 THEN 'its worker was lost each time' ELSE '' END,
+			reason = CASE WHEN deadline > now() AND repeats AND attempt >= $1 THEN $2 ELSE '' END,
 			ended_at = CASE WHEN deadline > now() AND repeats AND attempt < $1 THEN NULL ELSE now() END,
 			body = CASE WHEN deadline > now() AND repeats AND attempt < $1 THEN body ELSE '' END
 			FROM mine WHERE j.id = mine.id RETURNING j.id, j.queue, j.state)
@@ -47,7 +49,7 @@ const (
 func (e *Engine) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rows, err := e.pool.Query(ctx, expire, e.bounds.Attempts)
+	rows, err := e.pool.Query(ctx, expire, e.bounds.Attempts, queue.LostEachTime)
 	if err != nil {
 		return err
 	}
