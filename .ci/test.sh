@@ -120,10 +120,11 @@ show() {
 	tail -n 40 "$1"
 }
 
-# culprits LOG: the tests that failed; of a package that ran out of time, the tests that
-# still ran and, for each goroutine, the first function of this module.
+# culprits LOG: the tests that failed, with what they said first; of a package that ran
+# out of time, the tests that still ran and, for each goroutine, the first function of
+# this module.
 culprits() {
-	grep -E '^ *--- FAIL' "$1" | sort -u | head -n 20 || true
+	grep -E -A 6 '^ *--- FAIL' "$1" | grep -E '^ *--- FAIL|_test\.go:[0-9]+: ' | cut -c 1-400 | head -n 40 || true
 	awk '
 		/^(panic|fatal error): / { dump = 1 }
 		/^FAIL/ { dump = 0 }

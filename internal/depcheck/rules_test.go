@@ -328,7 +328,7 @@ var rules = map[string]rule{
 		why:    "the driver stays in the one phase that asks it, and so does the breaker for what it asks",
 	},
 	"gate/spicedb/spicedbtest": {
-		ours:   []string{"gate", "gate/spicedb", "internal/mcp", "internal/testwait"},
+		ours:   []string{"gate", "gate/spicedb", "internal/mcp", "internal/testport", "internal/testwait"},
 		others: []string{"github.com/authzed/authzed-go", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why:    "the suite that every backend passes, and a server for it",
 	},

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/toolgate/toolgate/internal/testport"
 )
 
 // revision is one state of the relationships and how it came about.
@@ -69,7 +71,7 @@ func (s *Server) Start(tb testing.TB) string {
 	addr := s.addr
 	s.mu.Unlock()
 	if addr == "" {
-		addr = "127.0.0.1:0"
+		addr = testport.Address(tb) // nobody else listens there once the server has stopped
 	}
 	lis, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", addr)
 	if err != nil {
