@@ -19,11 +19,28 @@ import (
 // endpoint serves a model that follows a script, and returns its address.
 func endpoint(t *testing.T, script string) string {
 	t.Helper()
+	return serveModel(t, script, nil)
+}
+
+// watched is an [endpoint] with its first requests.
+func watched(t *testing.T, script string) (string, <-chan modeltest.Seen) {
+	t.Helper()
+	seen := make(chan modeltest.Seen, 16)
+	return serveModel(t, script, func(s modeltest.Seen) {
+		select {
+		case seen <- s:
+		default:
+		}
+	}), seen
+}
+
+func serveModel(t *testing.T, script string, seen func(modeltest.Seen)) string {
+	t.Helper()
 	s, err := modeltest.Parse([]byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(&modeltest.Server{Script: *s, Key: "model-key"})
+	server := httptest.NewServer(&modeltest.Server{Script: *s, Key: "model-key", Seen: seen})
 	t.Cleanup(server.Close)
 	return server.URL + "/v1"
 }
@@ -44,12 +61,18 @@ func TestAgentCallsTools(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"one"}},{"tool":"util__nothing"}]},{"text":"done"}]}`)
-			h.write(t, servers{}, withAgent(url, map[string]any{"api": api}))
+			url, seen := watched(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"one"}},{"tool":"util__nothing"}]},{"text":"done"}]}`)
+			h.write(t, servers{}, withAgent(url, map[string]any{"api": api, "parameters": map[string]any{"temperature": 0.2, "top_p": 1}}))
 			r := h.newRunning(t)
 			got := text(t, r.Client(t, "alice"), "agent__run", `{"task":"say one"}`)
 			if got != "done" {
 				t.Errorf("%s", got)
+			}
+			for range 2 {
+				body := (<-seen).Body
+				if got := [2]string{string(mcp.Lookup(body, "temperature")), string(mcp.Lookup(body, "top_p"))}; got != [2]string{"0.2", "1"} {
+					t.Errorf("parameters: %v in %s", got, body)
+				}
 			}
 			if got := text(t, r.Client(t, "alice"), "agent__researcher", `{"run":"run_x"}`); !strings.Contains(got, "You have no run") {
 				t.Errorf("%s", got)

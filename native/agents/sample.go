@@ -39,7 +39,7 @@ func Sample(ctx context.Context, s *Settings, m model.Model, b Budget, log *slog
 	}
 	ctx, stop := context.WithTimeout(ctx, min(sampleTime, s.Timeout))
 	defer stop()
-	input := int64(len(params))*bytesPerToken/leastBytes + promptTokens
+	input := int64(len(params)+len(s.Parameters))*bytesPerToken/leastBytes + promptTokens
 	reserved := Reservation{
 		Run: "sample-" + rand.Text(), At: time.Now(), Tokens: input + int64(request.MaxTokens), Input: input,
 		Cost: s.Prices.Cost(input, int64(request.MaxTokens)),

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/agents/model"
 	"github.com/toolgate/toolgate/native/group"
 	"github.com/toolgate/toolgate/native/toolapi"
 )
@@ -24,9 +26,9 @@ type API string
 
 // The formats.
 const (
-	Chat      API = "chat"      // /chat/completions, as OpenAI has it
-	Responses API = "responses" // /responses, likewise
-	Messages  API = "messages"  // /v1/messages, as Anthropic has it
+	Chat      = API(model.Chat)
+	Responses = API(model.Responses)
+	Messages  = API(model.Messages)
 )
 
 // Settings are one agent.
@@ -42,6 +44,9 @@ type Settings struct {
 	APIKey secret.Text `config:"api_key"`
 	// Private or special address ranges in which the host may be. Default: those that the URL itself names.
 	AllowAddresses []string `config:"allow_addresses" format:"cidr"`
+	// Members of each request to the model, besides those that the gateway writes: temperature, top_p, reasoning_effort and
+	// whatever else the endpoint takes. Default: none.
+	Parameters json.RawMessage `config:"parameters" format:"object"`
 	// What the model is told before each task. Default: nothing.
 	Instructions string `config:"instructions"`
 	// What callers are told of the agent, in the description of its tool. Default: its name and model.
@@ -110,12 +115,45 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	if strings.ContainsFunc(s.APIKey.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.At(n.Get("api_key"), path+".api_key", "remove spaces, line breaks and the like", "the key has characters that no header may have")
 	}
+	s.checkParameters(p, n.Get("parameters"), path+".parameters")
 	if s.Context > 0 && s.MaxTokens >= s.Context {
 		p.At(n.Get("max_tokens"), path+".max_tokens", "write less than context", "an answer of %d tokens leaves nothing of a context of %d", s.MaxTokens, s.Context)
 	}
 	if s.RunTokens > 0 && s.RunTokens <= int64(s.MaxTokens) {
 		p.At(n.Get("run_tokens"), path+".run_tokens", "write more than max_tokens", "the first answer alone may have %d tokens", s.MaxTokens)
 	}
+}
+
+// checkParameters reports parameters that no request may have.
+func (s *Settings) checkParameters(p *tree.Problems, n *tree.Node, path string) {
+	if len(s.Parameters) == 0 {
+		return
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(s.Parameters, &members); err != nil {
+		p.At(n, path, "write an object", "the parameters cannot be read: %v", err)
+		return
+	}
+	name, err := model.CheckParameters(model.Format(s.API), members)
+	switch {
+	case err != nil && name == "":
+		p.At(n, path, "remove some", "%v", err)
+	case err != nil:
+		p.At(n.Get(name), path+"."+name, ownSetting(name), "%v", err)
+	}
+}
+
+// ownSetting is what to write in place of a parameter that the gateway writes.
+func ownSetting(name string) string {
+	switch strings.ToLower(name) {
+	case "model", "max_tokens", "instructions":
+		return "write " + strings.ToLower(name) + " of the agent"
+	case "max_completion_tokens", "max_output_tokens":
+		return "write max_tokens of the agent"
+	case "system":
+		return "write instructions of the agent"
+	}
+	return "remove it"
 }
 
 func thisMachine(host string) bool {

@@ -35,7 +35,7 @@ func sizeOf(m *model.Message) int {
 
 // size is how many tokens the model reads in the next turn.
 func (r *Run) size() int {
-	n := tokens(len(r.Settings.Instructions))
+	n := tokens(len(r.Settings.Instructions) + len(r.Settings.Parameters))
 	for i := range r.messages {
 		n += sizeOf(&r.messages[i])
 	}

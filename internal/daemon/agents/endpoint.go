@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -34,16 +35,17 @@ type endpoint struct {
 
 // reached are the settings that decide how an endpoint is reached.
 type reached struct {
-	url   string
-	api   agents.API
-	key   string
-	allow []string
+	url        string
+	api        agents.API
+	key        string
+	allow      []string
+	parameters string
 }
 
 // Model returns the client of an agent's endpoint. Models of runs that use another one
 // stay usable.
 func (e *Endpoints) Model(name string, s *agents.Settings) (model.Model, error) {
-	of := reached{s.Endpoint, s.API, s.APIKey.Reveal(), s.AllowAddresses}
+	of := reached{s.Endpoint, s.API, s.APIKey.Reveal(), s.AllowAddresses, string(s.Parameters)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if have, ok := e.all[name]; ok {
@@ -75,6 +77,11 @@ func newEndpoint(of *reached) (endpoint, error) {
 	client := egress.NewClient(guard, egress.Limits{Timeout: turnTime, Body: model.MaxAnswer + 1}, nil)
 	made := endpoint{of: *of, http: client}
 	at := &model.Endpoint{URL: of.url, Key: of.key, HTTP: client.HTTP()}
+	if of.parameters != "" {
+		if err := json.Unmarshal([]byte(of.parameters), &at.Parameters); err != nil {
+			return endpoint{}, fmt.Errorf("parameters: %w", err)
+		}
+	}
 	switch of.api {
 	case agents.Responses:
 		made.client, err = openai.NewResponses(at)

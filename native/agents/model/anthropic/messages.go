@@ -26,12 +26,9 @@ const (
 // Messages asks an endpoint for messages.
 type Messages struct{ e *model.Endpoint }
 
-// own are the members of a request that [Messages] writes.
-var own = []string{"model", "max_tokens", "system", "messages", "tools", "tool_choice", "stream"}
-
 // NewMessages returns the client of an endpoint. The error says what is wrong with that.
 func NewMessages(e *model.Endpoint) (*Messages, error) {
-	if err := wire.CheckEndpoint(e, own); err != nil {
+	if err := wire.CheckEndpoint(e, model.Messages); err != nil {
 		return nil, err
 	}
 	return &Messages{e}, nil

@@ -11,12 +11,9 @@ import (
 // Chat asks an endpoint for chat completions.
 type Chat struct{ e *model.Endpoint }
 
-// chatOwn are the members of a request that [Chat] writes.
-var chatOwn = []string{"model", "messages", "tools", "tool_choice", "max_completion_tokens", "stream", "stream_options", "n"}
-
 // NewChat returns the client of an endpoint. The error says what is wrong with that.
 func NewChat(e *model.Endpoint) (*Chat, error) {
-	if err := wire.CheckEndpoint(e, chatOwn); err != nil {
+	if err := wire.CheckEndpoint(e, model.Chat); err != nil {
 		return nil, err
 	}
 	return &Chat{e}, nil

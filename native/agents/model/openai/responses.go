@@ -20,12 +20,9 @@ type Responses struct {
 	plain atomic.Bool
 }
 
-// responsesOwn are the members of a request that [Responses] writes.
-var responsesOwn = []string{"model", "instructions", "input", "tools", "tool_choice", "max_output_tokens", "store", "include", "stream", "background", "previous_response_id", "conversation"}
-
 // NewResponses returns the client of an endpoint. The error says what is wrong with that.
 func NewResponses(e *model.Endpoint) (*Responses, error) {
-	if err := wire.CheckEndpoint(e, responsesOwn); err != nil {
+	if err := wire.CheckEndpoint(e, model.Responses); err != nil {
 		return nil, err
 	}
 	return &Responses{e: e}, nil

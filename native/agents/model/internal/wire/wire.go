@@ -34,9 +34,8 @@ type Reader interface {
 	Usage() model.Usage
 }
 
-// CheckEndpoint returns what is wrong with an endpoint. own are the members of a request
-// that the client writes itself.
-func CheckEndpoint(e *model.Endpoint, own []string) error {
+// CheckEndpoint returns what is wrong with an endpoint of a format.
+func CheckEndpoint(e *model.Endpoint, f model.Format) error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -46,15 +45,8 @@ func CheckEndpoint(e *model.Endpoint, own []string) error {
 	case e.HTTP == nil:
 		return errors.New("a model's endpoint needs an HTTP client")
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Parameters)) {
-		switch {
-		case slices.Contains(own, name):
-			return fmt.Errorf("parameter %q of a model is not free: the gateway sets it", name)
-		case !json.Valid(e.Parameters[name]):
-			return fmt.Errorf("parameter %q of a model is not JSON", name)
-		}
-	}
-	return nil
+	_, err = model.CheckParameters(f, e.Parameters)
+	return err
 }
 
 // Body returns a request as JSON, with the parameters of the endpoint after what the
