@@ -322,8 +322,8 @@ func TestCancelCallThatIsAboutToWait(t *testing.T) {
 		r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("a")))).run()
 		x := &Exchange{Identity: person("alice")}
 		route := r.snapshot.Load().resolve(x.Identity, mcp.Tool, "s__a", Scope{})
-		c := &call{x: x, ctx: t.Context(), route: route}
-		_, done, _ := r.inFlight.begin(c)
+		c := &call{g: r.Gateway, x: x, ctx: t.Context(), route: route}
+		_, done, _ := beginCall(c)
 		c.suspended = r.suspend(x, func(ctx context.Context, _ *suspended) (mcp.Answer, error) {
 			<-ctx.Done()
 			return mcp.Answer{}, context.Cause(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/guard"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/result/jq"
@@ -55,11 +56,11 @@ type call struct {
 	asked       bool        // the server asked something during the call
 	accepted    *mcp.Answer // the result of the server, once it was passed on; else nil
 
-	running   *RunningCall // nil until the gate has let the call pass
-	suspended *suspended   // of a call to a legacy server for a modern client; else nil
-	waits     bool         // the call continues with another request
-	loopEnd   func()       // ends the loop detection of the call; nil without one
-	atEnd     []func()     // releases what the call holds, last taken first
+	running   *inflight.Call // nil until the gate has let the call pass
+	suspended *suspended     // of a call to a legacy server for a modern client; else nil
+	waits     bool           // the call continues with another request
+	loopEnd   func()         // ends the loop detection of the call; nil without one
+	atEnd     []func()       // releases what the call holds, last taken first
 
 	answer *response // nil until there is one
 }
@@ -109,13 +110,34 @@ func (c *call) prepare() error { return c.plan.prepare(c) }
 
 // registerRunning records that the call is under way, so that it can be cancelled.
 func (c *call) registerRunning() error {
-	ctx, done, err := c.g.inFlight.begin(c)
+	ctx, done, err := beginCall(c)
 	if err != nil {
 		return err
 	}
 	c.ctx = ctx
 	c.atEnd = append(c.atEnd, done)
 	return nil
+}
+
+// beginCall registers a call until done is called. The context of the call ends then, or
+// when the call is cancelled. A call is registered before the mode in force is checked, so
+// that either this check or CancelCalls sees a change of the mode. No call begins while the
+// gateway shuts down.
+func beginCall(c *call) (_ context.Context, done func(), err error) {
+	running := &inflight.Call{Request: c.route.question(gate.Call, c.x.Identity, c.x.Scope), Listed: c.route.item}
+	c.running = running
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	if !c.g.inFlight.Add(running, cancel) {
+		cancel(refusal.Ending)
+		return nil, nil, refusal.Ending
+	}
+	return ctx, func() {
+		c.g.inFlight.Remove(running)
+		if why := context.Cause(ctx); why != nil && c.waits && c.suspended != nil {
+			c.suspended.cancel(why) // it was cancelled between its rounds, before it waited for the next
+		}
+		cancel(context.Canceled)
+	}, nil
 }
 
 // checkArguments checks the arguments against the schema and the rules, and the call

@@ -128,7 +128,7 @@ func (d *channel) startMessage(id *gate.Identity, raw []byte, release func()) bo
 		d.answer(msg.ID, d.s.g.reject(x, err))
 		return false
 	}
-	written := g.inFlight.trackResponse(msg.Method)
+	written := g.inFlight.Response(msg.Method)
 	serve := func() {
 		defer written()
 		got := d.s.serve(ctx, x)
@@ -170,7 +170,7 @@ func (d *channel) exchange(id *gate.Identity, msg mcp.Message) (*Exchange, error
 func (d *channel) batch(id *gate.Identity, raw []byte, release func()) (runs bool) {
 	runs = d.run(func() {
 		defer release()
-		defer d.s.g.inFlight.trackResponse("")()
+		defer d.s.g.inFlight.Response("")()
 		answers, err := d.s.batch(d.s.ctx, id, raw, d)
 		switch {
 		case err != nil:

@@ -34,7 +34,9 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/firstlist"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/reuse"
@@ -57,7 +59,7 @@ type Gateway struct {
 	dirty    chan struct{} // capacity 1
 	decided  chan struct{} // capacity 1
 	throttle atomic.Pointer[limit.Throttle]
-	inFlight inFlight
+	inFlight inflight.Calls
 
 	principals *limit.Principals
 	requests   *limit.Requests
@@ -169,10 +171,18 @@ func (g *Gateway) Run(ctx context.Context) error {
 	views.Go(func() { g.finder.index.Run(ctx, g.log) })
 	sweep := time.NewTicker(max(g.opts.Limits.Idle/20, 10*time.Millisecond))
 	defer sweep.Stop()
+	var elsewhere <-chan time.Time // never, for a gateway alone
+	if g.replicas != nil {
+		tick := time.NewTicker(elsewhereEvery)
+		defer tick.Stop()
+		elsewhere = tick.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-elsewhere:
+			endElsewhere(g)
 		case <-g.dirty:
 			g.publisher.rebuild(ctx)
 			select { // changes that follow at once share one more rebuild
@@ -206,7 +216,61 @@ func (g *Gateway) shutdown() {
 
 // Load returns how many sessions are open and how many calls are in flight.
 func (g *Gateway) Load() (sessions, calls int) {
-	return g.sessions.count(), g.inFlight.count()
+	return g.sessions.count(), g.inFlight.Count()
+}
+
+// CancelCalls cancels the calls under way for which which returns a refusal, and
+// answers them with it. It returns their number. Calls that wait for input from their
+// clients are included. which is called without any lock that a call needs to begin.
+func (g *Gateway) CancelCalls(which func(*inflight.Call) *refusal.Error) int {
+	n := 0
+	for call, cancel := range g.inFlight.List() {
+		if why := which(call); why != nil {
+			cancel(why)
+			n++
+		}
+	}
+	for call, p := range g.rounds.waiting() {
+		if why := which(call); why != nil {
+			p.cancel(why)
+			n++
+		}
+	}
+	return n
+}
+
+// Throttle sets from now on how much load the gateway accepts. Calls under way go on.
+func (g *Gateway) Throttle(t limit.Throttle) {
+	g.publisher.mu.Lock() // so that no server is added meanwhile
+	defer g.publisher.mu.Unlock()
+	g.throttle.Store(&t)
+	for _, s := range g.snapshot.Load().catalog.servers {
+		s.permits.Throttle(t)
+	}
+}
+
+// cutTimeout bounds the wait for cancelled calls to answer their clients.
+const cutTimeout = 2 * time.Second
+
+// Drain stops new calls and waits until those under way have ended. When ctx ends it
+// cancels the rest, with a response that says so, and returns their number. Calls that
+// wait for input from their client are not waited for. Drain may be called once, before
+// the context of [Gateway.Run] ends.
+func (g *Gateway) Drain(ctx context.Context) (cut int) {
+	empty := g.inFlight.Close()
+	select {
+	case <-empty:
+		return 0
+	case <-ctx.Done():
+	}
+	cut = g.CancelCalls(func(*inflight.Call) *refusal.Error { return refusal.ShutDown })
+	timer := time.NewTimer(cutTimeout)
+	defer timer.Stop()
+	select {
+	case <-empty:
+	case <-timer.C:
+	}
+	return cut
 }
 
 // newQueue returns the queue of messages to one client.

@@ -411,7 +411,7 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	defer hf.g.inFlight.trackResponse(msg.Method)()
+	defer hf.g.inFlight.Response(msg.Method)()
 	answer := hf.newHTTPResponse(w, r, nil, id)
 	x.responder = answer
 	got := hf.g.serveRequest(r.Context(), x)

@@ -50,7 +50,7 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	defer hf.g.inFlight.trackResponse(msg.Method)()
+	defer hf.g.inFlight.Response(msg.Method)()
 	answer := hf.newHTTPResponse(w, r, s, id)
 	// A disconnect does not cancel the request: the client may come back for the
 	// response, and cancels explicitly when it gives up.
@@ -244,7 +244,7 @@ func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.
 		defer s.release()
 		s.end(errSessionEnded)
 		if states := hf.g.opts.SessionStates; states != nil {
-			states.Forget(s.id)
+			states.Save(s.id, replica.State{Ended: true})
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -261,7 +261,7 @@ func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gat
 		return
 	}
 	defer s.release()
-	defer hf.g.inFlight.trackResponse("")()
+	defer hf.g.inFlight.Response("")()
 	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, batchResponder{})
 	ended := accessRevoked(r.Context())
 	switch {

@@ -14,13 +14,14 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // cancelledBy is a refusal of the calls of one tool.
-func cancelledBy(name string) func(*RunningCall) *refusal.Error {
-	return func(c *RunningCall) *refusal.Error {
+func cancelledBy(name string) func(*inflight.Call) *refusal.Error {
+	return func(c *inflight.Call) *refusal.Error {
 		if c.Exposed != name || c.Listed == nil || c.Identity == nil {
 			return nil
 		}
@@ -66,7 +67,7 @@ func TestCancelCalls(t *testing.T) {
 			t.Error("the other one is not known")
 		}
 		<-other.done
-		if left := r.inFlight.list(); len(left) != 0 {
+		if left := r.inFlight.List(); len(left) != 0 {
 			t.Errorf("%d calls are left behind", len(left))
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/replica"
@@ -49,7 +50,7 @@ type openCall struct {
 
 	round     int // the round that may come next
 	rec       *record
-	running   *RunningCall
+	running   *inflight.Call
 	loopEnd   func()     // see call.loopEnd
 	suspended *suspended // of a call that its server still works on; else nil
 	expires   time.Time
@@ -459,3 +460,16 @@ func (r *roundTrips) abandon(open *openCall) {
 
 // closeAll ends all open calls at shutdown.
 func (r *roundTrips) closeAll() { r.sweep(time.Now().Add(365 * 24 * time.Hour)) }
+
+// waiting returns the calls that a server still works on while their client is asked.
+func (r *roundTrips) waiting() map[*inflight.Call]*suspended {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[*inflight.Call]*suspended)
+	for _, open := range r.open {
+		if open.suspended != nil && open.running != nil {
+			all[open.running] = open.suspended
+		}
+	}
+	return all
+}

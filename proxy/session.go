@@ -16,7 +16,6 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/replica"
-	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // Session is the state of one legacy client, or of one stdio connection of either era.
@@ -53,6 +52,7 @@ type Session struct {
 	questions    map[string]openQuestion            // the gateway's, by id
 	asked        int64
 	missed       map[string]bool // list changes while there was no stream
+	saving       bool            // what the client has set is about to be kept
 	subscribed   map[string]*subscription
 }
 
@@ -140,78 +140,6 @@ func addSession(g *Gateway, s *Session) error {
 	return nil
 }
 
-// rebuildSession makes a session of another gateway, which is gone, one of this gateway.
-// Its client is told that all lists may have changed. The caller holds the session and must
-// release it. It returns nil where there is no such session for the caller.
-func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope) *Session {
-	carried := g.replicas.Carried(named, id.Key())
-	if carried == nil || (Scope{Server: carried.Server, Capsule: carried.Capsule, View: View(carried.View), Schemas: schemas.Mode(carried.Schemas)}) != scope {
-		return nil
-	}
-	s := newSession(g, named, id, scope, "http")
-	s.version, s.ready = mcp.Version(carried.Version), true
-	s.capabilities, s.features, s.clientInfo = carried.Capabilities, featuresIn(carried.Capabilities), carried.ClientInfo
-	s.missed = map[string]bool{mcp.NotifyToolsChanged: true, mcp.NotifyPromptsChanged: true, mcp.NotifyResourcesChanged: true}
-	servers, _ := g.snapshot.Load().describedServers(s.ctx, id, scope, s.features)
-	connected(servers, s.principal, s.capabilities)
-	switch err := addSession(g, s); {
-	case err == nil:
-		g.wg.Go(func() { s.restoreState(id) }) // ends with the session or a limit of time
-		g.log.Info("a session goes on here: its gateway is gone", "session", s.auditID, "gateway", carried.Owner)
-		return s
-	case errors.Is(err, errSessionThere): // another request was quicker
-		return g.session(named, id, scope)
-	default:
-		g.log.Warn("a session of a gateway that is gone cannot go on here", "session", s.auditID, "err", err)
-		return nil
-	}
-}
-
-// stateTime bounds the read of what a client had set for a session.
-const stateTime = 5 * time.Second
-
-// saveState keeps what the client has set, for the gateway that may have to go on with the
-// session.
-func (s *Session) saveState() {
-	if s.g.opts.SessionStates == nil || s.transport != "http" {
-		return
-	}
-	s.mu.Lock()
-	state := replica.State{Level: s.level, Subscribed: sortedKeys(s.subscribed)}
-	s.mu.Unlock()
-	s.g.opts.SessionStates.Save(s.id, state)
-}
-
-// restoreState sets what the client had set at the gateway before, with the rights of an
-// identity. What it may not subscribe to any more it is not told about.
-func (s *Session) restoreState(id *gate.Identity) {
-	if s.g.opts.SessionStates == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, stateTime)
-	defer cancel()
-	state, err := s.g.opts.SessionStates.Load(ctx, s.id)
-	if err != nil {
-		s.g.log.Warn("a session goes on without what its client had set", "session", s.auditID, "err", err)
-		return
-	}
-	s.mu.Lock()
-	if s.level == "" {
-		s.level = state.Level
-	}
-	s.mu.Unlock()
-	for i, uri := range state.Subscribed {
-		raw := mcp.AppendRequest(nil, mcp.StringID("toolgate-restored-"+strconv.Itoa(i)), mcp.MethodSubscribe, mcp.SetMember(nil, "uri", mcp.Quote(uri)))
-		msg, err := mcp.Parse(raw, s.g.front.parseLimits())
-		if err != nil {
-			continue // no client can have named it
-		}
-		if got := s.postSafely(s.ctx, id, msg, batchResponder{}); got.fault != nil {
-			s.g.log.Info("a subscription of a session does not go on here", "session", s.auditID, "err", got.fault.Message)
-		}
-	}
-}
-
 // session returns the session with an id, nil when the identity has none with it:
 // nobody can find out about the sessions of others. The caller holds it and must
 // release it.
@@ -259,6 +187,7 @@ func (s *Session) end(why error) {
 
 // finish closes what a session holds that is out of the table.
 func (s *Session) finish(why error) {
+	s.keepState()
 	s.g.opts.Metrics.sessionEnded(s.transport, s.began)
 	s.cancel(why)
 	s.g.watches.unsubscribeAll(s)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -244,7 +245,7 @@ const cancelsAtOnce = 16
 // created, or this one before its last start, are unknown here. CancelTasks waits for
 // the servers until ctx ends. A server may ignore the cancellation, or have finished
 // the task.
-func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *refusal.Error) int {
+func (g *Gateway) CancelTasks(ctx context.Context, which func(*inflight.Call) *refusal.Error) int {
 	catalogs := g.snapshot.Load().everyCatalog()
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -263,7 +264,7 @@ func (g *Gateway) CancelTasks(ctx context.Context, which func(*RunningCall) *ref
 			}
 			who, _ := gate.ParsePrincipal(t.principal) // nothing else is known of the caller
 			question := route.question(gate.Call, gate.NewIdentity(gate.Identity{Principal: who}), Scope{})
-			if which(&RunningCall{Request: question, Listed: route.item}) == nil {
+			if which(&inflight.Call{Request: question, Listed: route.item}) == nil {
 				continue
 			}
 			select {

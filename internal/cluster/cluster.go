@@ -32,7 +32,8 @@ const (
 
 // Store is where members are listed; [Members] implements it.
 type Store interface {
-	Renew(ctx context.Context, m Member, lease time.Duration) error
+	// Renew reports whether the member had counted as gone.
+	Renew(ctx context.Context, m Member, lease time.Duration) (gone bool, err error)
 	Leave(ctx context.Context, id string) error
 	List(ctx context.Context) ([]Member, error)
 }
@@ -46,6 +47,10 @@ type Options struct {
 	Log     *slog.Logger
 	// Load returns how many sessions and calls are open here.
 	Load func() (sessions, calls int)
+	// Verify decides about the certificates of clients that another gateway passes on.
+	Verify Verifier
+	// Returned is called when this gateway is there again, after it had counted as gone.
+	Returned func()
 }
 
 // Cluster is this gateway among those that share its database. Make it with [New]. It is
@@ -57,6 +62,10 @@ type Cluster struct {
 	draining  atomic.Bool
 	changed   chan struct{} // capacity 1: the members in the store have changed
 	members   atomic.Pointer[[]Member]
+
+	// For Run alone.
+	read  time.Time // when the members were last read
+	until time.Time // until when those from before stay, listed or not
 
 	mu       sync.Mutex
 	links    map[string]*link     // by member
@@ -152,8 +161,13 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 	me.Draining = c.draining.Load()
 	me.Sessions, me.Calls = c.o.Load()
 	if due {
-		if err := c.o.Store.Renew(ctx, me, lease); err != nil {
+		gone, err := c.o.Store.Renew(ctx, me, lease)
+		if err != nil {
 			return err
+		}
+		if gone {
+			c.o.Log.Warn("this gateway had counted as gone; its sessions may have gone on elsewhere")
+			defer c.o.Returned() // once the others are known
 		}
 	}
 	list, err := c.o.Store.List(ctx)
@@ -168,14 +182,31 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 		}
 		same = append(same, m)
 	}
-	if _, ok := find(same, me.ID); !ok {
-		same = append(same, me)
+	for _, m := range c.stay(me) {
+		if _, ok := find(same, m.ID); !ok {
+			same = append(same, m)
+		}
 	}
 	slices.SortFunc(same, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	before := *c.members.Swap(&same)
 	c.tell(before, same)
 	c.forget(same)
 	return nil
+}
+
+// stay returns the members that are there, listed or not: this gateway and, after a time
+// without the database, those from before. Their leases have ended meanwhile, and they have
+// as long as a lease to renew them.
+func (c *Cluster) stay(me Member) []Member {
+	now := time.Now()
+	if !c.read.IsZero() && now.Sub(c.read) > lease-renewEvery {
+		c.until = now.Add(lease)
+	}
+	c.read = now
+	if now.Before(c.until) {
+		return append([]Member{me}, *c.members.Load()...)
+	}
+	return []Member{me}
 }
 
 // noteOther logs once that a gateway speaks another version of the internal link.
@@ -215,7 +246,7 @@ func (c *Cluster) Home(owner, key string, settles bool) string {
 	if owner == c.self.ID && !c.draining.Load() {
 		return owner
 	}
-	if m, ok := c.reachable(owner); ok && (settles || !m.Draining) {
+	if m, ok := c.reachable(owner); ok && !m.Draining || settles && c.Alive(owner) {
 		return owner
 	}
 	var fit []Member
@@ -257,7 +288,7 @@ func (c *Cluster) forget(members []Member) {
 	for id, l := range c.links {
 		if _, ok := find(members, id); !ok {
 			delete(c.links, id)
-			l.closeIdle()
+			l.leave()
 		}
 	}
 	maps.DeleteFunc(c.suspects, func(id string, _ time.Time) bool {
@@ -273,7 +304,7 @@ func (c *Cluster) close() {
 	c.closed = true
 	for id, l := range c.links {
 		delete(c.links, id)
-		l.closeIdle()
+		l.leave()
 	}
 }
 

@@ -33,14 +33,16 @@ type memory struct {
 
 func newMemory() *memory { return &memory{all: map[string]Member{}, until: map[string]time.Time{}} }
 
-func (r *memory) Renew(_ context.Context, m Member, lease time.Duration) error {
+func (r *memory) Renew(_ context.Context, m Member, lease time.Duration) (gone bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.down != nil {
-		return r.down
+		return false, r.down
 	}
+	_, known := r.all[m.ID]
+	gone = known && time.Now().After(r.until[m.ID])
 	r.all[m.ID], r.until[m.ID] = m, time.Now().Add(lease)
-	return nil
+	return gone, nil
 }
 
 func (r *memory) Leave(_ context.Context, id string) error {
@@ -85,7 +87,8 @@ func member(t *testing.T, store Store, keys *seal.Keyring, address string) *Clus
 	t.Helper()
 	c, err := New(Options{
 		Store: store, Keys: keys, Address: address, Version: "1", Log: slog.New(slog.DiscardHandler),
-		Load: func() (sessions, calls int) { return 3, 2 },
+		Load:   func() (sessions, calls int) { return 3, 2 },
+		Verify: func([]*x509.Certificate) ([][]*x509.Certificate, error) { return nil, errors.New("nobody counts") }, Returned: func() {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +136,7 @@ func know(members ...*Cluster) {
 func pass(t *testing.T, from *Cluster, to string, r *http.Request, body string) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	err := from.Forward(w, r.WithContext(t.Context()), to, []byte(body), []byte("data: lost\n\n"))
+	err := from.Forward(w, r.WithContext(t.Context()), to, replica.Message{ID: "7", Body: []byte(body)})
 	return w, err
 }
 
@@ -162,8 +165,8 @@ func TestPassed(t *testing.T) {
 	other := member(t, newMemory(), keys, "127.0.0.1:1")
 	t.Cleanup(other.close)
 	know(owner, other)
-	r := request(http.MethodPost, "/mcp/s/a%2Fb?x=1", "Authorization", "Bearer k", "Connection", "X-Hop", "X-Hop", "1", "Te", "trailers", "Idempotency-Key", "7",
-		headerRemote, "203.0.113.1:1", headerSecure, "1", headerChain, "AAAA", "X-Forwarded-For", "198.51.100.4")
+	r := request(http.MethodPost, "/mcp/s/a%2Fb?x=1", "Authorization", "Bearer k", "Connection", "close, X-Forwarded-For", "Te", "trailers", "Idempotency-Key", "7",
+		headerRemote, "203.0.113.1:1", headerSecure, "1", headerShown, "AAAA", "X-Forwarded-For", "198.51.100.4")
 	r.Host = "gate.example"
 	w, err := pass(t, other, owner.Self(), r, `{"a":1}`)
 	if err != nil || w.Code != http.StatusAccepted || w.Body.String() != "answer" || w.Header().Get("X-Own") != "1" {
@@ -178,7 +181,7 @@ func TestPassed(t *testing.T) {
 	if got.Header.Get("Authorization") != "Bearer k" || got.Header.Get("X-Forwarded-For") != "198.51.100.4" {
 		t.Errorf("%v", got.Header)
 	}
-	for _, name := range []string{"X-Hop", "Te", "Idempotency-Key", headerWire, headerRemote, headerSecure, headerChain, "Connection"} {
+	for _, name := range []string{"User-Agent", "Te", "Idempotency-Key", headerWire, headerRemote, headerSecure, headerShown, "Connection"} {
 		if got.Header.Get(name) != "" {
 			t.Errorf("%s: %q arrives", name, got.Header.Get(name))
 		}
@@ -260,7 +263,7 @@ func TestHandler(t *testing.T) {
 		{"/mcp", func(r *http.Request) { r.Header.Set(headerWire, "2") }, http.StatusMisdirectedRequest},
 		{"/mcp", func(r *http.Request) { r.Header.Del(headerWire) }, http.StatusMisdirectedRequest},
 		{"/mcp", func(r *http.Request) { r.Header.Del(headerRemote) }, http.StatusMisdirectedRequest},
-		{"/mcp", func(r *http.Request) { r.Header.Set(headerChain, "AAAA") }, http.StatusMisdirectedRequest},
+		{"/mcp", func(r *http.Request) { r.Header.Set(headerShown, "AAAA") }, http.StatusMisdirectedRequest},
 	} {
 		before := served
 		r := request(http.MethodPost, tt.path, headerWire, fmt.Sprint(Wire), headerRemote, "192.0.2.1:1")
@@ -290,7 +293,7 @@ func TestBrokenAnswer(t *testing.T) {
 	t.Cleanup(other.close)
 	know(owner, other)
 	w, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp?events"), "{}")
-	if err != nil || w.Body.String() != "data: one\n\ndata: lost\n\n" {
+	if err != nil || !strings.HasPrefix(w.Body.String(), "data: one\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":") {
 		t.Errorf("%v, %q", err, w.Body)
 	}
 	func() {
@@ -301,6 +304,102 @@ func TestBrokenAnswer(t *testing.T) {
 		}()
 		_, _ = pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}")
 	}()
+}
+
+// Where an answer came whole, nothing follows it; where an event came in part, no other event
+// is written into it.
+func TestBrokenOff(t *testing.T) {
+	keys := keyring(t, "a")
+	const answer = "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n\n"
+	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		text := answer
+		if r.URL.Query().Has("part") {
+			text = "data: one\n\n" + answer[:20]
+		}
+		_, _ = io.WriteString(w, text)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	other := member(t, newMemory(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(owner, other)
+	w, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}")
+	if err != nil || w.Body.String() != answer {
+		t.Errorf("%v, %q", err, w.Body)
+	}
+	w, err = pass(t, other, owner.Self(), request(http.MethodPost, "/mcp?part"), "{}")
+	if err != nil || !strings.HasPrefix(w.Body.String(), "data: one\n\nevent: message\n") {
+		t.Errorf("%v, %q", err, w.Body)
+	}
+}
+
+// A request to a gateway that has frozen ends once its lease has, and other requests may
+// fail without a word about the gateway.
+func TestFrozen(t *testing.T) {
+	keys := keyring(t, "a")
+	asked := make(chan struct{}, 2)
+	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	other := member(t, newMemory(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(owner, other)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp"), "{}")
+		failed <- err
+	}()
+	<-asked
+	other.mu.Lock()
+	l := other.links[owner.Self()]
+	other.mu.Unlock()
+	other.forget([]Member{other.self})
+	l.end() // without the time that a member has that leaves
+	lost, ok := errors.AsType[*replica.LostError](<-failed)
+	if !ok || !lost.MayHaveRun {
+		t.Errorf("%+v", lost)
+	}
+	know(owner, other)
+	if _, err := pass(t, other, owner.Self(), request(http.MethodPost, "/mcp", "X-Odd", "a\nb"), "{}"); err == nil {
+		t.Error("a header that cannot be sent is sent")
+	}
+	if other.Home(owner.Self(), "k", false) != owner.Self() {
+		t.Error("what is wrong with a request counts against a gateway")
+	}
+}
+
+// Certificates that another gateway passes on count where they count for clients of this one.
+func TestClientCertificates(t *testing.T) {
+	keys := keyring(t, "a")
+	var got *tls.ConnectionState
+	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.TLS }))
+	other := member(t, newMemory(), keys, "127.0.0.1:1")
+	t.Cleanup(other.close)
+	know(owner, other)
+	shown, err := other.authority.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(shown.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request(http.MethodPost, "/mcp")
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
+	w, err := pass(t, other, owner.Self(), r, "{}")
+	if err != nil || w.Code != http.StatusMisdirectedRequest || got != nil {
+		t.Errorf("%v, %d, %+v", err, w.Code, got)
+	}
+	owner.o.Verify = func(shown []*x509.Certificate) ([][]*x509.Certificate, error) {
+		return [][]*x509.Certificate{append(shown, leaf)}, nil
+	}
+	w, err = pass(t, other, owner.Self(), r, "{}")
+	if err != nil || w.Code != http.StatusOK || got == nil || len(got.PeerCertificates) != 1 || len(got.VerifiedChains) != 1 || len(got.VerifiedChains[0]) != 2 {
+		t.Errorf("%v, %d, %+v", err, w.Code, got)
+	}
 }
 
 // A stream reaches the client event by event, and the gateway that serves it learns that the
@@ -315,7 +414,7 @@ func TestStreamThrough(t *testing.T) {
 		for {
 			select {
 			case line := <-next:
-				_, _ = io.WriteString(w, line+"\n")
+				_, _ = io.WriteString(w, line+"\n\n")
 				_ = http.NewResponseController(w).Flush()
 			case <-r.Context().Done():
 				close(left)
@@ -327,7 +426,7 @@ func TestStreamThrough(t *testing.T) {
 	t.Cleanup(other.close)
 	know(owner, other)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = other.Forward(w, r, owner.Self(), nil, nil)
+		_ = other.Forward(w, r, owner.Self(), replica.Message{})
 	}))
 	t.Cleanup(front.Close)
 	ctx, leave := context.WithCancel(t.Context())
@@ -344,8 +443,9 @@ func TestStreamThrough(t *testing.T) {
 	lines := bufio.NewReader(resp.Body)
 	for _, line := range []string{"one", "two"} {
 		next <- line
-		if got, err := lines.ReadString('\n'); err != nil || got != line+"\n" {
-			t.Fatalf("%q, %v", got, err)
+		got, err := lines.ReadString('\n')
+		if _, bad := lines.ReadString('\n'); err != nil || bad != nil || got != line+"\n" {
+			t.Fatalf("%q, %v, %v", got, err, bad)
 		}
 	}
 	leave()
@@ -372,8 +472,11 @@ func TestGone(t *testing.T) {
 	if !ok || lost.MayHaveRun {
 		t.Errorf("%v", err)
 	}
-	if !other.Alive(gone.Self()) || other.Home(gone.Self(), "k", true) != other.Self() {
+	if !other.Alive(gone.Self()) || other.Home(gone.Self(), "k", false) != other.Self() {
 		t.Error("it is still asked for what others can do, or counts as gone before its lease ends")
+	}
+	if other.Home(gone.Self(), "k", true) != gone.Self() {
+		t.Error("another gateway is asked for what only this one can settle")
 	}
 }
 
@@ -461,6 +564,10 @@ func TestRun(t *testing.T) {
 		}
 		store.fail(nil)
 		time.Sleep(2 * renewEvery)
+		if n := len(a.Members()); n != 2 {
+			t.Errorf("%d members, want those from before for as long as a lease", n)
+		}
+		time.Sleep(lease)
 		if n := len(a.Members()); n != 1 {
 			t.Errorf("%d members, want this one", n)
 		}
@@ -472,13 +579,58 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// After a time without their database, gateways that are there do not count as gone for one
+// another, whichever comes back first. Each is told that its lease had ended.
+func TestStoreReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, keys := newMemory(), keyring(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		returned := map[string]int{}
+		var mu sync.Mutex
+		var members []*Cluster
+		for i := range 3 {
+			c := member(t, store, keys, fmt.Sprint("127.0.0.1:", i+1))
+			c.o.Returned = func() {
+				mu.Lock()
+				defer mu.Unlock()
+				returned[c.Self()]++
+			}
+			members = append(members, c)
+			all.Go(func() { _ = c.Run(ctx) })
+			time.Sleep(time.Second) // so that they do not come back together
+		}
+		time.Sleep(renewEvery)
+		store.fail(errors.New("down"))
+		time.Sleep(time.Minute)
+		store.fail(nil)
+		for range 200 {
+			time.Sleep(50 * time.Millisecond)
+			for _, c := range members {
+				if n := len(c.Members()); n != 3 {
+					t.Fatalf("%s knows %d members", c.self.Address, n)
+				}
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range members {
+			if returned[c.Self()] != 1 {
+				t.Errorf("%s was told %d times", c.self.Address, returned[c.Self()])
+			}
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
 // A gateway of another version of the link shares the database, and gets nothing.
 func TestOtherWire(t *testing.T) {
 	store := newMemory()
 	c := member(t, store, keyring(t, "a"), "127.0.0.1:1")
 	var said bytes.Buffer
 	c.o.Log = slog.New(slog.NewTextHandler(&said, nil))
-	_ = store.Renew(t.Context(), Member{ID: "new", Address: "127.0.0.1:9", Wire: Wire + 1}, time.Hour)
+	_, _ = store.Renew(t.Context(), Member{ID: "new", Address: "127.0.0.1:9", Wire: Wire + 1}, time.Hour)
 	for range 3 {
 		if err := c.refresh(t.Context(), true); err != nil {
 			t.Fatal(err)
@@ -491,19 +643,19 @@ func TestOtherWire(t *testing.T) {
 
 // FuzzArrive holds that nothing that arrives makes a panic, or a request of nobody.
 func FuzzArrive(f *testing.F) {
-	f.Add("1", "192.0.2.1:1", "1", "AAAA", "")
-	f.Add("2", "", "", "", "x,y")
-	f.Fuzz(func(t *testing.T, wire, remote, secure, chain, shown string) {
+	f.Add("1", "192.0.2.1:1", "1", "AAAA")
+	f.Add("2", "", "", "x,y")
+	f.Fuzz(func(t *testing.T, wire, remote, secure, shown string) {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", http.NoBody)
-		r.Header = http.Header{headerWire: {wire}, headerRemote: {remote}, headerSecure: {secure}, headerChain: {chain}, headerShown: {shown}}
-		in, err := arrive(r)
+		r.Header = http.Header{headerWire: {wire}, headerRemote: {remote}, headerSecure: {secure}, headerShown: {shown}}
+		in, err := arrive(r, func([]*x509.Certificate) ([][]*x509.Certificate, error) { return nil, errors.New("nobody counts") })
 		if err != nil {
 			return
 		}
 		if in.RemoteAddr == "" || !replica.Forwarded(in.Context()) || wire != fmt.Sprint(Wire) {
 			t.Errorf("%+v", in)
 		}
-		if in.TLS != nil && len(in.TLS.VerifiedChains) > 0 && chain == "" {
+		if in.TLS != nil && len(in.TLS.PeerCertificates)+len(in.TLS.VerifiedChains) > 0 {
 			t.Error("certificates that nobody has verified")
 		}
 	})

@@ -6,5 +6,6 @@
 // each member derives from the sealing keys, so that a program without these keys can
 // neither ask nor answer. A request is passed on once, as the client sent it and with the
 // client's own credential; the member that it belongs to authenticates the client again and
-// decides. See docs/adr/0052-more-than-one-gateway.md.
+// decides. Of a client with a certificate it believes the other member that the client has
+// the key, and nothing else. See docs/adr/0052-more-than-one-gateway.md.
 package cluster

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -29,20 +28,23 @@ import (
 const (
 	headerWire   = "Toolgate-Wire"          // [Wire]
 	headerRemote = "Toolgate-Remote"        // address of the client's connection
-	headerChain  = "Toolgate-Client-Chain"  // its verified certificates, DER in base64, commas between them
-	headerShown  = "Toolgate-Client-Shown"  // the certificates that it showed, where none were verified
+	headerShown  = "Toolgate-Client-Shown"  // the certificates that it showed, DER in base64, commas between them
 	headerSecure = "Toolgate-Client-Secure" // "1" where it uses TLS
 )
 
+// ours are these headers.
+var ours = []string{headerWire, headerRemote, headerShown, headerSecure}
+
+// Verifier returns the chains from certificates of a client, its own first, to authorities
+// whose clients count at this gateway. The error says that there is none.
+type Verifier func(shown []*x509.Certificate) ([][]*x509.Certificate, error)
+
 const (
 	dialTime = 2 * time.Second
-	// writeTime is how long a client may take to read a part of an answer.
-	writeTime = 60 * time.Second
 	// maxSingles bounds the connections with one request each.
 	maxSingles = 64
 	// streamsPerLink bounds the requests of one connection; more open another one.
 	streamsPerLink = 1000
-	copyBuffer     = 32 << 10
 )
 
 // repeats are headers by which the standard library takes a request for one that it may send
@@ -58,12 +60,16 @@ var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-A
 type link struct {
 	streams, single *http.Transport
 	places          chan struct{} // taken by requests that have a connection of their own
+
+	life context.Context // of requests; ends once the member is gone
+	end  context.CancelFunc
 }
 
 // newLink returns the connections to a member.
 func newLink(a *authority, id string) *link {
 	l := &link{streams: newTransport(a.client(id, "h2")), single: newTransport(a.client(id, "http/1.1")), places: make(chan struct{}, maxSingles)}
 	l.single.ForceAttemptHTTP2, l.single.MaxIdleConnsPerHost = false, maxSingles
+	l.life, l.end = context.WithCancel(context.Background())
 	return l
 }
 
@@ -82,9 +88,12 @@ func (l *link) roundTrip(r *http.Request) (answer *http.Response, done func(), e
 	return answer, done, err
 }
 
-func (l *link) closeIdle() {
+// leave ends the connections to a member that is gone, at once those without a request. One
+// that has left has answered its requests, or is about to.
+func (l *link) leave() {
 	l.streams.CloseIdleConnections()
 	l.single.CloseIdleConnections()
+	time.AfterFunc(leaveTime, l.end)
 }
 
 // newTransport returns the connections of one protocol.
@@ -101,78 +110,48 @@ func newTransport(conf *tls.Config) *http.Transport {
 }
 
 // Forward implements [replica.Peers].
-func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, to string, body, lost []byte) error {
+func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, to string, m replica.Message) error {
 	l, address, err := c.link(to)
 	if err != nil {
 		return &replica.LostError{Err: err}
 	}
-	var sent atomic.Bool
+	var sent, unreachable atomic.Bool
 	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
+		ConnectDone: func(_, _ string, err error) {
+			if err != nil {
+				unreachable.Store(true)
+			}
+		},
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			if err != nil {
+				unreachable.Store(true)
+			}
+		},
 	}))
 	defer cancel()
+	defer context.AfterFunc(l.life, cancel)()
 	out := (&http.Request{
 		Method: r.Method, URL: cloneURL(r, address), Host: r.Host, Header: outgoing(r), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	if body != nil {
-		out.ContentLength = int64(len(body))
+	if m.Body != nil {
+		out.ContentLength = int64(len(m.Body))
 		// For a kept connection that turns out to be closed before anything was written.
-		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.Body)), nil }
 		out.Body, _ = out.GetBody()
 	}
 	answer, done, err := l.roundTrip(out)
 	defer done()
 	if err != nil {
-		if r.Context().Err() == nil {
+		if r.Context().Err() == nil && !sent.Load() && unreachable.Load() {
 			c.suspect(to)
 			c.o.Log.Warn("a gateway does not answer", "member", to, "address", address, "err", err)
 		}
 		return &replica.LostError{MayHaveRun: sent.Load(), Err: err}
 	}
 	defer answer.Body.Close()
-	c.copyAnswer(w, r, answer, lost)
+	copyAnswer(w, r, answer, m)
 	return nil
-}
-
-// copyAnswer writes the answer of another member as it comes. Where that breaks off in a
-// stream of events, lost ends it; any other answer is broken off, too.
-func (c *Cluster) copyAnswer(w http.ResponseWriter, r *http.Request, answer *http.Response, lost []byte) {
-	head := w.Header()
-	for _, name := range hopByHop {
-		answer.Header.Del(name)
-	}
-	maps.Copy(head, answer.Header)
-	w.WriteHeader(answer.StatusCode)
-	control := http.NewResponseController(w)
-	buffer := make([]byte, copyBuffer)
-	events := strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream")
-	if events {
-		_ = control.Flush()
-	}
-	for {
-		n, err := answer.Body.Read(buffer)
-		if n > 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(writeTime))
-			if _, bad := w.Write(buffer[:n]); bad != nil {
-				return
-			}
-			if events {
-				_ = control.Flush()
-			}
-		}
-		switch {
-		case err == nil:
-			continue
-		case errors.Is(err, io.EOF) || r.Context().Err() != nil:
-		case events && lost != nil:
-			_ = control.SetWriteDeadline(time.Now().Add(writeTime))
-			_, _ = w.Write(lost)
-			_ = control.Flush()
-		default:
-			panic(http.ErrAbortHandler) // the client sees that the rest is missing
-		}
-		return
-	}
 }
 
 // cloneURL is the address of a request at another member.
@@ -183,21 +162,17 @@ func cloneURL(r *http.Request, address string) *url.URL {
 // outgoing returns the headers of a request for another member.
 func outgoing(r *http.Request) http.Header {
 	h := r.Header.Clone()
-	for _, line := range r.Header["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			h.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range slices.Concat(hopByHop, repeats, []string{headerRemote, headerChain, headerShown, headerSecure}) {
+	for _, name := range slices.Concat(hopByHop, repeats, ours) {
 		h.Del(name)
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		h["User-Agent"] = []string{""} // else the standard library names itself
 	}
 	h.Set(headerWire, strconv.Itoa(Wire))
 	h.Set(headerRemote, r.RemoteAddr)
 	if r.TLS != nil {
 		h.Set(headerSecure, "1")
-		if len(r.TLS.VerifiedChains) > 0 {
-			h.Set(headerChain, encodeChain(r.TLS.VerifiedChains[0]))
-		} else if len(r.TLS.PeerCertificates) > 0 {
+		if len(r.TLS.PeerCertificates) > 0 {
 			h.Set(headerShown, encodeChain(r.TLS.PeerCertificates))
 		}
 	}
@@ -229,7 +204,8 @@ func decodeChain(text string) ([]*x509.Certificate, error) {
 }
 
 // arrive turns a request of another member into the client's own, or says why it is none.
-func arrive(r *http.Request) (*http.Request, error) {
+// verify decides about the certificates of its client.
+func arrive(r *http.Request, verify Verifier) (*http.Request, error) {
 	if got := r.Header.Get(headerWire); got != strconv.Itoa(Wire) {
 		return nil, fmt.Errorf("it speaks version %q of the internal link, and this gateway %d", got, Wire)
 	}
@@ -241,27 +217,20 @@ func arrive(r *http.Request) (*http.Request, error) {
 	}
 	if r.Header.Get(headerSecure) == "1" {
 		in.TLS = &tls.ConnectionState{HandshakeComplete: true}
-	} else if r.Header.Get(headerChain)+r.Header.Get(headerShown) != "" {
-		return nil, errors.New("its client has a certificate and no TLS")
 	}
-	if r.Header.Get(headerChain) != "" && r.Header.Get(headerShown) != "" {
-		return nil, errors.New("it says twice which certificates its client has")
-	}
-	for name, verified := range map[string]bool{headerChain: true, headerShown: false} {
-		text := r.Header.Get(name)
-		if text == "" {
-			continue
+	if shown := r.Header.Get(headerShown); shown != "" {
+		if in.TLS == nil {
+			return nil, errors.New("its client has a certificate and no TLS")
 		}
-		chain, err := decodeChain(text)
-		if err != nil {
+		var err error
+		if in.TLS.PeerCertificates, err = decodeChain(shown); err != nil {
 			return nil, fmt.Errorf("the certificates of its client cannot be read: %w", err)
 		}
-		in.TLS.PeerCertificates = chain
-		if verified {
-			in.TLS.VerifiedChains = [][]*x509.Certificate{chain}
+		if in.TLS.VerifiedChains, err = verify(in.TLS.PeerCertificates); err != nil {
+			return nil, fmt.Errorf("the certificates of its client do not count here: %w", err)
 		}
 	}
-	for _, name := range []string{headerWire, headerRemote, headerChain, headerShown, headerSecure} {
+	for _, name := range ours {
 		in.Header.Del(name)
 	}
 	return in, nil
@@ -280,7 +249,7 @@ func (c *Cluster) Handler(h http.Handler) http.Handler {
 			http.Error(w, "members pass requests of MCP on, and nothing else", http.StatusNotFound)
 			return
 		}
-		in, err := arrive(r)
+		in, err := arrive(r, c.o.Verify)
 		if err != nil {
 			c.o.Log.Warn("a request of another gateway was refused", "member", r.TLS.PeerCertificates[0].Subject.CommonName, "err", err)
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)

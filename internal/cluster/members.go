@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,10 +23,10 @@ func NewMembers(s *store.Store) *Members { return &Members{s} }
 // now is the time of the database in milliseconds since 1970.
 const now = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)`
 
-// Renew adds a member or extends its lease. What others decide by is announced when it
-// changes.
-func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) error {
-	return ms.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
+// Renew adds a member or extends its lease, and reports whether that had ended. What others
+// decide by is announced when it changes.
+func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) (gone bool, err error) {
+	err = ms.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
 		draining := 0
 		if m.Draining {
 			draining = 1
@@ -37,6 +39,10 @@ func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) err
 		if n > 0 {
 			return nil
 		}
+		err = tx.QueryRow(ctx, `SELECT lease < `+now+` FROM members WHERE id = ?`, m.ID).Scan(&gone)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("renew the lease of this gateway: %w", err)
+		}
 		const add = `INSERT INTO members (id, address, version, wire, draining, sessions, calls, started_at, lease) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ` + now + ` + ?)
 			ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, sessions = excluded.sessions, calls = excluded.calls, lease = excluded.lease`
 		if _, err := tx.Exec(ctx, add, m.ID, m.Address, m.Version, m.Wire, draining, m.Sessions, m.Calls, m.Started.UnixMilli(), lease.Milliseconds()); err != nil {
@@ -45,6 +51,7 @@ func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) err
 		tx.Bump(Topic)
 		return sweep(ctx, tx)
 	})
+	return gone && err == nil, err
 }
 
 // sweep removes members whose lease ended a day ago.

@@ -3,8 +3,10 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,6 +37,13 @@ func TestMembers(t *testing.T) {
 		}
 		return out
 	}
+	gone := false
+	renew := func(m Member, lease time.Duration) func() error {
+		return func() (err error) {
+			gone, err = r.Renew(ctx, m, lease)
+			return err
+		}
+	}
 	announced := func(do func() error) bool {
 		t.Helper()
 		before, err := s.Generation(ctx, Topic)
@@ -52,26 +61,32 @@ func TestMembers(t *testing.T) {
 	}
 	a := Member{ID: "a", Address: "127.0.0.1:1", Version: "1", Wire: 1, Sessions: 2, Calls: 1, Started: time.UnixMilli(1_000).UTC()} // long ago, by its own clock
 	b := Member{ID: "b", Address: "127.0.0.1:2", Version: "1", Wire: 1, Started: time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()}
-	if !announced(func() error { return r.Renew(ctx, a, time.Minute) }) || !announced(func() error { return r.Renew(ctx, b, time.Minute) }) {
+	if !announced(renew(a, time.Minute)) || !announced(renew(b, time.Minute)) {
 		t.Error("nobody is told of a member that joins")
 	}
 	a.Sessions = 5
-	if announced(func() error { return r.Renew(ctx, a, time.Minute) }) {
+	if announced(renew(a, time.Minute)) {
 		t.Error("everybody is told of a lease that goes on")
 	}
 	if got, want := list(), map[string]Member{"a": a, "b": b}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	a.Draining = true
-	if !announced(func() error { return r.Renew(ctx, a, time.Minute) }) || !list()["a"].Draining {
+	if !announced(renew(a, time.Minute)) || !list()["a"].Draining {
 		t.Error("nobody is told of a member that drains")
 	}
-	if err := r.Renew(ctx, b, time.Millisecond); err != nil {
+	if err := renew(b, time.Millisecond)(); err != nil {
 		t.Fatal(err)
 	}
+	if gone {
+		t.Error("a member counts as gone that has renewed its lease")
+	}
 	testwait.Until(t, patience, "the lease of b ends", func() bool { return len(list()) == 1 })
-	if !announced(func() error { return r.Renew(ctx, b, time.Minute) }) {
+	if !announced(renew(b, time.Minute)) {
 		t.Error("nobody is told of a member that comes back")
+	}
+	if !gone {
+		t.Error("a member that comes back is not told that it had counted as gone")
 	}
 	if !announced(func() error { return r.Leave(ctx, "a") }) || len(list()) != 1 {
 		t.Errorf("%v after a has left", list())
@@ -113,8 +128,18 @@ func TestStates(t *testing.T) {
 			if !has("s", set)() {
 				t.Error("what is too large replaced what was there")
 			}
-			states.Forget("s")
-			testwait.Until(t, patience, "the state is gone", has("s", replica.State{}))
+			states.Save("s", replica.State{Ended: true})
+			testwait.Until(t, patience, "the session has ended", has("s", replica.State{Ended: true}))
+			old := `UPDATE session_states SET at = ` + strconv.FormatInt(time.Now().Add(-replica.CarriedTime-time.Minute).UnixMilli(), 10)
+			if err := s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error { _, err := tx.Exec(ctx, old); return err }); err != nil {
+				t.Fatal(err)
+			}
+			later := NewStates(s, keyring(t, "a"), slog.New(slog.DiscardHandler))
+			later.Save("u", replica.State{Level: "debug"})
+			testwait.Until(t, patience, "sessions that cannot go on are forgotten", has("s", replica.State{}))
+			if !has("u", replica.State{Level: "debug"})() {
+				t.Error("one that can is forgotten, too")
+			}
 		})
 	}
 }

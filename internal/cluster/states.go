@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/seal"
@@ -19,8 +20,8 @@ import (
 const (
 	// stateLabel is that of the seal of what sessions have set.
 	stateLabel = seal.Kept + "session"
-	// stateTime is how long it is kept after its last change.
-	stateTime = 7 * 24 * time.Hour
+	// sweepEvery is how often the states of sessions that cannot go on are removed.
+	sweepEvery = time.Hour
 	// maxState bounds what is kept of one session, in bytes.
 	maxState = 256 << 10
 )
@@ -31,11 +32,14 @@ type States struct {
 	s    *store.Store
 	keys *seal.Keyring
 	log  *slog.Logger
+
+	mu    sync.Mutex
+	swept time.Time // when states were last removed
 }
 
 // NewStates returns the handle for the states of sessions in a store.
 func NewStates(s *store.Store, keys *seal.Keyring, log *slog.Logger) *States {
-	return &States{s, keys, log}
+	return &States{s: s, keys: keys, log: log}
 }
 
 func stateKey(id string) string {
@@ -63,26 +67,34 @@ func (st *States) save(id string, state replica.State) error {
 	if err != nil {
 		return err
 	}
-	return st.s.Enqueue(func(ctx context.Context, tx *store.Tx) error {
-		at := time.Now()
+	now := time.Now()
+	err = st.s.Enqueue(func(ctx context.Context, tx *store.Tx) error {
 		const save = `INSERT INTO session_states (id, state, at) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state, at = excluded.at`
-		if _, err := tx.Exec(ctx, save, stateKey(id), []byte(sealed), at.UnixMilli()); err != nil {
+		if _, err := tx.Exec(ctx, save, stateKey(id), []byte(sealed), now.UnixMilli()); err != nil {
 			return fmt.Errorf("save the state of a session: %w", err)
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM session_states WHERE at < ?`, at.Add(-stateTime).UnixMilli())
+		return nil
+	})
+	if err != nil || !st.sweeps(now) {
 		return err
+	}
+	return st.s.Enqueue(func(ctx context.Context, tx *store.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM session_states WHERE at < ?`, now.Add(-replica.CarriedTime).UnixMilli()); err != nil {
+			return fmt.Errorf("remove the states of sessions: %w", err)
+		}
+		return nil
 	})
 }
 
-// Forget implements [replica.States]. It does not wait for the database.
-func (st *States) Forget(id string) {
-	err := st.s.Enqueue(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM session_states WHERE id = ?`, stateKey(id))
-		return err
-	})
-	if err != nil {
-		st.log.Warn("the state of a session that has ended stays for a week", "err", err)
+// sweeps reports whether it is time to remove states.
+func (st *States) sweeps(now time.Time) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if now.Sub(st.swept) < sweepEvery {
+		return false
 	}
+	st.swept = now
+	return true
 }
 
 // Load implements [replica.States].

@@ -8,8 +8,10 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/cluster"
+	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/version"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // newCluster makes this gateway one of those that share its database, where the
@@ -19,9 +21,14 @@ func (d *Daemon) newCluster() (err error) {
 	if address == "" {
 		return nil
 	}
+	certs, err := listen.NewCertificates(d.Current())
+	if err != nil {
+		return err
+	}
 	d.cluster, err = cluster.New(cluster.Options{
 		Store: cluster.NewMembers(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
-		Load: func() (sessions, calls int) { return d.gateway.Load() },
+		Load:   func() (sessions, calls int) { return d.gateway.Load() },
+		Verify: certs.Verify, Returned: func() { proxy.Returned(d.gateway) },
 	})
 	if err != nil {
 		return failure.New(failure.Config, err)

@@ -23,7 +23,7 @@ var rules = map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/replica", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/inflight", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/replica", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -64,6 +64,10 @@ var rules = map[string]rule{
 		ours: []string{"budget", "budget/rate", "gate", "internal/mcp"},
 		why:  "what a refusal says follows from who refuses: the gate, a budget or a backend",
 	},
+	"proxy/inflight": {
+		ours: []string{"gate", "internal/mcp"},
+		why:  "a call under way is what the gate was asked, and a function that cancels it",
+	},
 	"proxy/limit": {
 		ours: []string{"budget/rate", "gate", "proxy/refusal"},
 		why:  "a limit counts what it is told of and says no in the words of the one table; it knows no request, no server and no session",
@@ -82,7 +86,7 @@ var rules = map[string]rule{
 		why:    "a program of a stranger computes with a value and its bounds, and reaches nothing else; gojq runs it",
 	},
 	"proxy/replica": {
-		ours: []string{"internal/mcp", "internal/seal", "proxy/refusal"},
+		ours: []string{"internal/backoff", "internal/mcp", "internal/seal", "proxy/refusal"},
 		why:  "says where a request belongs and what ids carry; who the gateways are and how they are reached is handed in",
 	},
 	"proxy/reuse": {
@@ -535,7 +539,7 @@ var rules = map[string]rule{
 	"internal/daemon/operate": {
 		ours: []string{
 			"config", "gate/governance", "gate/opa", "gate/schema", "internal/admin", "internal/audit", "internal/daemon/build", "internal/daemon/references",
-			"internal/daemon/statedir", "internal/failure", "internal/headroom", "internal/store", "proxy", "proxy/auth", "proxy/limit", "proxy/refusal",
+			"internal/daemon/statedir", "internal/failure", "internal/headroom", "internal/store", "proxy/auth", "proxy/inflight", "proxy/limit", "proxy/refusal",
 		},
 		why: "a mode bears on the gate and on calls under way; of the running gateway it is told what it needs",
 	},
@@ -576,7 +580,7 @@ var rules = map[string]rule{
 		why:    "what is sealed depends on nobody who seals it; x/crypto has the cipher",
 	},
 	"internal/cluster": {
-		ours: []string{"internal/backoff", "internal/seal", "internal/store", "proxy/replica"},
+		ours: []string{"internal/backoff", "internal/mcp", "internal/seal", "internal/store", "proxy/replica"},
 		why:  "passes requests on as bytes; it knows neither sessions nor the gate",
 	},
 	"internal/batch": {why: "what is gathered is handed in"},

@@ -19,10 +19,9 @@ type Peers interface {
 	Home(owner, key string, settles bool) string
 	// Alive reports whether a gateway is there. One that drains is.
 	Alive(id string) bool
-	// Forward passes a request on to a gateway and its answer back. body is what was read of
-	// the request, nil for nothing. lost ends a stream of events whose gateway is gone; nil
-	// for a request without an id. The error is a [*LostError] where nothing was answered.
-	Forward(w http.ResponseWriter, r *http.Request, to string, body, lost []byte) error
+	// Forward passes a request on to a gateway and its answer back. The error is a
+	// [*LostError] where nothing was answered.
+	Forward(w http.ResponseWriter, r *http.Request, to string, m Message) error
 }
 
 // LostError means that another gateway did not answer a request.

@@ -108,7 +108,7 @@ func (p *peers) Home(string, string, bool) string {
 	return at
 }
 
-func (p *peers) Forward(w http.ResponseWriter, _ *http.Request, to string, _, _ []byte) error {
+func (p *peers) Forward(w http.ResponseWriter, _ *http.Request, to string, _ replica.Message) error {
 	p.asked = append(p.asked, to)
 	lost := p.lost[0]
 	if len(p.lost) > 1 {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/refusal"
@@ -17,8 +18,12 @@ type Router struct {
 	Keys  *seal.Keyring
 }
 
-// tries bounds how many gateways are asked for one request.
-const tries = 3
+const (
+	// tries bounds how often gateways are asked for one request.
+	tries = 3
+	// pause is how long a gateway is left alone before it is asked again.
+	pause = 100 * time.Millisecond
+)
 
 // Self is the id of this gateway; empty where it is alone.
 func (rt *Router) Self() string {
@@ -44,11 +49,8 @@ func Of(msg *mcp.Message, body []byte) Message {
 	return Message{ID: msg.ID, Body: body, Settles: !request, Repeatable: !request || mcp.Repeatable(msg.Method)}
 }
 
-// lost is the event that ends the stream of a request whose gateway is gone.
-func (m *Message) lost() []byte {
-	if m.ID == "" {
-		return nil
-	}
+// Lost is the event that ends the stream of a request whose gateway is gone.
+func (m *Message) Lost() []byte {
 	return append(mcp.AppendFault([]byte("event: message\ndata: "), m.ID, refusal.GatewayLost(true)), "\n\n"...)
 }
 
@@ -60,6 +62,12 @@ func (rt *Router) Session(w http.ResponseWriter, r *http.Request, id string, m M
 	}
 	owner, _ := Cut(id)
 	return owner != "" && rt.forward(w, r, m, func() string { return rt.Peers.Home(owner, id, m.Settles) })
+}
+
+// Here reports whether this gateway serves the legacy session with an id.
+func (rt *Router) Here(id string) bool {
+	owner, _ := Cut(id)
+	return rt == nil || owner == "" || rt.Peers.Home(owner, id, false) == rt.Peers.Self()
 }
 
 // Carried returns what the id of a session of another gateway says of it, so that it can be
@@ -96,12 +104,17 @@ func (rt *Router) Owned(w http.ResponseWriter, r *http.Request, owner string, m 
 // forward passes a request on to the gateway that to names, which is asked again when that
 // gateway is not there. It reports whether the request was answered.
 func (rt *Router) forward(w http.ResponseWriter, r *http.Request, m Message, to func() string) bool {
+	before := ""
 	for range tries {
 		at := to()
 		if at == rt.Peers.Self() {
 			return false
 		}
-		err := rt.Peers.Forward(w, r, at, m.Body, m.lost())
+		if at == before && backoff.Sleep(r.Context(), pause) != nil {
+			return true // the client has left
+		}
+		before = at
+		err := rt.Peers.Forward(w, r, at, m)
 		lost, ok := errors.AsType[*LostError](err)
 		switch {
 		case !ok || r.Context().Err() != nil:

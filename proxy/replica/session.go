@@ -15,11 +15,11 @@ import (
 const (
 	// label is that of the seal of sessions.
 	label seal.Label = "session"
-	// maxCarried bounds the capabilities and the description of a client that its session
-	// id carries, in bytes. An id is in a header of every request.
-	maxCarried = 2 << 10
-	// carriedTime is how long after its beginning a session can be rebuilt.
-	carriedTime = 7 * 24 * time.Hour
+	// maxCarried bounds what a session id carries, in bytes before it is sealed. An id is in
+	// a header of every request.
+	maxCarried = 3 << 10
+	// CarriedTime is how long after its beginning a session can be rebuilt.
+	CarriedTime = 7 * 24 * time.Hour
 )
 
 // Session is what the id of a legacy session over HTTP carries, so that another gateway can
@@ -48,11 +48,12 @@ var errSession = errors.New("not a session of these gateways")
 
 // Seal returns the id of a new session.
 func (s Session) Seal(keys *seal.Keyring) (string, error) {
-	if len(s.Capabilities)+len(s.ClientInfo) > maxCarried {
-		s.Version, s.Capabilities, s.ClientInfo = "", nil, nil
-	}
 	s.Began, s.Secret = time.Now().Unix(), rand.Text()
 	text, err := json.Marshal(s)
+	if err == nil && len(text) > maxCarried { // escapes count, too
+		s.Version, s.Capabilities, s.ClientInfo = "", nil, nil
+		text, err = json.Marshal(s)
+	}
 	if err != nil {
 		return "", fmt.Errorf("seal a session: %w", err)
 	}
@@ -79,21 +80,20 @@ func OpenSession(keys *seal.Keyring, id string) (Session, error) {
 
 // Rebuildable reports whether another gateway can rebuild the session.
 func (s *Session) Rebuildable(now time.Time) bool {
-	return mcp.Version(s.Version).Era() == mcp.Legacy && s.Version != "" && now.Sub(time.Unix(s.Began, 0)) < carriedTime
+	return mcp.Version(s.Version).Era() == mcp.Legacy && s.Version != "" && now.Sub(time.Unix(s.Began, 0)) < CarriedTime
 }
 
 // State is what the client of a session has set since it was opened.
 type State struct {
 	Level      string   `json:"level,omitempty"`      // of log messages; empty for the default
 	Subscribed []string `json:"subscribed,omitempty"` // URIs of resources, as the client names them
+	Ended      bool     `json:"ended,omitempty"`      // by the client: no gateway goes on with it
 }
 
 // States keep the states of sessions. It is safe for concurrent use.
 type States interface {
-	// Save keeps a state, in the background.
+	// Save keeps a state for [CarriedTime], in the background.
 	Save(id string, s State)
-	// Forget drops the state of a session that has ended, in the background.
-	Forget(id string)
 	// Load returns the last state; the zero value where nothing was set.
 	Load(ctx context.Context, id string) (State, error)
 }

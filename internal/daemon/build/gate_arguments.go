@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate/schema"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -189,7 +190,7 @@ func (e *Examiner) InMode(r *gate.Request, listed []byte, mode governance.Mode) 
 
 // Cancelled returns the refusal of a running call that a change of mode ends, nil for
 // a call that continues.
-func (e *Examiner) Cancelled(call *proxy.RunningCall, to governance.Mode) *refusal.Error {
+func (e *Examiner) Cancelled(call *inflight.Call, to governance.Mode) *refusal.Error {
 	class := e.Class(&call.Request, call.Listed)
 	if !slices.ContainsFunc(call.Names().All(), func(name string) bool {
 		return e.Rules.Cancels(governance.Running{Name: name, Kind: call.Kind, Category: e.category(call.CapabilityID), Class: class}, to)

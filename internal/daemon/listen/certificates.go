@@ -3,6 +3,7 @@ package listen
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -139,6 +140,26 @@ func (c *Certificates) listener(l net.Listener) net.Listener {
 		},
 	})
 }
+
+// Verify returns the chains from certificates of a client, its own first, to the authorities
+// of client_ca. It is for clients whose handshake was with another gateway. The error says
+// that there is none.
+func (c *Certificates) Verify(shown []*x509.Certificate) ([][]*x509.Certificate, error) {
+	if c == nil || len(shown) == 0 {
+		return nil, errNoClients
+	}
+	roots := c.latest(time.Now()).config.ClientCAs
+	if roots == nil {
+		return nil, errNoClients
+	}
+	between := x509.NewCertPool()
+	for _, cert := range shown[1:] {
+		between.AddCert(cert)
+	}
+	return shown[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}
+
+var errNoClients = errors.New("this gateway takes no certificates of clients (listen.tls.client_ca)")
 
 // latest is what is shown now. One of many handshakes at once looks at the files,
 // the others take what is known.

@@ -22,8 +22,8 @@ import (
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/internal/store"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/proxy/inflight"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -40,8 +40,8 @@ const (
 // Calls are those of the gateway, as far as a mode bears on them.
 type Calls interface {
 	Throttle(t limit.Throttle)
-	CancelCalls(cancel func(*proxy.RunningCall) *refusal.Error) int
-	CancelTasks(ctx context.Context, cancel func(*proxy.RunningCall) *refusal.Error) int
+	CancelCalls(cancel func(*inflight.Call) *refusal.Error) int
+	CancelTasks(ctx context.Context, cancel func(*inflight.Call) *refusal.Error) int
 }
 
 // Options are what the operation of a gateway needs of it. All of it is needed
@@ -270,7 +270,7 @@ func (o *Operation) act(mode governance.Mode) {
 	o.Shown(string(mode))
 	o.Calls.Throttle(limit.Throttle{Halve: mode == governance.Recovery, NoQueue: mode == governance.Degraded})
 	examiner := o.Examiner.Load()
-	n := o.Calls.CancelCalls(func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, mode) })
+	n := o.Calls.CancelCalls(func(call *inflight.Call) *refusal.Error { return examiner.Cancelled(call, mode) })
 	if n > 0 {
 		o.Log.Warn("calls cancelled by the operating mode", "mode", mode, "calls", n)
 	}
@@ -290,7 +290,7 @@ func (o *Operation) endTasks(ctx context.Context) {
 		}
 		examiner := o.Examiner.Load()
 		ending, cancel := context.WithTimeout(ctx, cancelTime)
-		n := o.Calls.CancelTasks(ending, func(call *proxy.RunningCall) *refusal.Error { return examiner.Cancelled(call, governance.Lockdown) })
+		n := o.Calls.CancelTasks(ending, func(call *inflight.Call) *refusal.Error { return examiner.Cancelled(call, governance.Lockdown) })
 		cancel()
 		if n > 0 {
 			o.Log.Warn("tasks cancelled at their servers by the operating mode", "mode", governance.Lockdown, "tasks", n)

@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/replica"
+	"github.com/toolgate/toolgate/proxy/schemas"
+)
+
+const (
+	// stateTime bounds the read of what a client had set for a session.
+	stateTime = 2 * time.Second
+	// stateDelay is how long a change of it waits for others before it is kept.
+	stateDelay = 250 * time.Millisecond
+	// elsewhereEvery is how often sessions are looked for that belong to another gateway.
+	elsewhereEvery = 5 * time.Second
+)
+
+// listChanges are the notifications that a client may have missed where it is not known what
+// it was told.
+func listChanges() map[string]bool {
+	return map[string]bool{mcp.NotifyToolsChanged: true, mcp.NotifyPromptsChanged: true, mcp.NotifyResourcesChanged: true}
+}
+
+// rebuildSession makes a session of another gateway, which is gone, one of this gateway.
+// Its client is told that all lists may have changed. The caller holds the session and must
+// release it. It returns nil where there is no such session for the caller.
+func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope) *Session {
+	carried := g.replicas.Carried(named, id.Key())
+	if carried == nil || (Scope{Server: carried.Server, Capsule: carried.Capsule, View: View(carried.View), Schemas: schemas.Mode(carried.Schemas)}) != scope {
+		return nil
+	}
+	s := newSession(g, named, id, scope, "http")
+	state := s.loadState()
+	if state.Ended {
+		s.cancel(errSessionEnded)
+		return nil
+	}
+	s.version, s.ready = mcp.Version(carried.Version), true
+	s.capabilities, s.features, s.clientInfo = carried.Capabilities, featuresIn(carried.Capabilities), carried.ClientInfo
+	s.missed = listChanges()
+	servers, _ := g.snapshot.Load().describedServers(s.ctx, id, scope, s.features)
+	connected(servers, s.principal, s.capabilities)
+	switch err := addSession(g, s); {
+	case err == nil:
+		g.wg.Go(func() { s.restoreState(id, state) }) // ends with the session
+		g.log.Info("a session goes on here: its gateway is gone", "session", s.auditID, "gateway", carried.Owner)
+		return s
+	case errors.Is(err, errSessionThere): // another request was quicker
+		return g.session(named, id, scope)
+	default:
+		g.log.Warn("a session of a gateway that is gone cannot go on here", "session", s.auditID, "err", err)
+		return nil
+	}
+}
+
+// Returned is called when this gateway is there again, after the others had taken it for
+// gone: its sessions may have gone on elsewhere, and ended there.
+func Returned(g *Gateway) {
+	g.wg.Go(func() { // ends with the gateway: each read is bounded, and ends with it, too
+		for _, s := range g.sessions.list() {
+			if g.life.Err() != nil {
+				return
+			}
+			if owner, _ := replica.Cut(s.id); s.transport != "http" || owner != g.replicas.Self() {
+				continue
+			}
+			state := s.loadState()
+			if state.Ended {
+				s.end(errSessionEnded)
+				continue
+			}
+			s.mu.Lock()
+			if s.out == nil {
+				s.missed = listChanges()
+			}
+			s.mu.Unlock()
+			s.restoreState(s.latest.Load(), state)
+		}
+	})
+}
+
+// endElsewhere ends the sessions here that belong to another gateway: it was out of reach for
+// a while, or has come since. What the client has set goes on there. A session with a request
+// or a question under way is left until that has ended.
+func endElsewhere(g *Gateway) {
+	for _, s := range g.sessions.list() {
+		owner, _ := replica.Cut(s.id)
+		if s.transport != "http" || owner == g.replicas.Self() || g.replicas.Here(s.id) {
+			continue
+		}
+		s.mu.Lock()
+		busy := len(s.requests) > 0 || len(s.questions) > 0
+		s.mu.Unlock()
+		if !busy {
+			g.log.Info("a session goes on at the gateway that it belongs to", "session", s.auditID)
+			s.end(errSessionEnded)
+		}
+	}
+}
+
+// saveState keeps what the client has set, for the gateway that may have to go on with the
+// session. A client that sets much at once has it kept once.
+func (s *Session) saveState() {
+	if s.g.opts.SessionStates == nil || s.transport != "http" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.saving {
+		s.saving = true
+		time.AfterFunc(stateDelay, s.keepState)
+	}
+}
+
+// keepState keeps what waits to be kept.
+func (s *Session) keepState() {
+	s.mu.Lock()
+	waits := s.saving
+	s.saving = false
+	state := replica.State{Level: s.level, Subscribed: sortedKeys(s.subscribed)}
+	s.mu.Unlock()
+	if waits && s.ctx.Err() == nil { // else its end is what is kept
+		s.g.opts.SessionStates.Save(s.id, state)
+	}
+}
+
+// loadState returns what the client had set at another gateway. A session goes on without it
+// where it cannot be read.
+func (s *Session) loadState() replica.State {
+	if s.g.opts.SessionStates == nil {
+		return replica.State{}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, stateTime)
+	defer cancel()
+	state, err := s.g.opts.SessionStates.Load(ctx, s.id)
+	if err != nil {
+		s.g.log.Warn("a session goes on without what its client had set", "session", s.auditID, "err", err)
+		return replica.State{}
+	}
+	return state
+}
+
+// restoreState sets what the client had set at another gateway, with the rights of an
+// identity. What it may not subscribe to any more it is not told about.
+func (s *Session) restoreState(id *gate.Identity, state replica.State) {
+	s.mu.Lock()
+	if s.level == "" {
+		s.level = state.Level
+	}
+	s.mu.Unlock()
+	for i, uri := range state.Subscribed {
+		raw := mcp.AppendRequest(nil, mcp.StringID("toolgate-restored-"+strconv.Itoa(i)), mcp.MethodSubscribe, mcp.SetMember(nil, "uri", mcp.Quote(uri)))
+		msg, err := mcp.Parse(raw, s.g.front.parseLimits())
+		if err != nil {
+			continue // no client can have named it
+		}
+		if got := s.postSafely(s.ctx, id, msg, batchResponder{}); got.fault != nil {
+			s.g.log.Info("a subscription of a session does not go on here", "session", s.auditID, "err", got.fault.Message)
+		}
+	}
+}
