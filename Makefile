@@ -77,6 +77,10 @@ test-e2e: ## toolgate between real clients and servers (installs them once)
 test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the first time)
 	$(GO) -C gate/spicedb/realtest test -timeout 20m ./...
 
+.PHONY: test-chart
+test-chart: ## render the Helm chart, and check it against the types of Kubernetes
+	$(GO) -C internal/tools/charttest test ./...
+
 .PHONY: test
 test: ## everything, in order, with a summary; installs what it needs
 	@bash .ci/test.sh

@@ -45,6 +45,7 @@ for os in linux darwin windows; do
 	done
 done
 part release 600 'go -C internal/release vet -tags rehearsal ./... && go -C internal/release test -tags rehearsal -v ./...'
+part chart 900 'go -C internal/tools/charttest vet ./... && go -C internal/tools/charttest test -v ./...'
 
 # need TOOL: the part cannot run without it.
 need() {

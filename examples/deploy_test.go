@@ -1,9 +1,6 @@
 package examples_test
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,9 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"text/template"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -180,188 +175,6 @@ func verifyUnit(t *testing.T, unit string) {
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "toolgate.service:") {
 			t.Errorf("systemd-analyze verify: %s", line)
-		}
-	}
-}
-
-// chartFunctions are those of Helm that the chart uses.
-var chartFunctions = template.FuncMap{
-	"quote": func(v any) string { return strconv.Quote(v.(string)) },
-	"toYaml": func(v any) (string, error) {
-		text, err := yaml.Marshal(v)
-		return strings.TrimSuffix(string(text), "\n"), err
-	},
-	"sha256sum": func(text string) string {
-		sum := sha256.Sum256([]byte(text))
-		return hex.EncodeToString(sum[:])
-	},
-	"nindent": func(n int, text string) string {
-		pad := "\n" + strings.Repeat(" ", n)
-		return pad + strings.ReplaceAll(text, "\n", pad)
-	},
-}
-
-// rendered is one template of the chart, which may include others by their paths.
-func rendered(file string, values map[string]any) (string, error) {
-	source, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	include := func(other string, _ any) (string, error) { return rendered(other, values) }
-	tmpl, err := template.New(file).Funcs(chartFunctions).Funcs(template.FuncMap{"include": include}).Parse(string(source))
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	err = tmpl.Execute(&out, map[string]any{
-		"Release": map[string]any{"Name": "edge"}, "Template": map[string]any{"BasePath": "deploy/chart/templates"}, "Values": values,
-	})
-	return out.String(), err
-}
-
-// render returns the objects of the chart by their kinds.
-func render(t *testing.T, values map[string]any) map[string]map[string]any {
-	t.Helper()
-	files, err := filepath.Glob("deploy/chart/templates/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no templates: %v", err)
-	}
-	all := map[string]map[string]any{}
-	for _, file := range files {
-		text, err := rendered(file, values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, one := range documents(t, text) {
-			all[at(one, "kind").(string)] = one
-		}
-	}
-	return all
-}
-
-func TestDeployChart(t *testing.T) {
-	schema, err := jsonschema.UnmarshalJSON(strings.NewReader(readText(t, "deploy/chart/values.schema.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("values.json", schema); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("values.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct {
-		change func(map[string]any)
-		valid  bool
-		kinds  []string
-	}{
-		"as it is": {func(map[string]any) {}, true, []string{"ConfigMap", "Deployment", "NetworkPolicy", "PersistentVolumeClaim", "PodDisruptionBudget", "Service"}},
-		"postgres": {func(v map[string]any) {
-			v["store"].(map[string]any)["kind"], v["replicas"] = "postgres", 3
-			v["networkPolicy"] = map[string]any{"enabled": true, "from": []any{map[string]any{"podSelector": map[string]any{}}}, "egress": []any{map[string]any{}}}
-		}, true, []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"}},
-		"bare": {func(v map[string]any) {
-			v["networkPolicy"], v["podDisruptionBudget"] = map[string]any{"enabled": false}, map[string]any{"enabled": false}
-		}, true, []string{"ConfigMap", "Deployment", "PersistentVolumeClaim", "Service"}},
-		"two on one file":   {func(v map[string]any) { v["replicas"] = 2 }, false, nil},
-		"a misspelled key":  {func(v map[string]any) { v["replica"] = 2 }, false, nil},
-		"its own listeners": {func(v map[string]any) { v["toolgate"] = map[string]any{"listen": map[string]any{}} }, false, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			values := documents(t, readText(t, "deploy/chart/values.yaml"))[0]
-			tt.change(values)
-			text, err := json.Marshal(values)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plain, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := compiled.Validate(plain); (err == nil) != tt.valid {
-				t.Fatalf("the schema of the values: %v", err)
-			}
-			if !tt.valid {
-				return
-			}
-			all := render(t, values)
-			var kinds []string
-			for kind, one := range all {
-				kinds = append(kinds, kind)
-				if at(one, "metadata", "name") != "edge" || at(one, "apiVersion") == nil {
-					t.Errorf("%s: %v", kind, one)
-				}
-			}
-			slices.Sort(kinds)
-			if !slices.Equal(kinds, tt.kinds) {
-				t.Errorf("renders %q, want %q", kinds, tt.kinds)
-			}
-			checkPod(t, at(all["Deployment"], "spec", "template", "spec"))
-			variables := []string{deploySeal}
-			if at(values, "store", "kind") == "postgres" {
-				variables = append(variables, deployStore)
-			}
-			validate(t, at(all["ConfigMap"], "data", "toolgate.yaml").(string), variables...)
-		})
-	}
-}
-
-// The pods of a chart are made anew when its configuration has changed, and only
-// then.
-func TestDeployChartRestarts(t *testing.T) {
-	checksum := func(change func(map[string]any)) string {
-		values := documents(t, readText(t, "deploy/chart/values.yaml"))[0]
-		change(values)
-		sum, _ := at(render(t, values)["Deployment"], "spec", "template", "metadata", "annotations", "checksum/config").(string)
-		if len(sum) != 2*sha256.Size {
-			t.Fatalf("the checksum is %q", sum)
-		}
-		return sum
-	}
-	first := checksum(func(map[string]any) {})
-	for name, tt := range map[string]struct {
-		change func(map[string]any)
-		anew   bool
-	}{
-		"another server": {func(v map[string]any) {
-			v["mcpServers"] = map[string]any{"x": map[string]any{"url": "http://x.example"}}
-		}, true},
-		"another setting": {func(v map[string]any) { v["toolgate"] = map[string]any{"log": map[string]any{"level": "debug"}} }, true},
-		"another address": {func(v map[string]any) { v["publicURL"] = "https://other.example" }, true},
-		"nothing":         {func(map[string]any) {}, false},
-		"no policy":       {func(v map[string]any) { v["networkPolicy"] = map[string]any{"enabled": false} }, false},
-	} {
-		if anew := checksum(tt.change) != first; anew != tt.anew {
-			t.Errorf("%s: pods are made anew: %t, want %t", name, anew, tt.anew)
-		}
-	}
-}
-
-// checkPod holds the pod of the chart against what it has to be.
-func checkPod(t *testing.T, pod any) {
-	t.Helper()
-	container := at(pod, "containers", "0")
-	for _, want := range []struct {
-		in   any
-		path string
-		is   any
-	}{
-		{pod, "automountServiceAccountToken", false},
-		{pod, "enableServiceLinks", false},
-		{pod, "securityContext runAsNonRoot", true},
-		{pod, "securityContext seccompProfile type", "RuntimeDefault"},
-		{container, "securityContext readOnlyRootFilesystem", true},
-		{container, "securityContext allowPrivilegeEscalation", false},
-		{container, "securityContext capabilities drop 0", "ALL"},
-		{container, "livenessProbe httpGet path", "/livez"},
-		{container, "readinessProbe httpGet path", "/readyz"},
-		{container, "args 0", "up"},
-		{container, "args 1", "/etc/toolgate/toolgate.yaml"},
-	} {
-		if got := at(want.in, strings.Fields(want.path)...); got != want.is {
-			t.Errorf("%s is %v, want %v", want.path, got, want.is)
 		}
 	}
 }

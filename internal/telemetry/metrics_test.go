@@ -82,6 +82,7 @@ func TestMetrics(t *testing.T) {
 	m.Mode("DEGRADED")
 	m.Sessions(3)
 	m.SessionEnded("stdio", time.Minute)
+	m.WatchCalls(func() int { return 5 })
 	m.Approvals(2)
 	m.Started()
 	m.Reloaded(nil)
@@ -97,6 +98,7 @@ func TestMetrics(t *testing.T) {
 		`tool_discovery_count{agent_id=""} 9`,
 		`toolgate_tool_lists_total{agent_id="bot"} 2`,
 		`toolgate_sessions 3`,
+		`toolgate_calls_in_flight 5`,
 		`toolgate_mode{mode="DEGRADED"} 1`,
 		`mcp_server_operation_duration_seconds_bucket{error_type="",mcp_method_name="tools/call",network_transport="tcp",outcome="ok",le="0.05"} 1`,
 		`mcp_server_operation_duration_seconds_count{error_type="tool_error",mcp_method_name="tools/call",network_transport="tcp",outcome="tool_error"} 1`,
@@ -178,6 +180,7 @@ func everything(m *telemetry.Metrics) {
 	m.Budget(&telemetry.Charge{Budget: "b", Outcome: "granted", Warned: 80, Limited: true, Left: 0.2, Until: time.Now().Add(time.Hour)})
 	m.WatchAudit(func() telemetry.AuditStats { return telemetry.AuditStats{} })
 	m.WatchTraces(func() uint64 { return 0 })
+	m.WatchCalls(func() int { return 0 })
 	m.WatchFeedback("webhook", func() (uint64, uint64) { return 1, 2 })
 	m.WatchFeedback("kafka", func() (uint64, uint64) { return 3, 4 })
 }

@@ -27,3 +27,11 @@ func (m *Metrics) Sessions(n int) { m.sessions.open.Set(float64(n)) }
 func (m *Metrics) SessionEnded(binding string, lasted time.Duration) {
 	m.sessions.ended.WithLabelValues(Transport(binding)).Observe(lasted.Seconds())
 }
+
+// WatchCalls exports the number of calls that are under way. read is called at each scrape
+// and must not block. Call it once.
+func (m *Metrics) WatchCalls(read func() int) {
+	const name, help = "toolgate_calls_in_flight", "Calls that are under way."
+	m.catalog.note(name, "gauge", help, nil)
+	m.catalog.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) }))
+}
