@@ -47,7 +47,7 @@ func checkSteps(p *tree.Problems, t *Toolgate, servers []Server, places []toolPl
 	for i := range t.Tools {
 		tool := &t.Tools[i]
 		declaration := tool.Declaration()
-		var problems []steps.Problem
+		problems := k.runAs(t, tool)
 		for j := range tool.Steps {
 			call := tool.Steps[j].Call
 			if !steps.ValidCall(call) {
@@ -62,6 +62,7 @@ func checkSteps(p *tree.Problems, t *Toolgate, servers []Server, places []toolPl
 				continue
 			}
 			problems = append(problems, declaration.CheckArguments(j, t.Tools[callee].InputSchema)...)
+			problems = append(problems, borrows(t, j, callee)...)
 			if circle := k.circle(t, i, callee); circle != "" {
 				problems = append(problems, steps.Problem{
 					Step: j, Path: []string{"call"}, Text: "the tools call each other in a circle: " + circle, Hint: "call something else here",

@@ -88,6 +88,10 @@ type Identity struct {
 	// Capsules have to allow what the caller does as well, whoever holds them: the caller's
 	// rights are narrowed to what is in each of them. nil narrows nothing.
 	Capsules []string
+	// Lent is a capsule that the operator has lent for one call of a tool with steps, and
+	// that decides on this call in place of those that the caller holds. Only requests
+	// within that capsule get something by it. Empty for none.
+	Lent string
 
 	key, fingerprint, rights string
 }
@@ -104,10 +108,19 @@ func NewIdentity(id Identity) *Identity {
 	return &id
 }
 
+// Borrowing returns the caller with a capsule that is lent for one call; empty for none.
+func (i *Identity) Borrowing(capsule string) *Identity {
+	of := *i
+	of.Lent = capsule
+	return NewIdentity(of)
+}
+
 // Narrowed returns the identity of an agent that calls for this one, with rights that a
-// capsule narrows. Agent and capsule may each be empty for none.
+// capsule narrows. Agent and capsule may each be empty for none. What is lent to the caller
+// is not lent to it.
 func (i *Identity) Narrowed(agent, capsule string) *Identity {
 	of := *i
+	of.Lent = ""
 	if agent != "" {
 		of.Agents = append(slices.Clip(i.Agents), agent)
 	}
@@ -140,7 +153,7 @@ func (i *Identity) digest() string {
 	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 	of := Identity{
 		Principal: i.Principal, Persona: i.Persona, Plan: i.Plan, Actor: i.Actor, Admin: i.Admin,
-		Groups: set(i.Groups), Scopes: set(i.Scopes), Agents: i.Agents, Capsules: set(i.Capsules),
+		Groups: set(i.Groups), Scopes: set(i.Scopes), Agents: i.Agents, Capsules: set(i.Capsules), Lent: i.Lent,
 	}
 	sum := sha256.Sum256([]byte(of.encode()))
 	return hex.EncodeToString(sum[:16])
@@ -175,6 +188,10 @@ func (i *Identity) encode() string {
 		for _, s := range list {
 			part(s)
 		}
+	}
+	if i.Lent != "" {
+		part("lent")
+		part(i.Lent)
 	}
 	return b.String()
 }

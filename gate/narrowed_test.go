@@ -125,3 +125,61 @@ func TestNarrowsOnly(t *testing.T) {
 		t.Error("a phase without capsules grants something")
 	}
 }
+
+// TestLent: a capsule that is lent decides within itself alone, and in place of what the
+// caller holds. What narrows the caller narrows that too, and it goes no further.
+func TestLent(t *testing.T) {
+	list := func(names ...string) (all []capsule.Pattern) {
+		for _, n := range names {
+			all = append(all, capsule.Pattern{Glob: gate.Glob(n)})
+		}
+		return all
+	}
+	phase, err := capsule.New([]capsule.Capsule{
+		{Name: "team", Visible: list("t__*"), Callable: list("t__*"), Groups: []string{"team"}},
+		{Name: "desk", Visible: list("s__*"), Callable: list("s__read"), NarrowsOnly: true},
+		{Name: "other", Visible: list("s__write"), Callable: list("s__write"), NarrowsOnly: true},
+		{Name: "few", Visible: list("t__*"), Callable: list("t__*")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "i", Subject: "a"}, Groups: []string{"team"}})
+	lent := caller.Borrowing("desk")
+	chain := gate.NewChain(phase)
+	for _, c := range []struct {
+		id          *gate.Identity
+		within      string
+		name        string
+		view, calls bool
+	}{
+		{lent, "desk", "s__read", true, true},
+		{lent, "desk", "s__write", true, false},
+		{lent, "desk", "t__read", false, false}, // what the caller holds is not added to it
+		{lent, "", "s__read", false, false},
+		{lent, "", "t__read", true, true},
+		{lent, "other", "s__write", false, false},
+		{caller, "desk", "s__read", false, false},
+		{lent.Narrowed("", ""), "desk", "s__read", false, false},
+		{caller.Narrowed("r", "few").Borrowing("desk"), "desk", "s__read", false, false},
+		{caller.Narrowed("r", "desk").Borrowing("desk"), "desk", "s__read", true, true},
+		{caller.Borrowing("gone"), "gone", "s__read", false, false},
+		{caller.Borrowing(""), "desk", "s__read", false, false},
+	} {
+		for action, want := range map[gate.Action]bool{gate.View: c.view, gate.Call: c.calls} {
+			of := gate.Request{Action: action, Kind: mcp.Tool, Server: "s", Original: c.name, Exposed: c.name, Identity: c.id, Capsule: c.within}
+			for range 2 { // the second decision comes from the cache
+				d := chain.Decide(context.Background(), &of)
+				if (d.Effect == gate.Allow) != want {
+					t.Errorf("lent %q, within %q: %v %s: %+v, want %t", c.id.Lent, c.within, action, c.name, d, want)
+				}
+				if want && c.within != "" && d.Reason != "run_as desk" {
+					t.Errorf("the audit log does not say by what: %+v", d)
+				}
+			}
+		}
+	}
+	if lent.Rights() == caller.Rights() || lent.Fingerprint() == caller.Fingerprint() || lent.Key() != caller.Key() {
+		t.Error("what is decided for one is taken for the other, or it is somebody else")
+	}
+}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -59,6 +60,9 @@ var _ mcp.NestedCaller = (*nestedCaller)(nil)
 
 // nestedWithin returns what makes calls within a call; nil where none may be made.
 func nestedWithin(c *call, d *serverRequests) mcp.NestedCaller {
+	if c.x.Identity.Lent != "" {
+		return nil // what is lent to a tool is not lent to what it calls
+	}
 	in := &nestedIn{outer: c.x.in, call: c.rec.entry.CallID, name: c.route.Exposed, agent: c.x.Identity.Agent()}
 	if in.outer != nil {
 		in.nested = in.outer.nested + 1
@@ -111,21 +115,28 @@ func (nobody) notify([]byte) {}
 
 func (nobody) ask(context.Context, []byte) bool { return false }
 
-// exchange returns a request of the caller for a tool, with rights that as narrows. It is
+// exchange returns a request of the caller for a tool, with rights that as narrows, or
+// those of the capsule that is lent. It is
 // one of a modern client that declares what the client of the outer call can answer.
 func (n *nestedCaller) exchange(as mcp.NestedAs, params []byte) (*Exchange, error) {
 	from := n.from()
 	if from.Identity == nil {
 		return nil, revoked()
 	}
-	narrowed := func(id *gate.Identity) *gate.Identity { return id.Narrowed(as.Agent, as.Capsule) }
+	narrowed := func(id *gate.Identity) *gate.Identity {
+		id = id.Narrowed(as.Agent, as.Capsule)
+		if as.RunAs != "" {
+			id = id.Borrowing(as.RunAs)
+		}
+		return id
+	}
 	x := absent(func() (*gate.Identity, bool) {
 		id, ok := n.caller()
 		if !ok || id == nil {
 			return nil, false
 		}
 		return narrowed(id), true
-	}, Scope{Capsule: from.Scope.Capsule, Schemas: schemas.Verbatim}, from.Transport)
+	}, Scope{Capsule: cmp.Or(as.RunAs, from.Scope.Capsule), Schemas: schemas.Verbatim}, from.Transport)
 	x.Identity, x.in, x.Session, x.ClientInfo = narrowed(from.Identity), n.in, from.Session, from.ClientInfo
 	if n.call != nil && n.call.Askable {
 		x.Capabilities = relayable(mcp.RemoveMember(from.Capabilities, "extensions"), Questions{Sampling: true, Elicitation: true, Roots: true}, false)

@@ -53,6 +53,32 @@ func echoing(t *testing.T, name string) *script {
 	return b
 }
 
+// TestNestedRunAs: a capsule that is lent to a tool decides on the calls of this tool, which
+// make none themselves.
+func TestNestedRunAs(t *testing.T) {
+	var asked []string
+	a := nesting(t, func(ctx context.Context, n mcp.NestedCaller, name string) mcp.NestedAnswer {
+		if name == "other" {
+			t.Error("a tool that is called with a lent capsule makes calls")
+		}
+		return n.Call(ctx, mcp.NestedAs{RunAs: "desk"}, mcp.NestedCall{Tool: "a__other"})
+	})
+	r := newRig(t, nestingMounts(a), func(_ *Options, c *Config) {
+		c.Chain = gate.NewChain(rule(func(_ context.Context, q *gate.Request) (gate.Decision, error) {
+			asked = append(asked, fmt.Sprintf("%s %s for %s within %q by %q", q.Action, q.Exposed, q.Identity.Subject, q.Capsule, q.Identity.Lent))
+			return gate.Decision{Effect: gate.Allow}, nil
+		}))
+	})
+	if got := r.modern("1", "tools/call", `"name":"a__work"`).text(); !strings.Contains(got, "too deep") {
+		t.Error(got)
+	}
+	for _, want := range []string{`request a__work for alice within "" by ""`, `request a__other for alice within "desk" by "desk"`} {
+		if !slices.Contains(asked, want) {
+			t.Errorf("nobody asked the gate %q, but\n%s", want, strings.Join(asked, "\n"))
+		}
+	}
+}
+
 // TestNested: a nested call is one of the caller, with an audit entry that names the outer
 // one, and passes the gate with what narrows it.
 func TestNested(t *testing.T) {

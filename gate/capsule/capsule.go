@@ -22,7 +22,7 @@ type Capsule struct {
 	Callable []Pattern // which of those may be called
 	Personas []string  // that hold it
 	Groups   []string  // that hold it
-	// NarrowsOnly means that it is there for agents alone. Where all capsules are, they say
+	// NarrowsOnly means that it is there for agents and tools with steps alone. Where all capsules are, they say
 	// nothing about callers that no capsule narrows.
 	NarrowsOnly bool
 	Finds       bool     // its endpoint has the find view
@@ -129,10 +129,13 @@ func (p *Phase) held(id *gate.Identity, name string) []*Capsule {
 }
 
 // counts tells whether a capsule decides for an identity: the identity must hold it,
-// and a given name must be the capsule's.
+// and a given name must be the capsule's. One that is lent counts where it is named.
 func (c *Capsule) counts(id *gate.Identity, name string) bool {
 	if id == nil || name != "" && c.Name != name {
 		return false
+	}
+	if name != "" && id.Lent == name {
+		return true
 	}
 	return id.Persona != "" && slices.Contains(c.Personas, id.Persona) ||
 		slices.ContainsFunc(id.Groups, func(group string) bool { return slices.Contains(c.Groups, group) })
@@ -240,6 +243,8 @@ func (p *Phase) outside(r *gate.Request, names gate.Names) string {
 func (v *verdict) decision(r *gate.Request) gate.Decision {
 	d := gate.Decision{Effect: v.effect}
 	switch {
+	case v.effect == gate.Allow && r.Capsule != "" && r.Identity.Lent == r.Capsule:
+		d.Reason = "run_as " + r.Capsule
 	case v.effect != gate.Deny:
 	case r == nil:
 		d.Reason = "nothing was asked"
@@ -339,6 +344,9 @@ func (p *Phase) ViewClass(id *gate.Identity) (class string, cacheable bool) {
 	}
 	if id != nil && len(id.Capsules) > 0 {
 		fmt.Fprintf(&held, " within %q", id.Capsules)
+	}
+	if id != nil && id.Lent != "" {
+		fmt.Fprintf(&held, " lent %q", id.Lent)
 	}
 	return held.String(), true
 }

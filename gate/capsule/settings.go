@@ -2,6 +2,7 @@ package capsule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/toolgate/toolgate/gate"
 )
@@ -21,6 +22,15 @@ type Settings struct {
 	View string `config:"view" enum:"full|find" default:"full"`
 	// Names of tools that the capsule's find view also lists. Default: those of find.pins.
 	Pins []string `config:"pins"`
+}
+
+// Calls tells whether the capsule has a tool to call, by its exposed name.
+func (s *Settings) Calls(name string) bool {
+	names := gate.Names{Exposed: name}
+	among := func(globs []string) bool {
+		return slices.ContainsFunc(globs, func(glob string) bool { return names.Granted(gate.Glob(glob)) })
+	}
+	return among(s.Visible) && among(s.Callable)
 }
 
 // Configured returns the phase of the capsules of a section. at returns where the

@@ -1,5 +1,6 @@
 // Package composite is the phase of tools that are made of calls of other tools. A caller
-// may view and call such a tool only if it may view and call each of those.
+// may view and call such a tool only if it may view and call each of those, or if a capsule
+// may that the operator lends to the tool.
 package composite
 
 import (
@@ -25,6 +26,8 @@ type Tool struct{ Server, Original string }
 type Options struct {
 	// Of holds the exposed names of all that a tool calls, and of all that these call.
 	Of map[Tool][]string
+	// RunAs holds the capsules that are lent to tools, for their calls. nil lends nothing.
+	RunAs map[Tool]string
 	// Views decides whether the caller may view a tool that is called. Calls returns what
 	// decides whether the caller may call it, whatever the arguments are. Neither contains
 	// this phase.
@@ -141,7 +144,7 @@ func (p *Phase) pin() *Phase {
 	defer p.mu.Unlock()
 	views, known := p.o.Views.Pin(), p.known.Load()
 	if p.pinned == nil || !p.pinned.o.Views.Same(views) || p.pinned.known.Load() != known {
-		p.pinned = New(Options{Of: p.o.Of, Views: views, Calls: p.o.Calls})
+		p.pinned = New(Options{Of: p.o.Of, RunAs: p.o.RunAs, Views: views, Calls: p.o.Calls})
 		p.pinned.known.Store(known)
 	}
 	return p.pinned
@@ -157,16 +160,20 @@ func (p *Phase) called(r *gate.Request) []string {
 
 func (p *Phase) check(ctx context.Context, r *gate.Request) (gate.Decision, error) {
 	known, calls := p.known.Load(), p.o.Calls()
+	who, capsule := r.Identity, r.Capsule
+	if lent := p.o.RunAs[Tool{r.Server, r.Original}]; lent != "" && who != nil {
+		who, capsule = who.Borrowing(lent), lent
+	}
 	for _, name := range p.called(r) {
 		if len(known.parts[name]) == 0 {
 			return gate.Decision{Reason: fmt.Sprintf("it calls %s, which is not there", name)}, nil
 		}
 		for _, part := range known.parts[name] {
-			view := part.Request(gate.View, r.Identity, r.Capsule)
+			view := part.Request(gate.View, who, capsule)
 			if d := p.o.Views.Decide(ctx, &view); d.Effect != gate.Allow {
 				return denied(name, "view", &d)
 			}
-			call := part.Request(gate.Call, r.Identity, r.Capsule)
+			call := part.Request(gate.Call, who, capsule)
 			// Without the phases that look at arguments there may be none that allows anything.
 			if d := calls.Decide(ctx, &call); d.Effect != gate.Allow && (d.Phase != "" || d.Err != nil) {
 				return denied(name, "call", &d)

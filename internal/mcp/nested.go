@@ -5,7 +5,8 @@ import "context"
 // NestedCaller makes calls of tools for a backend, within a call or for a caller that is
 // not there at the moment. Each nested call is made as the caller of that call, through the
 // whole order of the gateway: it is decided, approved, charged and recorded as if the
-// caller had made it. Nothing that a backend says widens what the caller may do.
+// caller had made it. Nothing that a backend says widens what the caller may do, but for a
+// capsule that the operator lends to a tool (RunAs).
 //
 // Its methods are safe for concurrent use, and block until they are done or ctx has ended.
 type NestedCaller interface {
@@ -26,7 +27,7 @@ func Detached(n NestedCaller) NestedCaller {
 }
 
 // NestedAs is on whose behalf nested calls are made besides the caller's, and what narrows
-// them. The zero NestedAs narrows nothing.
+// them. The zero NestedAs is the caller, no less and no more.
 type NestedAs struct {
 	// Agent is who calls for the caller, in audit entries, policies and budgets; empty for
 	// the caller itself. An agent that is named twice on the way to a call is a cycle, which
@@ -37,6 +38,10 @@ type NestedAs struct {
 	// Only holds the exposed names that may be called. nil is no limit, and an empty list
 	// allows nothing.
 	Only []string
+	// RunAs is a capsule that decides on the call in place of those that the caller holds.
+	// It comes from the operator's file, and nothing that is called with it makes nested
+	// calls of its own. Empty for none.
+	RunAs string
 }
 
 // NestedTool is a tool that a nested call can name.

@@ -82,6 +82,9 @@ type Settings struct {
 
 	// Calls of other tools, one step after the other. Required for steps.
 	Steps []steps.Settings `config:"steps"`
+	// Capsule that decides on the calls of the steps in place of what the caller may do. Default: none; the steps may call
+	// what the caller may.
+	RunAs string `config:"run_as"`
 
 	// Path to the part of a JSON answer that is the result, such as /items/0 or $.items[*].name. For steps a JSON pointer
 	// that begins with a step, or a JSON value with placeholders as in body. Default: the whole answer, for steps that of
@@ -141,7 +144,7 @@ var typesOf = map[string][]string{
 	"method": {typeHTTP}, "url": {typeHTTP}, "query": {typeHTTP}, "headers": {typeHTTP}, "header_templates": {typeHTTP}, "body": {typeHTTP},
 	"redirects": {typeHTTP}, "allow_addresses": {typeHTTP},
 	"args": {typeCommand}, "dashes": {typeCommand}, "stdin": {typeCommand},
-	"module": {typePython}, "function": {typePython}, "steps": {typeSteps},
+	"module": {typePython}, "function": {typePython}, "steps": {typeSteps}, "run_as": {typeSteps},
 	"env": {typeCommand, typePython}, "cwd": {typeCommand, typePython}, "sandbox": {typeCommand, typePython}, "read": {typeCommand, typePython},
 	"write": {typeCommand, typePython}, "run": {typeCommand, typePython}, "network": {typeCommand, typePython}, "limits": {typeCommand, typePython},
 }
@@ -207,7 +210,8 @@ func (t *Settings) checkPython(p *tree.Problems, n *tree.Node, path string) {
 	}
 }
 
-// CheckForeign refuses relative paths in a document that is in no folder.
+// CheckForeign refuses relative paths in a document that is in no folder, and a capsule that
+// is lent by whoever wrote it.
 func (t *Settings) CheckForeign(p *tree.Problems, n *tree.Node, path string) {
 	program := ""
 	if len(t.Args) > 0 && strings.ContainsAny(t.Args[0], `/\`) {
@@ -219,6 +223,9 @@ func (t *Settings) CheckForeign(p *tree.Problems, n *tree.Node, path string) {
 				p.At(n.Get(key), tree.Join(path, key), "write the whole path", "%.80q is relative, and this document is in no folder", text)
 			}
 		}
+	}
+	if t.RunAs != "" {
+		p.At(n.Get("run_as"), tree.Join(path, "run_as"), "declare the tool in a file of this machine", "only the operator's own files lend a capsule")
 	}
 	check("args", program)
 	check("cwd", t.Cwd)

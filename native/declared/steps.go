@@ -107,7 +107,7 @@ func (s *sequence) call(ctx, bounded context.Context, call *mcp.Call, limit time
 	if call.Nested == nil {
 		return mcp.Answer{}, errNobody
 	}
-	run := &steps.Run{Caller: call.Nested, Arguments: args, Values: v}
+	run := &steps.Run{Caller: call.Nested, As: mcp.NestedAs{RunAs: s.of.RunAs}, Arguments: args, Values: v}
 	if call.Progress && call.Notify != nil {
 		run.Progress = func(p steps.Progress) { call.Notify(mcp.NotifyProgress, progress(p)) }
 	}

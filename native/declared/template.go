@@ -62,6 +62,7 @@ func (t *Settings) Derive(namespace string, d *Definition) (Settings, error) {
 	out := *t
 	out.Name, out.Namespace, out.Title, out.Description = d.Name, namespace, "", d.Description
 	out.Template, out.InputSchema = false, slices.Clone(d.Input)
+	out.RunAs = ""
 	out.Of, out.Within = t.Namespace+"__"+t.Name, t.InputSchema
 	if len(out.Within) == 0 {
 		out.Within = noInput

@@ -37,6 +37,7 @@ type Tool struct {
 	HTTP    *HTTP
 	Command *Command
 	Steps   *steps.Declaration
+	RunAs   string // the capsule that is lent to the calls of Steps; empty for none
 
 	// Template means that the tool is checked and not served.
 	Template bool

@@ -1,6 +1,11 @@
 package steps
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/toolgate/toolgate/native/placeholder"
+)
 
 // The bounds of a plan.
 const (
@@ -34,6 +39,15 @@ type Settings struct {
 	// What a failed call means: fail ends the tool, skip leaves its answer out, continue has {"error": "..."} in its
 	// place. Default: fail.
 	OnError string `config:"on_error" enum:"fail|skip|continue"`
+}
+
+// Whole tells whether the arguments have a place of all arguments of the tool.
+func (s *Settings) Whole() bool {
+	if len(s.With) == 0 {
+		return false
+	}
+	v, err := placeholder.ParseValue(s.With)
+	return err == nil && slices.Contains(v.Names(), placeholder.Whole)
 }
 
 // The values of on_error.

@@ -101,7 +101,7 @@ func declaredTool(c *config.Config, t *declared.Settings, off *KeptOff) (declare
 		out.Idempotent = new(true)
 	}
 	if t.Type == "steps" {
-		out.Steps, out.OpenWorld = t.Declaration(), nil // what its steps are
+		out.Steps, out.RunAs, out.OpenWorld = t.Declaration(), t.RunAs, nil // what its steps are
 		if onlyReads(c, t) {
 			out.ReadOnly = new(true)
 		}

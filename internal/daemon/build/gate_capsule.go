@@ -2,9 +2,11 @@ package build
 
 import (
 	"context"
+	"slices"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate/capsule"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // addCapsules adds the phase of capsules.
@@ -18,7 +20,7 @@ func (g *Gates) addCapsules(_ context.Context, c *config.Config, _ Surroundings)
 				return true
 			}
 		}
-		return false
+		return slices.ContainsFunc(c.Toolgate.Tools, func(t declared.Settings) bool { return t.RunAs == name })
 	}
 	if g.Capsules, err = capsule.Configured(c.Toolgate.Capsules, narrows, Places(c, "capsules.")); err != nil {
 		return err

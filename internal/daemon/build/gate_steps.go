@@ -21,7 +21,7 @@ func (g *Gates) addSteps(c *config.Config) {
 	all := gate.NewChain(g.phases...)
 	unargued := all.Without("opa")
 	policy := g.Policy
-	g.Steps = composite.New(composite.Options{Of: of, Views: all, Calls: func() *gate.Chain {
+	g.Steps = composite.New(composite.Options{Of: of, RunAs: lent(c.Toolgate.Tools), Views: all, Calls: func() *gate.Chain {
 		if policy != nil && policy.ReadsArguments() {
 			return unargued
 		}
@@ -57,6 +57,17 @@ func called(tools []declared.Settings) map[composite.Tool][]string {
 		of[composite.Tool{Server: t.Namespace, Original: t.Name}] = slices.Sorted(maps.Keys(seen))
 	}
 	return of
+}
+
+// lent returns the capsules that are lent to tools.
+func lent(tools []declared.Settings) map[composite.Tool]string {
+	out := make(map[composite.Tool]string)
+	for i := range tools {
+		if t := &tools[i]; t.RunAs != "" && !t.Template {
+			out[composite.Tool{Server: t.Namespace, Original: t.Name}] = t.RunAs
+		}
+	}
+	return out
 }
 
 // onlyReads tells whether everything that a tool with steps calls is known to be a declared
