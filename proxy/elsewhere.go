@@ -19,6 +19,9 @@ const (
 	stateDelay = 250 * time.Millisecond
 	// elsewhereEvery is how often sessions are looked for that belong to another gateway.
 	elsewhereEvery = 5 * time.Second
+	// settledTime is how long after a change at this gateway those that follow the same
+	// servers may have the change, too.
+	settledTime = 30 * time.Second
 )
 
 // listChanges are the notifications that a client may have missed where it is not known what
@@ -101,6 +104,15 @@ func endElsewhere(g *Gateway) {
 			g.log.Info("a session goes on at the gateway that it belongs to", "session", s.auditID)
 			s.end(errSessionEnded)
 		}
+	}
+}
+
+// ChangedElsewhere is called when the lists of another gateway have changed. A client of
+// 2026-07-28 that this gateway told of a change may have asked the other one too early, and is
+// told again. Who was told nothing is told nothing now.
+func ChangedElsewhere(g *Gateway) {
+	for _, l := range g.listens.list() {
+		l.repeat(time.Now().Add(-settledTime))
 	}
 }
 

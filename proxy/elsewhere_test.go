@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +189,49 @@ func TestStatesAreKeptTogether(t *testing.T) {
 		}
 		if !slices.Equal(sortedKeys(o.kept), []string{id}) {
 			t.Errorf("kept: %v", sortedKeys(o.kept))
+		}
+	})
+}
+
+// A client of 2026-07-28 that was told of a change is told again when another gateway has the
+// change, and only then: it may have asked that one too early. Who was told nothing is told
+// nothing.
+func TestChangedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &others{kept: map[string]replica.State{}}
+		b := newScript(t, "s", mcp.Legacy, tool("a"))
+		var said atomic.Int64
+		r := newRig(t, mounted(b), func(opts *Options, _ *Config) {
+			opts.Replicas, opts.SessionStates, opts.ListsChanged = o, o, func() { said.Add(1) }
+		}).run()
+		synctest.Wait()
+		stream, leave := r.begin(modernRequest(modernBody("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")))
+		defer leave()
+		all := 0
+		told := func() int {
+			synctest.Wait()
+			all += strings.Count(stream.next(), mcp.NotifyToolsChanged+`"`)
+			return all
+		}
+		before := said.Load()
+		ChangedElsewhere(r.Gateway)
+		if n := told(); n != 0 {
+			t.Errorf("told %d times of what did not change here", n)
+		}
+		b.offer(t, mcp.Legacy, everything, tool("a"), tool("b"))
+		r.Changed("s")
+		time.Sleep(time.Second)
+		if n := told(); n != 1 || said.Load() == before {
+			t.Errorf("told %d times of a change, the others %d times", n, said.Load()-before)
+		}
+		ChangedElsewhere(r.Gateway)
+		if n := told(); n != 2 {
+			t.Errorf("told %d times once another gateway has the change", n)
+		}
+		time.Sleep(settledTime)
+		ChangedElsewhere(r.Gateway)
+		if n := told(); n != 2 {
+			t.Errorf("told %d times long afterwards", n)
 		}
 	})
 }

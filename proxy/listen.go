@@ -28,6 +28,7 @@ type listen struct {
 
 	mu   sync.Mutex
 	subs []*subscription
+	told map[string]time.Time // when the client was last told of a change of a list
 }
 
 // serveListen answers subscriptions/listen. The request stays open: it acknowledges the
@@ -38,7 +39,7 @@ func serveListen(g *Gateway, ctx context.Context, x *Exchange) response {
 		return errorResponse(mcp.Errorf(mcp.CodeInvalidParams, `Invalid params: "notifications" must be an object`))
 	}
 	l := &listen{
-		x: x, methods: make(map[string]bool), box: g.newQueue(), revoked: make(chan struct{}),
+		x: x, methods: make(map[string]bool), told: make(map[string]time.Time), box: g.newQueue(), revoked: make(chan struct{}),
 		meta: append([]byte(`"`+mcp.MetaSubscriptionID+`":`), x.Message.ID...),
 	}
 	asked := mcp.Lookup(filter, "taskIds")
@@ -164,8 +165,31 @@ func (l *listen) wants(method string) bool {
 
 // listChanged tells the client about a changed list, if it listens for that.
 func (l *listen) listChanged(method string) {
-	if l.wants(method) {
-		l.box.Offer(mcp.AppendNotification(nil, method, mcp.RewriteMeta(nil, l.meta)))
+	if !l.wants(method) {
+		return
+	}
+	l.mu.Lock()
+	l.told[method] = time.Now()
+	l.mu.Unlock()
+	l.offerChanged(method)
+}
+
+func (l *listen) offerChanged(method string) {
+	l.box.Offer(mcp.AppendNotification(nil, method, mcp.RewriteMeta(nil, l.meta)))
+}
+
+// repeat tells the client again what it was told after a time.
+func (l *listen) repeat(after time.Time) {
+	l.mu.Lock()
+	var again []string
+	for method, at := range l.told {
+		if at.After(after) {
+			again = append(again, method)
+		}
+	}
+	l.mu.Unlock()
+	for _, method := range again {
+		l.offerChanged(method)
 	}
 }
 

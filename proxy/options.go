@@ -139,6 +139,9 @@ type Options struct {
 	// SessionStates keeps what clients set for their sessions, for the replica that goes on
 	// with one. nil keeps nothing.
 	SessionStates replica.States
+	// ListsChanged is called when lists of this gateway have changed; see [ChangedElsewhere].
+	// nil stands for a gateway alone.
+	ListsChanged func()
 	// UseRound marks a round of a call as used and reports whether this was its first
 	// use among all gateways that share the state. The mark is kept until the given
 	// time. With nil each gateway keeps its own marks in memory.

@@ -217,7 +217,8 @@ func (r *roundTrips) use(c *call) (err error) {
 func (r *roundTrips) begin(c *call, state *roundState) (*suspended, error) {
 	rec := c.rec
 	own := strings.HasPrefix(state.call, r.g.instance+"-")
-	if use := r.g.opts.UseRound; use != nil {
+	use := r.g.opts.UseRound
+	if use != nil {
 		switch first, err := use(c.ctx, state.call, state.round, time.UnixMilli(state.expires)); {
 		case err != nil:
 			return nil, refusal.RoundsDown(err)
@@ -233,13 +234,16 @@ func (r *roundTrips) begin(c *call, state *roundState) (*suspended, error) {
 	switch {
 	case open == nil && state.resume == resumeSuspended && (!own || !r.displaced[state.call].IsZero()):
 		return nil, refusal.Lost
-	case open == nil && own, open != nil && open.round != state.round:
+	case use == nil && (open == nil || open.round != state.round):
 		return nil, errRound // used before
+	case open != nil && open.round > state.round: // what the store says is of another call
+		return nil, errRound
 	}
 	rec.entry.CallID, rec.entry.Rounds = state.call, state.round
 	if open == nil {
 		return nil, nil // begun at another gateway, continued here
 	}
+	// Rounds since open.round were at another gateway.
 	r.remove(state.call, open)
 	rec.began, rec.entry.BytesIn = open.rec.began, rec.entry.BytesIn+open.rec.entry.BytesIn
 	rec.entry.Budgets, rec.begun, c.loopEnd = open.rec.entry.Budgets, open.rec.begun, open.loopEnd

@@ -429,6 +429,37 @@ func TestStateOfAnotherReplica(t *testing.T) {
 	}
 }
 
+// The rounds of one call may take turns at two replicas. What the first kept of an earlier
+// round does not pass for a second use.
+func TestRoundsInTurn(t *testing.T) {
+	b := asking(t, 4)
+	memory, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "store.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	shared := func(o *Options, _ *Config) { o.UseRound = memory.Rounds().Use }
+	one, two := newRig(t, mounted(b), shared), newRig(t, mounted(b), shared)
+	one.instance, two.instance = "one", "two"
+	w := one.modern("1", "tools/call", `"name":"s__ask"`)
+	var first string
+	for i, r := range []*rig{two, one, one, two} {
+		state := stateOf(t, w)
+		if i == 0 {
+			first = state
+		}
+		w = r.again(state, "")
+	}
+	if !strings.Contains(w.text(), `"resultType":"complete"`) {
+		t.Errorf("the last round: %s", w.text())
+	}
+	for _, r := range []*rig{one, two} {
+		if w := r.again(first, ""); w.text() != badState {
+			t.Errorf("the first round a second time: %s", w.text())
+		}
+	}
+}
+
 // Questions about resources use the exposed URIs.
 func TestQuestionsExposeURIs(t *testing.T) {
 	b := newScript(t, "s", mcp.Modern, tool("ask"))

@@ -312,6 +312,9 @@ func (pb *publisher) announce(ctx context.Context, old, next *Snapshot) {
 	for _, l := range pb.g.listens.list() {
 		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, modernFeatures)
 	}
+	if told := pb.g.opts.ListsChanged; told != nil {
+		told()
+	}
 }
 
 // listKinds are the kinds whose lists have a notification of their own. Templates share

@@ -88,6 +88,7 @@ func (g *Gateway) announceDecisions(ctx context.Context, known map[clientIdentit
 		}
 		return methods
 	}
+	told := false
 	tell := func(client listener, hearers []*gate.Identity, scope Scope, features clientFeatures) {
 		all := make([]map[string]bool, 0, len(hearers))
 		for _, id := range hearers {
@@ -96,6 +97,7 @@ func (g *Gateway) announceDecisions(ctx context.Context, known map[clientIdentit
 		for _, kind := range listKinds {
 			if !slices.ContainsFunc(all, func(methods map[string]bool) bool { return !methods[kind.Changed()] }) {
 				client.listChanged(kind.Changed())
+				told = true
 			}
 		}
 	}
@@ -104,6 +106,9 @@ func (g *Gateway) announceDecisions(ctx context.Context, known map[clientIdentit
 	}
 	for _, l := range g.listens.list() {
 		tell(l, []*gate.Identity{l.x.Identity}, l.x.Scope, modernFeatures)
+	}
+	if told && g.opts.ListsChanged != nil {
+		g.opts.ListsChanged()
 	}
 	return now
 }

@@ -10,8 +10,20 @@ import (
 	"github.com/toolgate/toolgate/internal/store"
 )
 
-// Topic is raised in the store when a member joins, drains or leaves.
-const Topic = "members"
+const (
+	// Topic is raised in the store when a member joins, drains or leaves.
+	Topic = "members"
+	// TopicLists is raised when the lists of a member have changed.
+	TopicLists = "lists"
+)
+
+// AnnounceLists raises [TopicLists]. It does not wait for the database.
+func AnnounceLists(s *store.Store) error {
+	return s.Enqueue(func(_ context.Context, tx *store.Tx) error {
+		tx.Bump(TopicLists)
+		return nil
+	})
+}
 
 // Members stores the gateways that share a database. It needs PostgreSQL, whose clock its
 // leases go by: the clocks of gateways may differ by minutes. It is safe for concurrent use.

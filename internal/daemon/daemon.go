@@ -219,6 +219,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	}
 	if d.cluster != nil {
 		d.onStore[cluster.Topic] = []func(){d.cluster.Changed}
+		d.onStore[cluster.TopicLists] = []func(){func() { proxy.ChangedElsewhere(d.gateway) }}
 	}
 	return d, nil
 }
@@ -311,6 +312,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
 	if d.cluster != nil {
 		g.Replicas, g.SessionStates = d.cluster, cluster.NewStates(d.store, d.keys, d.log)
+		g.ListsChanged = d.announceLists
 	}
 	d.learn(&g)
 	return g

@@ -52,6 +52,13 @@ func (d *Daemon) runCluster(ctx context.Context) error {
 	return d.cluster.Serve(ctx, l, d.Handler(), func() time.Duration { return time.Second })
 }
 
+// announceLists tells the others that lists of this gateway have changed.
+func (d *Daemon) announceLists() {
+	if err := cluster.AnnounceLists(d.store); err != nil {
+		d.log.Warn("the other gateways are not told that lists have changed here; their clients may have asked for them too early", "err", err)
+	}
+}
+
 // Replicas implements [admin.Replicas].
 func (ctl *Control) Replicas(context.Context) ([]admin.Replica, error) {
 	of := ctl.d.cluster

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/logs"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/auth"
@@ -50,15 +54,17 @@ func (t *target) uri(uri string) string {
 	return t.namespace() + "+" + uri
 }
 
-// rig is one running gateway with all servers behind it.
+// rig is a running gateway with all servers behind it, or several.
 type rig struct {
-	gateway *daemon.Daemon
-	base    string     // URL of its listener
-	view    proxy.View // of the endpoint that clients use
-	board   *board
-	targets map[kind]map[upstream.Isolation]*target
-	workers []worker
-	audit   string // path of the audit log
+	gateways []*daemon.Daemon // one, or several that share a database
+	piped    atomic.Uint64    // clients on stdio so far
+	base     string           // URL of the listener, or of what is before several
+	view     proxy.View       // of the endpoint that clients use
+	board    *board
+	targets  map[kind]map[upstream.Isolation]*target
+	workers  []worker
+	audit    string   // path of the audit log of the first
+	audits   []string // and of all
 
 	processes *processes // of the servers on stdio
 
@@ -99,6 +105,8 @@ type setup struct {
 	log     *logText                        // takes the gateway's log; nil is none
 	home    *daemontest.Home                // nil is one that nobody reads
 	view    proxy.View                      // of the endpoint that clients use
+	// database is that of three gateways behind a load balancer; empty is one gateway.
+	database string
 }
 
 // startRig starts the gateway of a configuration file, and its servers.
@@ -115,22 +123,64 @@ func startRig(t *testing.T, of setup) *rig {
 		of.home = daemontest.NewHome(t)
 	}
 	r.audit = auditLog(of.home)
-	listener := listenLoopback(t)
-	r.base = "http://" + listener.Addr().String()
 	servers, settings := r.startServers(t, of)
-	of.home.Write(t, servers, map[string]any{
+	section := map[string]any{
 		"listen": map[string]any{"metrics": "", "console": ""}, "gate": map[string]any{"open": true}, "auth": map[string]any{"keys": r.addWorkers(of.workers)},
-		"audit": map[string]any{"path": r.audit}, "servers": settings,
+		"servers":  settings,
 		"registry": map[string]any{"on_new": "enable", "on_change": "enable"}, // servers change their lists
-	})
-	end := r.start(t, of, listener)
+	}
+	homes := []*daemontest.Home{of.home}
+	if of.database != "" {
+		for len(homes) < replicas {
+			homes = append(homes, daemontest.NewHome(t))
+		}
+		section["store"], section["keys"] = of.database, []any{map[string]any{"id": "k", "file": sealKey(t, of.home)}}
+	}
+	var ends []func()
+	var at []string
+	for i, home := range homes {
+		section["audit"] = map[string]any{"path": auditLog(home)}
+		if of.database != "" {
+			section["cluster"] = map[string]any{"advertise": testport.Address(t)}
+		}
+		home.Write(t, asGateway(servers, i), section)
+		listener := listenLoopback(t)
+		ends, at, r.audits = append(ends, r.start(t, of, home, listener)), append(at, listener.Addr().String()), append(r.audits, auditLog(home))
+	}
+	r.base = "http://" + at[0]
+	endBalancer := func() {}
+	if len(at) > 1 {
+		r.base, endBalancer = balance(at)
+	}
 	t.Cleanup(func() { // before all that it needs to end well
 		cancel()
 		r.http.CloseIdleConnections()
-		end()
+		for _, end := range ends {
+			end()
+		}
+		endBalancer()
 	})
 	r.settle(t)
 	return r
+}
+
+// replicas is how many gateways are behind a load balancer.
+const replicas = 3
+
+// asGateway returns the entries of servers for one of several gateways. Servers of
+// 2026-07-28 over HTTP tell them apart by it, because their requests have no connection.
+func asGateway(servers daemontest.Servers, i int) daemontest.Servers {
+	if i == 0 {
+		return servers
+	}
+	own := daemontest.Servers{}
+	for name, entry := range servers {
+		own[name] = maps.Clone(entry)
+		if url, ok := entry["url"].(string); ok && entry["type"] == "http" {
+			own[name]["url"] = url + "?gateway=" + strconv.Itoa(i)
+		}
+	}
+	return own
 }
 
 // addWorkers makes the principals, and returns the keys that let them in.
@@ -146,16 +196,16 @@ func (r *rig) addWorkers(n int) []any {
 }
 
 // start runs the gateway until end is called.
-func (r *rig) start(t *testing.T, of setup, listener net.Listener) (end func()) {
+func (r *rig) start(t *testing.T, of setup, home *daemontest.Home, listener net.Listener) (end func()) {
 	t.Helper()
-	c, err := daemontest.Read(of.home.File)
+	c, err := daemontest.Read(home.File)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if of.limits != nil {
 		of.limits(&c.Toolgate.Limits)
 	}
-	state := of.home.State()
+	state := home.State()
 	if err := os.MkdirAll(state.Path, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -166,14 +216,16 @@ func (r *rig) start(t *testing.T, of setup, listener net.Listener) (end func()) 
 	if *trace {
 		o.Log = logTo(os.Stderr)
 	}
-	if r.gateway, err = daemon.New(r.life, o, c, state, ""); err != nil {
+	gateway, err := daemon.New(r.life, o, c, state, "")
+	if err != nil {
 		t.Fatal(err)
 	}
+	r.gateways = append(r.gateways, gateway)
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() { // ends with r.life
-		ended <- r.gateway.Run(r.life, func(ctx context.Context) error {
+		ended <- gateway.Run(r.life, func(ctx context.Context) error {
 			close(began)
-			return r.gateway.ServeClients(ctx, listener, nil)
+			return gateway.ServeClients(ctx, listener, nil)
 		})
 	}()
 	select {
@@ -257,7 +309,9 @@ func (r *rig) reach(t *testing.T, s *scripted, children string) map[string]any {
 		transport, path = "http", "/mcp"
 		h := &streamServer{s: s, sessions: make(map[string]*httpSession)}
 		if s.kind.modern() {
-			h.whole = s.connect(func([]byte) {})
+			for range replicas {
+				h.whole = append(h.whole, s.connect(func([]byte) {}))
+			}
 		}
 		handler = h
 	}
@@ -291,37 +345,49 @@ func listenLoopback(t *testing.T) net.Listener {
 	return l
 }
 
-// settle waits until every server is ready and its lists are in the catalog.
+// settle waits until every server of every gateway is ready and its lists are in the
+// catalog, and until the gateways know one another.
 func (r *rig) settle(t *testing.T) {
 	t.Helper()
 	var waiting []string
 	if !testwait.Within(startTime, func() bool {
 		waiting = nil
-		for _, s := range r.gateway.Control().Status().Servers {
-			if s.State != mcp.Ready.String() && s.State != mcp.Degraded.String() {
-				waiting = append(waiting, fmt.Sprintf("%s is %s: %s", s.Name, s.State, s.Reason))
+		for _, g := range r.gateways {
+			for _, s := range g.Control().Status().Servers {
+				if s.State != mcp.Ready.String() && s.State != mcp.Degraded.String() {
+					waiting = append(waiting, fmt.Sprintf("%s is %s: %s", s.Name, s.State, s.Reason))
+				}
+			}
+			if known, err := g.Control().Replicas(t.Context()); err != nil || len(known) < len(r.gateways) && len(r.gateways) > 1 {
+				waiting = append(waiting, fmt.Sprintf("a gateway knows %d others, %v", len(known), err))
 			}
 		}
 		return len(waiting) == 0
 	}) {
-		t.Fatalf("servers that did not start:\n%s", strings.Join(waiting, "\n"))
+		t.Fatalf("what is not ready:\n%s", strings.Join(waiting, "\n"))
 	}
-	r.gateway.Settle(t.Context())
+	for _, g := range r.gateways {
+		g.Settle(t.Context())
+	}
 }
 
-// audited waits until the audit log has an entry that fits, and returns it.
-func (r *rig) audited(ctx context.Context, what string, fits func(*audit.Entry) bool) (audit.Entry, error) {
+// audited waits until an audit log has an entry that fits, and returns it.
+func (r *rig) audited(ctx context.Context, what string, fits func(*audit.Entry) bool) (found audit.Entry, err error) {
 	deadline, _ := ctx.Deadline()
-	at, all := -1, []audit.Entry(nil)
+	ok := false
 	testwait.Within(time.Until(deadline), func() bool {
-		all, _ = audit.Closed(r.audit) // the end of the file may be half of a line
-		at = slices.IndexFunc(all, func(e audit.Entry) bool { return fits(&e) })
-		return at >= 0 || ctx.Err() != nil
+		for _, path := range r.audits {
+			entries, _ := audit.Closed(path) // the end of the file may be half of a line
+			if at := slices.IndexFunc(entries, func(e audit.Entry) bool { return fits(&e) }); at >= 0 {
+				found, ok = entries[at], true
+			}
+		}
+		return ok || ctx.Err() != nil
 	})
-	if at < 0 {
+	if !ok {
 		return audit.Entry{}, fmt.Errorf("waiting for the audit entry of %s: %w", what, context.Cause(ctx))
 	}
-	return all[at], nil
+	return found, nil
 }
 
 // strays are the rules that were broken outside of every cell.
@@ -377,7 +443,8 @@ func (r *rig) pipe(c *client, w worker) error {
 	l := &stdioLink{c: c, in: toGateway}
 	c.link = l
 	l.all.Go(func() { l.read(fromGateway) })
-	return r.gateway.ServeStream(r.life, w.key, string(r.view), stream{fromClient, toClient})
+	gateway := r.gateways[r.piped.Add(1)%uint64(len(r.gateways))]
+	return gateway.ServeStream(r.life, w.key, string(r.view), stream{fromClient, toClient})
 }
 
 // greet opens the conversation as the revision does it.

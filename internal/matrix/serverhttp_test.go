@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -18,7 +19,7 @@ type streamServer struct {
 	mu       sync.Mutex
 	next     int
 	sessions map[string]*httpSession
-	whole    *peer // of 2026-07-28
+	whole    []*peer // of 2026-07-28, by gateway
 }
 
 type httpSession struct {
@@ -43,7 +44,8 @@ func (h *streamServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // modern serves one request of 2026-07-28 (basic/transports/streamable-http).
 func (h *streamServer) modern(w http.ResponseWriter, r *http.Request) {
-	p := h.whole
+	gateway, _ := strconv.Atoi(r.URL.Query().Get("gateway")) // the first has none
+	p := h.whole[gateway]
 	if r.Method != http.MethodPost {
 		p.broken("%s over 2026-07-28", r.Method)
 		w.WriteHeader(http.StatusMethodNotAllowed)
