@@ -60,6 +60,10 @@ func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) (go
 		if _, err := tx.Exec(ctx, add, m.ID, m.Address, m.Version, m.Wire, draining, m.Sessions, m.Calls, m.Started.UnixMilli(), lease.Milliseconds()); err != nil {
 			return fmt.Errorf("join the gateways of this database: %w", err)
 		}
+		// One that was reached at this address before is gone: this one listens there.
+		if _, err := tx.Exec(ctx, `DELETE FROM members WHERE address = ? AND id <> ?`, m.Address, m.ID); err != nil {
+			return fmt.Errorf("remove the gateway that had this address: %w", err)
+		}
 		tx.Bump(Topic)
 		return sweep(ctx, tx)
 	})

@@ -88,6 +88,10 @@ func TestMembers(t *testing.T) {
 	if !gone {
 		t.Error("a member that comes back is not told that it had counted as gone")
 	}
+	again := Member{ID: "c", Address: b.Address, Version: "1", Wire: 1, Started: b.Started}
+	if !announced(renew(again, time.Minute)) || len(list()) != 2 || list()["b"].ID != "" {
+		t.Errorf("%v, want c in the place of b", list())
+	}
 	if !announced(func() error { return r.Leave(ctx, "a") }) || len(list()) != 1 {
 		t.Errorf("%v after a has left", list())
 	}
