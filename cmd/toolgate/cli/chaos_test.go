@@ -104,7 +104,9 @@ func newFleet(t *testing.T, s servers, settings map[string]any) *fleet {
 		return nil, errors.New("no gateway listens")
 	}}
 	lb := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", "gateways" },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", "gateways"
+		},
 		Transport: connections, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
