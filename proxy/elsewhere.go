@@ -126,7 +126,11 @@ func (s *Session) saveState() {
 	defer s.mu.Unlock()
 	if !s.saving {
 		s.saving = true
-		time.AfterFunc(stateDelay, s.keepState)
+		time.AfterFunc(stateDelay, func() {
+			if s.ctx.Err() == nil { // else its end has kept it, or is what is kept
+				s.keepState()
+			}
+		})
 	}
 }
 
@@ -137,7 +141,7 @@ func (s *Session) keepState() {
 	s.saving = false
 	state := replica.State{Level: s.level, Subscribed: sortedKeys(s.subscribed)}
 	s.mu.Unlock()
-	if waits && s.ctx.Err() == nil { // else its end is what is kept
+	if waits {
 		s.g.opts.SessionStates.Save(s.id, state)
 	}
 }
