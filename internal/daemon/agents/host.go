@@ -97,13 +97,16 @@ func New(o Options) *Host {
 
 var errNoCaller = errors.New("the call has no caller")
 
+// byAgents is between the key of a caller and what names the agents that call for it.
+const byAgents = "\x00"
+
 // owner is whose run it is: a caller, or an agent for a caller, which is not the same.
 func owner(id *gate.Identity) string {
 	if len(id.Agents)+len(id.Capsules) == 0 {
 		return id.Key()
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", id.Agents, id.Capsules))
-	return id.Key() + "\x00" + hex.EncodeToString(sum[:])
+	return id.Key() + byAgents + hex.EncodeToString(sum[:])
 }
 
 // Start implements [agents.Host].

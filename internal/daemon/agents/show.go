@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/store/runs"
 	"github.com/toolgate/toolgate/native/agents"
@@ -20,11 +21,21 @@ func (h *Host) List(ctx context.Context, state string) ([]admin.Run, error) {
 	list, err := h.o.Runs.List(ctx, runs.Filter{State: runs.State(state)})
 	out := make([]admin.Run, len(list))
 	for i := range list {
-		k := kept{Task: new(agents.Task)}
-		_ = h.opened(requestOf(&list[i]), list[i].Request, &k) // one of other keys is listed without its caller
-		out[i] = shown(&list[i], k.Caller)
+		out[i] = shown(&list[i], ownerName(list[i].Principal))
 	}
 	return out, err
+}
+
+// ownerName names whose run it is, for people, without the names of agents: these are in
+// what was asked of the run, which a list does not read.
+func ownerName(owner string) string {
+	if who, ok := gate.ParsePrincipal(owner); ok {
+		return who.Subject + " of " + who.Tenant
+	}
+	if who, ok := gate.ParsePrincipal(owner[:max(0, strings.LastIndex(owner, byAgents))]); ok {
+		return "an agent for " + who.Subject + " of " + who.Tenant
+	}
+	return ""
 }
 
 func shown(r *runs.Run, caller string) admin.Run {

@@ -114,7 +114,7 @@ func (r *Runs) Renew(ctx context.Context, holder string, lease time.Time, ids []
 				return fmt.Errorf("renew the leases of runs: %w", err)
 			}
 		}
-		list, err := read(ctx, tx, `SELECT `+columns+` FROM runs WHERE holder = ? AND state = 'running' AND cancel = 1`, holder)
+		list, err := readHeads(ctx, tx, `SELECT `+heads+` FROM runs WHERE holder = ? AND state = 'running' AND cancel = 1`, holder)
 		for i := range list {
 			cancelled = append(cancelled, list[i].ID)
 		}

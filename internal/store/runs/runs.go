@@ -96,32 +96,34 @@ func (r *Runs) Prune(ctx context.Context) error {
 	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error { return prune(ctx, tx, time.Now()) })
 }
 
-const columns = `id, principal, credential, lasting, capsule, agent, state, cancel, request, result, created_at, changed_at`
+const (
+	// heads are the columns of what a list shows: a run without what was asked of it and
+	// what came of it, each of which may have half a megabyte.
+	heads   = `id, principal, credential, lasting, capsule, agent, state, cancel, created_at, changed_at`
+	columns = heads + `, request, result`
+)
 
 // Filter selects runs. An empty field matches every value.
 type Filter struct {
-	ID        string
 	Principal string // of the owner
 	State     State
 }
 
-// List returns runs, the latest first, at most [MaxListed].
+// List returns runs, the latest first, at most [MaxListed]. They have neither a request nor
+// a result: [Runs.Get] has these.
 func (r *Runs) List(ctx context.Context, f Filter) (list []Run, err error) {
-	if !isText(f.ID) || !isText(string(f.State)) {
+	if !isText(string(f.State)) {
 		return nil, nil
 	}
 	err = r.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
-		q, args := `SELECT `+columns+` FROM runs WHERE created_at > 0`, []any{}
-		for _, one := range []struct {
-			is    bool
-			where string
-			arg   any
-		}{{f.ID != "", ` AND id = ?`, f.ID}, {f.Principal != "", ` AND principal = ?`, []byte(f.Principal)}, {f.State != "", ` AND state = ?`, string(f.State)}} {
-			if one.is {
-				q, args = q+one.where, append(args, one.arg)
-			}
+		where, args := `created_at > 0`, []any{}
+		if f.Principal != "" {
+			where, args = where+` AND principal = ?`, append(args, []byte(f.Principal))
 		}
-		list, err = read(ctx, tx, q+` ORDER BY created_at DESC, id LIMIT ?`, append(args, MaxListed)...)
+		if f.State != "" {
+			where, args = where+` AND state = ?`, append(args, string(f.State))
+		}
+		list, err = readHeads(ctx, tx, `SELECT `+heads+` FROM runs WHERE `+where+` ORDER BY created_at DESC, id LIMIT ?`, append(args, MaxListed)...)
 		return err
 	})
 	if err != nil {
@@ -133,10 +135,18 @@ func (r *Runs) List(ctx context.Context, f Filter) (list []Run, err error) {
 // Get returns a run; of an owner alone where it is not empty. ok is false where there is
 // none.
 func (r *Runs) Get(ctx context.Context, owner, id string) (run Run, ok bool, err error) {
-	if id == "" {
+	if id == "" || !isText(id) {
 		return Run{}, false, nil
 	}
-	list, err := r.List(ctx, Filter{ID: id, Principal: owner})
+	where, args := `id = ?`, []any{id}
+	if owner != "" {
+		where, args = where+` AND principal = ?`, append(args, []byte(owner))
+	}
+	var list []Run
+	err = r.s.View(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		list, err = read(ctx, tx, `SELECT `+columns+` FROM runs WHERE `+where, args...)
+		return err
+	})
 	if err != nil || len(list) == 0 {
 		return Run{}, false, err
 	}
@@ -170,7 +180,17 @@ func (r *Runs) Steps(ctx context.Context, id string) (steps []Step, err error) {
 	return steps, nil
 }
 
-func read(ctx context.Context, tx *store.Tx, q string, args ...any) (list []Run, err error) {
+// read returns the runs of a query for [columns], and readHeads of one for [heads].
+func read(ctx context.Context, tx *store.Tx, q string, args ...any) ([]Run, error) {
+	return scan(ctx, tx, func(r *Run) []any { return []any{&r.Request, &r.Result} }, q, args...)
+}
+
+func readHeads(ctx context.Context, tx *store.Tx, q string, args ...any) ([]Run, error) {
+	return scan(ctx, tx, func(*Run) []any { return nil }, q, args...)
+}
+
+// scan returns the runs of a query. rest is where its columns after [heads] go.
+func scan(ctx context.Context, tx *store.Tx, rest func(*Run) []any, q string, args ...any) (list []Run, err error) {
 	rows, err := tx.Query(ctx, q, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
@@ -180,7 +200,8 @@ func read(ctx context.Context, tx *store.Tx, q string, args ...any) (list []Run,
 		var r Run
 		var principal []byte
 		var lasting, cancel, created, changed int64
-		if err := rows.Scan(&r.ID, &principal, &r.Credential, &lasting, &r.Capsule, &r.Agent, &r.State, &cancel, &r.Request, &r.Result, &created, &changed); err != nil {
+		into := []any{&r.ID, &principal, &r.Credential, &lasting, &r.Capsule, &r.Agent, &r.State, &cancel, &created, &changed}
+		if err := rows.Scan(append(into, rest(&r)...)...); err != nil {
 			return nil, fmt.Errorf("read a run: %w", err)
 		}
 		r.Principal, r.Lasting, r.Cancel, r.CreatedAt, r.Changed = string(principal), lasting != 0, cancel != 0, instant(created), instant(changed)

@@ -113,7 +113,7 @@ func TestRunsAreTheirOwners(t *testing.T) {
 				t.Errorf("%q is cancelled: %v", id, err)
 			}
 		}
-		if all, err := r.List(ctx, runs.Filter{Principal: "p\x00\xff", State: runs.Running}); err != nil || len(all) != 1 || all[0].ID != own.ID || string(all[0].Request) != "\x00\xff" {
+		if all, err := r.List(ctx, runs.Filter{Principal: "p\x00\xff", State: runs.Running}); err != nil || len(all) != 1 || all[0].ID != own.ID || all[0].Agent != own.Agent || all[0].Request != nil || all[0].Result != nil {
 			t.Errorf("%+v, %v", all, err)
 		}
 	})
