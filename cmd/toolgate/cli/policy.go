@@ -113,6 +113,9 @@ type replayed struct {
 	Same        int            `json:"same"`
 	Undecidable int            `json:"undecidable"` // the log lacks what the policy reads, or the policy failed then and now
 	NotAsked    int            `json:"not_asked"`   // something before the policy refused them, or there was no policy
+	// Results are those that interceptors would see. What they would say of them is not
+	// known, because the log has no results.
+	Results int `json:"results_unknown"`
 }
 
 type replayedCall struct {
@@ -144,7 +147,8 @@ calls instead, as they were delivered, where audit.decision_inputs recorded them
 sent the calls of the past with their ids. Those in plugins and servers are not asked.
 In audit mode it is said what they would have done, such as "would deny". A call is
 unknown where an interceptor fails, where one has changed the arguments before, and where
-it was made by a capsule, which is not in the audit log.`,
+it was made by a capsule, which is not in the audit log. What interceptors would say of the
+results is unknown, because the audit log has no results; it is said of how many.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h\n  toolgate policy replay --interceptors",
 		Args: func(_ *cobra.Command, args []string) error {
 			if intercepted == (len(args) == 0) && len(args) < 2 {
@@ -208,6 +212,9 @@ func printReplay(o *command.Options, got replayed) error {
 	if o.Output == "table" || o.Output == "wide" {
 		output.Note("%d decisions change, %d do not, %d are unknown, %d were not asked about",
 			len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
+		if got.Results > 0 {
+			output.Note("interceptors would also see %d results, which the audit log does not have: what they would say of these is unknown", got.Results)
+		}
 	}
 	return nil
 }

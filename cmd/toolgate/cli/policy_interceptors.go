@@ -70,6 +70,11 @@ func recorded(r *audit.Record) bool {
 	})
 }
 
+// delivered reports whether a call has a result, or a server's error in place of it.
+func delivered(r *audit.Record) bool {
+	return r.Event != audit.EventBegin && (r.Outcome == audit.OutcomeOK || r.Outcome == audit.OutcomeToolError || r.Outcome == audit.OutcomeError && r.UpstreamUS > 0)
+}
+
 // now asks about a call. decided is false if what they were asked about was not recorded, if
 // one that it meets is hosted by a plugin or a server, or if one fails.
 func (i *replayedInterceptors) now(ctx context.Context, r *audit.Record) (verdict, reason string, decided bool) {
@@ -101,6 +106,9 @@ func (i *replayedInterceptors) now(ctx context.Context, r *audit.Record) (verdic
 func (i *replayedInterceptors) replay(ctx context.Context, l replayedLog) (replayed, error) {
 	got := replayed{Changed: []replayedCall{}}
 	err := l.each(func(r *audit.Record) error {
+		if delivered(r) && len(i.chain.Met(intercept.After, r.Name)) > 0 {
+			got.Results++
+		}
 		was := i.was(r)
 		if was == "" {
 			got.NotAsked++

@@ -50,7 +50,7 @@ func TestInterceptorReplay(t *testing.T) {
 	if err := json.Unmarshal([]byte(h.ok(t, "policy", "replay", "--interceptors", "--file", h.file, "-o", "json")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Changed) != 1 || got.Same != 1 || got.Undecidable != 1 || got.NotAsked != 0 {
+	if len(got.Changed) != 1 || got.Same != 1 || got.Undecidable != 1 || got.NotAsked != 0 || got.Results != 3 {
 		t.Fatalf("%+v", got)
 	}
 	if c := got.Changed[0]; c.Was != "allow" || c.Now != "deny" || c.Reason != "that text" || c.Tool != "a__echo" {
@@ -59,6 +59,14 @@ func TestInterceptorReplay(t *testing.T) {
 	hook := func(url string, more map[string]any) map[string]any {
 		more["name"], more["webhook"] = "dlp", map[string]any{"url": url, "secret": strings.Repeat("s", 32)}
 		return more
+	}
+	h.write(t, servers{"a": fake()}, section(hook(receiver.URL, map[string]any{"phase": []string{"before"}})))
+	if o := h.ok(t, "policy", "replay", "--interceptors", "--file", h.file, "-o", "json"); !strings.Contains(o, `"results_unknown": 0`) {
+		t.Errorf("only before: %s", o)
+	}
+	h.write(t, servers{"a": fake()}, section(hook(receiver.URL, map[string]any{"match": []string{"a__pid"}})))
+	if o := h.run(t, "policy", "replay", "--interceptors", "--file", h.file); !strings.Contains(o.stderr, "interceptors would also see 1 results") {
+		t.Errorf("of one tool: %+v", o)
 	}
 	for name, tt := range map[string]struct {
 		by   map[string]any
