@@ -33,6 +33,9 @@ type Options struct {
 	// this phase.
 	Views *gate.Chain
 	Calls func() *gate.Chain
+	// Fits returns what the calls that a tool makes itself of another one have wrong for the
+	// definition of that one. nil looks at nothing.
+	Fits func(of Tool, call string, definition []byte) []Misfit
 }
 
 // Phase implements [gate.Phase]. It abstains for every tool that calls no others. Until it
@@ -50,6 +53,7 @@ type catalog struct {
 	// parts are by exposed name. Where several servers offer a name, a client gets one of
 	// them, and all of them count here.
 	parts    map[string][]Part
+	misfits  map[Tool][]Misfit // by the tool that makes the calls
 	revision uint64
 }
 
@@ -90,7 +94,7 @@ func (p *Phase) Learn(offers []*gate.Offer) {
 	if maps.EqualFunc(old.parts, parts, func(a, b []Part) bool { return slices.EqualFunc(a, b, same) }) {
 		return
 	}
-	p.known.Store(&catalog{parts, old.revision + 1})
+	p.known.Store(&catalog{parts, p.misfits(parts), old.revision + 1})
 }
 
 func same(a, b Part) bool {

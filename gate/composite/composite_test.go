@@ -3,6 +3,7 @@ package composite_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/toolgate/toolgate/gate"
@@ -188,6 +189,41 @@ func TestOneNameOfTwoServers(t *testing.T) {
 			if (d.Effect == gate.Allow) != (denied == "none") {
 				t.Errorf("without %s: %+v", denied, d)
 			}
+		}
+	}
+}
+
+// A call that fits none of the servers with its name stops the tool that makes it, and those
+// that call this one.
+func TestMisfits(t *testing.T) {
+	t.Parallel()
+	outer := composite.Tool{Server: "tools", Original: "outer"}
+	p := composite.New(composite.Options{
+		Of:    map[composite.Tool][]string{report: {"github__get"}, outer: {"github__get", "tools__report"}},
+		Views: gate.NewChain(gate.Open{}), Calls: func() *gate.Chain { return nil },
+		Fits: func(of composite.Tool, call string, definition []byte) []composite.Misfit {
+			if of != report || string(definition) == `{"fits":true}` {
+				return nil
+			}
+			return []composite.Misfit{{Text: "a step does not fit " + call, Ends: true}, {Text: "another may fail"}}
+		},
+	})
+	itself := &gate.Offer{Server: "tools", Items: []gate.Offered{{Kind: mcp.Tool, Original: "report", Exposed: "tools__report"}}}
+	misfit, fitting := append(offers("get"), itself), append(offers("get"), itself)
+	fitting[0].Items[0].Definition = []byte(`{"fits":true}`)
+	for i, tc := range []struct {
+		offers []*gate.Offer
+		stops  string
+		all    int
+	}{{misfit, "a step does not fit github__get", 2}, {append(slices.Clone(misfit), fitting[0]), "", 0}, {fitting, "", 0}, {nil, "", 0}, {misfit, "a step does not fit github__get", 2}} {
+		p.Learn(tc.offers)
+		for _, tool := range []composite.Tool{report, outer} {
+			if got := p.Stops(tool); got != tc.stops {
+				t.Errorf("%d: %v: %q", i, tool, got)
+			}
+		}
+		if got := p.Misfits(); len(got) != tc.all {
+			t.Errorf("%d: %q", i, got)
 		}
 	}
 }

@@ -89,6 +89,8 @@ type Status struct {
 	Alarms []string `json:"alarms,omitempty"`
 	// PolicyFailures are capabilities that the policy could not decide about recently.
 	PolicyFailures []PolicyFailure `json:"policy_failures,omitempty"`
+	// Misfits are steps of declared tools that fit no tool as its server lists it.
+	Misfits []string `json:"misfits,omitempty"`
 }
 
 // PolicyFailure is a capability that the policy could not decide about.

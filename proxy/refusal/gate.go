@@ -118,6 +118,15 @@ func Quarantined(tool, reason string, busy bool) *Error {
 	}
 }
 
+// Unfit is the refusal of a tool whose own calls do not fit the schemas of what it calls,
+// before it makes any. what says which, without a full stop.
+func Unfit(tool, what string) *Error {
+	return &Error{
+		Kind: "schema_refused", Code: CodeArguments, Phase: "arguments",
+		Text: fmt.Sprintf("The tool %s cannot be called, and nothing was done: %s.", tool, what),
+	}
+}
+
 // UncheckedOutput is the refusal of a tool whose results must match its output schema
 // but could not be checked.
 func UncheckedOutput(tool string, err error) *Error {

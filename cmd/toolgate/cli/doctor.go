@@ -308,6 +308,9 @@ func (e *examination) running(ctx context.Context, state *statedir.Dir) *admin.S
 	for _, f := range status.PolicyFailures {
 		found = append(found, doctor.Found(doctor.CodePolicyFails, f.Name, f.What, ""))
 	}
+	for _, text := range status.Misfits {
+		found = append(found, doctor.Found(doctor.CodeMisfit, "steps", text, ""))
+	}
 	e.add("running gateway", screen.Count(len(status.Servers), "server"), found...)
 	return &status
 }

@@ -46,7 +46,7 @@ var refusalTexts = map[string]string{
 	"repeated_call":           "The same call was made too often in a row. Change something, or wait.",
 	"result_too_large":        "The answer is too large to be passed on, or to be scanned in time. Ask for less.",
 	"schema_busy":             "The schema of the tool is being prepared. Try again.",
-	"schema_refused":          "The schema of the tool cannot be used, so the tool is not called. See `toolgate catalog`.",
+	"schema_refused":          "The schema of the tool cannot be used, or a step of the tool does not fit what it calls, so the tool is not called. See `toolgate catalog` and `toolgate status`.",
 	"shutting_down":           "The gateway is shutting down. Try again in a moment.",
 	"store_unavailable":       "The gateway's store does not answer. Try again.",
 	"task_cancelled":          "The task was cancelled at its server.",

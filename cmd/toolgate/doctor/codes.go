@@ -40,6 +40,7 @@ const (
 	CodeNames          = "TG1106"
 	CodeReadable       = "TG1107"
 	CodeNotAccepted    = "TG1108"
+	CodeMisfit         = "TG1109"
 	CodeGate           = "TG1201"
 	CodeNoDecision     = "TG1202"
 	CodeSpiceDB        = "TG1203"
@@ -103,6 +104,7 @@ var groups = []group{
 		{CodeNames, Error, "a rule matches nothing", "A rule whose name matches nothing protects nothing.", "Correct the name; `toolgate tools` lists the names that are offered."},
 		{CodeReadable, Warning, "others can read a secret", "The file contains a credential, and other users of this machine can read it.", "Deny others access with `chmod 600`, and write ${NAME} instead of the secret."},
 		{CodeNotAccepted, Warning, "the file is not accepted", "toolgate.yaml was found in the working folder, where somebody else may have put it. It does not run, and no server in it is asked anything, because a request would have your credentials.", "Read it. If it is yours, run `toolgate trust`, or name it with --config."},
+		{CodeMisfit, Error, "a step does not fit the tool that it calls", "The server lists the tool with a schema that the arguments of the step cannot fit. With authentication, policies or rules, the tool with steps is refused as a whole before it does anything, unless on_error lets the step fail.", "Correct `with` of the step; `toolgate tools show` prints the schema."},
 	}},
 	{"TG12", "Who may do what", []Code{
 		{CodeGate, Error, "the gate cannot be built", "Nothing starts, because nothing could decide about calls.", "Correct what is named, and run `toolgate validate`."},

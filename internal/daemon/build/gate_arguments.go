@@ -75,6 +75,9 @@ func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gat
 			return nil, err
 		}
 		prepared = func() (*schema.Schema, error) { return s, nil }
+		if stops := e.steps.Stops(composite.Tool{Server: c.Server, Original: c.Original}); stops != "" && e.held {
+			return nil, refusal.Unfit(c.Exposed, stops)
+		}
 	}
 	mode := e.mode()
 	if !e.ruled && mode == governance.Normal {
@@ -119,6 +122,9 @@ func fits(c proxy.PendingCall, s *schema.Schema, err error, args *schema.Argumen
 	}
 	return nil
 }
+
+// Misfits returns the calls of tools with steps that fit no tool as its server lists it.
+func (e *Examiner) Misfits() []string { return e.steps.Misfits() }
 
 // Class returns the effective class of a capability, from the operator's statements in
 // the catalog and, for a tool, under servers. A tool with steps has the strictest class of

@@ -1,13 +1,17 @@
 package build
 
 import (
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/composite"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
@@ -21,7 +25,7 @@ func (g *Gates) addSteps(c *config.Config) {
 	all := gate.NewChain(g.phases...)
 	unargued := all.Without("opa")
 	policy := g.Policy
-	g.Steps = composite.New(composite.Options{Of: of, RunAs: lent(c.Toolgate.Tools), Views: all, Calls: func() *gate.Chain {
+	g.Steps = composite.New(composite.Options{Of: of, RunAs: lent(c.Toolgate.Tools), Fits: fitting(c), Views: all, Calls: func() *gate.Chain {
 		if policy != nil && policy.ReadsArguments() {
 			return unargued
 		}
@@ -68,6 +72,45 @@ func lent(tools []declared.Settings) map[composite.Tool]string {
 		}
 	}
 	return out
+}
+
+// fitting returns what looks at the arguments of steps, as far as they are known before
+// the tool runs, once a server has listed the tool that a step calls.
+func fitting(c *config.Config) func(of composite.Tool, call string, definition []byte) []composite.Misfit {
+	tools := make(map[composite.Tool]int)
+	for i := range c.Toolgate.Tools {
+		t := &c.Toolgate.Tools[i]
+		tools[composite.Tool{Server: t.Namespace, Original: t.Name}] = i
+	}
+	return func(of composite.Tool, call string, definition []byte) (found []composite.Misfit) {
+		i, declared := tools[of]
+		input := mcp.Lookup(definition, "inputSchema")
+		if !declared || input == nil {
+			return nil
+		}
+		t := &c.Toolgate.Tools[i]
+		at, d := c.Origin(fmt.Sprintf("tools[%d].name", i)), t.Declaration()
+		for j := range t.Steps {
+			step := &t.Steps[j]
+			if step.Call != call {
+				continue
+			}
+			for _, p := range d.CheckArguments(j, input) {
+				text := fmt.Sprintf("the step %s of %s does not fit %s: %s: %s", step.ID, NameOf(t.Namespace)+t.Name, call, strings.Join(p.Path, "."), p.Text)
+				if p.Hint != "" {
+					text += " (" + p.Hint + ")"
+				}
+				if from := c.Origin(fmt.Sprintf("tools[%d].steps[%d].call", i, j)); from.Line > 0 {
+					at = from
+				}
+				if at.Line > 0 {
+					text += fmt.Sprintf(" [%s:%d]", filepath.Base(at.File), at.Line)
+				}
+				found = append(found, composite.Misfit{Text: text, Ends: step.OnError == "" || step.OnError == "fail"})
+			}
+		}
+		return found
+	}
 }
 
 // onlyReads tells whether everything that a tool with steps calls is known to be a declared

@@ -334,6 +334,10 @@ func (o *Operation) Status(out *admin.Status, besides ...string) {
 			out.Alarms = append(out.Alarms, f.String())
 		}
 	}
+	if e := o.Examiner.Load(); e != nil {
+		out.Misfits = e.Misfits()
+		out.Alarms = append(out.Alarms, out.Misfits...)
+	}
 	if text := o.overruled(); text != "" {
 		out.Alarms = append(out.Alarms, text)
 	}
