@@ -16,7 +16,7 @@ import (
 func TestAgentBudgetIsExact(t *testing.T) {
 	t.Parallel()
 	const (
-		runs  = 20
+		runs  = 50
 		limit = 6000
 		each  = 110 // tokens that one run uses
 	)

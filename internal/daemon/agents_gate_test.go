@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
@@ -151,6 +152,43 @@ func TestAgentIsCancelled(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	_ = os.WriteFile(wait, nil, 0o600)
+}
+
+// The end of a call ends the request to the model, which would wait for ever: the endpoint
+// sees it go, and only then the run counts as cancelled.
+func TestCancelEndsTheModelRequest(t *testing.T) {
+	t.Parallel()
+	asked, gone := make(chan struct{}), make(chan time.Time, 1)
+	model := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices that a client has gone once it has read everything
+		close(asked)
+		<-r.Context().Done()
+		gone <- time.Now()
+	}))
+	t.Cleanup(model.Close)
+	h := newHome(t)
+	h.write(t, servers{}, withAgents(map[string]map[string]any{"thinker": {"endpoint": model.URL + "/v1"}}, nil))
+	r := h.newRunning(t)
+	r.settle(t)
+	c := r.Client(t, "alice")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"agent__thinker","arguments":{"task":"think"}}`))
+		ended <- err
+	}()
+	<-asked
+	from := time.Now()
+	cancel()
+	at := <-gone // nothing but the cancellation ends the request
+	t.Logf("the model's request ended %v after the cancellation", at.Sub(from))
+	if err := <-ended; err == nil {
+		t.Error("the call has an answer")
+	}
+	testwait.Until(t, patience, "the run is cancelled", func() bool {
+		list, err := r.Control.Runs(t.Context(), "")
+		return err == nil && len(list) == 1 && list[0].State == "cancelled"
+	})
 }
 
 // A server's request for sampling is answered by the model of the agent that the operator
