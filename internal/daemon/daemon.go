@@ -218,8 +218,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		store.TopicMode:         {d.operation.ModeChanged},
 	}
 	if d.cluster != nil {
-		d.onStore[cluster.Topic] = []func(){d.cluster.Changed}
-		d.onStore[cluster.TopicLists] = []func(){func() { proxy.ChangedElsewhere(d.gateway) }}
+		d.onStore[cluster.Topic], d.onStore[cluster.TopicLists] = []func(){d.cluster.Changed}, []func(){func() { proxy.ChangedElsewhere(d.gateway) }}
 	}
 	return d, nil
 }
