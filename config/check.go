@@ -10,6 +10,9 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/declared"
+	"github.com/toolgate/toolgate/native/plugins/memory"
+	"github.com/toolgate/toolgate/native/plugins/notify"
+	"github.com/toolgate/toolgate/native/plugins/schedule"
 )
 
 // checkToolgate reports what only several values together can have wrong, and
@@ -75,7 +78,7 @@ func checkToolgate(p *tree.Problems, section *tree.Node, t *Toolgate, serverKeys
 // with a process of their own, and of declared ones.
 func workerNamespaces(section *tree.Node, t *Toolgate) (out []string) {
 	for _, key := range nativeKeys(section) {
-		if !slices.Contains([]string{"memory", "schedule", "notify", agents.ServerKey}, key) { // in the gateway's process
+		if !slices.Contains([]string{memory.Name, schedule.Name, notify.Name, agents.ServerKey}, key) { // in the gateway's process
 			out = append(out, Namespace(key))
 		}
 	}
@@ -132,6 +135,11 @@ func checkRenamed(p *tree.Problems, n *tree.Node, key string, all map[string]Ser
 	}
 }
 
+// SharesStore tells whether other gateways can have the same store.
+func (t *Toolgate) SharesStore() bool {
+	return t.Store != "" && !strings.HasPrefix(t.Store, "sqlite:")
+}
+
 // checkCluster refuses gateways that could not know one another.
 func checkCluster(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	cluster := section.Get("cluster")
@@ -139,7 +147,7 @@ func checkCluster(p *tree.Problems, section *tree.Node, t *Toolgate) {
 	case t.Cluster.Advertise == "" && t.Cluster.Listen != "":
 		p.At(cluster, "cluster", "add advertise: HOST:PORT, where the others reach this gateway", "the other gateways do not know where this one listens")
 	case t.Cluster.Advertise == "":
-	case !strings.HasPrefix(t.Store, "postgres://") && !strings.HasPrefix(t.Store, "postgresql://"):
+	case !t.SharesStore():
 		p.At(cluster, "cluster", "set store: postgres://..., which all of them use", "gateways know one another by the database that they share")
 	case len(t.Keys) == 0:
 		p.At(cluster, "cluster", "set keys, the same for all of them", "gateways trust one another by the keys that they share")

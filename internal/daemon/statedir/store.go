@@ -83,7 +83,7 @@ func busy(err error) error {
 // Sharing returns the name of this gateway among those that share its store; empty
 // where it has its own.
 func Sharing(c *config.Config, state *Dir) string {
-	if strings.HasPrefix(c.Toolgate.Store, "sqlite:") || c.Toolgate.Store == "" {
+	if !c.Toolgate.SharesStore() {
 		return ""
 	}
 	host, _ := os.Hostname() // without a host name, the folder distinguishes them
