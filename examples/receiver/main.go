@@ -1,14 +1,15 @@
 // Command receiver receives what a gateway reports about its calls, for the examples alone:
-// executions of tools as a webhook, and traces and metrics as a collector. It also shows what it has
+// executions of tools and messages to users as a webhook, and traces and metrics as a collector. It also shows what it has
 // received, and reads metrics as Prometheus does.
 //
 //	receiver serve ADDRESS     receive them, and show them
 //	receiver feedback ADDRESS  the executions so far, one per line
+//	receiver notified ADDRESS  the messages to users so far, one per line
 //	receiver traces ADDRESS    the spans so far, one per line
 //	receiver pushed ADDRESS    the counters of tools that were sent so far, one per line
 //	receiver metrics ADDRESS   the metrics that are served there, one per line
 //
-// RECEIVER_SECRET is the secret that signs executions, and COLLECTOR_TOKEN the token for
+// RECEIVER_SECRET is the secret that signs executions and messages, and COLLECTOR_TOKEN the token for
 // traces and metrics. The receiver refuses everything without them.
 package main
 
@@ -44,12 +45,12 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) != 2 {
-		return errors.New("usage: receiver serve|feedback|traces|pushed|metrics ADDRESS")
+		return errors.New("usage: receiver serve|feedback|notified|traces|pushed|metrics ADDRESS")
 	}
 	switch verb, address := args[0], args[1]; verb {
 	case "serve":
 		return serve(ctx, address)
-	case "feedback", "traces", "pushed":
+	case "feedback", "notified", "traces", "pushed":
 		return get(ctx, "http://"+address+"/"+verb, func(body io.Reader) error {
 			_, err := io.Copy(os.Stdout, body)
 			return err
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	case "metrics":
 		return get(ctx, "http://"+address+"/metrics", printMetrics)
 	}
-	return fmt.Errorf("receiver: %q is none of serve, feedback, traces, pushed and metrics", args[0])
+	return fmt.Errorf("receiver: %q is none of serve, feedback, notified, traces, pushed and metrics", args[0])
 }
 
 // lines holds what arrived, in order of arrival.
@@ -114,10 +115,12 @@ func (l *lines) taking(read reader) http.HandlerFunc {
 // serve answers until the context ends.
 func serve(ctx context.Context, address string) error {
 	secret, token := os.Getenv("RECEIVER_SECRET"), os.Getenv("COLLECTOR_TOKEN")
-	feedback, traces, pushed := &lines{seen: make(map[string]bool)}, &lines{}, &lines{}
+	feedback, notified, traces, pushed := &lines{seen: make(map[string]bool)}, &lines{}, &lines{}, &lines{}
 	mux := http.NewServeMux()
 	mux.Handle("GET /feedback", feedback)
 	mux.Handle("POST /feedback", feedback.taking(executions(secret)))
+	mux.Handle("GET /notified", notified)
+	mux.Handle("POST /notify", notified.taking(notifications(secret)))
 	mux.Handle("GET /traces", traces)
 	mux.Handle("POST /v1/traces", traces.taking(spans(token)))
 	mux.Handle("GET /pushed", pushed)
