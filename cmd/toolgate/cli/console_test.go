@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -30,23 +29,10 @@ func TestConsole(t *testing.T) {
 	}
 	client := newClient(t)
 	client.Jar = jar
-	get := func(url string) (int, string) {
-		t.Helper()
-		resp, err := client.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
-	}
-	if status, text := get(link); status != http.StatusOK || !strings.Contains(text, "<h1>Now</h1>") || !strings.Contains(text, "<bdi>a</bdi>") {
+	if status, text := get(t, client, link); status != http.StatusOK || !strings.Contains(text, "<h1>Now</h1>") || !strings.Contains(text, "<bdi>a</bdi>") {
 		t.Errorf("the link: %d %s", status, text)
 	}
-	if status, _ := get(link); status != http.StatusForbidden {
+	if status, _ := get(t, client, link); status != http.StatusForbidden {
 		t.Errorf("the link again: %d", status)
 	}
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {

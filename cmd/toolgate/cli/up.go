@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,7 +142,7 @@ func runUp(o *command.Options, ctx context.Context) error {
 		url := ""
 		if listener != nil {
 			url = build.ServerURL(c, listener.Addr())
-			output.Paragraph(os.Stdout, fmt.Sprintf("MCP      %s/mcp  (older clients: %s/sse)", reachable(url), reachable(url)))
+			output.Paragraph(os.Stdout, fmt.Sprintf("MCP      %s/mcp  (older clients: %s/sse)", build.Reachable(url), build.Reachable(url)))
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
 		pages, err := in.OpenConsole(ctx)
@@ -171,19 +169,6 @@ func runUp(o *command.Options, ctx context.Context) error {
 		})
 		return group.Wait()
 	})
-}
-
-// reachable is an address of the gateway that a client of this machine can use: one that
-// listens on every address is reached by the loopback one, among others.
-func reachable(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
-		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
-	}
-	return u.String()
 }
 
 // takePlace creates the gateway of a configuration. A gateway that serves only clients of

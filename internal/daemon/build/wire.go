@@ -191,11 +191,29 @@ func ServerURL(c *config.Config, address net.Addr) string {
 	if u := c.Toolgate.Listen.PublicURL; u != "" {
 		return u
 	}
+	return ListenerURL(c.Toolgate.Listen.TLS, address)
+}
+
+// ListenerURL returns the URL of a listener that serves with a certificate, if there is one.
+func ListenerURL(tls config.TLS, address net.Addr) string {
 	scheme := "http"
-	if c.Toolgate.Listen.TLS.Cert != "" {
+	if tls.Cert != "" {
 		scheme = "https"
 	}
 	return fmt.Sprintf("%s://%s", scheme, address)
+}
+
+// Reachable is a URL of the gateway that a client of this machine can use: a listener on
+// every address is reached by the loopback one, among others.
+func Reachable(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return u.String()
 }
 
 // credentialName identifies how the gateway gets a server's credential, empty for
