@@ -35,7 +35,7 @@ func TestAdminRole(t *testing.T) {
 		{auth.CertificateIssuer, "default", "x", []string{"ops"}, false},
 	} {
 		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: tt.issuer, Tenant: tt.tenant, Subject: tt.subject}, Groups: tt.groups})
-		if got := daemon.Administers(admins, id); got != tt.want {
+		if got := daemon.HasRole(admins, id); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}

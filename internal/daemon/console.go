@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -45,15 +44,7 @@ func (d *Daemon) OpenConsole(ctx context.Context) (net.Listener, error) {
 
 // ConsoleURL is where the console of a listener is.
 func (d *Daemon) ConsoleURL(l net.Listener) string {
-	scheme := "http"
-	if d.settings.boot.Listen.TLS.Cert != "" {
-		scheme = "https"
-	}
-	host, port, err := net.SplitHostPort(l.Addr().String())
-	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(host, port))
+	return build.Reachable(build.ListenerURL(d.settings.boot.Listen.TLS, l.Addr()))
 }
 
 // ServeConsole serves the console on a listener of [Daemon.OpenConsole] until the context
@@ -130,11 +121,11 @@ func (v visitors) Now(id *gate.Identity) *gate.Identity {
 func (v visitors) Role(id *gate.Identity) console.Role {
 	roles := &v.d.Current().Toolgate.Auth
 	switch {
-	case Administers(roles.Admins, id):
+	case HasRole(roles.Admins, id):
 		return console.Admin
-	case Administers(roles.Auditors, id):
+	case HasRole(roles.Auditors, id):
 		return console.Auditor
-	case Administers(roles.Viewers, id):
+	case HasRole(roles.Viewers, id):
 		return console.Viewer
 	}
 	return console.ViewerOwn

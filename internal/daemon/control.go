@@ -74,17 +74,17 @@ func (ctl *Control) Admit(r *http.Request) (admin.Gateway, error) {
 		return nil, errors.Join(admin.ErrLater, err)
 	case err != nil:
 		return nil, err
-	case !Administers(ctl.d.Current().Toolgate.Auth.Admins, g.Identity):
+	case !HasRole(ctl.d.Current().Toolgate.Auth.Admins, g.Identity):
 		ctl.d.log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
 		return nil, admin.ErrNotAdmin
 	}
 	return ctl.d.control(actor{g.Identity}), nil
 }
 
-// Administers tells whether somebody has the role of a list, such as that of the
+// HasRole tells whether somebody is in the list of a role, such as that of the
 // administrators.
-func Administers(admins []config.Admin, id *gate.Identity) bool {
-	return slices.ContainsFunc(admins, func(a config.Admin) bool {
+func HasRole(list []config.Admin, id *gate.Identity) bool {
+	return slices.ContainsFunc(list, func(a config.Admin) bool {
 		switch {
 		case id.Issuer != cmp.Or(a.Issuer, auth.KeyIssuer), id.Tenant != cmp.Or(a.Tenant, gate.DefaultTenant):
 			return false

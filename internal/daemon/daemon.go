@@ -115,14 +115,14 @@ type Daemon struct {
 	messages   *limit.Bytes // what clients send, as far as it is held
 
 	// Set before Run.
-	onStore    map[string][]func()             // by topic of the store
-	console    atomic.Pointer[console.Console] // nil while none is served
-	onChange   func()                          // told when a server has changed; nil for nobody
-	onMakeRoom func()                          // ends this gateway for another one; nil where that may not be
-	unguard    func()                          // ends the guardian, when every server has ended
+	onStore    map[string][]func() // by topic of the store
+	onChange   func()              // told when a server has changed; nil for nobody
+	onMakeRoom func()              // ends this gateway for another one; nil where that may not be
+	unguard    func()              // ends the guardian, when every server has ended
 
-	ctx   context.Context // of Run
-	tasks sync.WaitGroup  // what is done in the background until ctx ends
+	ctx     context.Context                 // of Run
+	tasks   sync.WaitGroup                  // what is done in the background until ctx ends
+	console atomic.Pointer[console.Console] // nil while none is served
 }
 
 // New opens everything that a gateway needs. generatedKey is the hash of the key that was

@@ -60,17 +60,16 @@ func (d *Daemon) announceLists() {
 }
 
 // Replicas implements [admin.Replicas].
-func (ctl *Control) Replicas(context.Context) ([]admin.Replica, error) {
+func (ctl *Control) Replicas() (out []admin.Replica) {
 	of := ctl.d.cluster
 	if of == nil {
-		return nil, nil
+		return nil
 	}
-	var out []admin.Replica
 	for _, m := range of.Members() {
 		out = append(out, admin.Replica{
 			ID: m.ID, Address: m.Address, Version: m.Version, Draining: m.Draining, Sessions: m.Sessions, Calls: m.Calls, Started: m.Started,
 			Self: m.ID == of.Self(),
 		})
 	}
-	return out, nil
+	return out
 }

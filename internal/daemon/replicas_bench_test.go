@@ -3,10 +3,8 @@
 package daemon_test
 
 import (
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,21 +22,8 @@ func BenchmarkSessionAtReplica(b *testing.B) {
 			times := make([]time.Duration, 0, b.N)
 			for b.Loop() {
 				began := time.Now()
-				r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, rs.all[i].url+"/mcp", strings.NewReader(ping))
-				if err != nil {
-					b.Fatal(err)
-				}
-				r.Header = http.Header{
-					"Authorization": {"Bearer k"}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, mcp.HeaderSession: {id},
-				}
-				resp, err := http.DefaultClient.Do(r)
-				if err != nil {
-					b.Fatal(err)
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					b.Fatal(resp.Status)
+				if got := post(b, rs.all[i].url+"/mcp", "k", ping, mcp.HeaderSession, id); got.status != http.StatusOK {
+					b.Fatal(got.status, got.body)
 				}
 				times = append(times, time.Since(began))
 			}

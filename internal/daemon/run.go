@@ -28,6 +28,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 
 	group, gctx := errgroup.WithContext(parts)
 	d.ctx = gctx
+	d.metrics.WatchCalls(func() int { _, calls := d.gateway.Load(); return calls })
 	if err := d.reloads.first(gctx); err != nil {
 		stopLast()
 		return errors.Join(err, late.Wait())

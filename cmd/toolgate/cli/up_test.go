@@ -197,6 +197,7 @@ func TestMetrics(t *testing.T) {
 	for _, name := range []string{
 		"mcp_server_operation_duration_seconds", "mcp_client_operation_duration_seconds", "toolgate_decisions_total",
 		"toolgate_upstream_up", "toolgate_upstream_state", "toolgate_audit_entries_total", "toolgate_reload_last_successful", "toolgate_approvals_pending",
+		"toolgate_calls_in_flight",
 	} {
 		if all[name] == nil {
 			t.Errorf("/metrics has no %s", name)
