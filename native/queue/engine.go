@@ -103,7 +103,7 @@ type Producer interface {
 	// worker reports, from one goroutine at a time; reports may be lost.
 	Await(ctx context.Context, j *Job, progress func(body []byte)) (End, error)
 	// Cancel ends a job that waits, or also one that was leased. It reports whether
-	// the job has ended by it.
+	// the job has ended by it. A job that is not there cannot be added afterwards.
 	Cancel(ctx context.Context, j *Job, leased bool) (ended bool, err error)
 }
 

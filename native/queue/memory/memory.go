@@ -196,8 +196,9 @@ func (e *Engine) Cancel(_ context.Context, of *queue.Job, leased bool) (bool, er
 	defer e.mu.Unlock()
 	j := e.jobs[of.ID]
 	switch {
-	case j == nil:
-		return false, queue.ErrUnknown
+	case j == nil: // it may be on its way
+		j = &job{Job: *of, at: -1, ended: make(chan struct{}), news: make(chan []byte, 1)}
+		e.jobs[j.ID] = j
 	case j.over() || j.at < 0 && !leased:
 		return false, nil
 	}

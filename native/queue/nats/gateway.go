@@ -79,7 +79,9 @@ func (e *Engine) Await(ctx context.Context, j *queue.Job, progress func([]byte))
 		case m := <-heard:
 			look = w.event(m, progress)
 		case <-late.C:
-			w.expire(ctx)
+			if !w.expire(ctx) {
+				late.Reset(time.Second) // the server is away
+			}
 		case <-tick.C:
 			w.check(ctx)
 		}
@@ -107,54 +109,47 @@ func (w *watch) check(ctx context.Context) {
 	}
 	c, err := w.e.claimed(ctx, w.job.ID)
 	switch {
-	case err != nil || c.attempt == 0:
+	case err != nil || c.attempt == 0 && !c.returned:
+		return
+	case c.returned:
+		w.attempt, w.heard = c.attempt, time.Now()
 		return
 	case c.attempt > w.attempt: // it is leased, and has not been heard of
 		w.attempt, w.heard = c.attempt, time.Now()
 		return
 	}
 	if end, again := w.e.bounds.WorkerLost(w.job, c.attempt); !again {
-		w.end(ctx, end)
+		_ = w.end(ctx, end) // or the next check does
 	}
 }
 
-func (w *watch) expire(ctx context.Context) {
-	_, first, err := w.e.claim(ctx, w.job.ID, 0, 0)
-	end := queue.End{State: queue.Expired}
-	if err == nil && !first {
-		c, err := w.e.claimed(ctx, w.job.ID)
-		if err != nil {
-			return
-		}
-		end.Attempts = c.attempt
+// expire ends a job at its deadline, and reports whether it has ended.
+func (w *watch) expire(ctx context.Context) bool {
+	c, _, err := w.e.takeBack(ctx, w.job.ID)
+	if err != nil {
+		return false
 	}
-	w.end(ctx, end)
+	return w.end(ctx, queue.End{State: queue.Expired, Attempts: c.attempt})
 }
 
-func (w *watch) end(ctx context.Context, end queue.End) {
-	if err := w.e.finish(ctx, w.job, end); err != nil && !errors.Is(err, queue.ErrEnded) && ctx.Err() == nil {
+func (w *watch) end(ctx context.Context, end queue.End) bool {
+	err := w.e.finish(ctx, w.job, end)
+	if err == nil || errors.Is(err, queue.ErrEnded) {
+		return true
+	}
+	if ctx.Err() == nil {
 		w.e.log.Warn("a job cannot be ended", "job", w.job.ID, "err", err)
 	}
+	return false
 }
 
 // Cancel implements [queue.Producer]. A job that waits is claimed for nobody.
 func (e *Engine) Cancel(ctx context.Context, j *queue.Job, even bool) (bool, error) {
-	_, first, err := e.claim(ctx, j.ID, 0, 0)
-	if err != nil {
+	c, waits, err := e.takeBack(ctx, j.ID)
+	if err != nil || !waits && !even {
 		return false, err
 	}
-	end := queue.End{State: queue.Cancelled}
-	if !first {
-		if !even {
-			return false, nil
-		}
-		c, err := e.claimed(ctx, j.ID)
-		if err != nil {
-			return false, err
-		}
-		end.Attempts = c.attempt
-	}
-	switch err := e.finish(ctx, j, end); {
+	switch err := e.finish(ctx, j, queue.End{State: queue.Cancelled, Attempts: c.attempt}); {
 	case errors.Is(err, queue.ErrEnded):
 		return false, nil
 	default:

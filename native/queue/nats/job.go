@@ -26,6 +26,7 @@ const (
 	headAttempt   = "Toolgate-Attempt"
 	headReason    = "Toolgate-Reason"
 	headEvent     = "Toolgate-Event"
+	headReturned  = "Toolgate-Returned"
 )
 
 // Events about a job, for its gateway and its worker.
@@ -40,7 +41,10 @@ const (
 func message(j *queue.Job) *nats.Msg {
 	m := nats.NewMsg(fmt.Sprintf("%s%s.%d.%d.%s", requests, j.Queue, j.Priority, lane(j.Principal), token(j.Principal)))
 	m.Data = j.Body
+	// The server drops what nobody has leased in its time, by its own clock.
+	left := max(time.Until(j.Deadline).Truncate(time.Second)+time.Second, time.Second)
 	for name, value := range map[string]string{
+		jetstream.MsgTTLHeader: left.String(),
 		headID: j.ID, jetstream.MsgIDHeader: j.ID, headPrincipal: j.Principal, headPriority: strconv.Itoa(j.Priority), headRepeats: strconv.FormatBool(j.Repeats),
 		headDeadline: strconv.FormatInt(j.Deadline.UnixMilli(), 10), headKey: j.Key,
 	} {
@@ -128,8 +132,9 @@ func (e *Engine) end(ctx context.Context, id string) (end queue.End, ok bool, er
 
 // claim says whose a job is. Attempt 0 is nobody's: it was cancelled before it began.
 type claim struct {
-	attempt int
-	seq     uint64 // 0 if there is none
+	attempt  int
+	seq      uint64 // 0 if there is none
+	returned bool   // it was given back, and waits after attempt deliveries
 }
 
 // claimed returns the claim of a job.
@@ -142,13 +147,40 @@ func (e *Engine) claimed(ctx context.Context, id string) (claim, error) {
 		return claim{}, fmt.Errorf("look for the claim of a job: %w", err)
 	}
 	attempt, _ := strconv.Atoi(m.Header.Get(headAttempt)) // ours
-	return claim{attempt, m.Sequence}, nil
+	return claim{attempt: attempt, seq: m.Sequence, returned: m.Header.Get(headReturned) != ""}, nil
 }
 
 // claim claims a job after another claim, or as the first. ok is false if somebody else did.
 func (e *Engine) claim(ctx context.Context, id string, attempt int, after uint64) (seq uint64, ok bool, err error) {
 	m := nats.NewMsg(claims + id)
 	m.Header.Set(headAttempt, strconv.Itoa(attempt))
+	return e.putClaim(ctx, m, after)
+}
+
+// release has a claimed job wait again.
+func (e *Engine) release(ctx context.Context, id string, attempts int, after uint64) (ok bool, err error) {
+	m := nats.NewMsg(claims + id)
+	m.Header.Set(headAttempt, strconv.Itoa(attempts))
+	m.Header.Set(headReturned, "true")
+	_, ok, err = e.putClaim(ctx, m, after)
+	return ok, err
+}
+
+// takeBack claims a job for nobody. waits is false if it does not wait; then before is its
+// claim.
+func (e *Engine) takeBack(ctx context.Context, id string) (before claim, waits bool, err error) {
+	for range 3 { // it may be leased and given back meanwhile
+		if _, waits, err = e.claim(ctx, id, 0, before.seq); err != nil || waits {
+			return before, waits, err
+		}
+		if before, err = e.claimed(ctx, id); err != nil || !before.returned {
+			return before, false, err
+		}
+	}
+	return before, false, nil
+}
+
+func (e *Engine) putClaim(ctx context.Context, m *nats.Msg, after uint64) (seq uint64, ok bool, err error) {
 	ack, err := e.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
 	if taken(err) {
 		return 0, false, nil

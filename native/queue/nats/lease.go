@@ -166,8 +166,8 @@ func (e *Engine) take(ctx context.Context, name string, m jetstream.Msg) (queue.
 		} else if over {
 			return nil, m.DoubleAck(ctx)
 		}
-		end, again := queue.End{State: queue.Cancelled}, false // whoever claimed it for nobody is about to say so
-		if before.attempt > 0 {
+		end, again := queue.End{State: queue.Cancelled}, before.returned // whoever claimed it for nobody is about to say so
+		if before.attempt > 0 && !before.returned {
 			end, again = e.bounds.WorkerLost(&j, before.attempt)
 		}
 		if !again {
@@ -277,8 +277,11 @@ func (l *lease) Return(ctx context.Context) error {
 		return queue.ErrEnded
 	}
 	l.close()
-	if err := l.e.claims.DeleteMsg(ctx, l.claim); err != nil {
+	switch ok, err := l.e.release(ctx, l.job.ID, l.attempt-1, l.claim); {
+	case err != nil:
 		return fmt.Errorf("give a job back: %w", err)
+	case !ok:
+		return queue.ErrEnded
 	}
 	if err := l.m.Nak(); err != nil {
 		return fmt.Errorf("give a job back: %w", err)

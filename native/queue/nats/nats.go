@@ -89,19 +89,19 @@ func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger)
 	if e.js, err = jetstream.New(e.conn); err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	e.ends, err = e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	e.ends, err = e.stream(ctx, jetstream.StreamConfig{
 		Name: resultStream, Subjects: []string{results + "*"}, MaxMsgsPerSubject: 1, MaxAge: b.Keep, AllowDirect: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the stream of results: %w", err)
 	}
-	e.claims, err = e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	e.claims, err = e.stream(ctx, jetstream.StreamConfig{
 		Name: claimStream, Subjects: []string{claims + "*"}, MaxMsgsPerSubject: 1, MaxAge: claimTime, AllowDirect: true, AllowMsgTTL: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the stream of claims: %w", err)
 	}
-	_, err = e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	_, err = e.stream(ctx, jetstream.StreamConfig{
 		Name: letterStream, Subjects: []string{letters + "*"}, MaxMsgsPerSubject: maxLetters, MaxAge: b.Keep, AllowDirect: true,
 	})
 	if err != nil {
@@ -113,6 +113,19 @@ func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger)
 	return e, nil
 }
 
+// stream makes or updates a stream. Where its copies are is up to the operator.
+func (e *Engine) stream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	is, err := e.js.Stream(ctx, c.Name)
+	switch {
+	case err == nil:
+		has := is.CachedInfo().Config
+		c.Replicas, c.Storage, c.Placement, c.Compression = has.Replicas, has.Storage, has.Placement, has.Compression
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, err
+	}
+	return e.js.CreateOrUpdateStream(ctx, c)
+}
+
 // Close implements [queue.Engine].
 func (e *Engine) Close() error {
 	e.conn.Close()
@@ -122,13 +135,13 @@ func (e *Engine) Close() error {
 // Traits implements [queue.Engine].
 func (e *Engine) Traits() queue.Traits { return queue.Traits{MaxBody: int(e.conn.MaxPayload())} }
 
-func streamOf(name string) string { return "TOOLGATE_" + strings.ToUpper(name) }
+func streamOf(name string) string { return "TOOLGATE_QUEUE_" + strings.ToUpper(name) }
 
 // Declare implements [queue.Engine].
 func (e *Engine) Declare(ctx context.Context, name, key string) error {
-	_, err := e.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	_, err := e.stream(ctx, jetstream.StreamConfig{
 		Name: streamOf(name), Subjects: []string{requests + name + ".>"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
-		MaxMsgs: int64(e.bounds.Waiting), MaxMsgsPerSubject: int64(e.bounds.WaitingPerPrincipal), DiscardNewPerSubject: true,
+		MaxMsgs: int64(e.bounds.Waiting), MaxMsgsPerSubject: int64(e.bounds.WaitingPerPrincipal), DiscardNewPerSubject: true, AllowMsgTTL: true,
 	})
 	if err != nil {
 		return fmt.Errorf("make the stream of the queue %s: %w", name, err)

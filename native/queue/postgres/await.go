@@ -17,7 +17,7 @@ import (
 const (
 	channel      = "toolgate_queue"
 	came    byte = '+' // a queue has a job
-	over    byte = '-' // jobs have ended: their ids, separated by commas
+	over    byte = '-' // jobs have ended: their ids, each with a colon and its lease, separated by commas
 	report  byte = '~' // a job, a comma, and the report in base64
 	// maxNotice is how large a notification may be.
 	maxNotice = 7900
@@ -189,11 +189,12 @@ func (e *Engine) notified(what byte, about string) {
 	case came:
 		e.wake(about)
 	case over:
-		for id := range strings.SplitSeq(about, ",") {
+		for of := range strings.SplitSeq(about, ",") {
+			id, token, _ := strings.Cut(of, ":")
 			for _, w := range e.awaits[id] {
 				w.end()
 			}
-			if l := e.leases[id]; l != nil {
+			if l := e.leases[id]; l != nil && l.token == token { // another lease may be valid
 				l.close()
 				delete(e.leases, id)
 			}

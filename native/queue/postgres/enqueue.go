@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -163,26 +164,35 @@ func (e *Engine) count(ctx context.Context, name, principal string, most int) (n
 	return n, err
 }
 
-// Cancel implements [queue.Producer].
+// cancelTries bounds how often a job is looked at that is added or leased meanwhile.
+const cancelTries = 5
+
+// Cancel implements [queue.Producer]. A job that is not there gets its end before it comes.
 func (e *Engine) Cancel(ctx context.Context, j *queue.Job, leased bool) (bool, error) {
-	const q = `WITH c AS (UPDATE toolgate_jobs SET state = 'cancelled', ended_at = now(), body = '' WHERE id = $1 AND (state = 'waiting' OR state = 'leased' AND $2) RETURNING id)
-		SELECT pg_notify($3, $4 || id) FROM c`
-	tag, err := e.pool.Exec(ctx, q, j.ID, leased, channel, string(over))
-	if err != nil {
-		return false, fmt.Errorf("cancel a job: %w", err)
+	const q = `WITH c AS (UPDATE toolgate_jobs SET state = 'cancelled', ended_at = now(), body = ''
+			WHERE id = $1 AND (state = 'waiting' OR state = 'leased' AND $2) RETURNING id, lease),
+		n AS (INSERT INTO toolgate_jobs (id, queue, principal, priority, turn, repeats, key, deadline, state, ended_at, body)
+			SELECT $1, $5, '', 0, 0, false, '', now(), 'cancelled', now(), '' WHERE NOT EXISTS (SELECT FROM toolgate_jobs WHERE id = $1)
+			ON CONFLICT (id) DO NOTHING RETURNING id, lease)
+		SELECT pg_notify($3, $4 || id || ':' || lease) FROM (SELECT * FROM c UNION ALL SELECT * FROM n) AS ended`
+	for range cancelTries {
+		tag, err := e.pool.Exec(ctx, q, j.ID, leased, channel, string(over), j.Queue)
+		if err != nil {
+			return false, fmt.Errorf("cancel a job: %w", err)
+		}
+		if tag.RowsAffected() > 0 {
+			e.mu.Lock()
+			e.counted[j.Queue]-- // or it was leased; it is counted again soon
+			e.mu.Unlock()
+			return true, nil
+		}
+		l := &look{id: j.ID}
+		if err := e.looks.Do(ctx, l); err != nil {
+			return false, fmt.Errorf("cancel a job: %w", err)
+		}
+		if l.state != "waiting" && (l.state != "leased" || !leased) {
+			return false, nil
+		}
 	}
-	if tag.RowsAffected() > 0 {
-		e.mu.Lock()
-		e.counted[j.Queue]--
-		e.mu.Unlock()
-		return true, nil
-	}
-	l := &look{id: j.ID}
-	if err := e.looks.Do(ctx, l); err != nil {
-		return false, fmt.Errorf("cancel a job: %w", err)
-	}
-	if l.state == "" {
-		return false, queue.ErrUnknown
-	}
-	return false, nil
+	return false, errors.New("cancel a job: it changes all the time")
 }

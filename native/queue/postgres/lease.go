@@ -147,6 +147,11 @@ func (l *lease) Return(ctx context.Context) error {
 }
 
 func (l *lease) Progress(ctx context.Context, body []byte) error {
+	select {
+	case <-l.ended:
+		return queue.ErrEnded
+	default:
+	}
 	text := string(report) + l.job.ID + "," + base64.StdEncoding.EncodeToString(body)
 	if len(text) > maxNotice {
 		return queue.ErrTooBig
@@ -177,7 +182,7 @@ func (l *lease) Finish(ctx context.Context, end queue.End) error {
 
 // finish ends jobs in one statement.
 func (e *Engine) finish(ctx context.Context, all []*ending) error {
-	var ids, tokens, states, reasons []string
+	var ids, tokens, states, reasons, ended []string
 	var bodies [][]byte
 	by := make(map[string]*ending, len(all))
 	for _, f := range all {
@@ -188,6 +193,7 @@ func (e *Engine) finish(ctx context.Context, all []*ending) error {
 		}
 		bodies = append(bodies, body)
 		by[f.l.job.ID+f.l.token] = f
+		ended = append(ended, f.l.job.ID+":"+f.l.token)
 	}
 	var b pgx.Batch
 	b.Queue(`UPDATE toolgate_jobs j SET state = n.state, reason = n.reason, body = n.body, ended_at = now()
@@ -198,15 +204,15 @@ func (e *Engine) finish(ctx context.Context, all []*ending) error {
 		_, err := pgx.ForEachRow(rows, []any{&id, &own}, func() error { by[id+own].ok = true; return nil })
 		return err
 	})
-	for _, notice := range notices(ids) {
+	for _, notice := range notices(ended) {
 		b.Queue(`SELECT pg_notify($1, $2)`, channel, notice)
 	}
 	return e.pool.SendBatch(ctx, &b).Close()
 }
 
-// notices are the notifications that jobs have ended.
-func notices(ids []string) (out []string) {
-	for part := range slices.Chunk(ids, 200) {
+// notices are the notifications that jobs have ended, each with its lease.
+func notices(ended []string) (out []string) {
+	for part := range slices.Chunk(ended, 140) {
 		out = append(out, string(over)+strings.Join(part, ","))
 	}
 	return out

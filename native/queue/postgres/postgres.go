@@ -29,8 +29,10 @@ const (
 	pollEvery = 2 * time.Second
 	// sweepEvery is how often leases and deadlines are looked at, at most.
 	sweepEvery = time.Second
-	// maxBatch bounds the jobs of one statement, and maxBatchBytes their bodies.
-	maxBatch = 256
+	// maxBatch bounds the jobs of one statement, and with unitBytes their bodies: each
+	// part of a body of so many bytes counts as a job.
+	maxBatch  = 256
+	unitBytes = 64 << 10
 	// patience bounds the wait for a statement's turn.
 	patience = 10 * time.Second
 	// statementTime bounds one statement.
@@ -88,8 +90,8 @@ func Open(ctx context.Context, url string, b queue.Bounds, log *slog.Logger) (*E
 		dial:   func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.ConnConfig.Copy()) },
 		awaits: make(map[string][]*waiter), leases: make(map[string]*lease), wakes: make(map[string]chan struct{}), counted: make(map[string]int),
 	}
-	e.adds.Init(e.add, func(*addition) int { return 1 }, maxBatch, 0, patience)
-	e.ends.Init(e.finish, func(*ending) int { return 1 }, maxBatch, 0, patience)
+	e.adds.Init(e.add, func(a *addition) int { return 1 + len(a.job.Body)/unitBytes }, maxBatch, 0, patience)
+	e.ends.Init(e.finish, func(f *ending) int { return 1 + len(f.end.Body)/unitBytes }, maxBatch, 0, patience)
 	e.looks.Init(e.look, func(*look) int { return 1 }, maxBatch, 0, patience)
 	e.tasks.Go(func() { e.listen(running) })
 	e.tasks.Go(func() { e.sweepAll(running) })

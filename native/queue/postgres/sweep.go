@@ -31,15 +31,15 @@ const (
 	expire = `WITH gone AS (
 			SELECT id FROM toolgate_jobs WHERE state = 'leased' AND until <= now()
 			UNION SELECT id FROM toolgate_jobs WHERE ended_at IS NULL AND deadline <= now() LIMIT 1000),
-		mine AS (SELECT j.id FROM toolgate_jobs j JOIN gone ON j.id = gone.id
+		mine AS (SELECT j.id, j.lease FROM toolgate_jobs j JOIN gone ON j.id = gone.id
 			WHERE ended_at IS NULL AND (state = 'leased' AND until <= now() OR deadline <= now()) ORDER BY j.id FOR UPDATE OF j SKIP LOCKED),
 		next AS (UPDATE toolgate_jobs j SET lease = '',
 			state = CASE WHEN deadline <= now() THEN 'expired' WHEN NOT repeats THEN 'lost' WHEN attempt >= $1 THEN 'dead' ELSE 'waiting' END,
 			reason = CASE WHEN deadline > now() AND repeats AND attempt >= $1 THEN $2 ELSE '' END,
 			ended_at = CASE WHEN deadline > now() AND repeats AND attempt < $1 THEN NULL ELSE now() END,
 			body = CASE WHEN deadline > now() AND repeats AND attempt < $1 THEN body ELSE '' END
-			FROM mine WHERE j.id = mine.id RETURNING j.id, j.queue, j.state)
-		SELECT id, queue, state FROM next`
+			FROM mine WHERE j.id = mine.id RETURNING j.id, mine.lease, j.queue, j.state)
+		SELECT id, lease, queue, state FROM next`
 	// prune forgets what was kept long enough.
 	prune = `DELETE FROM toolgate_jobs WHERE id IN (
 		SELECT id FROM toolgate_jobs WHERE ended_at < now() - $1 * interval '1 microsecond' ORDER BY ended_at LIMIT 5000 FOR UPDATE SKIP LOCKED)`
@@ -53,11 +53,11 @@ func (e *Engine) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var ids []string
+	var ended []string
 	queues := make(map[string]bool)
-	var id, name, state string
-	if _, err := pgx.ForEachRow(rows, []any{&id, &name, &state}, func() error {
-		ids = append(ids, id) // also those that wait again: their old worker is to know
+	var id, own, name, state string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &own, &name, &state}, func() error {
+		ended = append(ended, id+":"+own) // also those that wait again: their old worker is to know
 		if state == "waiting" {
 			queues[name] = true
 		}
@@ -66,7 +66,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 		return err
 	}
 	var b pgx.Batch
-	for _, notice := range notices(ids) {
+	for _, notice := range notices(ended) {
 		b.Queue(`SELECT pg_notify($1, $2)`, channel, notice)
 	}
 	for name := range queues {

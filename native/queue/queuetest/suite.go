@@ -107,6 +107,8 @@ func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open, queue.Traits){
 		"Result": testResult, "Lost": testLost, "Repeated": testRepeated, "Beat": testBeat, "Return": testReturn, "Deadline": testDeadline,
 		"Queues": testQueues, "Once": testOnce, "Retention": testRetention, "Order": testOrder, "Cancel": testCancel, "Bounds": testBounds,
+		"LateEnd": testLateEnd, "CancelFirst": testCancelFirst, "Abandoned": testAbandoned, "Names": testNames, "ReturnAgain": testReturnAgain,
+		"CancelReturned": testCancelReturned,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
