@@ -34,7 +34,9 @@ const (
 // job is a job of this gateway. The mutex of the engine guards what changes.
 type job struct {
 	queue.Job
-	sent    int // attempts that were sent
+	sent    int   // attempts that were sent
+	failed  error // why it may not have been added
+	waiters int
 	attempt int // 0 while it is not leased
 	heard   time.Time
 	end     queue.End
@@ -70,31 +72,61 @@ func record(j *queue.Job, attempt int) *kgo.Record {
 // Enqueue implements [queue.Producer].
 func (e *Engine) Enqueue(ctx context.Context, of *queue.Job) error {
 	e.mu.Lock()
+	e.sweep(time.Now())
+	if j := e.jobs[of.ID]; j != nil {
+		defer e.mu.Unlock()
+		return j.failed
+	}
+	j := &job{Job: *of, sent: 1, ended: make(chan struct{}), news: make(chan []byte, 64)}
+	e.jobs[of.ID] = j
+	e.mu.Unlock()
+	err := e.send(ctx, record(of, 1))
+	if err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		// A second record could be a second delivery.
+		j.failed = err
+		e.finish(j, queue.End{State: queue.Expired, Attempts: 1})
+	}
+	return err
+}
+
+// sweepEvery is how often jobs are forgotten, at most.
+const sweepEvery = time.Second
+
+// sweep forgets jobs that have ended, and those that nobody has waited for; mu is held.
+func (e *Engine) sweep(now time.Time) {
+	if now.Sub(e.swept) < sweepEvery {
+		return
+	}
+	e.swept = now
 	for id, j := range e.jobs {
-		if j.end.State != "" && time.Since(j.endedAt) >= e.bounds.Keep {
+		ended := j.endedAt
+		if j.end.State == "" {
+			ended = j.Deadline
+		}
+		if now.Sub(ended) >= e.bounds.Keep {
 			delete(e.jobs, id)
 		}
 	}
-	if e.jobs[of.ID] != nil {
-		e.mu.Unlock()
-		return nil
-	}
-	e.jobs[of.ID] = &job{Job: *of, sent: 1, ended: make(chan struct{}), news: make(chan []byte, 64)}
-	e.mu.Unlock()
-	return e.send(ctx, record(of, 1))
 }
 
 // Cancel implements [queue.Producer]: a record cannot be taken back.
 func (e *Engine) Cancel(context.Context, *queue.Job, bool) (bool, error) { return false, nil }
 
-// Await implements [queue.Producer], for jobs that this process has added.
+// Await implements [queue.Producer], for jobs that this process has added. A job that
+// nobody waits for any more is forgotten: its worker ends it for nobody.
 func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)) (queue.End, error) {
 	e.mu.Lock()
 	j := e.jobs[of.ID]
+	if j != nil {
+		j.waiters++
+	}
 	e.mu.Unlock()
 	if j == nil {
 		return queue.End{}, queue.ErrUnknown
 	}
+	defer e.leave(j)
 	tick := time.NewTicker(max(e.bounds.Lease/4, 50*time.Millisecond))
 	defer tick.Stop()
 	late := time.NewTimer(time.Until(of.Deadline))
@@ -107,7 +139,8 @@ func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)
 			progress(body)
 		case <-late.C:
 			e.mu.Lock()
-			e.finish(j, queue.End{State: queue.Expired, Attempts: j.attempt})
+			// A worker may have it that has not been heard of.
+			e.finish(j, queue.End{State: queue.Expired, Attempts: max(j.attempt, 1)})
 			e.mu.Unlock()
 		case <-tick.C:
 			e.check(ctx, j)
@@ -117,6 +150,15 @@ func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)
 			}
 			return j.end, nil // does not change any more
 		}
+	}
+}
+
+// leave ends a wait.
+func (e *Engine) leave(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if j.waiters--; j.waiters == 0 && j.end.State == "" {
+		delete(e.jobs, j.ID)
 	}
 }
 
@@ -141,11 +183,19 @@ func (e *Engine) check(ctx context.Context, j *job) {
 		e.mu.Unlock()
 		return
 	}
-	j.sent, j.attempt = j.attempt+1, 0
+	before := j.attempt
+	j.sent, j.attempt = before+1, 0
 	next := record(&j.Job, j.sent)
 	e.mu.Unlock()
-	if err := e.send(ctx, next); err != nil {
-		e.log.Warn("a job cannot be sent again", "job", j.ID, "err", err)
+	err := e.send(ctx, next)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	e.log.Warn("a job is sent again later", "job", j.ID, "err", err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if j.attempt == 0 { // nobody has it
+		j.sent, j.attempt = before, before
 	}
 }
 

@@ -34,6 +34,8 @@ const (
 	before = 10 * time.Minute
 	// quiet is how long the list of queues says nothing at its end.
 	quiet = 300 * time.Millisecond
+	// firstTime is how long it is waited for.
+	firstTime = 2 * time.Second
 )
 
 // Engine keeps jobs in a log. Make it with [Open].
@@ -47,6 +49,7 @@ type Engine struct {
 
 	mu    sync.Mutex
 	jobs  map[string]*job
+	swept time.Time
 	lines map[string]*line
 }
 
@@ -63,7 +66,11 @@ func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	e := &Engine{bounds: b, log: log, options: options, client: client, stop: stop, jobs: make(map[string]*job), lines: make(map[string]*line)}
 	for topic, partitions := range map[string]int32{results: 8, queues: 1} {
-		if err := e.topic(ctx, topic, partitions); err != nil {
+		policy := "delete"
+		if topic == queues {
+			policy = "compact" // a queue is declared once, and its workers come at any time
+		}
+		if err := e.topic(ctx, topic, partitions, policy); err != nil {
 			stop()
 			client.Close()
 			return nil, err
@@ -96,11 +103,14 @@ func (e *Engine) Traits() queue.Traits {
 func (e *Engine) Letters(context.Context, string) ([]queue.Letter, error) { return nil, nil }
 
 // topic makes a topic unless it is there.
-func (e *Engine) topic(ctx context.Context, name string, partitions int32) error {
+func (e *Engine) topic(ctx context.Context, name string, partitions int32, policy string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, -1
+	cleanup := kmsg.NewCreateTopicsRequestTopicConfig()
+	cleanup.Name, cleanup.Value = "cleanup.policy", &policy
+	t.Configs = append(t.Configs, cleanup)
 	r := kmsg.NewPtrCreateTopicsRequest()
 	r.Topics = append(r.Topics, t)
 	got, err := r.RequestWith(ctx, e.client)
@@ -117,7 +127,7 @@ func (e *Engine) topic(ctx context.Context, name string, partitions int32) error
 
 // Declare implements [queue.Engine].
 func (e *Engine) Declare(ctx context.Context, name, key string) error {
-	if err := e.topic(ctx, requests+name, 8); err != nil {
+	if err := e.topic(ctx, requests+name, 8, "delete"); err != nil {
 		return err
 	}
 	return e.send(ctx, &kgo.Record{Topic: queues, Key: []byte(name), Value: []byte(key)})
@@ -131,9 +141,10 @@ func (e *Engine) Key(ctx context.Context, name string) (string, error) {
 	}
 	defer client.Close()
 	key := ""
-	for patience := askTime; ; patience = quiet {
+	for {
+		patience := quiet
 		if key == "" {
-			patience = 2 * time.Second
+			patience = firstTime
 		}
 		waiting, cancel := context.WithTimeout(ctx, patience)
 		got := client.PollFetches(waiting)

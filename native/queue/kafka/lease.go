@@ -36,8 +36,18 @@ func (e *Engine) line(name string) (*line, error) {
 	return l, nil
 }
 
+// drop leaves the group of a queue.
+func (e *Engine) drop(name string, l *line) {
+	e.mu.Lock()
+	if e.lines[name] == l {
+		delete(e.lines, name)
+	}
+	e.mu.Unlock()
+	l.client.CloseAllowingRebalance()
+}
+
 // Lease implements [queue.Consumer]. What is polled is committed before it is run, and
-// dropped if that fails: then another worker has it.
+// dropped if that fails: then whoever polls next has it.
 func (e *Engine) Lease(ctx context.Context, name, _ string, most int) ([]queue.Lease, error) {
 	l, err := e.line(name)
 	if err != nil {
@@ -64,8 +74,9 @@ func (e *Engine) Lease(ctx context.Context, name, _ string, most int) ([]queue.L
 			err := l.client.CommitRecords(bounded, records...)
 			cancel()
 			if err != nil {
-				records = nil
-				e.log.Warn("jobs are left to other workers", "queue", name, "err", err)
+				// This member would not see them again: it joins anew, behind what is committed.
+				e.drop(name, l)
+				return nil, fmt.Errorf("lease jobs of the queue %s: %w", name, err)
 			}
 		}
 		l.client.AllowRebalance()
