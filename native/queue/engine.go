@@ -63,6 +63,15 @@ type Bounds struct {
 // LostEachTime is the reason of a dead letter whose workers were all lost.
 const LostEachTime = "its worker was lost each time"
 
+// Reasons of dead letters that workers give. What is not among them is not shown to callers,
+// because an engine and the workers of other queues can write reasons as well.
+const (
+	notOurs  = "it was changed on its way, or was not made by a gateway"
+	otherKey = "it is sealed to another key than that of its queue"
+	tooLate  = "it was delivered after its time"
+	twice    = "it was delivered again, and must not be"
+)
+
 // WorkerLost returns how a job ends that was delivered for the attempt-th time and whose
 // worker was lost; again is true if it is delivered once more instead.
 func (b *Bounds) WorkerLost(j *Job, attempt int) (end End, again bool) {

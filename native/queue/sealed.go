@@ -62,7 +62,7 @@ func (b *Box) open(j *Job) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := new(Work)
+	w := &Work{Queue: b.queue}
 	if w.Arguments, err = split(text, w); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,25 @@ type Work struct {
 	Hard       time.Duration `json:"hard,omitempty"`
 	Progress   bool          `json:"progress,omitempty"`
 	LogLevel   string        `json:"log_level,omitempty"`
+	Expires    time.Time     `json:"expires"`
+	Repeats    bool          `json:"repeats,omitempty"`
 	Arguments  []byte        `json:"-"` // verbatim
+	Queue      string        `json:"-"` // whose key has opened it
+}
+
+// clocksApart is how far the clocks of gateways and workers may be apart.
+const clocksApart = 10 * time.Minute
+
+// refusal returns why a job must not run that can be opened, empty for one that may. What
+// the engine says of it is not sealed, so that a job could be delivered twice, or long after.
+func (w *Work) refusal(attempt int) string {
+	switch {
+	case time.Since(w.Expires) > clocksApart:
+		return tooLate
+	case attempt > 1 && !w.Repeats:
+		return twice
+	}
+	return ""
 }
 
 // joined returns a header in JSON with bytes behind it, which stay as they are.

@@ -63,8 +63,8 @@ func (s *Sender) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		}
 	})
 	if err != nil {
+		s.cancel(ctx, j) // nobody waits for it
 		if cause := context.Cause(ctx); cause != nil {
-			s.cancel(ctx, j)
 			return mcp.Answer{}, cause
 		}
 		return mcp.Answer{}, &mcp.Failure{
@@ -99,6 +99,7 @@ func (s *Sender) job(box *Box, tool string, call *mcp.Call) (*Job, *envelope, er
 		Server: s.Name(), Tool: tool, Definition: definition, DecidedAt: time.Now(), Rights: hash(call.Rights), Arguments: mcp.Lookup(call.Params, "arguments"),
 		Answer:  s.Keys.MAC("queue answer", fmt.Appendf(nil, "%d:%s%s", len(call.Principal), call.Principal, j.ID)),
 		Timeout: call.Timeout, Idle: call.Idle, Hard: hard, Progress: call.Progress, LogLevel: call.LogLevel,
+		Expires: j.Deadline, Repeats: repeats,
 	}
 	sealed, err := newEnvelope(j.ID, w.Answer)
 	if err != nil {
@@ -146,12 +147,20 @@ func (s *Sender) refused(ctx context.Context, j *Job, err error) error {
 	case errors.Is(err, ErrTooBig):
 		return &mcp.Failure{Kind: mcp.FailTooLarge, Origin: mcp.OriginHop, Server: s.Name(), Reason: "The arguments are larger than the queue " + j.Queue + " carries."}
 	}
+	if cause := context.Cause(ctx); cause != nil {
+		s.cancel(ctx, j) // it may have been added
+		return cause
+	}
 	s.Log.Error("a job cannot be added to the queue", "queue", j.Queue, "err", err)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	ended, wrong := s.Engine.Cancel(bounded, j, false)
+	delivered := !ended && !errors.Is(wrong, ErrUnknown)
+	if delivered {
+		s.cancel(ctx, j) // nobody waits for it
+	}
 	return &mcp.Failure{
-		Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: s.Name(), Err: err, Delivered: !ended && !errors.Is(wrong, ErrUnknown),
+		Kind: mcp.FailUnavailable, Origin: mcp.OriginHop, Server: s.Name(), Err: err, Delivered: delivered,
 		Reason: "The queue " + j.Queue + " cannot be reached; the operator finds out more in the log of the gateway.",
 	}
 }
@@ -204,7 +213,17 @@ func (s *Sender) answer(j *Job, end End, sealed *envelope) (mcp.Answer, error) {
 	case Lost:
 		f.Reason = "The worker of this call was lost. Whether the tool has done its work is not known, and it must not run twice: look before you call it again."
 	case Dead:
-		f.Reason = fmt.Sprintf("No worker could run this call (%d tried): %s. It may be called again, but is likely to fail in the same way.", end.Attempts, end.Reason)
+		reason := "the log of the gateway has the reason"
+		switch end.Reason {
+		case notOurs, otherKey, tooLate:
+			reason, f.Delivered = end.Reason, end.Attempts > 1 // this worker has not begun
+		case LostEachTime:
+			reason = end.Reason
+		}
+		f.Reason = fmt.Sprintf("No worker could run this call (%d tried): %s. It may be called again, but is likely to fail in the same way.", end.Attempts, reason)
+		if end.Reason == twice {
+			f.Reason = "This call was delivered to two workers, and must not run twice. Whether the tool has done its work is not known: look before you call it again."
+		}
 	case Expired:
 		f.Kind, f.Reason = mcp.FailTimeout, "No worker has run this call within its time. It may be called again."
 		if end.Attempts > 0 {
@@ -213,6 +232,6 @@ func (s *Sender) answer(j *Job, end End, sealed *envelope) (mcp.Answer, error) {
 	case Cancelled:
 		f.Reason = "The call was cancelled in the queue."
 	}
-	s.Log.Warn("a job has no answer", "queue", j.Queue, "job", j.ID, "state", end.State, "attempts", end.Attempts, "reason", end.Reason, "err", f.Err)
+	s.Log.Warn("a job has no answer", "queue", j.Queue, "job", j.ID, "state", end.State, "attempts", end.Attempts, "reason", fmt.Sprintf("%.200s", end.Reason), "err", f.Err)
 	return mcp.Answer{}, f
 }

@@ -196,22 +196,36 @@ func TestWorkerWithAWrongKey(t *testing.T) {
 			t.Error(err)
 		}
 		answered := make(chan error, 1)
-		go func() { _, err := s.Call(t.Context(), call("me", "")); answered <- err }()
-		synctest.Wait()
-		if err := s.engine.Declare(t.Context(), "gpu", box(t, 2).ID()); err != nil { // the keys are being changed
-			t.Fatal(err)
-		}
-		if err := s.worker(box(t, 2), there).Serve(t.Context()); err == nil {
-			t.Error("a worker runs jobs that are sealed to another key")
-		}
-		if err := s.engine.Declare(t.Context(), "gpu", s.box.ID()); err != nil {
-			t.Fatal(err)
-		}
+		ask := func() { _, err := s.Call(t.Context(), call("me", "")); answered <- err }
 		ctx, stop := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() { served <- s.worker(s.box, there).Serve(ctx) }()
+		synctest.Wait()
+		other := *s.Sender
+		other.Box = func(string) *queue.Box { return box(t, 2) }
+		go func() { _, err := other.Call(t.Context(), call("me", "")); answered <- err }()
+		if f, ok := errors.AsType[*mcp.Failure](<-answered); !ok || f.Delivered || !strings.Contains(f.Reason, "another key") {
+			t.Errorf("a job that no worker can open: %+v", f)
+		}
+		go ask()
 		if err := <-answered; err != nil {
-			t.Error(err)
+			t.Errorf("the job behind it: %v", err)
+		}
+		if n, _ := there.counts(); n != 1 {
+			t.Errorf("%d jobs ran", n)
+		}
+		if err := s.engine.Declare(t.Context(), "gpu", box(t, 2).ID()); err != nil { // the keys are being changed
+			t.Fatal(err)
+		}
+		go func() { _, err := other.Call(t.Context(), call("me", "")); answered <- err }()
+		if _, ok := errors.AsType[*queue.KeyError](<-served); !ok {
+			t.Error("a worker with the old key goes on")
+		}
+		stop()
+		ctx, stop = context.WithCancel(t.Context())
+		go func() { served <- s.worker(box(t, 2), there).Serve(ctx) }()
+		if err := <-answered; err != nil {
+			t.Errorf("the job that was given back: %v", err)
 		}
 		stop()
 		if err := <-served; err != nil {

@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -32,6 +34,8 @@ const (
 	lookEvery = 2 * time.Second
 	// reportsWaiting bounds the reports of one job that wait to be sent.
 	reportsWaiting = 64
+	// reportTime is how long the end of a job waits for its reports.
+	reportTime = 2 * time.Second
 )
 
 // Serve runs jobs until ctx ends, and then lets those that run finish. It waits for a queue
@@ -94,21 +98,35 @@ func (w *Worker) serve(ctx, running context.Context, box *Box, jobs *sync.WaitGr
 		for range slots - len(leases) {
 			free <- struct{}{}
 		}
-		refused := false
-		for _, l := range leases {
-			refused = refused || l.Job().Key != box.id
-			if refused || ctx.Err() != nil {
-				w.giveBack(running, l)
-				free <- struct{}{}
-				continue
-			}
+		begin := func(do func(context.Context, *Box, Lease), l Lease) {
 			jobs.Go(func() {
 				defer func() { free <- struct{}{} }()
-				w.run(running, box, l)
+				do(running, box, l)
 			})
 		}
-		if refused {
-			return &KeyError{box.queue}
+		do, strays := w.run, leases[:0:0]
+		if ctx.Err() != nil {
+			do = w.giveBack
+		}
+		for _, l := range leases {
+			if l.Job().Key == box.id {
+				begin(do, l)
+			} else {
+				strays = append(strays, l)
+			}
+		}
+		if len(strays) > 0 {
+			wrong := w.refused(running, box)
+			for _, l := range strays {
+				if wrong {
+					begin(w.giveBack, l)
+				} else {
+					begin(w.bury, l)
+				}
+			}
+			if wrong {
+				return &KeyError{box.queue}
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			w.Log.Warn("jobs cannot be leased", "queue", box.queue, "err", err)
@@ -152,7 +170,23 @@ func (w *Worker) find(ctx context.Context, box *Box) error {
 	}
 }
 
-func (w *Worker) giveBack(ctx context.Context, l Lease) {
+// refused reports whether the key of the queue is not that of this worker any more.
+func (w *Worker) refused(ctx context.Context, box *Box) bool {
+	ctx, cancel := context.WithTimeout(ctx, w.Lease/2)
+	defer cancel()
+	key, err := w.Engine.Key(ctx, box.queue)
+	return err != nil || key != box.id
+}
+
+// bury ends a job with another key than that of its queue. No worker can open it, and it
+// would come first each time.
+func (w *Worker) bury(ctx context.Context, _ *Box, l Lease) {
+	log := w.Log.With("queue", l.Job().Queue, "job", l.Job().ID)
+	log.Error("a job has another key than its queue")
+	w.finish(ctx, l, End{State: Dead, Reason: otherKey}, nil, log)
+}
+
+func (w *Worker) giveBack(ctx context.Context, _ *Box, l Lease) {
 	ctx, cancel := context.WithTimeout(ctx, w.Lease)
 	defer cancel()
 	if err := l.Return(ctx); err != nil {
@@ -171,20 +205,29 @@ func (w *Worker) run(ctx context.Context, box *Box, l Lease) {
 	}
 	if err != nil {
 		log.Error("a job cannot be opened", "err", err)
-		w.finish(ctx, l, End{State: Dead, Reason: "it was changed on its way, or was not made by a gateway"}, log)
+		w.finish(ctx, l, End{State: Dead, Reason: notOurs}, nil, log)
 		return
 	}
-	ctx, stop := context.WithDeadlineCause(ctx, j.Deadline, context.DeadlineExceeded)
+	if why := work.refusal(l.Attempt()); why != "" {
+		log.Error("a job must not run", "reason", why, "expires", work.Expires)
+		w.finish(ctx, l, End{State: Dead, Reason: why}, nil, log)
+		return
+	}
+	// Not at j.Deadline, which is by another clock: the engine ends the job then.
+	ctx, stop := context.WithTimeoutCause(ctx, cmp.Or(max(work.Hard, 0), longest), context.DeadlineExceeded)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var beside sync.WaitGroup
 	ended := make(chan struct{})
 	beside.Go(func() { w.beat(ctx, l, ended, cancel) })
-	reports := make(chan []byte, reportsWaiting)
-	beside.Go(func() { w.report(ctx, l, reports) })
+	reports, over, reported := make(chan []byte, reportsWaiting), make(chan struct{}), make(chan struct{})
+	beside.Go(func() {
+		defer close(reported)
+		w.report(ctx, l, reports, over)
+	})
 	began := time.Now()
-	got, err := w.Run(ctx, work, func(method string, params []byte) {
+	got, err := w.call(ctx, work, log, func(method string, params []byte) {
 		if body, err := sealed.sealReport(method, params); err == nil {
 			select {
 			case reports <- body:
@@ -195,16 +238,44 @@ func (w *Worker) run(ctx context.Context, box *Box, l Lease) {
 	if err != nil && ctx.Err() != nil {
 		err = &mcp.Failure{Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true, Reason: "The call was ended: " + context.Cause(ctx).Error() + ". Whether the tool has done its work is not known."}
 	}
-	close(reports) // Run has returned, and notifies no more
+	close(over)
 	log.Info("a job has run", "server", work.Server, "tool", work.Tool, "took", time.Since(began), "err", err)
+	late := time.NewTimer(reportTime)
+	defer late.Stop()
+	select {
+	case <-reported: // before the end
+	case <-late.C:
+	}
 	body, wrong := sealed.sealAnswer(got, err)
-	if wrong != nil {
+	small, wrong2 := sealed.sealAnswer(mcp.Answer{}, errTooLarge)
+	if wrong = errors.Join(wrong, wrong2); wrong != nil {
 		log.Error("an answer cannot be sealed", "err", wrong)
 	} else {
-		w.finish(context.WithoutCancel(ctx), l, End{State: Done, Body: body}, log)
+		w.finish(context.WithoutCancel(ctx), l, End{State: Done, Body: body}, small, log)
 	}
 	close(ended)
+	cancel(nil) // of reports that the queue does not take
 	beside.Wait()
+}
+
+// errTooLarge stands for an answer that is larger than the engine carries.
+var errTooLarge = &mcp.Failure{
+	Kind: mcp.FailTooLarge, Origin: mcp.OriginHop, Delivered: true, Reason: "The tool has run, but its answer is larger than the queue carries.",
+}
+
+// call runs a tool. One that panics fails, and does not take the other jobs of the worker
+// with it.
+func (w *Worker) call(ctx context.Context, work *Work, log *slog.Logger, notify func(string, []byte)) (_ mcp.Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("a tool panicked", "server", work.Server, "tool", work.Tool, "panic", p, "stack", string(debug.Stack()))
+			err = &mcp.Failure{
+				Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Delivered: true,
+				Reason: "The tool failed at the worker; its log has the details. Whether the tool has done its work is not known.",
+			}
+		}
+	}()
+	return w.Run(ctx, work, notify)
 }
 
 // beat keeps the lease, and cancels the job when that has ended elsewhere.
@@ -220,7 +291,7 @@ func (w *Worker) beat(ctx context.Context, l Lease, ended <-chan struct{}, cance
 			return
 		case <-tick.C:
 		}
-		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), w.Lease)
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), w.Lease/4) // there is time for another
 		err := l.Beat(bounded)
 		stop()
 		if errors.Is(err, ErrEnded) {
@@ -230,17 +301,30 @@ func (w *Worker) beat(ctx context.Context, l Lease, ended <-chan struct{}, cance
 	}
 }
 
-// report sends reports in their order until there are no more.
-func (w *Worker) report(ctx context.Context, l Lease, reports <-chan []byte) {
-	for body := range reports {
+// report sends reports in their order until over is closed and there are no more, or ctx
+// ends.
+func (w *Worker) report(ctx context.Context, l Lease, reports <-chan []byte, over <-chan struct{}) {
+	for {
+		var body []byte
+		select {
+		case <-ctx.Done():
+			return
+		case body = <-reports:
+		case <-over:
+			if len(reports) == 0 {
+				return
+			}
+			body = <-reports
+		}
 		if err := l.Progress(ctx, body); err != nil {
 			w.Log.Debug("a report is lost", "job", l.Job().ID, "err", err)
 		}
 	}
 }
 
-// finish ends a job, again and again while its lease may be valid.
-func (w *Worker) finish(ctx context.Context, l Lease, e End, log *slog.Logger) {
+// finish ends a job, again and again while its lease may be valid. small is an answer in
+// place of one that is too large.
+func (w *Worker) finish(ctx context.Context, l Lease, e End, small []byte, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, 2*w.Lease)
 	defer cancel()
 	tick := time.NewTicker(max(w.Lease/20, time.Millisecond))
@@ -253,8 +337,8 @@ func (w *Worker) finish(ctx context.Context, l Lease, e End, log *slog.Logger) {
 		case errors.Is(err, ErrEnded):
 			log.Info("the end of a job came too late")
 			return
-		case errors.Is(err, ErrTooBig) && e.State == Done:
-			e = End{State: Dead, Reason: "its answer is larger than the queue carries"}
+		case errors.Is(err, ErrTooBig) && small != nil:
+			e.Body, small = small, nil
 			continue
 		}
 		select {

@@ -166,8 +166,8 @@ const listWait = 50 * time.Millisecond
 // the gateway decided on.
 func (ts *toolset) run(ctx context.Context, w *queue.Work, notify func(string, []byte)) (mcp.Answer, error) {
 	of := ts.tools[w.Server]
-	if of == nil || ts.settings.Of(ts.names[w.Server], w.Tool) == "" {
-		return refused(w, "its file does not have this tool in a queue")
+	if of == nil || w.Queue == "" || ts.settings.Of(ts.names[w.Server], w.Tool) != w.Queue {
+		return refused(w, "its file does not have this tool in the queue "+w.Queue)
 	}
 	tick := time.NewTicker(listWait)
 	defer tick.Stop()
@@ -180,7 +180,7 @@ func (ts *toolset) run(ctx context.Context, w *queue.Work, notify func(string, [
 		}
 		l, status = of.Listing()
 	}
-	if sum, _ := queue.Definition(l, w.Tool); sum != w.Definition {
+	if sum, _ := queue.Definition(l, w.Tool); sum == "" || sum != w.Definition {
 		return refused(w, "its definition of the tool is not the one of the gateway: give both the same file and the same version")
 	}
 	args := w.Arguments

@@ -45,7 +45,7 @@ func message(j *queue.Job) *nats.Msg {
 	left := max(time.Until(j.Deadline).Truncate(time.Second)+time.Second, time.Second)
 	for name, value := range map[string]string{
 		jetstream.MsgTTLHeader: left.String(),
-		headID: j.ID, jetstream.MsgIDHeader: j.ID, headPrincipal: j.Principal, headPriority: strconv.Itoa(j.Priority), headRepeats: strconv.FormatBool(j.Repeats),
+		headID:                 j.ID, jetstream.MsgIDHeader: j.ID, headPrincipal: j.Principal, headPriority: strconv.Itoa(j.Priority), headRepeats: strconv.FormatBool(j.Repeats),
 		headDeadline: strconv.FormatInt(j.Deadline.UnixMilli(), 10), headKey: j.Key,
 	} {
 		m.Header.Set(name, value)
