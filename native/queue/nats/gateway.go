@@ -48,6 +48,7 @@ type watch struct {
 	job     *queue.Job
 	attempt int       // 0 before it is leased
 	heard   time.Time // of its worker
+	ended   queue.End // if its event says how; it was stored before
 }
 
 // Await implements [queue.Producer].
@@ -64,13 +65,15 @@ func (e *Engine) Await(ctx context.Context, j *queue.Job, progress func([]byte))
 	late := time.NewTimer(time.Until(j.Deadline))
 	defer late.Stop()
 	for look := true; ; {
-		if look {
-			if end, ok, err := e.end(ctx, j.ID); err == nil && ok {
-				for len(heard) > 0 {
-					w.event(<-heard, progress)
-				}
-				return end, nil
+		end, ok := w.ended, w.ended.State != ""
+		if look && !ok {
+			end, ok, _ = e.end(ctx, j.ID) // it is looked for again
+		}
+		if ok {
+			for len(heard) > 0 {
+				w.event(<-heard, progress)
 			}
+			return end, nil
 		}
 		look = true
 		select {
@@ -97,7 +100,11 @@ func (w *watch) event(m *nats.Msg, progress func([]byte)) (over bool) {
 	if m.Header.Get(headEvent) == reported {
 		progress(m.Data)
 	}
-	return m.Header.Get(headEvent) == ended
+	over = m.Header.Get(headEvent) == ended
+	if over && m.Header.Get(headState) != "" {
+		w.ended = endOf(m.Header, m.Data)
+	}
+	return over
 }
 
 // check ends a job whose worker has been silent for longer than a lease, and that nobody

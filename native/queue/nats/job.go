@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -105,9 +106,18 @@ func (e *Engine) finish(ctx context.Context, j *queue.Job, end queue.End) error 
 			e.log.Warn("a dead letter is not kept", "job", j.ID, "err", err)
 		}
 	}
-	e.tell(j.ID, ended, 0, nil)
+	// What is small comes with the event, so that its gateway need not ask for it.
+	event := nats.NewMsg(events + j.ID)
+	if len(end.Body) <= smallEnd {
+		event.Header, event.Data = maps.Clone(m.Header), end.Body
+	}
+	event.Header.Set(headEvent, ended)
+	_ = e.conn.PublishMsg(event) // those who listen look by themselves as well
 	return nil
 }
+
+// smallEnd is how large an answer is that comes with the event of its end.
+const smallEnd = 32 << 10
 
 // tell says something about a job to whoever listens. It may be lost.
 func (e *Engine) tell(id, what string, attempt int, body []byte) {

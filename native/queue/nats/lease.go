@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,19 +97,32 @@ func (e *Engine) all(ctx context.Context, name string, l *line, most int) ([]que
 	e.mu.Unlock()
 	var got []queue.Lease
 	for p := queue.MaxPriority; p >= 0; p-- {
-		for i := range lanes {
-			if len(got) == most {
-				return got, nil
+		for i := 0; i < lanes && len(got) < most; {
+			n := min(lanes-i, most-len(got))
+			some := make([]jetstream.Consumer, n)
+			for at := range some {
+				some[at] = l.consumers[p][(first+i+at)%lanes]
 			}
-			share := max(1, (most-len(got))/lanes)
-			more, err := e.fetch(ctx, name, l.consumers[p][(first+i)%lanes], share)
+			more, err := e.fetchSome(ctx, name, some, max(1, (most-len(got))/lanes))
 			got = append(got, more...)
 			if err != nil {
 				return got, err
 			}
+			i += n
 		}
 	}
 	return got, nil
+}
+
+// fetchSome leases jobs of some lanes at once, at most share of each.
+func (e *Engine) fetchSome(ctx context.Context, name string, lanes []jetstream.Consumer, share int) ([]queue.Lease, error) {
+	var all sync.WaitGroup
+	found, errs := make([][]queue.Lease, len(lanes)), make([]error, len(lanes))
+	for i, c := range lanes {
+		all.Go(func() { found[i], errs[i] = e.fetch(ctx, name, c, share) })
+	}
+	all.Wait()
+	return slices.Concat(found...), errors.Join(errs...)
 }
 
 // fetch leases jobs of one lane that wait.
@@ -260,16 +274,20 @@ func (l *lease) Finish(ctx context.Context, end queue.End) error {
 		return err
 	}
 	l.close()
-	if err := l.m.DoubleAck(ctx); err != nil {
-		l.e.log.Debug("the end of a job is acknowledged when it is delivered again", "job", l.job.ID, "err", err)
-		return nil
-	}
-	// The claim is kept a while longer.
-	m := nats.NewMsg(claims + l.job.ID)
-	m.Header.Set(headAttempt, strconv.Itoa(l.attempt))
-	m.Header.Set(jetstream.MsgTTLHeader, endedTime.String())
-	_ = l.e.conn.PublishMsg(m) // or as long as others
+	// If this or its confirmation is lost, the job is acknowledged when it is delivered again.
+	_ = l.e.conn.PublishRequest(l.m.Reply(), l.e.acks+l.job.ID+"."+strconv.Itoa(l.attempt), []byte("+ACK"))
 	return nil
+}
+
+// acknowledged has the claim of a job that has ended kept a while longer: the server has
+// confirmed that the job will not be delivered again. Without that it is kept as long as
+// others.
+func (e *Engine) acknowledged(m *nats.Msg) {
+	id, attempt, _ := strings.Cut(strings.TrimPrefix(m.Subject, e.acks), ".")
+	short := nats.NewMsg(claims + id)
+	short.Header.Set(headAttempt, attempt)
+	short.Header.Set(jetstream.MsgTTLHeader, endedTime.String())
+	_ = e.conn.PublishMsg(short)
 }
 
 func (l *lease) Return(ctx context.Context) error {

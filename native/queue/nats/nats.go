@@ -61,6 +61,7 @@ type Engine struct {
 	keys   jetstream.KeyValue
 	ends   jetstream.Stream
 	claims jetstream.Stream
+	acks   string // the subject of confirmations, which the id of a job and its attempt follow
 	// connected is when the connection was made last: what was sent before may be lost.
 	connected atomic.Int64
 
@@ -106,6 +107,10 @@ func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the stream of dead letters: %w", err)
+	}
+	e.acks = e.conn.NewInbox() + "."
+	if _, err = e.conn.Subscribe(e.acks+"*.*", e.acknowledged); err != nil {
+		return nil, fmt.Errorf("listen to confirmations: %w", err)
 	}
 	if e.keys, err = e.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: queueBucket}); err != nil {
 		return nil, fmt.Errorf("make the list of queues: %w", err)
