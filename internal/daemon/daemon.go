@@ -160,8 +160,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		return nil, failure.New(failure.Config, err)
 	}
 	d.budgets.Store = build.BudgetStore(c.Toolgate.BudgetsIn, build.BudgetParts{Store: d.store, Redis: d.rates.Redis, Log: d.log})
-	d.budgets.observe = d.records.CountCharge
-	d.orphaned = &orphanedRelations{log: d.log}
+	d.budgets.observe, d.orphaned = d.records.CountCharge, &orphanedRelations{log: d.log}
 	d.registry = registry.New(registry.Options{
 		Store: d.store, Logger: d.log, OnChange: func() { d.gateway.Changed("") }, OnRename: d.orphaned.renamed,
 		OnOutdated: func(keys []string) { d.servers.ListAgain(keys) },
