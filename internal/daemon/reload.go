@@ -86,7 +86,7 @@ func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 // with everything below it. All others are taken over by a reload.
 var startSettings = []string{
 	"listen", "cluster", "store", "durability", "redis", "budgets_in", "keys", "audit", "retention", "log", "telemetry", "feedback",
-	"queue.engine", "queue.url", "queue.queues",
+	"queue.engine", "queue.url", "queue.tls", "queue.ca", "queue.credentials", "queue.sasl", "queue.queues",
 	"governance.mode", "auth.mtls.required",
 	"limits.body", "limits.bodies", "limits.connections", "limits.depth", "limits.sessions", "limits.sessions_per_principal", "limits.idle",
 	"limits.parked_per_principal", "limits.parked_per_server",

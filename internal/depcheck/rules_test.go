@@ -653,8 +653,9 @@ var closed = []string{"cmd/...", "internal/bench/...", "internal/e2e/...", "inte
 // testOthers is what test files may import besides what their package may: independent
 // implementations to compare with, and what makes tests short.
 var testOthers = []string{
-	"golang.org/x/net/html",                       // a parser to read our own pages with
-	"github.com/nats-io/nats-server/v2/server",    // a real server for an engine of queues; never in the program
+	"golang.org/x/net/html",                                 // a parser to read our own pages with
+	"github.com/nats-io/nats-server/v2/server",              // a real server for an engine of queues; never in the program
+	"github.com/nats-io/jwt/v2", "github.com/nats-io/nkeys", // users of that server
 	"github.com/modelcontextprotocol/go-sdk",      // the official SDK, as client and server
 	"github.com/mark3labs/mcp-go",                 // a second implementation, independent of the first
 	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against

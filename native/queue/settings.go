@@ -28,8 +28,27 @@ type Settings struct {
 	Engine string `config:"engine" default:"memory" enum:"memory|postgres|nats|kafka"`
 	// Address of the engine: postgres://..., nats://... or kafka://HOST:PORT,... Required with an engine other than memory.
 	URL secret.Text `config:"url"`
+	// Encrypts connections to NATS or Kafka, and verifies the server's certificate. Default: false; PostgreSQL has
+	// sslmode in its address.
+	TLS bool `config:"tls"`
+	// PEM file with the certificate authorities for the server's certificate. Default: those of the system.
+	CA string `config:"ca" format:"path"`
+	// Credentials file of a NATS user, with a JWT and the seed of its key. Default: what the address says.
+	Credentials string `config:"credentials" format:"path"`
+	// How toolgate authenticates to Kafka. Default: not at all.
+	SASL SASL `config:"sasl"`
 	// Queues that workers serve, by name. Default: none.
 	Queues map[string]Named `config:"queues"`
+}
+
+// SASL is a user of a Kafka cluster.
+type SASL struct {
+	// SASL mechanism; plain requires tls. Default: none.
+	Mechanism string `config:"mechanism" enum:"plain|scram-sha-256|scram-sha-512"`
+	// User name. Required with mechanism.
+	User string `config:"user"`
+	// Password. Required with mechanism.
+	Password secret.Text `config:"password"`
 }
 
 // Named is one queue that workers serve.
@@ -72,6 +91,32 @@ func (s *Settings) Uses(namespace string) bool {
 	return false
 }
 
+// encrypted tells whether connections to the engine are encrypted by these settings.
+func (s *Settings) encrypted() bool { return s.TLS || strings.HasPrefix(s.URL.Reveal(), "tls://") }
+
+// checkAccess reports what is wrong about how the engine is reached.
+func (s *Settings) checkAccess(p *tree.Problems, n *tree.Node, at string) {
+	sasl := n.Get("sasl")
+	switch broker := s.Engine == "nats" || s.Engine == "kafka"; {
+	case s.TLS && !broker:
+		p.At(n.Get("tls"), at+".tls", "remove it; with PostgreSQL, write ?sslmode=verify-full behind the address", "it is for NATS and Kafka")
+	case s.CA != "" && !broker:
+		p.At(n.Get("ca"), at+".ca", "remove it; with PostgreSQL, write ?sslmode=verify-full&sslrootcert=FILE behind the address", "it is for NATS and Kafka")
+	case s.CA != "" && !s.encrypted():
+		p.At(n.Get("ca"), at+".ca", "add tls: true", "no certificate is looked at")
+	case s.Credentials != "" && s.Engine != "nats":
+		p.At(n.Get("credentials"), at+".credentials", "remove it", "it is for NATS")
+	case s.SASL != SASL{} && s.Engine != "kafka":
+		p.At(sasl, at+".sasl", "remove it, and write the user into the address", "it is for Kafka")
+	case s.SASL.Mechanism != "" && (s.SASL.User == "" || s.SASL.Password == ""):
+		p.At(sasl, at+".sasl", "add user and password", "there is nobody to authenticate as")
+	case s.SASL.Mechanism == "" && s.SASL != SASL{}:
+		p.At(sasl, at+".sasl.mechanism", "write scram-sha-512, scram-sha-256 or plain", "is missing")
+	case s.SASL.Mechanism == "plain" && !s.TLS:
+		p.At(sasl, at+".sasl.mechanism", "add tls: true, or write scram-sha-512", "the password would be sent in the clear")
+	}
+}
+
 // Check reports what the settings have wrong together. namespaces are those of native and
 // declared tools.
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, at string, namespaces []string) {
@@ -88,6 +133,7 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, at string, namespaces [
 	case s.Engine != Memory && (err != nil || u.Host == "" && u.RawQuery == "" || !slices.Contains(schemes, u.Scheme)):
 		p.At(n.Get("url"), at+".url", "write "+schemes[0]+"://..., with every character of a password that is no letter and no digit as %XX", "this is not the address of an engine of the kind %s", s.Engine)
 	}
+	s.checkAccess(p, n, at)
 	queues, seen := n.Get("queues"), map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
 		q, node, key := s.Queues[name], queues.Get(name), at+".queues."+name

@@ -54,6 +54,7 @@ func (w *Worker) Serve(ctx context.Context) error {
 		})
 	}
 	queues.Wait()
+	w.Log.Info("the worker takes no more jobs", "worker", w.Name, "drain", w.Drain)
 	ended := make(chan struct{})
 	go func() { jobs.Wait(); close(ended) }() // ends with the last job, which is cut below
 	late := time.NewTimer(w.Drain)

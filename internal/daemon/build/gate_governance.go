@@ -89,7 +89,7 @@ func OwnFiles(c *config.Config, state *statedir.Dir) []string {
 	t := &c.Toolgate
 	all := slices.Concat([]string{c.Path}, c.Files, []string{
 		state.Path, state.Socket, t.Audit.Path, t.OPA.Path, t.OPA.BundleKey, t.Registry.Seed,
-		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.Listen.TLS.ClientCA, t.SpiceDB.CA,
+		t.Listen.TLS.Key, t.Listen.TLS.Cert, t.Listen.TLS.ClientCA, t.SpiceDB.CA, t.Queue.CA, t.Queue.Credentials,
 	})
 	if path, ok := strings.CutPrefix(t.Store, "sqlite:"); ok && path != "" {
 		all = append(all, path, path+"-wal", path+"-shm", path+"-journal")

@@ -71,7 +71,7 @@ func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
 		}
 	}
 	if s.TLS == nil || *s.TLS {
-		if o.TLS, r.ca, err = authorities(s.CA); err != nil {
+		if o.TLS, r.ca, err = Authorities(s.CA); err != nil {
 			return nil, fmt.Errorf("%s: spicedb.ca: %w", c.Origin("spicedb.ca"), err)
 		}
 	}
@@ -79,9 +79,9 @@ func NewRelations(c *config.Config, around Surroundings) (*relations, error) {
 	return r, err
 }
 
-// authorities returns how a server is verified: by the CAs in a PEM file, or by the
+// Authorities returns how a server is verified: by the CAs in a PEM file, or by the
 // system's. It also returns the hash of the file.
-func authorities(path string) (*tls.Config, string, error) {
+func Authorities(path string) (*tls.Config, string, error) {
 	verify := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path == "" {
 		return verify, "", nil

@@ -3,6 +3,7 @@ package queued
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
+	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/native/queue"
@@ -31,13 +33,20 @@ func open(ctx context.Context, s *queue.Settings, log *slog.Logger) (queue.Engin
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
+	var verify *tls.Config
+	if s.TLS || s.CA != "" {
+		var err error
+		if verify, _, err = build.Authorities(s.CA); err != nil {
+			return nil, fmt.Errorf("toolgate.queue.ca: %w", err)
+		}
+	}
 	switch s.Engine {
 	case "postgres":
 		return postgres.Open(ctx, s.URL.Reveal(), bounds, log)
 	case "kafka":
-		return kafka.Open(ctx, s.URL.Reveal(), bounds, log)
+		return kafka.Open(ctx, s.URL.Reveal(), kafka.Access{TLS: verify, SASL: s.SASL}, bounds, log)
 	case "nats":
-		return nats.Open(ctx, s.URL.Reveal(), bounds, log)
+		return nats.Open(ctx, s.URL.Reveal(), nats.Access{TLS: verify, Credentials: s.Credentials}, bounds, log)
 	default:
 		return nil, fmt.Errorf("there is no queue engine %q", s.Engine)
 	}

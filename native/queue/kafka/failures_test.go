@@ -26,7 +26,7 @@ func one(t *testing.T) (*kfake.Cluster, *kafka.Engine) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	e, err := kafka.Open(t.Context(), "kafka://"+strings.Join(cluster.ListenAddrs(), ","), queuetest.Bounds, slog.New(slog.DiscardHandler))
+	e, err := kafka.Open(t.Context(), "kafka://"+strings.Join(cluster.ListenAddrs(), ","), kafka.Access{}, queuetest.Bounds, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,9 +55,13 @@ type Engine struct {
 }
 
 // Open connects to the brokers of an address, kafka://host:port,host:port.
-func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger) (*Engine, error) {
+func Open(ctx context.Context, address string, a Access, b queue.Bounds, log *slog.Logger) (*Engine, error) {
 	brokers := strings.Split(strings.TrimSuffix(strings.TrimPrefix(address, "kafka://"), "/"), ",")
-	options := []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.ClientID("toolgate"), kgo.RequiredAcks(kgo.AllISRAcks())}
+	options, err := a.options()
+	if err != nil {
+		return nil, fmt.Errorf("make a client of Kafka: %w", err)
+	}
+	options = slices.Clip(append(options, kgo.SeedBrokers(brokers...), kgo.ClientID("toolgate"), kgo.RequiredAcks(kgo.AllISRAcks())))
 	client, err := kgo.NewClient(append(options,
 		kgo.ConsumeTopics(results), kgo.ConsumeResetOffset(kgo.NewOffset().AfterMilli(time.Now().Add(-before).UnixMilli())),
 		kgo.FetchMaxWait(100*time.Millisecond), kgo.ProducerLinger(time.Millisecond))...)

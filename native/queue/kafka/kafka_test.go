@@ -19,7 +19,7 @@ func open(t testing.TB, b queue.Bounds) func() queue.Engine {
 	}
 	t.Cleanup(cluster.Close)
 	return func() queue.Engine {
-		e, err := kafka.Open(t.Context(), "kafka://"+strings.Join(cluster.ListenAddrs(), ","), b, slog.New(slog.DiscardHandler))
+		e, err := kafka.Open(t.Context(), "kafka://"+strings.Join(cluster.ListenAddrs(), ","), kafka.Access{}, b, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package nats
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -70,14 +71,32 @@ type Engine struct {
 	turn   int
 }
 
+// Access is how the servers are reached. The zero value has what the address says.
+type Access struct {
+	TLS         *tls.Config // how the servers are verified; nil without encryption
+	Credentials string      // a file
+}
+
+func (a *Access) options() (out []nats.Option) {
+	if a.TLS != nil {
+		out = append(out, nats.Secure(a.TLS))
+	}
+	if a.Credentials != "" {
+		out = append(out, nats.UserCredentials(a.Credentials))
+	}
+	return out
+}
+
 // Open connects to the servers of an address, and makes or updates the streams.
-func Open(ctx context.Context, address string, b queue.Bounds, log *slog.Logger) (_ *Engine, err error) {
+func Open(ctx context.Context, address string, a Access, b queue.Bounds, log *slog.Logger) (_ *Engine, err error) {
 	e := &Engine{bounds: b, log: log, queues: make(map[string]*line)}
 	began := func(*nats.Conn) { e.connected.Store(time.Now().UnixNano()) }
-	e.conn, err = nats.Connect(address, nats.Name("toolgate queue"), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond), nats.Timeout(5*time.Second),
+	e.conn, err = nats.Connect(address, append(a.options(),
+		nats.Name("toolgate queue"), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond), nats.Timeout(5*time.Second),
+		nats.IgnoreAuthErrorAbort(), // a server may know its users later
 		nats.ReconnectHandler(began), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			log.Debug("the queue has lost a message that is looked for anyway", "err", err)
-		}))
+		}))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}

@@ -24,7 +24,7 @@ func open(t testing.TB, b queue.Bounds) func() queue.Engine {
 		t.Fatal("the NATS server does not start")
 	}
 	return func() queue.Engine {
-		e, err := nats.Open(t.Context(), s.ClientURL(), b, slog.New(slog.DiscardHandler))
+		e, err := nats.Open(t.Context(), s.ClientURL(), nats.Access{}, b, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
