@@ -21,7 +21,7 @@ EXAMPLES := $(CURDIR)/out/examples
 examples: ## toolgate and the programs that the examples use, into out/examples
 	@echo "Building into $(EXAMPLES). The first build takes a few minutes, later ones a few seconds."
 	@mkdir -p $(EXAMPLES)
-	@$(GO) build -o $(EXAMPLES)/ ./cmd/toolgate ./examples/notes-server ./examples/oauth-issuer ./examples/login-server ./examples/receiver ./examples/embedder ./examples/note-guard ./examples/model-server ./examples/plugin-go ./examples/plugin-go-sdk ./examples/plugin-mcp-go
+	@$(GO) build -o $(EXAMPLES)/ ./cmd/toolgate ./examples/notes-server ./examples/oauth-issuer ./examples/login-server ./examples/receiver ./examples/embedder ./examples/note-guard ./examples/model-server ./examples/broker ./examples/plugin-go ./examples/plugin-go-sdk ./examples/plugin-mcp-go
 	@echo 'Now put them into the PATH of your shell, and go to the folder of an example:'
 	@echo '    export PATH="$(EXAMPLES):$$PATH"'
 
