@@ -271,6 +271,9 @@ func routes(g Gateway) *http.ServeMux {
 	if c, ok := g.(CallReader); ok {
 		handleCalls(mux, c)
 	}
+	if t, ok := g.(Tries); ok {
+		handleTries(mux, t)
+	}
 	if o, ok := g.(ConsoleOpener); ok {
 		handleConsole(mux, o)
 	}
@@ -278,11 +281,11 @@ func routes(g Gateway) *http.ServeMux {
 }
 
 // Remote is a [Handler] for clients on other machines, or of other users. It has no
-// endpoint to speak MCP, because these clients have the gateway's own endpoints, and none
-// to sign in to the console as an operator of this machine.
+// endpoint to speak MCP or to call tools by hand, because these clients have the gateway's
+// own endpoints, and none to sign in to the console as an operator of this machine.
 func Remote(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/stdio" || r.URL.Path == consolePath { // another spelling is redirected to this one
+		if r.URL.Path == "/v1/stdio" || r.URL.Path == consolePath || r.URL.Path == triesPath || strings.HasPrefix(r.URL.Path, triesPath+"/") { // another spelling is redirected to this one
 			writeJSON(w, http.StatusNotFound, map[string]any{"error": "there is nothing at this path"})
 			return
 		}

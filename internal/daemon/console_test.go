@@ -27,6 +27,7 @@ const consoleURL = "http://127.0.0.1:7778"
 type looked struct {
 	r     *running
 	pages *console.Console
+	dir   string
 }
 
 // lookedAt runs a gateway whose callers have each role.
@@ -39,7 +40,7 @@ func lookedAt(t *testing.T, s servers, more map[string]any) *looked {
 	maps.Copy(section, more)
 	h.write(t, s, section)
 	r := h.newRunning(t)
-	return &looked{r, r.Console(t.Context(), consoleURL, true)}
+	return &looked{r, r.Console(t.Context(), consoleURL, true), h.dir}
 }
 
 // browser is a browser with the cookie of a session; empty for none.

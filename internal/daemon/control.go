@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
+	"github.com/toolgate/toolgate/internal/daemon/tries"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
@@ -24,6 +25,7 @@ type Control struct {
 	signin.Commands
 	records.Reader
 	operate.Modes
+	tries.Caller
 	d  *Daemon
 	by actor
 }
@@ -32,7 +34,7 @@ type Control struct {
 func (d *Daemon) Control() *Control { return d.control(actor{}) }
 
 func (d *Daemon) control(by actor) *Control {
-	return &Control{Commands: d.signIn.Commands(), Reader: d.records.Reader(), Modes: d.operation.Modes(), d: d, by: by}
+	return &Control{Commands: d.signIn.Commands(), Reader: d.records.Reader(), Modes: d.operation.Modes(), Caller: d.tries.Caller(by.id), d: d, by: by}
 }
 
 // actor is who administers a gateway: somebody with the admin role, or where there is
@@ -119,5 +121,6 @@ var (
 	_ admin.AuditReader   = (*Control)(nil)
 	_ admin.CallReader    = (*Control)(nil)
 	_ admin.ConsoleOpener = (*Control)(nil)
+	_ admin.Tries         = (*Control)(nil)
 	_ console.Model       = (*Control)(nil)
 )

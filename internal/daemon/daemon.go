@@ -33,6 +33,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/daemon/tools"
+	"github.com/toolgate/toolgate/internal/daemon/tries"
 	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
@@ -105,6 +106,7 @@ type Daemon struct {
 	vectors     *vectors.Vectors       // by which tools are found
 	definitions *intercept.Definitions // what interceptors say of what is listed
 	learning    *learning.Service      // from searches
+	tries       *tries.Service         // calls by hand
 	approvals   approvals
 	budgets     budgets
 
@@ -181,7 +183,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	d.vectors = build.Vectors(d.store, d.log)
 	d.definitions = intercept.NewDefinitions(d.log, d.records.Intercepted, func() { d.gateway.Changed("") })
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
-	d.signIn = d.newSignIn()
+	d.signIn, d.tries = d.newSignIn(), d.newTries()
 	d.serveInside()
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/console"
@@ -13,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/daemon/tries"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
@@ -42,6 +44,9 @@ func (d *Daemon) Parts() Parts {
 		SignIn: d.signIn, Hidden: &d.hidden, Budgets: &d.budgets, Messages: d.messages, Opts: d.opts, d: d,
 	}
 }
+
+// Tries are the calls by hand of a caller.
+func (p *Parts) Tries(id *gate.Identity) tries.Caller { return p.d.tries.Caller(id) }
 
 // SetApprovals sets how questions to people are asked.
 func (p *Parts) SetApprovals(o approval.Options) { p.d.approvals.service.Set(o) }

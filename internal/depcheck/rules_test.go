@@ -498,6 +498,10 @@ var rules = map[string]rule{
 		ours: []string{"gate", "internal/store"},
 		why:  "claims calls and records their ends; who makes them, with which rights, is handed in",
 	},
+	"internal/daemon/tries": {
+		ours: []string{"gate", "gate/schema", "internal/admin", "internal/lineclient", "internal/mcp", "proxy", "proxy/refusal", "proxy/schemas"},
+		why:  "makes calls as a client on a stream; who the caller is and what serves the stream is handed in",
+	},
 	"internal/daemon/learning": {
 		ours: []string{"gate", "internal/admin", "internal/audit", "internal/mcp", "internal/store", "proxy", "proxy/find", "proxy/find/learn", "proxy/findview", "proxy/redact"},
 		why:  "pairs searches and calls and keeps them; it is told of both, and answers nobody",

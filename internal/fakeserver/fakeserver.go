@@ -46,6 +46,8 @@ type server struct {
 	says   string // instructions
 	varies bool   // lists by what its client declared
 	tasks  string // file for the ids of cancelled tasks; empty makes no tasks
+	asks   string // schema of what the tool ask asks for
+	asking string // id of the call of the tool ask that waits for an answer
 }
 
 // run serves on stdin and stdout. Its arguments change it: "hang" never answers;
@@ -54,7 +56,8 @@ type server struct {
 // and writes its id; "varies" lists one more tool to a client that declares elicitation;
 // "tasks=FILE" turns calls into tasks that do not end, and writes the file when one is
 // cancelled; "says=TEXT" sets its instructions; "echo=TEXT" sets the description of the
-// tool echo, "schema=JSON" its input schema. Any other argument only distinguishes two servers.
+// tool echo, "schema=JSON" its input schema; "asks=JSON" adds the tool ask, which asks its client for a
+// form of that schema and returns the answer. Any other argument only distinguishes two servers.
 func run(args []string) int {
 	s := &server{tools: Tools}
 	hang := false
@@ -96,6 +99,9 @@ func run(args []string) int {
 			for i, tool := range s.tools {
 				s.tools[i] = strings.Replace(tool, `"name": "echo", "x-own": 9007199254740993, "inputSchema": {"type":"object"}`, `"name": "echo", "inputSchema": `+value, 1)
 			}
+		case "asks":
+			s.asks = value
+			s.tools = append(slices.Clone(s.tools), `{"name":"ask","inputSchema":{"type":"object"}}`)
 		case "child":
 			//nolint:noctx // it ends when this process does, which closes its input
 			child := exec.Command(os.Args[0], Command, "hang")
@@ -137,6 +143,10 @@ func (s *server) handle(line []byte) {
 		}
 	}
 	if json.Unmarshal(line, &r) != nil || r.ID == nil {
+		return
+	}
+	if r.Method == "" && string(r.ID) == askID {
+		s.answered(line)
 		return
 	}
 	text := func(s string) string {
@@ -183,6 +193,12 @@ func (s *server) handle(line []byte) {
 			result = text("waited")
 		case "job":
 			result = `{"task":{"taskId":"1","status":"working","createdAt":"2026-01-01T00:00:00Z","ttl":null}}`
+		case "ask":
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.asking = string(r.ID)
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"What?","requestedSchema":%s}}`+"\n", askID, s.asks)
+			return
 		case "fail":
 			result = `{"content":[{"type":"text","text":"it did not work"}],"isError":true}`
 		case "picture":
@@ -196,4 +212,19 @@ func (s *server) handle(line []byte) {
 		return
 	}
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", r.ID, result)
+}
+
+// askID is the id of the request by which the tool ask asks.
+const askID = `"ask"`
+
+// answered ends the call of the tool ask with what its client has answered.
+func (s *server) answered(line []byte) {
+	var answer struct{ Result json.RawMessage }
+	if json.Unmarshal(line, &answer) != nil {
+		return
+	}
+	quoted, _ := json.Marshal(string(answer.Result))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`+"\n", s.asking, quoted)
 }

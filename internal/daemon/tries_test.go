@@ -1,0 +1,267 @@
+//go:build !windows
+
+package daemon_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+// formSchema is what the tool echo takes in these tests.
+const formSchema = `{"type":"object","properties":{"n":{"type":"integer","minimum":1},"tags":{"type":"array","items":{"type":"string"}}},"required":["n"],"additionalProperties":false}`
+
+// over waits until a call by hand is over, or asks.
+func (r *running) over(t *testing.T, by admin.Trier, id string) admin.Try {
+	t.Helper()
+	one := admin.Try{Revision: -1}
+	testwait.Until(t, patience, "the call ends or asks", func() bool {
+		var err error
+		if one, err = r.TriedCall(t.Context(), by, id, -1); err != nil {
+			t.Fatal(err)
+		}
+		return one.State != admin.TryRuns
+	})
+	return one
+}
+
+// A call by hand is one of its caller's, whole and audited; others do not see it, nor does
+// another session.
+func TestTryCalls(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("schema=" + formSchema)}, nil)
+	r := l.r
+	alice := admin.Trier{Session: "s", Key: "alice"}
+	all, err := r.TryTools(t.Context(), alice)
+	if err != nil || !slices.ContainsFunc(all, func(one admin.TryTool) bool { return one.Name == "a__echo" }) {
+		t.Fatal(all, err)
+	}
+	one, err := r.TryTool(t.Context(), alice, "a__echo")
+	if err != nil || !strings.Contains(string(one.Definition), `"minimum":1`) {
+		t.Fatalf("%s %v", one.Definition, err)
+	}
+	// What does not fit is not sent.
+	for args, want := range map[string]string{
+		`{"n":0}`: "/n", `{}`: "", `{"n":1,"m":2}`: "", `{"n":"x","tags":[1]}`: "/n", `[1]`: "", `{`: "", `{"n":1,"n":2}`: "",
+	} {
+		_, err := r.Try(t.Context(), alice, admin.NewTry{Tool: "a__echo", Arguments: json.RawMessage(args)})
+		problems, ok := errors.AsType[*admin.TryProblems](err)
+		if !ok || len(problems.Problems) == 0 || problems.Problems[0].Pointer != want {
+			t.Errorf("%s: %v %+v, want a problem at %q", args, err, problems, want)
+		}
+	}
+	if found, err := r.Tried(t.Context(), alice); err != nil || len(found) != 0 {
+		t.Errorf("something was sent: %+v %v", found, err)
+	}
+	begun, err := r.Try(t.Context(), alice, admin.NewTry{Tool: "a__echo", Arguments: json.RawMessage("{\"n\": 7,\n\"tags\":[\"ü\"]}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := r.over(t, alice, begun.ID)
+	if done.State != admin.TryOver || done.Outcome != admin.TryDone || len(done.Messages) != 2 {
+		t.Fatalf("%+v", done)
+	}
+	sent, got := done.Messages[0], done.Messages[1]
+	if !sent.Sent || got.Sent || sent.Bytes != len(sent.Text) || !json.Valid([]byte(sent.Text)) || !strings.Contains(sent.Text, `"n": 7`) || !strings.Contains(got.Text, `\"n\"`) {
+		t.Errorf("%+v", done.Messages)
+	}
+	// The gate itself refuses what is sent unchecked, and that is no result.
+	begun, err = r.Try(t.Context(), alice, admin.NewTry{Tool: "a__echo", Arguments: json.RawMessage(`{"n":0}`), Unchecked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused := r.over(t, alice, begun.ID); refused.Outcome != admin.TryRefused {
+		t.Errorf("%+v", refused)
+	}
+	calls := func() (all []admin.Call) {
+		all, err := r.Calls(t.Context(), admin.CallQuery{Tool: "a__echo"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	testwait.Until(t, patience, "both calls are in the log", func() bool { return len(calls()) == 2 })
+	entry, err := r.ShowAudit(t.Context(), calls()[1].ID)
+	if last := entry.Entries[len(entry.Entries)-1]; err != nil || last.Principal.Subject != "alice" {
+		t.Errorf("the audit log has %+v %v", last.Principal, err)
+	}
+	// For everybody else the call does not exist.
+	for _, other := range []admin.Trier{{Session: "s", Key: "bob"}, {Session: "other", Key: "alice"}} {
+		_, missing := r.TriedCall(t.Context(), other, "try_none", -1)
+		for what, err := range map[string]error{
+			"seen":      func() error { _, err := r.TriedCall(t.Context(), other, begun.ID, -1); return err }(),
+			"cancelled": r.CancelTry(t.Context(), other, begun.ID),
+			"answered":  r.AnswerTry(t.Context(), other, begun.ID, admin.TryAnswer{}),
+		} {
+			if !errors.Is(err, admin.ErrNoTry) || err.Error() != missing.Error() {
+				t.Errorf("%+v: %s: %v", other, what, err)
+			}
+		}
+		if found, err := r.Tried(t.Context(), other); err != nil || len(found) != 0 {
+			t.Errorf("%+v sees %+v %v", other, found, err)
+		}
+	}
+	if found, err := r.Tried(t.Context(), alice); err != nil || len(found) != 2 || found[1].ID != done.ID || found[1].Messages != nil {
+		t.Errorf("%+v %v", found, err)
+	}
+	// An operator is no caller here, and nobody has a wrong key.
+	for _, by := range []admin.Trier{{Session: "s"}, {Session: "s", Key: "wrong"}} {
+		if _, err := r.TryTools(t.Context(), by); !errors.Is(err, admin.ErrTryAs) {
+			t.Errorf("%+v: %v", by, err)
+		}
+	}
+}
+
+// What a tool asks is answered in the call. An answer that does not fit is not sent.
+func TestTryAsks(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake(`asks={"type":"object","properties":{"day":{"type":"string","format":"date"}},"required":["day"]}`)}, nil)
+	r, by := l.r, admin.Trier{Session: "s", Key: "alice"}
+	begin := func() admin.Try {
+		t.Helper()
+		begun, err := r.Try(t.Context(), by, admin.NewTry{Tool: "a__ask"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asks := r.over(t, by, begun.ID)
+		if asks.State != admin.TryAsks || len(asks.Questions) != 1 || asks.Questions[0].Gateway || asks.Round != 1 {
+			t.Fatalf("%+v", asks)
+		}
+		return asks
+	}
+	answer := func(asks *admin.Try, round int, text string) error {
+		return r.AnswerTry(t.Context(), by, asks.ID, admin.TryAnswer{Round: round, Answers: map[string]json.RawMessage{asks.Questions[0].Key: json.RawMessage(text)}})
+	}
+	asks := begin()
+	for text, want := range map[string]string{
+		`{"action":"accept","content":{"day":"tomorrow"}}`: "/day", `{"action":"accept","content":{}}`: "", `{"action":"perhaps"}`: "", `[]`: "", ``: "", `{"action":"accept"}`: "",
+	} {
+		problems, ok := errors.AsType[*admin.TryProblems](answer(&asks, 1, text))
+		if !ok || len(problems.Problems) == 0 || !strings.HasSuffix(problems.Problems[0].Pointer, want) {
+			t.Errorf("%s: %+v", text, problems)
+		}
+	}
+	if err := answer(&asks, 2, `{"action":"decline"}`); !errors.Is(err, admin.ErrTryRound) {
+		t.Errorf("another round: %v", err)
+	}
+	if err := answer(&asks, 1, `{"action":"accept","content":{"day":"2026-11-28"}}`); err != nil {
+		t.Fatal(err)
+	}
+	done := r.over(t, by, asks.ID)
+	if done.Outcome != admin.TryDone || len(done.Questions) != 0 || !strings.Contains(done.Messages[len(done.Messages)-1].Text, "2026-11-28") {
+		t.Errorf("%+v", done)
+	}
+	if err := answer(&asks, 1, `{"action":"decline"}`); !errors.Is(err, admin.ErrTryRound) {
+		t.Errorf("answered twice: %v", err)
+	}
+	asks = begin()
+	if err := r.CancelTry(t.Context(), by, asks.ID); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, patience, "the call is cancelled", func() bool {
+		one, err := r.TriedCall(t.Context(), by, asks.ID, -1)
+		return err == nil && one.Outcome == admin.TryCancelled
+	})
+}
+
+// Calls are bounded for a session, end with it, and end when their caller is not known any
+// more.
+func TestTryIsBounded(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("one")}, nil)
+	r := l.r
+	slow := func(by admin.Trier, n int) (admin.Try, error) {
+		args, err := json.Marshal(map[string]string{"File": l.dir + fmt.Sprint("/begun", by.Session, n), "Wait": l.dir + "/never"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Try(t.Context(), by, admin.NewTry{Tool: "a__slow", Arguments: args})
+	}
+	alice := admin.Trier{Session: "s", Key: "alice"}
+	first, err := slow(alice, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if _, err := slow(alice, 1+n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := slow(alice, 9); !errors.Is(err, admin.ErrTryBusy) {
+		t.Errorf("one too many: %v", err)
+	}
+	testwait.Until(t, patience, "the call is at its server", func() bool { _, err := os.Stat(l.dir + "/beguns0"); return err == nil })
+	if err := r.CancelTry(t.Context(), alice, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if over := r.over(t, alice, first.ID); over.Outcome != admin.TryCancelled || !strings.Contains(over.Messages[1].Text, "notifications/cancelled") {
+		t.Errorf("%+v", over)
+	}
+	for n := range 25 { // over, and kept in place of the oldest
+		begun, err := r.Try(t.Context(), alice, admin.NewTry{Tool: "a__pid"})
+		if err != nil {
+			t.Fatal(n, err)
+		}
+		r.over(t, alice, begun.ID)
+	}
+	all, err := r.Tried(t.Context(), alice)
+	if err != nil || len(all) != 20 {
+		t.Fatalf("%d calls are kept: %v", len(all), err)
+	}
+	large := fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", admin.MaxTryArguments))
+	if _, err := r.Try(t.Context(), alice, admin.NewTry{Tool: "a__echo", Arguments: json.RawMessage(large)}); !errors.Is(err, admin.ErrTryLarge) {
+		t.Errorf("arguments of 1 MiB: %v", err)
+	}
+	// What is shown of a long message is cut, with its length said.
+	half := fmt.Sprintf(`{"x":%q}`, strings.Repeat("ü", admin.MaxTryArguments/4))
+	begun, err := r.Try(t.Context(), alice, admin.NewTry{Tool: "a__echo", Arguments: json.RawMessage(half)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := r.over(t, alice, begun.ID)
+	if m := over.Messages[1]; over.Outcome != admin.TryDone || m.Bytes < len(half) || len(m.Text) > 64<<10 || !strings.HasSuffix(m.Text, "ü") || over.Arguments != nil {
+		t.Errorf("%s: %d of %d bytes", over.Outcome, len(m.Text), m.Bytes)
+	}
+	r.EndTries(alice)
+	if all, err := r.Tried(t.Context(), alice); err != nil || len(all) != 0 {
+		t.Errorf("%d calls are left: %v", len(all), err)
+	}
+}
+
+// A call ends when its caller is not let in any more.
+func TestTryEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	ask := servers{"a": fake(`asks={"type":"object"}`)}
+	h.write(t, ask, withKeys("alice", "bob"))
+	r := h.newRunning(t)
+	alice, err := r.Identities.Identity(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := admin.Trier{Session: "s"}
+	calls := r.Tries(alice)
+	begun, err := calls.Try(t.Context(), by, admin.NewTry{Tool: "a__ask"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.over(t, admin.Trier{Session: "s", Key: "alice"}, begun.ID)
+	h.write(t, ask, withKeys("bob"))
+	if _, err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, patience, "the call ends", func() bool {
+		one, err := calls.TriedCall(t.Context(), by, begun.ID, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one.Outcome == admin.TryCancelled
+	})
+}
