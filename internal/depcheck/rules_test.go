@@ -435,8 +435,12 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/sys"},
 		why:    "the control API: what a running gateway is asked and answers; x/sys knows who is at the other end of a socket",
 	},
+	"internal/console/form": {
+		ours: []string{"internal/mcp"},
+		why:  "which fields a form has follows from the schema and what was written",
+	},
 	"internal/console": {
-		ours: []string{"gate", "gate/approval", "internal/admin", "internal/audit", "internal/mcp"},
+		ours: []string{"gate", "gate/approval", "internal/admin", "internal/audit", "internal/console/form", "internal/mcp"},
 		why:  "pages show what the admin API answers; who somebody is, and the gateway, are handed in",
 	},
 	"internal/daemon": {
