@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
 )
 
 // Options are what a console is made of. All of it is needed.
@@ -44,7 +45,11 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /sign-in", c.signInPage)
 	c.mux.Handle("POST /sign-in", o.Failures(http.HandlerFunc(c.signIn)))
 	for _, r := range routes {
-		c.mux.HandleFunc(r.pattern, func(w http.ResponseWriter, req *http.Request) { c.serve(w, req, &r) })
+		h := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { c.serve(w, req, &r) }))
+		if r.takesKey {
+			h = o.Failures(h)
+		}
+		c.mux.Handle(r.pattern, h)
 	}
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 		c.serve(w, req, &route{least: ViewerOwn, serve: func(v *visit) { v.missing() }})
@@ -71,30 +76,39 @@ const maxForm = 4 << 20
 
 // route is a page or an action, and the least role that it is for.
 type route struct {
-	pattern string
-	least   Role
-	serve   func(*visit)
+	pattern  string
+	least    Role
+	serve    func(*visit)
+	takesKey bool // wrong ones are counted
 }
 
 // routes are all pages and actions for those who have signed in.
 var routes = []route{
-	{"GET /{$}", ViewerOwn, (*visit).home},
-	{"GET /now", Viewer, (*visit).now},
-	{"GET /now/events", Viewer, (*visit).nowEvents},
-	{"GET /now/chart", Viewer, (*visit).nowChart},
-	{"POST /mode", Admin, (*visit).setMode},
-	{"POST /breakers/reset", Admin, (*visit).resetBreaker},
-	{"GET /calls", ViewerOwn, (*visit).calls},
-	{"GET /calls/{id}", ViewerOwn, (*visit).call},
-	{"GET /catalog", Viewer, (*visit).catalog},
-	{"GET /catalog/entry", Viewer, (*visit).entry},
-	{"POST /catalog/change", Admin, (*visit).changeCatalog},
-	{"GET /approvals", ViewerOwn, (*visit).approvals},
-	{"GET /approvals/{id}", ViewerOwn, (*visit).approval},
-	{"POST /approvals/{id}", Admin, (*visit).answer},
-	{"GET /budgets", Viewer, (*visit).budgets},
-	{"GET /access", Auditor, (*visit).access},
-	{"POST /sign-out", ViewerOwn, (*visit).signOut},
+	{pattern: "GET /{$}", least: ViewerOwn, serve: (*visit).home},
+	{pattern: "GET /now", least: Viewer, serve: (*visit).now},
+	{pattern: "GET /now/events", least: Viewer, serve: (*visit).nowEvents},
+	{pattern: "GET /now/chart", least: Viewer, serve: (*visit).nowChart},
+	{pattern: "POST /mode", least: Admin, serve: (*visit).setMode},
+	{pattern: "POST /breakers/reset", least: Admin, serve: (*visit).resetBreaker},
+	{pattern: "GET /calls", least: ViewerOwn, serve: (*visit).calls},
+	{pattern: "GET /calls/{id}", least: ViewerOwn, serve: (*visit).call},
+	{pattern: "GET /catalog", least: Viewer, serve: (*visit).catalog},
+	{pattern: "GET /catalog/entry", least: Viewer, serve: (*visit).entry},
+	{pattern: "POST /catalog/change", least: Admin, serve: (*visit).changeCatalog},
+	{pattern: "GET /try", least: ViewerOwn, serve: (*visit).try},
+	{pattern: "POST /try/as", least: ViewerOwn, serve: (*visit).tryAs, takesKey: true},
+	{pattern: "GET /try/tool", least: ViewerOwn, serve: (*visit).tryTool},
+	{pattern: "POST /try/tool", least: ViewerOwn, serve: (*visit).callTool},
+	{pattern: "GET /try/calls/{id}", least: ViewerOwn, serve: (*visit).tried},
+	{pattern: "GET /try/calls/{id}/events", least: ViewerOwn, serve: (*visit).triedEvents},
+	{pattern: "POST /try/calls/{id}/answer", least: ViewerOwn, serve: (*visit).answerTried},
+	{pattern: "POST /try/calls/{id}/cancel", least: ViewerOwn, serve: (*visit).cancelTried},
+	{pattern: "GET /approvals", least: ViewerOwn, serve: (*visit).approvals},
+	{pattern: "GET /approvals/{id}", least: ViewerOwn, serve: (*visit).approval},
+	{pattern: "POST /approvals/{id}", least: Admin, serve: (*visit).answer},
+	{pattern: "GET /budgets", least: Viewer, serve: (*visit).budgets},
+	{pattern: "GET /access", least: Auditor, serve: (*visit).access},
+	{pattern: "POST /sign-out", least: ViewerOwn, serve: (*visit).signOut},
 }
 
 // visit is one request of somebody who has signed in.
@@ -183,6 +197,7 @@ func (v *visit) home() {
 
 // signOut ends the session.
 func (v *visit) signOut() {
+	v.model.EndTries(admin.Trier{Session: v.session.tries})
 	v.sessions.end(v.cookie(v.r))
 	v.setCookie(v.w, "")
 	http.Redirect(v.w, v.r, "/sign-in", http.StatusSeeOther)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/console/form"
 )
 
 // hostile are published payloads of scripts, of characters that change the order of
@@ -57,8 +58,10 @@ func fill(v reflect.Value, text string, depth int) {
 			v.SetBytes([]byte(text))
 			return
 		}
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0), text, depth)
+		if depth > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			fill(v.Index(0), text, depth-1)
+		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		if v.Type().Key().Kind() == reflect.String {
@@ -84,9 +87,18 @@ func filled(text string) map[string]any {
 	all := map[string]any{
 		"now": &nowData{}, "calls": &callsData{}, "call": &callData{}, "catalog": &catalogData{}, "entry": &admin.CatalogEntry{},
 		"approvals": &approvalsData{}, "approval": &approval.Item{}, "budgets": &budgetsData{}, "access": &accessData{}, "signin": &signInData{},
+		"try": &tryData{}, "tool": &toolData{}, "tried": &triedData{},
 	}
 	for _, v := range all {
-		fill(reflect.ValueOf(v).Elem(), text, 3)
+		fill(reflect.ValueOf(v).Elem(), text, 6)
+	}
+	for _, data := range []*form.Form{all["tool"].(*toolData).Form, all["tried"].(*triedData).Asked[0].Form} {
+		field := data.Fields[0]
+		data.Fields = nil
+		for _, kind := range []form.Kind{form.Text, form.Long, form.Number, form.Choice, form.Choices, form.File, form.JSON, form.Object, form.List} {
+			field.Kind = kind
+			data.Fields = append(data.Fields, field)
+		}
 	}
 	all["calls"].(*callsData).Next = ""
 	all["approval"].(*approval.Item).State = "pending"
@@ -103,7 +115,7 @@ func checkPage(t *testing.T, view, payload string, page []byte) {
 	}
 	scripts := 0
 	for n := range root.Descendants() {
-		if n.Type == html.TextNode {
+		if n.Type == html.TextNode && n.Parent.Data != "textarea" { // what is changed there is changed as it is
 			if i := strings.IndexFunc(n.Data, func(r rune) bool {
 				return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 			}); i >= 0 {
@@ -172,5 +184,23 @@ func TestCommandsAreQuoted(t *testing.T) {
 		if got := command("show", words); got != want {
 			t.Errorf("%s is not %s", got, want)
 		}
+	}
+}
+
+// JSON that is changed in a form shows all that is in it, and stays the same value.
+func TestVisibleJSON(t *testing.T) {
+	t.Parallel()
+	const text = "a\u202eb\u0007\U000e0041\u2028\u00e4\U0001f600\n"
+	raw, err := json.Marshal(map[string]string{text: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := visibleJSON(string(raw))
+	var back map[string]string
+	if err := json.Unmarshal([]byte(shown), &back); err != nil || back[text] != text {
+		t.Errorf("%s: %v", shown, err)
+	}
+	if strings.IndexFunc(shown, acts) >= 0 || !strings.Contains(shown, "\u00e4\U0001f600") {
+		t.Error(shown)
 	}
 }

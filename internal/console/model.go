@@ -21,6 +21,7 @@ type Model interface {
 	admin.UsageReader
 	admin.AuditReader
 	admin.CallReader
+	admin.Tries
 }
 
 // Role is what somebody may see and do. A higher role may do all that a lower one may.

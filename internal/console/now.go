@@ -110,7 +110,7 @@ func (v *visit) nowEvents() {
 	}
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	v.w.Header().Set("X-Accel-Buffering", "no")
-	s := &stream{visit: v, after: after, to: http.NewResponseController(v.w)}
+	s := &stream{visit: v, view: "now", after: after, to: http.NewResponseController(v.w)}
 	if !s.send(": open\n\n") {
 		return
 	}
@@ -136,6 +136,7 @@ func (v *visit) nowEvents() {
 // stream is one live view.
 type stream struct {
 	*visit
+	view  string // whose parts are written
 	to    *http.ResponseController
 	after uint64 // number of the last call that was written
 	calls []admin.Call
@@ -171,7 +172,7 @@ func (s *stream) step(now time.Time) bool {
 // fragment renders a part of the page.
 func (s *stream) fragment(name string, data any) []byte {
 	var b bytes.Buffer
-	if err := templates["now"].ExecuteTemplate(&b, name, data); err != nil {
+	if err := templates[s.view].ExecuteTemplate(&b, name, data); err != nil {
 		s.o.Log.Error("a part of the console cannot be shown", "part", name, "err", err)
 	}
 	return b.Bytes()

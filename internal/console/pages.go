@@ -25,6 +25,7 @@ type page struct {
 	View    string // name of the template, and of the view in the navigation
 	Command string // shows the same
 	Data    any
+	Refresh bool // without JavaScript it is loaded again soon
 
 	Person person
 	CSRF   string
@@ -45,13 +46,14 @@ var views = []struct {
 	{"now", "Now", "n", Viewer},
 	{"calls", "Calls", "c", ViewerOwn},
 	{"catalog", "Catalog", "t", Viewer},
+	{"try", "Try", "r", ViewerOwn},
 	{"approvals", "Approvals", "a", ViewerOwn},
 	{"budgets", "Budgets", "b", Viewer},
 	{"access", "Access", "w", Auditor},
 }
 
 var functions = template.FuncMap{
-	"t": short, "long": long, "micros": micros, "seconds": seconds, "size": size, "clock": clock, "asset": assetPath,
+	"t": short, "long": long, "micros": micros, "seconds": seconds, "size": size, "clock": clock, "took": took, "visible": visibleJSON, "asset": assetPath,
 	"iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "command": command,
 	"join": func(all []string) string { return short(strings.Join(all, ", ")) },
 	"for":  func(p *page, v any) part { return part{p, v} },
@@ -86,7 +88,7 @@ func (v *visit) render(status int, p *page) {
 	p.Person, p.CSRF = v.person, v.session.csrf
 	for _, view := range views {
 		if v.person.role >= view.least {
-			p.Nav = append(p.Nav, navItem{"/" + view.view, view.title, view.key, view.view == p.View})
+			p.Nav = append(p.Nav, navItem{"/" + view.view, view.title, view.key, view.view == p.View || view.title == p.Title})
 		}
 	}
 	v.w.Header().Add("Vary", "HX-Request")

@@ -28,11 +28,16 @@ const (
 // session is one browser that somebody has signed in with.
 type session struct {
 	id      *gate.Identity // nil for an operator of this machine
+	tries   string         // names its calls by hand
 	csrf    string
 	begun   time.Time
 	used    time.Time // guarded by sessions.mu, as streams is
 	until   time.Time // of the credential; zero is never
 	streams int
+	// as is whom calls by hand are made as, and asUntil when that credential ends; nil is
+	// whoever has signed in. sessions.mu guards both.
+	as      *gate.Identity
+	asUntil time.Time
 }
 
 // hash is what is kept of a secret.
@@ -105,7 +110,7 @@ func (s *sessions) begin(id *gate.Identity, until time.Time) string {
 	if len(s.all) >= maxSessions {
 		delete(s.all, oldest)
 	}
-	s.all[sha256.Sum256([]byte(secret))] = &session{id: id, csrf: rand.Text(), begun: now, used: now, until: until}
+	s.all[sha256.Sum256([]byte(secret))] = &session{id: id, tries: rand.Text(), csrf: rand.Text(), begun: now, used: now, until: until}
 	return secret
 }
 
@@ -152,6 +157,23 @@ func (s *sessions) end(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.all, sha256.Sum256([]byte(secret)))
+}
+
+// setCaller says as whom calls by hand are made in a session; nil is whoever has signed in.
+func (s *sessions) setCaller(one *session, id *gate.Identity, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.as, one.asUntil = id, until
+}
+
+// caller returns as whom calls by hand are made in a session; nil is whoever has signed in.
+func (s *sessions) caller(one *session) (id *gate.Identity, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !one.asUntil.IsZero() && !s.now().Before(one.asUntil) {
+		one.as = nil
+	}
+	return one.as, one.asUntil
 }
 
 // stream takes a place for a live view, and returns what gives it back; nil if there is

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -37,7 +38,7 @@ func bounded(s string, limit int, lines bool) string {
 		switch {
 		case lines && (r == '\n' || r == '\t'):
 			b.WriteRune(r)
-		case r == utf8.RuneError, unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp):
+		case acts(r):
 			fmt.Fprintf(&b, "‹U+%04X›", r)
 		default:
 			b.WriteRune(r)
@@ -58,6 +59,32 @@ func micros(us int64) string {
 		return fmt.Sprintf("%.1f ms", float64(us)/1_000)
 	}
 	return fmt.Sprintf("%.2f s", float64(us)/1_000_000)
+}
+
+// took writes how long something has taken for people.
+func took(from, to time.Time) string { return micros(to.Sub(from).Microseconds()) }
+
+// visibleJSON returns JSON for a place where it is changed: characters that control, or that
+// change the order of others, are escaped as JSON does. Valid JSON has them in texts alone.
+func visibleJSON(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || !acts(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// acts tells whether a character controls what is shown, or cannot be shown.
+func acts(r rune) bool {
+	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp)
 }
 
 // seconds writes a number of seconds for people.

@@ -3,6 +3,7 @@ package form_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,9 +17,7 @@ func all(fields []form.Field) map[string]*form.Field {
 	for i := range fields {
 		f := &fields[i]
 		found[f.Name] = f
-		for name, of := range all(f.Fields) {
-			found[name] = of
-		}
+		maps.Copy(found, all(f.Fields))
 	}
 	return found
 }

@@ -121,13 +121,10 @@ func wants(f *Field, kind string, parts [][]byte) string {
 		if words[0] == "" {
 			words[0] = "a number"
 		}
-		for name, text := range map[string]string{"minimum": "at least", "maximum": "at most"} {
-			if n := number(name); n != "" {
-				words = append(words, text+" "+n)
+		for _, of := range []struct{ name, text string }{{"minimum", "at least"}, {"maximum", "at most"}} {
+			if n := number(of.name); n != "" {
+				words = append(words, of.text+" "+n)
 			}
-		}
-		if len(words) == 3 && strings.HasPrefix(words[1], "at most") {
-			words[1], words[2] = words[2], words[1]
 		}
 	case Text, Long:
 		if format := word(parts, "format"); format != "" {
