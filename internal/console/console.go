@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -130,6 +131,10 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, to *route) {
 		return
 	}
 	v := &visit{Console: c, w: w, r: r, session: session, person: who, model: c.o.Model(who.id)}
+	if large(r) {
+		v.fail(http.StatusRequestEntityTooLarge, "This form has more than "+size(maxForm)+".")
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && !same(r.FormValue("csrf"), session.csrf) {
 		v.fail(http.StatusForbidden, "This form is of another session. Open the page again.")
 		return
@@ -139,6 +144,16 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, to *route) {
 		return
 	}
 	to.serve(v)
+}
+
+// large tells whether a form is larger than it may be. It reads the form.
+func large(r *http.Request) bool {
+	err := r.ParseForm()
+	if err == nil {
+		err = r.ParseMultipartForm(maxForm)
+	}
+	_, is := errors.AsType[*http.MaxBytesError](err)
+	return is
 }
 
 // who returns the person of a session, with the role of this moment.

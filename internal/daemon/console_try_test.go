@@ -111,6 +111,9 @@ func TestConsoleTry(t *testing.T) {
 			t.Errorf("%q has the call in its history", key)
 		}
 	}
+	if w := b.post(t, "/try/tool", url.Values{"name": {"a__echo"}, "do": {"raw"}, "arguments": {strings.Repeat("x", 5<<20)}}); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a form of 5 MiB: %d", w.Code)
+	}
 	if w := b.get(t, "/try/tool?name=a__none"); w.Code != http.StatusNotFound {
 		t.Errorf("an unknown tool: %d", w.Code)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
 	"github.com/toolgate/toolgate/internal/daemon/hidden"
+	"github.com/toolgate/toolgate/internal/daemon/home"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
 	"github.com/toolgate/toolgate/internal/daemon/inside"
 	"github.com/toolgate/toolgate/internal/daemon/learning"
@@ -66,6 +67,9 @@ type Options struct {
 	// WaitFirst is how long initialize and the first lists wait for servers that have
 	// never been seen; zero is the gateway's own choice.
 	WaitFirst time.Duration
+	// HomeClients returns the clients that the page at the gateway's address has entries
+	// for; nil is none. See [home.Options].
+	HomeClients func(url string, keys bool) []home.Client
 }
 
 // Daemon is one running gateway with all its parts. Make it with [New] and run it with

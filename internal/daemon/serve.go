@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/home"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -41,7 +42,7 @@ func (d *Daemon) Handler() http.Handler {
 		}
 		return a.Webhook.Secret.Reveal()
 	}
-	gateway := d.gateway.Handler()
+	gateway := d.homePage(d.gateway.Handler())
 	answers, signIn := d.gateway.CountFailures(d.approvals.service.Callback(secret, d.approvals.decideByWebhook)), d.gateway.CountFailures(d.signIn)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, approval.CallbackPath) && secret() != "" {
@@ -53,6 +54,20 @@ func (d *Daemon) Handler() http.Handler {
 			return
 		}
 		gateway.ServeHTTP(w, r)
+	})
+}
+
+// homePage puts the page for browsers before the handler of the gateway.
+func (d *Daemon) homePage(gateway http.Handler) http.Handler {
+	return home.Page(gateway, home.Options{
+		URL:  func() string { return strings.TrimRight(d.settings.boot.Listen.PublicURL, "/") },
+		Keys: d.identities.Authenticated,
+		Clients: func(url string, keys bool) []home.Client {
+			if d.opts.HomeClients == nil {
+				return nil
+			}
+			return d.opts.HomeClients(url, keys)
+		},
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -264,4 +266,55 @@ func TestTryEndsWithItsCaller(t *testing.T) {
 		}
 		return one.Outcome == admin.TryCancelled
 	})
+}
+
+// The control socket has calls by hand, and other listeners do not.
+func TestTriesOverHTTP(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("schema=" + formSchema)}, nil)
+	handler := admin.Handler(l.r.Control, "token")
+	do := func(h http.Handler, method, path, body, key string) (int, string) {
+		t.Helper()
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Header.Set("Toolgate-Token", "token")
+		r.Header.Set("Toolgate-Api-Key", key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	status, text := do(handler, http.MethodPost, "/v1/tries?session=p", `{"tool":"a__echo","arguments":{"n":4}}`, "alice")
+	var begun admin.Try
+	if err := json.Unmarshal([]byte(text), &begun); status != http.StatusOK || err != nil || begun.ID == "" {
+		t.Fatal(status, text, err)
+	}
+	one := "/v1/tries/" + begun.ID
+	testwait.Until(t, patience, "the call is over", func() bool {
+		_, text = do(handler, http.MethodGet, one+"?session=p&after=1", "", "alice")
+		return strings.Contains(text, `"outcome":"done"`)
+	})
+	for name, tt := range map[string]struct {
+		method, path, body, key string
+		status                  int
+		has                     string
+	}{
+		"the tools":         {http.MethodGet, "/v1/tries/tools", "", "alice", http.StatusOK, `"name":"a__echo"`},
+		"a tool":            {http.MethodGet, "/v1/tries/tool?name=a__echo", "", "alice", http.StatusOK, `"inputSchema"`},
+		"no such tool":      {http.MethodGet, "/v1/tries/tool?name=a__none", "", "alice", http.StatusNotFound, ""},
+		"the history":       {http.MethodGet, "/v1/tries?session=p", "", "alice", http.StatusOK, begun.ID},
+		"another session's": {http.MethodGet, one, "", "alice", http.StatusNotFound, ""},
+		"another caller's":  {http.MethodGet, one + "?session=p", "", "bob", http.StatusNotFound, ""},
+		"no caller":         {http.MethodGet, one + "?session=p", "", "", http.StatusForbidden, ""},
+		"what does not fit": {http.MethodPost, "/v1/tries", `{"tool":"a__echo","arguments":{"n":0}}`, "alice", http.StatusUnprocessableEntity, `"pointer":"/n"`},
+		"what is no call":   {http.MethodPost, "/v1/tries", `{"tools":1}`, "alice", http.StatusBadRequest, ""},
+		"a bad revision":    {http.MethodGet, one + "?session=p&after=x", "", "alice", http.StatusBadRequest, ""},
+		"a late answer":     {http.MethodPost, one + "/answer?session=p", `{"round":1,"answers":{}}`, "alice", http.StatusConflict, ""},
+		"a late cancel":     {http.MethodPost, one + "/cancel?session=p", "", "alice", http.StatusOK, ""},
+	} {
+		if status, text := do(handler, tt.method, tt.path, tt.body, tt.key); status != tt.status || !strings.Contains(text, tt.has) {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+		if status, _ := do(admin.Remote(handler), tt.method, tt.path, tt.body, tt.key); status != http.StatusNotFound {
+			t.Errorf("%s from another machine: %d", name, status)
+		}
+	}
 }

@@ -47,7 +47,7 @@ type Options struct {
 
 // Daemon returns what a gateway takes from the flags.
 func (o *Options) Daemon() daemon.Options {
-	return daemon.Options{Log: o.Logger, Read: o.ReadConfig, Awaits: o.Awaits, WaitFirst: o.WaitFirst}
+	return daemon.Options{Log: o.Logger, Read: o.ReadConfig, Awaits: o.Awaits, WaitFirst: o.WaitFirst, HomeClients: homeClients}
 }
 
 // OutputFlag adds -o to a command.
