@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/console/form"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -71,7 +72,7 @@ func (v *visit) trier() (admin.Tries, admin.Trier, callerData) {
 	case v.person.id != nil:
 		d.Name = v.person.id.Subject + " of " + v.person.id.Tenant
 	case !d.Keys:
-		d.Name = v.person.Name()
+		d.Name = gate.Local.Subject + " of " + gate.Local.Tenant // whoever calls
 	}
 	return v.model, admin.Trier{Session: v.session.tries, Until: v.session.until}, d
 }
@@ -91,7 +92,7 @@ func (v *visit) try() {
 	})
 	d.Found, d.Tools = len(all), all[:min(len(all), shownTools)]
 	d.History, _ = model.Tried(v.r.Context(), by) // whoever has no caller has no calls
-	v.render(http.StatusOK, &page{Title: "Try", View: "try", Command: command("tools", "ls"), Data: d})
+	v.render(http.StatusOK, &page{Title: "Try", View: "try", Command: command("tools"), Data: d})
 }
 
 // tryAs chooses as whom calls are made: the caller with an API key or token, or again

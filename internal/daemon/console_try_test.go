@@ -277,3 +277,20 @@ func TestConsoleTryApprovals(t *testing.T) {
 	}
 	b.shows(t, called, "done")
 }
+
+// Without authentication, whoever has the console calls as whoever calls.
+func TestConsoleTryWithoutKeys(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("one")}, nil)
+	r := h.newRunning(t)
+	l := &looked{r, r.Console(t.Context(), consoleURL, true), h.dir}
+	b := l.as(t, "")
+	if page := b.shows(t, "/try", "local of default"); strings.Contains(page, `name="key"`) {
+		t.Error("the page asks for a key where there is none")
+	}
+	b.shows(t, b.tries(t, "a__pid", url.Values{"do": {"form"}}), "done")
+	if w := b.post(t, "/try/as", url.Values{"key": {"x"}}); w.Header().Get("Location") != "/try" {
+		t.Errorf("%d", w.Code)
+	}
+}

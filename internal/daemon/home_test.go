@@ -3,6 +3,8 @@
 package daemon_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,6 +41,11 @@ func TestHomePage(t *testing.T) {
 		csp := w.Header().Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || w.Header().Get("X-Frame-Options") != "DENY" {
 			t.Error(w.Header())
+		}
+		_, style, _ := strings.Cut(page, "<style>")
+		style, _, _ = strings.Cut(style, "</style>")
+		if sum := sha256.Sum256([]byte(style)); style == "" || !strings.Contains(csp, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+			t.Errorf("the policy does not let the page have its style: %s", csp)
 		}
 		for _, secret := range []string{"secretserver", "alice", "pid", h.dir} {
 			if strings.Contains(page, secret) {
