@@ -204,3 +204,34 @@ func TestVisibleJSON(t *testing.T) {
 		t.Error(shown)
 	}
 }
+
+// A schema whose texts have 1 MB each, all of them hostile, makes a page that is bounded.
+func TestLongSchemasMakeBoundedPages(t *testing.T) {
+	t.Parallel()
+	const payload, most = "<script>alert(1)</script>\u202e\u0007", 512 << 10
+	text, err := json.Marshal(strings.Repeat(payload, 1<<20/len(payload)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := string(text)
+	schema := []byte(`{"properties":{` + long + `:{"type":"string"},"a":{"type":"string","title":` + long + `,"description":` + long + `,"default":` + long + `,"pattern":` + long + `,"format":` + long +
+		`},"b":{"enum":[` + long + `]},"c":{"type":"array","items":{"enum":[` + long + `]}},"d":{"type":"number","minimum":` + long + `},"e":{"default":` + long + `}}}`)
+	definition := []byte(`{"name":"t","description":` + long + `,"inputSchema":` + string(schema) + `}`)
+	whole := strings.Repeat(payload, 1<<20/len(payload))
+	question := admin.TryQuestion{Key: "k", Params: []byte(`{"message":` + long + `,"requestedSchema":` + string(schema) + `}`)}
+	for view, data := range map[string]any{
+		"tool":  &toolData{Tool: admin.TryTool{Name: "t", Description: whole, Definition: definition}, Form: form.New(schema, formPrefix, nil, nil), Raw: "{}"},
+		"tried": &triedData{Try: admin.Try{State: admin.TryAsks, Problem: whole, Messages: []admin.TryMessage{{Bytes: len(whole), Text: whole}}}, Asked: []askedData{askedOf(0, &question, nil)}},
+		"try":   &tryData{As: callerData{Name: whole}, Tools: []admin.TryTool{{Name: "t", Title: whole, Description: whole}}},
+	} {
+		var b bytes.Buffer
+		p := &page{Title: "Try", View: view, Data: data, Person: person{role: Admin}, Nav: []navItem{{"/now", "Now", "n", true}}}
+		if err := templates[view].ExecuteTemplate(&b, "layout", p); err != nil {
+			t.Fatalf("%s: %v", view, err)
+		}
+		if b.Len() > most {
+			t.Errorf("%s has %d bytes", view, b.Len())
+		}
+		checkPage(t, view, "a long schema", b.Bytes())
+	}
+}

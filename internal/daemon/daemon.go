@@ -208,6 +208,12 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	}, d.store.Modes()); err != nil {
 		return nil, err
 	}
+	d.followStore()
+	return d, nil
+}
+
+// followStore says who is told of which changes in the store.
+func (d *Daemon) followStore() {
 	d.onStore = map[string][]func(){
 		store.TopicApprovals:    {d.approvals.service.Changed, d.records.ApprovalsChanged},
 		store.TopicDynamic:      {d.added.StoreChanged},
@@ -225,7 +231,6 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	if d.cluster != nil {
 		d.onStore[cluster.Topic], d.onStore[cluster.TopicLists] = []func(){d.cluster.Changed}, []func(){func() { proxy.ChangedElsewhere(d.gateway) }}
 	}
-	return d, nil
 }
 
 // endOrphans sees to it that no process outlives the gateway that has started it.
