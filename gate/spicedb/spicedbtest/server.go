@@ -70,10 +70,17 @@ func (s *Server) Start(tb testing.TB) string {
 	s.mu.Lock()
 	addr := s.addr
 	s.mu.Unlock()
-	if addr == "" {
-		addr = testport.Address(tb) // nobody else listens there once the server has stopped
+	fresh := addr == ""
+	var lis net.Listener
+	var err error
+	for range 5 { // another program may take a fresh port first
+		if fresh {
+			addr = testport.Address(tb) // nobody else is given it once the server has stopped
+		}
+		if lis, err = (&net.ListenConfig{}).Listen(tb.Context(), "tcp", addr); err == nil || !fresh {
+			break
+		}
 	}
-	lis, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", addr)
 	if err != nil {
 		tb.Fatalf("listen: %v", err)
 	}
