@@ -15,12 +15,15 @@ const (
 	Topic = "members"
 	// TopicLists is raised when the lists of a member have changed.
 	TopicLists = "lists"
+	// TopicBreaker, with the key of a server behind it, is raised when a member has stopped
+	// calling it.
+	TopicBreaker = "breaker/"
 )
 
-// AnnounceLists raises [TopicLists]. It does not wait for the database.
-func AnnounceLists(s *store.Store) error {
+// Announce raises a topic. It does not wait for the database.
+func Announce(s *store.Store, topic string) error {
 	return s.Enqueue(func(_ context.Context, tx *store.Tx) error {
-		tx.Bump(TopicLists)
+		tx.Bump(topic)
 		return nil
 	})
 }

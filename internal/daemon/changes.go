@@ -97,4 +97,7 @@ func (d *Daemon) noteBreaker(server, tool string, state guard.State, at time.Tim
 	if err := d.records.Auditor().Append(&entry); err != nil {
 		d.log.Error("audit entry not kept", "breaker", server, "tool", tool, "state", state, "err", err)
 	}
+	if state == guard.Open && tool == "" {
+		d.announceBreaker(server)
+	}
 }

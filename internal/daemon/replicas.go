@@ -54,8 +54,18 @@ func (d *Daemon) runCluster(ctx context.Context) error {
 
 // announceLists tells the others that lists of this gateway have changed.
 func (d *Daemon) announceLists() {
-	if err := cluster.AnnounceLists(d.store); err != nil {
+	if err := cluster.Announce(d.store, cluster.TopicLists); err != nil {
 		d.log.Warn("the other gateways are not told that lists have changed here; their clients may have asked for them too early", "err", err)
+	}
+}
+
+// announceBreaker tells the others that this gateway has stopped calling a server.
+func (d *Daemon) announceBreaker(server string) {
+	if d.cluster == nil {
+		return
+	}
+	if err := cluster.Announce(d.store, cluster.TopicBreaker+server); err != nil {
+		d.log.Warn("the other gateways find out by themselves that a server fails", "server", server, "err", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -393,5 +394,38 @@ func TestSSEOfReplicas(t *testing.T) {
 		if err != nil || got.IsError {
 			t.Fatalf("call %d: %+v, %v", i, got, err)
 		}
+	}
+}
+
+// A gateway that has stopped calling a server has the others look at it, so that their
+// clients do not all find out.
+func TestBreakerElsewhere(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "fails", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "work"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{}, nil, nil
+	})
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: true})
+	var broken atomic.Bool
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			http.Error(w, "broken", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(upstream.Close)
+	t.Cleanup(upstream.CloseClientConnections)
+	rs := newReplicas(t, 2, servers{"a": {"type": "http", "url": upstream.URL}})
+	broken.Store(true)
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__work","arguments":{}}}`
+	id := open(t, rs.all[0].url, "k")
+	for range 6 {
+		post(t, rs.all[0].url+"/mcp", "k", call, mcp.HeaderSession, id)
+	}
+	for i, r := range rs.all {
+		testwait.Until(t, patience, fmt.Sprintf("gateway %d does not call the server", i), func() bool {
+			all := r.Control.Breakers()
+			return len(all) == 1 && all[0].State != "closed"
+		})
 	}
 }

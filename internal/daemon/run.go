@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/descent"
 )
 
@@ -111,6 +113,9 @@ func (d *Daemon) watchStore(ctx context.Context) error {
 	return d.store.Watch(ctx, func(topic string, _ int64) {
 		for _, tell := range d.onStore[topic] {
 			tell()
+		}
+		if server, ok := strings.CutPrefix(topic, cluster.TopicBreaker); ok {
+			d.servers.BreakerElsewhere(server)
 		}
 	})
 }

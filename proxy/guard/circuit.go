@@ -254,6 +254,15 @@ func (c *circuit) open(now time.Time) {
 	c.setState(Open, now)
 }
 
+// trip opens a closed circuit.
+func (c *circuit) trip(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == Closed && !c.set.Off {
+		c.open(now)
+	}
+}
+
 // openTime is the longest open time of a breaker that has reopened so many times.
 func openTime(first time.Duration, reopens int) time.Duration {
 	for ; reopens > 0 && first < longestOpen; reopens-- {

@@ -106,6 +106,7 @@ type Guard struct {
 	whole         *circuit
 	opened        chan struct{} // capacity 1: the breaker of the backend has changed
 	statusChanged chan struct{} // capacity 1: the status of the backend has changed
+	hinted        chan struct{} // capacity 1: another gateway has stopped calling the backend
 	budget        retryBudget
 
 	mu       sync.Mutex
@@ -130,7 +131,7 @@ type answered struct {
 // New returns a guard around a backend.
 func New(b Backend, set Settings, opts Options) *Guard {
 	g := &Guard{
-		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1), statusChanged: make(chan struct{}, 1),
+		backend: b, opts: opts, log: opts.Logger, opened: make(chan struct{}, 1), statusChanged: make(chan struct{}, 1), hinted: make(chan struct{}, 1),
 		tools: make(map[string]*circuit), holds: make(map[capability]time.Time),
 	}
 	if g.log == nil {
@@ -248,6 +249,21 @@ const (
 // does not block.
 func (g *Guard) Changed() { poke(g.statusChanged) }
 
+// Hint reports that another gateway has stopped calling the same server. It does not block.
+// The backend is probed, and not called any more if it does not answer.
+func (g *Guard) Hint() { poke(g.hinted) }
+
+// hint follows a hint.
+func (g *Guard) hint(ctx context.Context) {
+	if g.whole.view().state != Closed || g.probe(ctx) || ctx.Err() != nil {
+		return
+	}
+	g.mu.Lock()
+	g.last = "another gateway has stopped calling it, and it does not answer here either"
+	g.mu.Unlock()
+	g.whole.trip(time.Now())
+}
+
 // Run probes the backend while its breaker is open, never with a tool call. It ends the
 // open time when the backend answers. It returns nil when the context ends.
 func (g *Guard) Run(ctx context.Context) error {
@@ -266,6 +282,9 @@ func (g *Guard) Run(ctx context.Context) error {
 				wait = min(livenessFirst<<min(v.reopens, 8), livenessMost)
 				pause.Reset(wait)
 			}
+			continue
+		case <-g.hinted:
+			g.hint(ctx)
 			continue
 		case <-g.statusChanged:
 			if _, status := g.backend.Listing(); status.State != mcp.Ready && status.State != mcp.Degraded {

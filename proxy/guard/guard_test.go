@@ -535,3 +535,41 @@ func TestGuardPanic(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A hint of another gateway is followed where a probe of this one fails, too.
+func TestGuardHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newPatient(t, nil)
+		g := New(m, Settings{}, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = g.Run(ctx) }()
+		state := func() State {
+			synctest.Wait()
+			return g.Breakers()[0].State
+		}
+		g.Hint()
+		if s := state(); s != Closed || m.probes.Load() != 1 {
+			t.Errorf("%s after %d probes of a server that answers", s, m.probes.Load())
+		}
+		m.dead.Store(true)
+		g.Hint()
+		if s := state(); s != Open || !strings.Contains(g.Breakers()[0].Why, "another gateway") {
+			t.Errorf("%s, %+v, of a server that does not answer", s, g.Breakers())
+		}
+		m.dead.Store(false)
+		time.Sleep(livenessMost)
+		if s := state(); s != HalfOpen {
+			t.Errorf("%s once the server answers again", s)
+		}
+		off := New(m, Settings{Breaker: Breaker{Off: true}}, Options{})
+		go func() { _ = off.Run(ctx) }()
+		m.dead.Store(true)
+		off.Hint()
+		synctest.Wait()
+		if s := off.Breakers()[0].State; s != Closed {
+			t.Errorf("a breaker that is off: %s", s)
+		}
+		cancel()
+	})
+}

@@ -41,6 +41,13 @@ func (t *Table) ResetBreaker(server, tool string) error {
 	return nil
 }
 
+// BreakerElsewhere says that another gateway has stopped calling a server.
+func (t *Table) BreakerElsewhere(server string) {
+	if guard := t.guards()[server]; guard != nil {
+		guard.Hint()
+	}
+}
+
 // guards are those in front of servers, native tools and namespaces of declared tools, by
 // name.
 func (t *Table) guards() map[string]*guard.Guard {
