@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -72,6 +73,8 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 	h := newHome(t)
 	section := h.sharing(t, address)
 	section["governance"] = map[string]any{"mode": "ALERT", "tools": map[string]any{"a__pid": readOnly}}
+	first, second := testport.Address(t), testport.Address(t)
+	section["cluster"] = map[string]any{"advertise": first}
 	h.write(t, servers{"a": fake()}, section)
 	p := h.start(t, "up", h.file)
 	url := p.says(t, p.out, `(https?://\S+)/mcp `)[1]
@@ -127,6 +130,14 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 		t.Errorf("without a capability id: %s", got)
 	}
 	h.ok(t, "mode", "NORMAL", "--reason", "it is back", "--file", h.file)
+	other := newHome(t)
+	section["cluster"] = map[string]any{"advertise": second}
+	other.write(t, servers{"a": fake()}, section)
+	other.up(t)
+	testwait.Until(t, patience, "the gateway that started without the database has joined the other", func() bool {
+		got := h.ok(t, "status", "--all", "--file", h.file)
+		return strings.Contains(got, first) && strings.Contains(got, second)
+	})
 	text, err := os.ReadFile(auditFile(t, h))
 	if err != nil || strings.Count(string(text), `"code":"registry_unavailable"`) != 1 {
 		t.Errorf("the refused call is not in the audit log once: %v\n%s", err, text)
