@@ -182,6 +182,7 @@ type revalidation struct {
 
 	g      *Gateway
 	r      *http.Request
+	before context.Context // of the request, without the revalidation
 	id     *gate.Identity
 	cancel context.CancelCauseFunc
 
@@ -197,11 +198,20 @@ const minRevalidation = time.Second
 
 // revalidate schedules the next check of a request's credential.
 func (hf *httpFront) revalidate(r *http.Request, id *gate.Identity, until time.Time) *revalidation {
-	v := &revalidation{g: hf.g, id: id, index: -1}
+	v := &revalidation{g: hf.g, id: id, index: -1, before: r.Context()}
 	v.Context, v.cancel = context.WithCancelCause(r.Context())
 	v.r = r.WithContext(v)
 	hf.g.revalidations.add(v, until)
 	return v
+}
+
+// forwardable returns a request without its revalidation: the gateway that it is passed on to
+// has its own, and answers.
+func forwardable(r *http.Request) *http.Request {
+	if v, ok := r.Context().Value(revalidationKey{}).(*revalidation); ok {
+		return r.WithContext(v.before)
+	}
+	return r
 }
 
 type revalidationKey struct{}

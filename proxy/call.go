@@ -127,7 +127,8 @@ func beginCall(c *call) (_ context.Context, done func(), err error) {
 	running := &inflight.Call{Request: c.route.question(gate.Call, c.x.Identity, c.x.Scope), Listed: c.route.item}
 	c.running = running
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	if !c.g.inFlight.Add(running, cancel) {
+	goesOn := c.task != nil || c.retry != nil && c.retry.state.resume == resumeSuspended // which nobody else can go on with
+	if !c.g.inFlight.Add(running, goesOn, cancel) {
 		cancel(refusal.Ending)
 		return nil, nil, refusal.Ending
 	}

@@ -248,7 +248,7 @@ func (hf *httpFront) serveMessage(w http.ResponseWriter, r *http.Request, id *ga
 	}
 	if !here { // another gateway may have the stream, with which the session ends
 		defer claim.Release()
-		if !hf.g.replicas.Session(w, r, named, replica.Message{Body: body, Settles: true}) {
+		if !hf.g.replicas.Session(w, forwardable(r), named, replica.Message{Body: body, Settles: true}) {
 			sessionNotFound(w)
 		}
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/replica"
 	"github.com/toolgate/toolgate/proxy/schemas"
 )
@@ -32,17 +33,21 @@ func listChanges() map[string]bool {
 
 // rebuildSession makes a session of another gateway, which is gone, one of this gateway.
 // Its client is told that all lists may have changed. The caller holds the session and must
-// release it. It returns nil where there is no such session for the caller.
-func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope) *Session {
+// release it. It returns nil where there is no such session for the caller. The error says
+// that there is no room for it now.
+func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope) (*Session, error) {
 	carried := g.replicas.Carried(named, id.Key())
 	if carried == nil || (Scope{Server: carried.Server, Capsule: carried.Capsule, View: View(carried.View), Schemas: schemas.Mode(carried.Schemas)}) != scope {
-		return nil
+		return nil, nil
+	}
+	if err := g.requests.Take(limit.Initializes, id.Key()); err != nil {
+		return nil, err
 	}
 	s := newSession(g, named, id, scope, "http")
 	state := s.loadState()
 	if state.Ended {
 		s.cancel(errSessionEnded)
-		return nil
+		return nil, nil
 	}
 	s.version, s.ready = mcp.Version(carried.Version), true
 	s.capabilities, s.features, s.clientInfo = carried.Capabilities, featuresIn(carried.Capabilities), carried.ClientInfo
@@ -53,12 +58,12 @@ func rebuildSession(g *Gateway, named string, id *gate.Identity, scope Scope) *S
 	case err == nil:
 		g.wg.Go(func() { s.restoreState(id, state) }) // ends with the session
 		g.log.Info("a session goes on here: its gateway is gone", "session", s.auditID, "gateway", carried.Owner)
-		return s
+		return s, nil
 	case errors.Is(err, errSessionThere): // another request was quicker
-		return g.session(named, id, scope)
+		return g.session(named, id, scope), nil
 	default:
-		g.log.Warn("a session of a gateway that is gone cannot go on here", "session", s.auditID, "err", err)
-		return nil
+		g.log.Warn("a session of a gateway that is gone cannot go on here yet", "session", s.auditID, "err", err)
+		return nil, err
 	}
 }
 
@@ -82,6 +87,9 @@ func Returned(g *Gateway) {
 			if s.out == nil {
 				s.missed = listChanges()
 			}
+			if state.Level != "" {
+				s.level = state.Level
+			}
 			s.mu.Unlock()
 			s.restoreState(s.latest.Load(), state)
 		}
@@ -89,8 +97,8 @@ func Returned(g *Gateway) {
 }
 
 // endElsewhere ends the sessions here that belong to another gateway: it was out of reach for
-// a while, or has come since. What the client has set goes on there. A session with a request
-// or a question under way is left until that has ended.
+// a while, or has come since. What the client has set goes on there. A session with a request,
+// a question or a task under way is left until that has ended.
 func endElsewhere(g *Gateway) {
 	for _, s := range g.sessions.list() {
 		owner, _ := replica.Cut(s.id)
@@ -98,9 +106,13 @@ func endElsewhere(g *Gateway) {
 			continue
 		}
 		s.mu.Lock()
-		busy := len(s.requests) > 0 || len(s.questions) > 0
+		holds := s.holds
+		if s.out != nil {
+			holds-- // its stream
+		}
+		busy := holds > 0 || len(s.requests) > 0 || len(s.questions) > 0
 		s.mu.Unlock()
-		if !busy {
+		if !busy && !g.tasks.legacy.sessions(s.principal)[s.id] {
 			g.log.Info("a session goes on at the gateway that it belongs to", "session", s.auditID)
 			s.end(errSessionEnded)
 		}

@@ -395,7 +395,8 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a client sends no responses"))
 		return
 	}
-	if hf.g.replicas.Owned(w, r, ownerNamed(&msg), replica.Of(&msg, body)) {
+	defer hf.g.inFlight.Response(msg.Method)() // also of one that another gateway answers
+	if hf.g.replicas.Owned(w, forwardable(r), ownerNamed(&msg), replica.Of(&msg, body)) {
 		return
 	}
 	x := &Exchange{Message: msg, Identity: id, Scope: scope, Transport: "http", Header: r.Header}
@@ -411,7 +412,6 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, msg.ID, fault)
 		return
 	}
-	defer hf.g.inFlight.Response(msg.Method)()
 	answer := hf.newHTTPResponse(w, r, nil, id)
 	x.responder = answer
 	got := hf.g.serveRequest(r.Context(), x)

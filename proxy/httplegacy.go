@@ -37,6 +37,9 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 		hf.legacyInitialize(w, id, scope, &msg)
 		return
 	}
+	if msg.Kind == mcp.KindRequest { // also one that another gateway answers
+		defer hf.g.inFlight.Response(msg.Method)()
+	}
 	s := hf.legacySession(w, r, id, scope, replica.Of(&msg, body))
 	if s == nil {
 		return
@@ -50,7 +53,6 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	defer hf.g.inFlight.Response(msg.Method)()
 	answer := hf.newHTTPResponse(w, r, s, id)
 	// A disconnect does not cancel the request: the client may come back for the
 	// response, and cancels explicitly when it gives up.
@@ -120,12 +122,16 @@ func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *g
 			"Invalid Request: send initialize first, then the Mcp-Session-Id that it returned"))
 		return nil
 	}
-	if hf.g.replicas.Session(w, r, named[0], m) {
+	if hf.g.replicas.Session(w, forwardable(r), named[0], m) {
 		return nil
 	}
 	s := hf.g.session(named[0], id, scope)
 	if s == nil {
-		s = rebuildSession(hf.g, named[0], id, scope)
+		var err error
+		if s, err = rebuildSession(hf.g, named[0], id, scope); err != nil {
+			writeBusy(w, msgID, err)
+			return nil
+		}
 	}
 	if s != nil && s.transport != "http" {
 		s.release()
@@ -240,7 +246,8 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 
 // legacyEnd ends a session at the request of its client.
 func (hf *httpFront) legacyEnd(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope) {
-	if s := hf.legacySession(w, r, id, scope, replica.Message{Settles: true, Repeatable: true}); s != nil {
+	// It goes where new requests go: a gateway that drains ends its own.
+	if s := hf.legacySession(w, r, id, scope, replica.Message{Repeatable: true}); s != nil {
 		defer s.release()
 		s.end(errSessionEnded)
 		if states := hf.g.opts.SessionStates; states != nil {
@@ -256,12 +263,12 @@ func (hf *httpFront) legacyBatch(w http.ResponseWriter, r *http.Request, id *gat
 		writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "Invalid Request: a batch needs a session of 2025-03-26"))
 		return
 	}
+	defer hf.g.inFlight.Response("")()
 	s := hf.legacySession(w, r, id, scope, replica.Message{Body: body})
 	if s == nil {
 		return
 	}
 	defer s.release()
-	defer hf.g.inFlight.Response("")()
 	answers, err := s.batch(context.WithoutCancel(r.Context()), id, body, batchResponder{})
 	ended := accessRevoked(r.Context())
 	switch {

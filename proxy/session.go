@@ -28,6 +28,7 @@ type Session struct {
 	scope     Scope
 	transport string
 	began     time.Time
+	asks      string // what the ids of its questions begin with
 
 	ctx    context.Context // ends with the session
 	cancel context.CancelCauseFunc
@@ -118,7 +119,7 @@ func newSessionID(g *Gateway, id *gate.Identity, scope Scope, transport string, 
 
 // newSession returns a session that is not in the table yet.
 func newSession(g *Gateway, named string, id *gate.Identity, scope Scope, transport string) *Session {
-	s := &Session{g: g, id: named, principal: id.Key(), scope: scope, transport: transport, began: time.Now()}
+	s := &Session{g: g, id: named, principal: id.Key(), scope: scope, transport: transport, began: time.Now(), asks: g.replicas.NewAsker()}
 	s.used = s.began
 	s.latest.Store(id)
 	sum := sha256.Sum256([]byte(s.id))
@@ -342,7 +343,7 @@ func (s *Session) detach() {
 func (s *Session) question(ctx context.Context, of *gate.Identity, w responder, method string, params []byte) (mcp.Message, error) {
 	s.mu.Lock()
 	s.asked++
-	id := mcp.StringID("toolgate-" + strconv.FormatInt(s.asked, 10))
+	id := mcp.StringID(s.asks + strconv.FormatInt(s.asked, 10))
 	answer := make(chan mcp.Message, 1)
 	if s.questions == nil {
 		s.questions = make(map[string]openQuestion)

@@ -32,7 +32,7 @@ const (
 
 // Store is where members are listed; [Members] implements it.
 type Store interface {
-	// Renew reports whether the member had counted as gone.
+	// Renew reports whether the member was not there, or had counted as gone.
 	Renew(ctx context.Context, m Member, lease time.Duration) (gone bool, err error)
 	Leave(ctx context.Context, id string) error
 	List(ctx context.Context) ([]Member, error)
@@ -64,8 +64,9 @@ type Cluster struct {
 	members   atomic.Pointer[[]Member]
 
 	// For Run alone.
-	read  time.Time // when the members were last read
-	until time.Time // until when those from before stay, listed or not
+	read   time.Time // when the members were last read
+	until  time.Time // until when those from before stay, listed or not
+	joined bool      // it was among them
 
 	mu       sync.Mutex
 	links    map[string]*link     // by member
@@ -165,8 +166,10 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 		if err != nil {
 			return err
 		}
-		if gone {
-			c.o.Log.Warn("this gateway had counted as gone; its sessions may have gone on elsewhere")
+		joined := c.joined
+		c.joined = true
+		if gone && joined {
+			c.o.Log.Warn("this gateway had counted as gone, or another one says that it is at the same address (cluster.advertise); its sessions may have gone on elsewhere", "address", me.Address)
 			defer c.o.Returned() // once the others are known
 		}
 	}

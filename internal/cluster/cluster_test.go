@@ -39,8 +39,7 @@ func (r *memory) Renew(_ context.Context, m Member, lease time.Duration) (gone b
 	if r.down != nil {
 		return false, r.down
 	}
-	_, known := r.all[m.ID]
-	gone = known && time.Now().After(r.until[m.ID])
+	gone = !time.Now().Before(r.until[m.ID]) // or it was not there
 	r.all[m.ID], r.until[m.ID] = m, time.Now().Add(lease)
 	return gone, nil
 }

@@ -41,6 +41,8 @@ type Verifier func(shown []*x509.Certificate) ([][]*x509.Certificate, error)
 
 const (
 	dialTime = 2 * time.Second
+	// lostTime is how long what was sent may go unconfirmed before its connection is given up.
+	lostTime = 10 * time.Second
 	// maxSingles bounds the connections with one request each.
 	maxSingles = 64
 	// streamsPerLink bounds the requests of one connection; more open another one.
@@ -99,7 +101,7 @@ func (l *link) leave() {
 // newTransport returns the connections of one protocol.
 func newTransport(conf *tls.Config) *http.Transport {
 	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: dialTime, Control: control}).DialContext,
 		TLSClientConfig:     conf,
 		TLSHandshakeTimeout: dialTime,
 		ForceAttemptHTTP2:   true,

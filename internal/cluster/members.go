@@ -38,8 +38,8 @@ func NewMembers(s *store.Store) *Members { return &Members{s} }
 // now is the time of the database in milliseconds since 1970.
 const now = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)`
 
-// Renew adds a member or extends its lease, and reports whether that had ended. What others
-// decide by is announced when it changes.
+// Renew adds a member or extends its lease, and reports whether it was not there, or its lease
+// had ended. What others decide by is announced when it changes.
 func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) (gone bool, err error) {
 	err = ms.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
 		draining := 0
@@ -55,7 +55,10 @@ func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) (go
 			return nil
 		}
 		err = tx.QueryRow(ctx, `SELECT lease < `+now+` FROM members WHERE id = ?`, m.ID).Scan(&gone)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			gone = true
+		case err != nil:
 			return fmt.Errorf("renew the lease of this gateway: %w", err)
 		}
 		const add = `INSERT INTO members (id, address, version, wire, draining, sessions, calls, started_at, lease) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ` + now + ` + ?)

@@ -23,7 +23,7 @@ const (
 	// sweepEvery is how often the states of sessions that cannot go on are removed.
 	sweepEvery = time.Hour
 	// maxState bounds what is kept of one session, in bytes.
-	maxState = 256 << 10
+	maxState = 64 << 10
 )
 
 // States stores what the clients of sessions have set, for the gateway that goes on with
@@ -42,7 +42,12 @@ func NewStates(s *store.Store, keys *seal.Keyring, log *slog.Logger) *States {
 	return &States{s: s, keys: keys, log: log}
 }
 
-func stateKey(id string) string {
+// stateKey is where the state of a session is; that it has ended is at a place of its own, so
+// that a state which comes late does not replace it.
+func stateKey(id string, ended bool) string {
+	if ended {
+		id += " ended"
+	}
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
 }
@@ -70,7 +75,7 @@ func (st *States) save(id string, state replica.State) error {
 	now := time.Now()
 	err = st.s.Enqueue(func(ctx context.Context, tx *store.Tx) error {
 		const save = `INSERT INTO session_states (id, state, at) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state, at = excluded.at`
-		if _, err := tx.Exec(ctx, save, stateKey(id), []byte(sealed), now.UnixMilli()); err != nil {
+		if _, err := tx.Exec(ctx, save, stateKey(id, state.Ended), []byte(sealed), now.UnixMilli()); err != nil {
 			return fmt.Errorf("save the state of a session: %w", err)
 		}
 		return nil
@@ -98,23 +103,35 @@ func (st *States) sweeps(now time.Time) bool {
 }
 
 // Load implements [replica.States].
-func (st *States) Load(ctx context.Context, id string) (state replica.State, err error) {
-	var sealed []byte
-	err = st.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
-		return tx.QueryRow(ctx, `SELECT state FROM session_states WHERE id = ?`, stateKey(id)).Scan(&sealed)
+func (st *States) Load(ctx context.Context, id string) (replica.State, error) {
+	var state replica.State
+	err := st.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
+		for _, ended := range []bool{true, false} {
+			var sealed []byte
+			err := tx.QueryRow(ctx, `SELECT state FROM session_states WHERE id = ?`, stateKey(id, ended)).Scan(&sealed)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			state, err = st.open(id, string(sealed))
+			return err
+		}
+		return nil
 	})
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return replica.State{}, nil
-	case err != nil:
-		return replica.State{}, fmt.Errorf("read the state of a session: %w", err)
-	}
-	text, err := st.keys.Open(stateLabel, id, string(sealed))
 	if err != nil {
 		return replica.State{}, fmt.Errorf("read the state of a session: %w", err)
 	}
-	if err := json.Unmarshal(text, &state); err != nil {
-		return replica.State{}, fmt.Errorf("read the state of a session: %w", err)
-	}
 	return state, nil
+}
+
+// open returns a state that was sealed.
+func (st *States) open(id, sealed string) (state replica.State, err error) {
+	text, err := st.keys.Open(stateLabel, id, sealed)
+	if err != nil {
+		return replica.State{}, err
+	}
+	err = json.Unmarshal(text, &state)
+	return state, err
 }

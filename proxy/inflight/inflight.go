@@ -49,12 +49,20 @@ func (c *Calls) Response(method string) (written func()) {
 	}
 }
 
-// Add registers a call with what cancels it. It reports false once no call may begin.
-func (c *Calls) Add(call *Call, cancel context.CancelCauseFunc) bool {
+// Add registers a call with what cancels it. It reports false once no call may begin. One that
+// goes on with what was begun before may begin for as long as others are under way.
+func (c *Calls) Add(call *Call, goesOn bool, cancel context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.empty != nil {
+	if c.empty != nil && !goesOn {
 		return false
+	}
+	if c.empty != nil {
+		select {
+		case <-c.empty:
+			return false
+		default:
+		}
 	}
 	if c.all == nil {
 		c.all = make(map[*Call]context.CancelCauseFunc)

@@ -190,3 +190,47 @@ func TestCarried(t *testing.T) {
 		t.Error("a session that has ended is rebuilt by its own gateway")
 	}
 }
+
+// An answer to a question goes to the gateway that asked, and no two sessions ask with the same
+// ids, so that none takes the answer to another's question for its own.
+func TestAsker(t *testing.T) {
+	p := &peers{self: "me", homes: []string{"b"}, alive: true, lost: []*replica.LostError{nil}}
+	rt := &replica.Router{Peers: p, Keys: keyring(t, "a")}
+	one, two := rt.NewAsker(), rt.NewAsker()
+	if one == two || (*replica.Router)(nil).NewAsker() != "toolgate-" {
+		t.Errorf("%q and %q", one, two)
+	}
+	of := func(text string) replica.Message {
+		t.Helper()
+		msg, err := mcp.Parse([]byte(text), mcp.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return replica.Of(&msg, []byte(text))
+	}
+	for text, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":"` + one + `7","result":{}}`:                     "me",
+		`{"jsonrpc":"2.0","id":"toolgate-a-x-7","result":{}}`:                   "a",
+		`{"jsonrpc":"2.0","id":"toolgate-7","result":{}}`:                       "",
+		`{"jsonrpc":"2.0","id":7,"result":{}}`:                                  "",
+		`{"jsonrpc":"2.0","id":"` + one + `7","method":"tools/list"}`:           "",
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`:                  "",
+		`{"jsonrpc":"2.0","id":"other-a-x-7","error":{"code":1,"message":"m"}}`: "",
+	} {
+		if got := of(text).Asker; got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	answer := of(`{"jsonrpc":"2.0","id":"toolgate-a-x-7","result":{}}`)
+	r := httptest.NewRequest(http.MethodPost, "/mcp", http.NoBody)
+	if !rt.Session(httptest.NewRecorder(), r, "c~x", answer) || !slices.Equal(p.asked, []string{"a"}) {
+		t.Errorf("asked %v, want the gateway of the question", p.asked)
+	}
+	if own := of(`{"jsonrpc":"2.0","id":"` + one + `7","result":{}}`); rt.Session(httptest.NewRecorder(), r, "c~x", own) {
+		t.Error("the answer to a question of this gateway is passed on")
+	}
+	p.alive = false
+	if !rt.Session(httptest.NewRecorder(), r, "c~x", answer) || !slices.Equal(p.asked, []string{"a", "b"}) {
+		t.Errorf("asked %v, want the session's home once the gateway of the question is gone", p.asked)
+	}
+}

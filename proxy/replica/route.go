@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -41,12 +43,42 @@ type Message struct {
 	Settles bool
 	// Repeatable means that it can be served twice without a double effect.
 	Repeatable bool
+	// Asker is the gateway whose question it answers; empty for none.
+	Asker string
+}
+
+// asks is what the ids of questions to clients begin with.
+const asks = "toolgate-"
+
+// NewAsker returns what the ids of the questions of a session begin with. Where gateways share
+// their state, it names this one, and no other session object: a session that goes on
+// elsewhere, or here once more, must not take an answer to another question for its own.
+func (rt *Router) NewAsker() string {
+	if rt == nil {
+		return asks
+	}
+	return asks + rt.Self() + "-" + rand.Text()[:10] + "-"
+}
+
+// asker returns the gateway that a question comes from; empty where its id does not say it.
+func asker(question mcp.ID) string {
+	text, err := mcp.Unquote([]byte(question))
+	rest, ours := strings.CutPrefix(text, asks)
+	if err != nil || !ours || strings.Count(rest, "-") != 2 {
+		return ""
+	}
+	member, _, _ := strings.Cut(rest, "-")
+	return member
 }
 
 // Of is what matters of a message that was read.
 func Of(msg *mcp.Message, body []byte) Message {
 	request := msg.Kind == mcp.KindRequest
-	return Message{ID: msg.ID, Body: body, Settles: !request, Repeatable: !request || mcp.Repeatable(msg.Method)}
+	m := Message{ID: msg.ID, Body: body, Settles: !request, Repeatable: !request || mcp.Repeatable(msg.Method)}
+	if msg.Kind == mcp.KindResponse {
+		m.Asker = asker(msg.ID)
+	}
+	return m
 }
 
 // Lost is the event that ends the stream of a request whose gateway is gone.
@@ -61,7 +93,12 @@ func (rt *Router) Session(w http.ResponseWriter, r *http.Request, id string, m M
 		return false
 	}
 	owner, _ := Cut(id)
-	return owner != "" && rt.forward(w, r, m, func() string { return rt.Peers.Home(owner, id, m.Settles) })
+	return owner != "" && rt.forward(w, r, m, func() string {
+		if m.Asker != "" && rt.Peers.Alive(m.Asker) {
+			return m.Asker
+		}
+		return rt.Peers.Home(owner, id, m.Settles)
+	})
 }
 
 // Here reports whether this gateway serves the legacy session with an id.
@@ -131,9 +168,12 @@ func (rt *Router) forward(w http.ResponseWriter, r *http.Request, m Message, to 
 // writeLost answers a request that no gateway has answered.
 func writeLost(w http.ResponseWriter, id mcp.ID, mayHaveRun bool) {
 	w.Header().Set("Content-Type", "application/json")
-	if id == "" || !mayHaveRun {
+	switch {
+	case !mayHaveRun:
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
+	case id == "": // nobody is told to send it again
+		w.WriteHeader(http.StatusBadGateway)
 	}
 	_, _ = w.Write(mcp.AppendFault(nil, id, refusal.GatewayLost(mayHaveRun)))
 }

@@ -35,7 +35,7 @@ const (
 type Certificates struct {
 	of       config.TLS
 	required bool         // clients need one
-	log      *slog.Logger // set before the first handshake
+	log      *slog.Logger // that of a listener, which sets it before the first handshake
 
 	current atomic.Pointer[generation]
 
@@ -58,7 +58,7 @@ func NewCertificates(c *config.Config) (*Certificates, error) {
 	if c.Toolgate.Listen.TLS.Cert == "" {
 		return nil, nil
 	}
-	certs := &Certificates{of: c.Toolgate.Listen.TLS, required: c.Toolgate.Auth.MTLS.Required, looked: time.Now()}
+	certs := &Certificates{of: c.Toolgate.Listen.TLS, required: c.Toolgate.Auth.MTLS.Required, log: slog.New(slog.DiscardHandler), looked: time.Now()}
 	now, err := certs.read()
 	if err != nil {
 		return nil, failure.New(failure.Config, err)
