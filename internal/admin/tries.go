@@ -58,13 +58,12 @@ type TryMessage struct {
 	Text  string `json:"text"` // the first ones of its bytes
 }
 
-// TryQuestion is something that a tool, or the gateway, asks whoever made the call.
+// TryQuestion is something that a tool, or the gateway, asks whoever made the call. Which of
+// them it is cannot be told for certain: a server can ask in the gateway's words.
 type TryQuestion struct {
 	Key    string          `json:"key"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
-	// Gateway tells that the gateway asks, and not the server of the tool.
-	Gateway bool `json:"gateway,omitempty"`
 }
 
 // TryTool is a tool as its caller sees it.

@@ -184,7 +184,8 @@ func (s *stream) event(name string, text []byte) bool {
 	fmt.Fprintf(&b, "event: %s\nid: %d\n", name, s.after)
 	for line := range bytes.Lines(text) {
 		b.WriteString("data: ")
-		b.Write(bytes.TrimRight(line, "\r\n"))
+		// A carriage return ends a line of an event, too.
+		b.Write(bytes.ReplaceAll(bytes.TrimRight(line, "\r\n"), []byte{'\r'}, []byte("&#13;")))
 		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')

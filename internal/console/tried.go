@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,7 +33,6 @@ type triedData struct {
 // askedData is one question of a tool.
 type askedData struct {
 	Index   int
-	Gateway bool
 	Message string
 	URL     string // to visit; empty for a form
 	Host    string // of the URL
@@ -82,7 +82,7 @@ func (v *visit) triedOf(t *admin.Try, as callerData, sent url.Values) *triedData
 
 // askedOf returns one question.
 func askedOf(i int, q *admin.TryQuestion, sent url.Values) askedData {
-	a := askedData{Index: i, Gateway: q.Gateway, key: q.Key}
+	a := askedData{Index: i, key: q.Key}
 	a.Message, _ = mcp.LookupString(q.Params, "message")
 	if mode, _ := mcp.LookupString(q.Params, "mode"); mode == "url" {
 		a.URL, _ = mcp.LookupString(q.Params, "url")
@@ -118,7 +118,11 @@ func (v *visit) waits(t *admin.Try) []approval.Item {
 	if other, _ := v.sessions.caller(v.session); other != nil {
 		id = other
 	}
+	hash := mcp.Hash(t.Arguments)
 	asks := func(i *approval.Item) bool {
+		if t.Arguments != nil && i.ArgsHash != hex.EncodeToString(hash[:]) {
+			return false // another call of the same tool
+		}
 		return i.Tool == t.Tool && (id == nil || person{id: id}.is(i.Issuer, i.Tenant, i.Subject))
 	}
 	if t.Approval != "" {
@@ -163,6 +167,10 @@ func (v *visit) answerTried() {
 		return
 	}
 	round, _ := strconv.Atoi(v.r.PostFormValue("round"))
+	if round != t.Round { // what was written answers other questions
+		http.Redirect(v.w, v.r, "/try/calls/"+url.PathEscape(t.ID), http.StatusSeeOther)
+		return
+	}
 	d := v.triedOf(&t, as, v.sent())
 	a, ok := v.answersOf(d, round)
 	if !ok {

@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
@@ -48,6 +50,7 @@ type toolData struct {
 	Form      *form.Form
 	Raw       string // the arguments as JSON
 	Unchecked bool
+	Shown     string   // what the form was made of: the caller and the definition
 	Problems  []string // of the arguments as JSON, or of the whole
 	History   []admin.Try
 }
@@ -127,8 +130,16 @@ func (v *visit) tryTool() {
 			args, d.Raw = t.Arguments, string(t.Arguments)
 		}
 	}
-	d.Form = form.New(mcp.Lookup(d.Tool.Definition, "inputSchema"), formPrefix, nil, args)
+	d.filled(mcp.Lookup(d.Tool.Definition, "inputSchema"), args)
 	v.showTool(http.StatusOK, d)
+}
+
+// filled is the form with arguments in it; nil for what the schema suggests.
+func (d *toolData) filled(schema, args []byte) {
+	d.Form = form.New(schema, formPrefix, nil, args)
+	if args != nil && !form.Holds(schema, args) {
+		d.Problems = append(d.Problems, "The form cannot have all of the JSON. Call with the JSON to send it whole.")
+	}
 }
 
 // toolOf returns what the page of a tool begins with. Without the tool it has answered.
@@ -145,10 +156,17 @@ func (v *visit) toolOf(model admin.Tries, by admin.Trier, as callerData) (*toolD
 		v.fail(http.StatusServiceUnavailable, err.Error())
 		return nil, false
 	}
-	d := &toolData{As: as, Tool: tool}
+	d := &toolData{As: as, Tool: tool, Shown: shown(as.Name, tool.Definition)}
 	d.History, _ = model.Tried(v.r.Context(), by) // that of the caller was just asked for its tools
 	d.History = slices.DeleteFunc(d.History, func(t admin.Try) bool { return t.Tool != tool.Name })
 	return d, true
+}
+
+// shown is what a form was made of. A form that is sent is about what its page has shown, and
+// made as the caller whom it has named.
+func shown(as string, definition []byte) string {
+	sum := sha256.Sum256(append([]byte(as+"\x00"), definition...))
+	return hex.EncodeToString(sum[:16])
 }
 
 func (v *visit) showTool(status int, d *toolData) {
@@ -177,6 +195,12 @@ func (v *visit) callTool() {
 		n, _ := strconv.Atoi(v.r.PostForm.Get(rows))
 		v.r.PostForm.Set(rows, strconv.Itoa(max(1, n)+1))
 	}
+	if v.r.PostFormValue("shown") != d.Shown {
+		d.Form = form.New(schema, formPrefix, nil, nil)
+		d.Problems = append(d.Problems, "Nothing was sent: the caller or the definition of the tool is another one than the page has shown. Look again.")
+		v.showTool(http.StatusConflict, d)
+		return
+	}
 	d.Form = form.New(schema, formPrefix, v.sent(), nil)
 	if !v.uploads(d.Form) {
 		v.fail(http.StatusRequestEntityTooLarge, "The files are too large.")
@@ -190,7 +214,11 @@ func (v *visit) callTool() {
 			d.Problems = append(d.Problems, "The arguments are not a JSON object.")
 			break
 		}
-		d.Form = form.New(schema, formPrefix, nil, raw)
+		if len(raw) > admin.MaxTryArguments {
+			d.Problems = append(d.Problems, "The arguments have more than "+size(admin.MaxTryArguments)+".")
+			break
+		}
+		d.filled(schema, raw)
 	case doJSON:
 		if object, ok := d.Form.JSON(); ok {
 			d.Raw = string(object)

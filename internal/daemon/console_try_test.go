@@ -22,12 +22,48 @@ import (
 func (b *browser) tries(t *testing.T, tool string, form url.Values) string {
 	t.Helper()
 	form.Set("name", tool)
-	w := b.post(t, "/try/tool", form)
+	w := b.postTool(t, form)
 	to := w.Header().Get("Location")
 	if w.Code != http.StatusSeeOther || !strings.HasPrefix(to, "/try/calls/try_") {
 		t.Fatalf("%d %s %s", w.Code, to, w.Body)
 	}
 	return to
+}
+
+var shownField = regexp.MustCompile(`name="shown" value="([^"]*)"`)
+
+// shownOf is what the page of a tool says of itself; empty without a page.
+func (b *browser) shownOf(t *testing.T, tool string) string {
+	t.Helper()
+	if found := shownField.FindStringSubmatch(b.get(t, "/try/tool?name="+url.QueryEscape(tool)).Body.String()); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// postTool sends the form of a tool as its page has shown it.
+func (b *browser) postTool(t *testing.T, form url.Values) *httptest.ResponseRecorder {
+	t.Helper()
+	form.Set("shown", b.shownOf(t, form.Get("name")))
+	return b.post(t, "/try/tool", form)
+}
+
+// A form that is sent is made as the caller whom its page has named, and of the definition that
+// it has shown, or not at all.
+func TestConsoleTryIsWhatWasShown(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("schema=" + formSchema)}, nil)
+	b := l.as(t, "alice")
+	b.shows(t, "/try", "a__echo")
+	form := url.Values{"name": {"a__echo"}, "do": {"raw"}, "arguments": {`{"n":1}`}, "shown": {b.shownOf(t, "a__echo")}}
+	b.post(t, "/try/as", url.Values{"key": {"bob"}}) // in another tab
+	if w := b.post(t, "/try/tool", form); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Nothing was sent") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	form.Set("shown", b.shownOf(t, "a__echo"))
+	if w := b.post(t, "/try/tool", form); w.Code != http.StatusSeeOther {
+		t.Errorf("once the page was loaded again: %d %s", w.Code, w.Body)
+	}
 }
 
 // shows loads a page until it has a text.
@@ -60,11 +96,11 @@ func TestConsoleTry(t *testing.T) {
 		"not that one": {"do": {"raw"}, "arguments": {`[]`}},
 	} {
 		form.Set("name", "a__echo")
-		if w := b.post(t, "/try/tool", form); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `class="problem" role="alert"`) {
+		if w := b.postTool(t, form); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `class="problem" role="alert"`) {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
-	w := b.post(t, "/try/tool", url.Values{"name": {"a__echo"}, "do": {"form"}, "v/n": {"0"}})
+	w := b.postTool(t, url.Values{"name": {"a__echo"}, "do": {"form"}, "v/n": {"0"}})
 	if field := regexp.MustCompile(`(?s)name="v/n" value="0"[^>]*aria-invalid.{0,200}class="problem"`); !field.MatchString(w.Body.String()) {
 		t.Errorf("the problem is not beside its field: %s", w.Body)
 	}
@@ -72,15 +108,15 @@ func TestConsoleTry(t *testing.T) {
 		t.Fatalf("something was sent: %+v %v", found, err)
 	}
 	// Rows are added, and form and JSON become each other, without a call.
-	w = b.post(t, "/try/tool", url.Values{"name": {"a__echo"}, "do": {"row v#/tags"}, "v#/tags": {"1"}, "v/tags/0": {"x"}})
+	w = b.postTool(t, url.Values{"name": {"a__echo"}, "do": {"row v#/tags"}, "v#/tags": {"1"}, "v/tags/0": {"x"}})
 	if page := w.Body.String(); !strings.Contains(page, `name="v/tags/1"`) || !strings.Contains(page, "\nx</textarea>") {
 		t.Errorf("another row: %s", page)
 	}
-	w = b.post(t, "/try/tool", url.Values{"name": {"a__echo"}, "do": {"json"}, "v/n": {"3"}, "v#/tags": {"1"}, "v/tags/0": {"x"}})
+	w = b.postTool(t, url.Values{"name": {"a__echo"}, "do": {"json"}, "v/n": {"3"}, "v#/tags": {"1"}, "v/tags/0": {"x"}})
 	if page := html.UnescapeString(w.Body.String()); !strings.Contains(page, `{"n":3,"tags":["x"]}`) {
 		t.Errorf("as JSON: %s", page)
 	}
-	w = b.post(t, "/try/tool", url.Values{"name": {"a__echo"}, "do": {"fill"}, "arguments": {`{"n":9007199254740993,"tags":["p","q"]}`}})
+	w = b.postTool(t, url.Values{"name": {"a__echo"}, "do": {"fill"}, "arguments": {`{"n":9007199254740993,"tags":["p","q"]}`}})
 	if page := w.Body.String(); !strings.Contains(page, `value="9007199254740993"`) || !strings.Contains(page, "\nq</textarea>") {
 		t.Errorf("filled: %s", page)
 	}
@@ -111,7 +147,7 @@ func TestConsoleTry(t *testing.T) {
 			t.Errorf("%q has the call in its history", key)
 		}
 	}
-	if w := b.post(t, "/try/tool", url.Values{"name": {"a__echo"}, "do": {"raw"}, "arguments": {strings.Repeat("x", 5<<20)}}); w.Code != http.StatusRequestEntityTooLarge {
+	if w := b.postTool(t, url.Values{"name": {"a__echo"}, "do": {"raw"}, "arguments": {strings.Repeat("x", 5<<20)}}); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a form of 5 MiB: %d", w.Code)
 	}
 	if w := b.get(t, "/try/tool?name=a__none"); w.Code != http.StatusNotFound {
@@ -127,7 +163,7 @@ func TestConsoleTryAs(t *testing.T) {
 	if page := b.get(t, "/try").Body.String(); !strings.Contains(page, "An operator is no caller") || strings.Contains(page, "a__pid") {
 		t.Errorf("an operator: %s", page)
 	}
-	if w := b.post(t, "/try/tool", url.Values{"name": {"a__pid"}, "do": {"raw"}, "arguments": {"{}"}}); w.Header().Get("Location") != "/try" {
+	if w := b.postTool(t, url.Values{"name": {"a__pid"}, "do": {"raw"}, "arguments": {"{}"}}); w.Header().Get("Location") != "/try" {
 		t.Errorf("an operator calls: %d", w.Code)
 	}
 	if w := b.post(t, "/try/as", url.Values{"key": {"wrong"}}); w.Code != http.StatusForbidden {
@@ -162,7 +198,7 @@ func TestConsoleTryAsks(t *testing.T) {
 	}, nil)
 	b := l.as(t, "alice")
 	called := b.tries(t, "a__ask", url.Values{"do": {"form"}})
-	b.shows(t, called, "The server of the tool asks")
+	b.shows(t, called, "A question before the call goes on")
 	for name, form := range map[string]url.Values{"missing": {}, "too large": {"q0/color": {"1"}, "q0/n": {"4"}}} {
 		form.Set("do", "accept")
 		form.Set("round", "1")
@@ -175,7 +211,7 @@ func TestConsoleTryAsks(t *testing.T) {
 	}
 	b.shows(t, called, `"color":"green"`)
 	called = b.tries(t, "a__ask", url.Values{"do": {"form"}})
-	b.shows(t, called, "The server of the tool asks")
+	b.shows(t, called, "A question before the call goes on")
 	b.post(t, called+"/answer", url.Values{"do": {"decline"}, "round": {"1"}})
 	b.shows(t, called, "decline")
 	called = b.tries(t, "a__ask", url.Values{"do": {"form"}})
@@ -184,7 +220,7 @@ func TestConsoleTryAsks(t *testing.T) {
 
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	for name, value := range map[string]string{"csrf": b.csrf, "name": "f__echo", "do": "form"} {
+	for name, value := range map[string]string{"csrf": b.csrf, "name": "f__echo", "do": "form", "shown": b.shownOf(t, "f__echo")} {
 		if err := form.WriteField(name, value); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +249,7 @@ func TestConsoleTryEvents(t *testing.T) {
 	l := lookedAt(t, servers{"a": fake(`asks={"type":"object"}`)}, nil)
 	b := l.as(t, "alice")
 	called := b.tries(t, "a__ask", url.Values{"do": {"form"}})
-	b.shows(t, called, "The server of the tool asks")
+	b.shows(t, called, "A question before the call goes on")
 	over := httptest.NewServer(l.pages)
 	defer over.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, over.URL+called+"/events?after=0", http.NoBody)
@@ -249,7 +285,7 @@ func TestConsoleTryApprovals(t *testing.T) {
 	})
 	b := l.as(t, "alice")
 	called := b.tries(t, "a__pid", url.Values{"do": {"form"}})
-	b.shows(t, called, "The gateway asks")
+	b.shows(t, called, "A question before the call goes on")
 	b.post(t, called+"/answer", url.Values{"do": {"decline"}, "round": {"1"}})
 	b.shows(t, called, "refused")
 	other := newHome(t)

@@ -94,6 +94,7 @@ func TestPlannedCallIsMade(t *testing.T) {
 	server["env"] = map[string]any{"API_TOKEN": "correct-horse-battery-staple"}
 	h.write(t, servers{"a": server}, keyed(nil, "alice", "bob"))
 	r := h.newRunning(t)
+	r.settle(t)
 	alice, bob := r.Client(t, "alice"), r.Client(t, "bob")
 	id := planned(t, alice, "util__echo", `{"text":"with correct-horse-battery-staple"}`)
 	for tool, args := range map[string]string{"schedule__list": `{"id":"` + id + `"}`, "schedule__cancel": `{"id":"` + id + `"}`} {
@@ -139,6 +140,7 @@ func TestPlannedCallIsWrittenForTheSchemaOfItsEndpoint(t *testing.T) {
 	server := fake(`schema={"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"]}`)
 	h.write(t, servers{"a": server}, keyed(nil, "alice"))
 	r := h.newRunning(t)
+	r.settle(t)
 	owner, err := r.Identities.Identity(t.Context(), "alice")
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +201,7 @@ func TestPlannedCallHasTheRightsOfItsTime(t *testing.T) {
 			h := newHome(t)
 			h.write(t, servers{}, keyed(nil, "alice", "bob"))
 			r := h.newRunning(t)
+			r.settle(t)
 			owner, err := r.Identities.Identity(t.Context(), "alice")
 			if err != nil {
 				t.Fatal(err)
@@ -225,6 +228,7 @@ func TestPlannedCallIsApproved(t *testing.T) {
 		s["approvals"] = map[string]any{"wait": "1m"}
 	}, "alice"))
 	r := h.newRunning(t)
+	r.settle(t)
 	owner, err := r.Identities.Identity(t.Context(), "alice")
 	if err != nil {
 		t.Fatal(err)
@@ -267,6 +271,7 @@ func TestPlannedCallWaitsAndItsOwnerChanges(t *testing.T) {
 			h := newHome(t)
 			h.write(t, servers{}, keyed(asks, "alice", "bob"))
 			r := h.newRunning(t)
+			r.settle(t)
 			owner, err := r.Identities.Identity(t.Context(), "alice")
 			if err != nil {
 				t.Fatal(err)
@@ -300,6 +305,7 @@ func TestPlannedArgumentsAreSealed(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{}, keyed(nil, "alice", "bob"))
 	r := h.newRunning(t)
+	r.settle(t)
 	alice, err := r.Identities.Identity(t.Context(), "alice")
 	if err != nil {
 		t.Fatal(err)
@@ -350,6 +356,7 @@ func TestPlannedCallOfEveryone(t *testing.T) {
 	h := newHome(t)
 	h.write(t, servers{}, withNative(map[string]any{"util": map[string]any{}, "schedule": map[string]any{}}, nil))
 	r := h.newRunning(t)
+	r.settle(t)
 	client := r.client(t)
 	got := text(t, client, "schedule__at", `{"tool":"util__echo","arguments":{"text":"hello"},"in":"1s"}`)
 	id, _ := mcp.LookupString([]byte(got), "id")

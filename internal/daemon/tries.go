@@ -21,7 +21,13 @@ func (d *Daemon) newTries() *tries.Service {
 			return g.Identity, g.Until, err
 		},
 		Authenticated: d.identities.Authenticated,
-		Known:         func(id *gate.Identity) bool { return !d.identities.Authenticated() || visitors{d}.Now(id) != nil },
-		Go:            func(f func(context.Context)) { d.tasks.Go(func() { f(d.ctx) }) },
+		Known: func(id *gate.Identity) bool {
+			if !d.identities.Authenticated() {
+				return true
+			}
+			now := visitors{d}.Now(id)
+			return now != nil && now.Rights() == id.Rights()
+		},
+		Go: func(f func(context.Context)) { d.tasks.Go(func() { f(d.ctx) }) },
 	})
 }

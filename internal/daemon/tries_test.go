@@ -133,7 +133,7 @@ func TestTryAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		asks := r.over(t, by, begun.ID)
-		if asks.State != admin.TryAsks || len(asks.Questions) != 1 || asks.Questions[0].Gateway || asks.Round != 1 {
+		if asks.State != admin.TryAsks || len(asks.Questions) != 1 || asks.Round != 1 {
 			t.Fatalf("%+v", asks)
 		}
 		return asks

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"crypto/sha256"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,6 +19,8 @@ const (
 	maxName    = 200      // bytes of the name of a member
 	maxDefault = 64 << 10 // bytes of a value that a schema suggests
 	maxRefs    = 8        // references that are followed for one field
+	maxParts   = 32       // objects of keywords that hold for one value
+	maxWork    = 4 << 20  // bytes of schemas and values that are looked at for one form
 )
 
 // Kind is how a field is written.
@@ -75,7 +78,7 @@ type Form struct {
 // New returns the form of a schema whose inputs have a prefix. It has what was written into
 // it before, or where sent is nil the members of a JSON object, or what the schema suggests.
 func New(schema []byte, prefix string, sent url.Values, object []byte) *Form {
-	b := &builder{root: schema, prefix: prefix, sent: sent, left: maxFields}
+	b := &builder{root: schema, prefix: prefix, sent: sent, presets: sent == nil && object == nil, left: maxFields, work: maxWork}
 	f := &Form{}
 	f.Fields, f.Left = b.members(schema, "", object, 1)
 	return f
@@ -86,7 +89,10 @@ type builder struct {
 	root   []byte
 	prefix string
 	sent   url.Values // nil for a form that nobody has sent
-	left   int        // how many more fields there may be
+	// presets tells that the form has what the schema suggests.
+	presets bool
+	left    int // how many more fields there may be
+	work    int // how many more bytes are looked at; then the rest is written as JSON
 }
 
 // members returns the fields of the members of an object, and how many are left out.
@@ -121,7 +127,7 @@ func (b *builder) parts(schema []byte) [][]byte {
 	var all [][]byte
 	var add func(part []byte, depth int)
 	add = func(part []byte, depth int) {
-		if depth == 0 || !mcp.IsObject(part) || len(all) > maxFields {
+		if b.work -= len(part); depth == 0 || b.work < 0 || len(all) == maxParts || !mcp.IsObject(part) {
 			return
 		}
 		all = append(all, part)
@@ -130,6 +136,9 @@ func (b *builder) parts(schema []byte) [][]byte {
 		}
 		list := mcp.Lookup(part, "allOf")
 		for e := range mcp.Elements(list) {
+			if b.work < 0 || len(all) == maxParts {
+				return
+			}
 			add(e.Of(list), depth-1)
 		}
 	}
@@ -197,9 +206,11 @@ func (b *builder) field(schema []byte, label, pointer string, value []byte, dept
 	if one != nil {
 		parts = append(b.parts(one), parts...)
 	}
-	if preset := keyword(parts, "default"); value == nil && b.sent == nil && len(preset) <= maxDefault {
+	// What a member of a member suggests counts once that is written.
+	if preset := keyword(parts, "default"); value == nil && b.presets && depth == 1 && len(preset) <= maxDefault {
 		value = preset
 	}
+	b.work -= len(value)
 	kind := typeOf(parts)
 	items := keyword(parts, "items")
 	switch options := optionsOf(parts, kind, one == nil); {
@@ -226,12 +237,37 @@ func (b *builder) field(schema []byte, label, pointer string, value []byte, dept
 	default:
 		f.Kind = JSON
 	}
+	if string(value) == "null" && len(f.Options) == 0 && f.Kind != JSON {
+		value = nil // as if it were not there
+	}
+	if b.work < 0 || !f.holds(value) {
+		f.Kind, f.Options, f.Fields = JSON, nil, nil
+	}
 	f.Wants = wants(&f, kind, parts)
 	if f.Kind == File {
 		f.Upload = b.prefix + "@" + pointer
 	}
 	b.fill(&f, value)
 	return f, out
+}
+
+// holds reports whether a field of this kind can have a value.
+func (f *Field) holds(value []byte) bool {
+	if value == nil {
+		return true
+	}
+	switch f.Kind {
+	case Text, Long, File:
+		return value[0] == '"'
+	case Number:
+		return value[0] == '-' || value[0] >= '0' && value[0] <= '9'
+	case Object:
+		return mcp.IsObject(value)
+	case List, Choices:
+		return mcp.IsArray(value)
+	case Choice, JSON:
+	}
+	return true
 }
 
 // text says how a text is written.
@@ -293,12 +329,19 @@ func (b *builder) fill(f *Field, value []byte) {
 		}
 		return
 	}
+	chosen := map[[sha256.Size]byte]bool{}
+	switch {
+	case value == nil || len(f.Options) == 0:
+	case f.Kind == Choice:
+		chosen[mcp.Hash(value)] = true
+	default:
+		for e := range mcp.Elements(value) {
+			chosen[mcp.Hash(e.Of(value))] = true
+		}
+	}
 	for i := range f.Options {
 		o := &f.Options[i]
-		o.Chosen = f.Kind == Choice && value != nil && mcp.Hash(o.raw) == mcp.Hash(value)
-		for e := range mcp.Elements(value) {
-			o.Chosen = o.Chosen || f.Kind == Choices && mcp.Hash(o.raw) == mcp.Hash(e.Of(value))
-		}
+		o.Chosen = len(chosen) > 0 && chosen[mcp.Hash(o.raw)]
 	}
 	text, err := mcp.Unquote(value)
 	if err != nil || f.Kind == JSON || f.Kind == Number {

@@ -213,3 +213,55 @@ func FuzzForm(f *testing.F) {
 		}
 	})
 }
+
+// What is optional and null is left out, a value of another type is written as JSON, and a form
+// that cannot have all of a value says so.
+func TestFormKeepsTypes(t *testing.T) {
+	const schema = `{"type":"object","properties":{
+		"q":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},
+		"n":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null},
+		"inner":{"type":"object","properties":{"level":{"type":"string","default":"high"}}},
+		"list":{"type":"array","items":{"type":"string"}}}}`
+	made := func(object string) string {
+		t.Helper()
+		var raw []byte
+		if object != "" {
+			raw = []byte(object)
+		}
+		got, ok := form.New([]byte(schema), "v", nil, raw).JSON()
+		if !ok {
+			t.Errorf("%s cannot be sent", object)
+		}
+		return string(got)
+	}
+	if got := made(""); got != "{}" {
+		t.Errorf("nothing written: %s", got)
+	}
+	for object, holds := range map[string]bool{
+		`{"q":"x","n":3,"list":["a"]}`: true, `{"q":5}`: true, `{"q":{"a":1},"n":"three"}`: true, `{}`: true,
+		`{"q":""}`: false, `{"q":null}`: false, `{"other":1}`: false, `{"inner":{}}`: false, `{"list":["","a"]}`: false,
+	} {
+		if got := made(object); (got == object) != holds || form.Holds([]byte(schema), []byte(object)) != holds {
+			t.Errorf("%s becomes %s, holds %v", object, got, form.Holds([]byte(schema), []byte(object)))
+		}
+	}
+}
+
+// Schemas that are made to be slow are looked at for a bounded time, and the rest is JSON.
+func TestFormIsBounded(t *testing.T) {
+	many := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
+	var properties []string
+	for i := range 200 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i))
+	}
+	all := `"properties":{` + strings.Join(properties, ",") + "}"
+	for name, schema := range map[string]string{
+		"references to itself":   `{"$defs":{"a":{"allOf":[` + many(2000, `{"$ref":"#/$defs/a"}`) + `]}},` + all + `}`,
+		"options of a long list": `{"$defs":{"a":{"type":"array","items":{"enum":[` + many(500, "1") + `]},"default":[` + many(30_000, "0") + `]}},` + all + `}`,
+	} {
+		f := form.New([]byte(schema), "v", nil, nil)
+		if len(f.Fields) != 200 || f.Fields[199].Kind != form.JSON {
+			t.Errorf("%s: %d fields, the last is %s", name, len(f.Fields), f.Fields[len(f.Fields)-1].Kind)
+		}
+	}
+}

@@ -195,3 +195,10 @@ func (f *Field) SetFile(content []byte) {
 		f.Text = base64.StdEncoding.EncodeToString(content)
 	}
 }
+
+// Holds reports whether a form of a schema has all of a JSON object: the members that the
+// schema does not list, and empty values, have no place in it.
+func Holds(schema, object []byte) bool {
+	again, ok := New(schema, "", nil, object).JSON()
+	return ok && mcp.Hash(again) == mcp.Hash(object)
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
@@ -188,7 +187,7 @@ func questionsOf(asked []byte) ([]admin.TryQuestion, error) {
 			return nil, fmt.Errorf("a question has a name that cannot be read: %w", err)
 		}
 		request := m.Value.Of(asked)
-		q := admin.TryQuestion{Key: key, Params: slices.Clone(mcp.Lookup(request, "params")), Gateway: key == proxy.ApprovalInput || key == proxy.SignInInput}
+		q := admin.TryQuestion{Key: key, Params: slices.Clone(mcp.Lookup(request, "params"))}
 		if q.Method, _ = mcp.LookupString(request, "method"); q.Method != mcp.MethodElicit {
 			return nil, fmt.Errorf("it asks its client for something that a person cannot answer (%.100s); call it from another client", q.Method)
 		}
