@@ -108,6 +108,8 @@ type Trier struct {
 	Key string
 	// Until is when the credential of the caller ends; zero is never.
 	Until time.Time
+	// Lasts tells whether the session has not ended. nil stands for one that does not end.
+	Lasts func() bool
 }
 
 // Errors of [Tries].

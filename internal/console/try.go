@@ -61,6 +61,7 @@ const formPrefix = "v"
 // trier is whoever calls by hand in this session, and the gateway as they see it.
 func (v *visit) trier() (admin.Tries, admin.Trier, callerData) {
 	d := callerData{Keys: v.o.Identities.Authenticated()}
+	lasts := func() bool { return v.sessions.lasts(v.session) }
 	id, until := v.sessions.caller(v.session)
 	if id != nil {
 		if id = v.o.Identities.Now(id); id == nil {
@@ -69,7 +70,7 @@ func (v *visit) trier() (admin.Tries, admin.Trier, callerData) {
 	}
 	if id != nil {
 		d.Name, d.Other = id.Subject+" of "+id.Tenant, true
-		return v.o.Model(id), admin.Trier{Session: v.session.tries, Until: until}, d
+		return v.o.Model(id), admin.Trier{Session: v.session.tries, Until: until, Lasts: lasts}, d
 	}
 	switch {
 	case v.person.id != nil:
@@ -77,7 +78,7 @@ func (v *visit) trier() (admin.Tries, admin.Trier, callerData) {
 	case !d.Keys:
 		d.Name = gate.Local.Subject + " of " + gate.Local.Tenant // whoever calls
 	}
-	return v.model, admin.Trier{Session: v.session.tries, Until: v.session.until}, d
+	return v.model, admin.Trier{Session: v.session.tries, Until: v.session.until, Lasts: lasts}, d
 }
 
 // try lists the tools that can be called.

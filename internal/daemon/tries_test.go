@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
@@ -266,6 +267,34 @@ func TestTryEndsWithItsCaller(t *testing.T) {
 		}
 		return one.Outcome == admin.TryCancelled
 	})
+}
+
+// A call ends with the session that it was made in, and one that comes when that has ended is
+// not made.
+func TestTryEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake(`asks={"type":"object"}`)}, nil)
+	var lasts atomic.Bool
+	lasts.Store(true)
+	by := admin.Trier{Session: "s", Key: "alice", Lasts: lasts.Load}
+	begun, err := l.r.Try(t.Context(), by, admin.NewTry{Tool: "a__ask"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asks := l.r.over(t, by, begun.ID); asks.State != admin.TryAsks {
+		t.Fatalf("%+v", asks)
+	}
+	lasts.Store(false)
+	late, err := l.r.Try(t.Context(), by, admin.NewTry{Tool: "a__pid"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{begun.ID, late.ID} {
+		testwait.Until(t, patience, "the call ends", func() bool {
+			one, err := l.r.TriedCall(t.Context(), by, id, -1)
+			return err == nil && one.Outcome == admin.TryCancelled
+		})
+	}
 }
 
 // The control socket has calls by hand, and other listeners do not.

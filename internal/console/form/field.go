@@ -15,7 +15,8 @@ const (
 	maxFields  = 200
 	maxDepth   = 6
 	maxRows    = 50
-	maxOptions = 500
+	maxOptions = 500      // of one field
+	allOptions = 2000     // of all fields
 	maxName    = 200      // bytes of the name of a member
 	maxDefault = 64 << 10 // bytes of a value that a schema suggests
 	maxRefs    = 8        // references that are followed for one field
@@ -78,7 +79,7 @@ type Form struct {
 // New returns the form of a schema whose inputs have a prefix. It has what was written into
 // it before, or where sent is nil the members of a JSON object, or what the schema suggests.
 func New(schema []byte, prefix string, sent url.Values, object []byte) *Form {
-	b := &builder{root: schema, prefix: prefix, sent: sent, presets: sent == nil && object == nil, left: maxFields, work: maxWork}
+	b := &builder{root: schema, prefix: prefix, sent: sent, presets: sent == nil && object == nil, left: maxFields, options: allOptions, work: maxWork}
 	f := &Form{}
 	f.Fields, f.Left = b.members(schema, "", object, 1)
 	return f
@@ -92,6 +93,7 @@ type builder struct {
 	// presets tells that the form has what the schema suggests.
 	presets bool
 	left    int // how many more fields there may be
+	options int // how many more options there may be
 	work    int // how many more bytes are looked at; then the rest is written as JSON
 }
 
@@ -240,7 +242,7 @@ func (b *builder) field(schema []byte, label, pointer string, value []byte, dept
 	if string(value) == "null" && len(f.Options) == 0 && f.Kind != JSON {
 		value = nil // as if it were not there
 	}
-	if b.work < 0 || !f.holds(value) {
+	if b.options -= len(f.Options); b.options < 0 || b.work < 0 || !f.holds(value) {
 		f.Kind, f.Options, f.Fields = JSON, nil, nil
 	}
 	f.Wants = wants(&f, kind, parts)

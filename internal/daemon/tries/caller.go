@@ -143,7 +143,7 @@ func (c Caller) Try(ctx context.Context, by admin.Trier, n admin.NewTry) (admin.
 		}
 	}
 	n.Arguments = oneLine(n.Arguments)
-	begun, err := c.s.begin(id, owner{id.Key(), by.Session}, until, &n)
+	begun, err := c.s.begin(id, by, until, &n)
 	if err != nil {
 		return admin.Try{}, err
 	}

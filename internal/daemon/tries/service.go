@@ -150,7 +150,9 @@ func (s *Service) end(session string) {
 }
 
 // begin makes a call in the background.
-func (s *Service) begin(id *gate.Identity, of owner, until time.Time, n *admin.NewTry) (*call, error) {
+func (s *Service) begin(id *gate.Identity, by admin.Trier, until time.Time, n *admin.NewTry) (*call, error) {
+	of := owner{id.Key(), by.Session}
+	known := func() bool { return s.o.Known(id) && (by.Lasts == nil || by.Lasts()) }
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := newCall(of, "try_"+rand.Text(), n, cancel)
 	if err := s.add(c); err != nil {
@@ -169,7 +171,10 @@ func (s *Service) begin(id *gate.Identity, of owner, until time.Time, n *admin.N
 		}
 		over := make(chan struct{})
 		defer close(over)
-		s.o.Go(func(context.Context) { s.watch(id, cancel, over) })
+		if !known() { // since its tools were listed
+			cancel(errAccess)
+		}
+		s.o.Go(func(context.Context) { watch(known, cancel, over) })
 		_ = s.stream(id, c, func(client *lineclient.Client) error {
 			c.run(ctx, client)
 			return nil
@@ -178,14 +183,15 @@ func (s *Service) begin(id *gate.Identity, of owner, until time.Time, n *admin.N
 	return c, nil
 }
 
-// watch ends a call whose caller is not let in any more. It ends with the call.
-func (s *Service) watch(id *gate.Identity, cancel context.CancelCauseFunc, over <-chan struct{}) {
+// watch ends a call whose caller is not let in any more, or has signed out. It ends with the
+// call.
+func watch(known func() bool, cancel context.CancelCauseFunc, over <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if !s.o.Known(id) {
+			if !known() {
 				cancel(errAccess)
 				return
 			}
