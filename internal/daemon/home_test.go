@@ -71,6 +71,27 @@ func TestHomePage(t *testing.T) {
 	}
 }
 
+// A gateway that takes any host shows its page under its own address, and not under a name that
+// somebody has made for it.
+func TestHomePageOfAStrangeName(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	section := withKeys("alice")
+	section["listen"] = map[string]any{"http": "0.0.0.0:7777"}
+	h.write(t, servers{"a": fake("one")}, section)
+	r := h.newRunning(t)
+	for host, shown := range map[string]bool{"203.0.113.4:7777": true, "[2001:db8::1]:7777": true, "evil.example:7777": false} {
+		q := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/", http.NoBody)
+		q.RemoteAddr = "198.51.100.9:9"
+		q.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		r.Handler().ServeHTTP(w, q)
+		if strings.Contains(w.Body.String(), "<html") != shown {
+			t.Errorf("%s: %d %s", host, w.Code, w.Body)
+		}
+	}
+}
+
 // The public URL of a gateway is the one to give to clients.
 func TestHomePageHasThePublicURL(t *testing.T) {
 	t.Parallel()

@@ -60,8 +60,9 @@ func (d *Daemon) Handler() http.Handler {
 // homePage puts the page for browsers before the handler of the gateway.
 func (d *Daemon) homePage(gateway http.Handler) http.Handler {
 	return home.Page(gateway, home.Options{
-		URL:  func() string { return strings.TrimRight(d.settings.boot.Listen.PublicURL, "/") },
-		Keys: d.identities.Authenticated,
+		URL:   func() string { return strings.TrimRight(d.settings.boot.Listen.PublicURL, "/") },
+		Hosts: d.settings.boot.Listen.Hosts,
+		Keys:  d.identities.Authenticated,
 		Clients: func(url string, keys bool) []home.Client {
 			if d.opts.HomeClients == nil {
 				return nil

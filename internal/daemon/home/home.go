@@ -6,7 +6,11 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"html/template"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/proxy/about"
 )
@@ -25,6 +29,9 @@ type Options struct {
 	// URL is where clients reach the gateway, without a path; empty is the address that
 	// the browser has used.
 	URL func() string
+	// Hosts are the names by which the gateway is known. A browser that uses another one
+	// gets no page: clients would be given the address of whoever made that name.
+	Hosts []string
 	// Keys tells whether callers authenticate.
 	Keys func() bool
 	// Clients returns the clients that the page has entries for, given the URL of the
@@ -51,7 +58,7 @@ var (
 // would have told it in plain text what it is, and everything else from the gateway.
 func Page(gateway http.Handler, o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" || !about.Browser(r) {
+		if r.URL.Path != "/" || !about.Browser(r) || o.URL() == "" && !o.known(r.Host) {
 			gateway.ServeHTTP(w, r)
 			return
 		}
@@ -61,6 +68,19 @@ func Page(gateway http.Handler, o Options) http.Handler {
 			o.write(w, r)
 		}
 	})
+}
+
+// known reports whether an address that a browser has used is the gateway's own: by number,
+// as the machine that it runs on, or by a name of the operator's.
+func (o *Options) known(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(o.Hosts, func(name string) bool { return strings.EqualFold(name, host) || strings.EqualFold(name, address) })
 }
 
 // write writes the page.
