@@ -35,6 +35,11 @@ func TestImportDocuments(t *testing.T) {
 	if o := h.run(t, "import", "--namespace", "fs", "--config", h.file); o.code != exitUsage {
 		t.Errorf("a namespace for nothing: exit code %d, %s", o.code, o.stderr)
 	}
+	for name, want := range map[string]string{"gate.rego": "toolgate.opa.path", "gate.zed": "toolgate.spicedb.endpoint"} {
+		if o := h.run(t, "import", write(name, "x"), "--write", "--config", h.file); o.code != exitConfig || !strings.Contains(o.stderr, "is not imported") || !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: exit code %d, %s", name, o.code, o.stderr)
+		}
+	}
 	if now, err := os.ReadFile(h.file); err != nil || string(now) != before {
 		t.Fatalf("the file has changed: %v\n%s", err, now)
 	}

@@ -242,6 +242,9 @@ func importFiles(args []string) ([]clients.Found, error) {
 			}
 			return nil, failure.New(failure.Config, err)
 		}
+		if instead := documents.Instead(arg); instead != "" {
+			return nil, failure.Newf(failure.Config, "%s is not imported: %s", arg, instead)
+		}
 		out = append(out, clients.Found{Client: &clients.Client{Name: fileItself, Title: arg}, Path: arg})
 	}
 	return out, nil

@@ -48,6 +48,18 @@ func Of(path string) Kind {
 	return Other
 }
 
+// Instead says what to do with a file that toolgate reads where it is, or another program
+// loads; empty for every other file.
+func Instead(path string) string {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".rego":
+		return "a policy is read where it is: name its folder as toolgate.opa.path, and try it with toolgate policy check"
+	case ".zed":
+		return "a schema of SpiceDB is written to SpiceDB, with zed schema write; name the server as toolgate.spicedb.endpoint, and toolgate doctor says what its schema lacks"
+	}
+	return ""
+}
+
 // The actions for a rule.
 const (
 	New   = "new"
