@@ -235,3 +235,24 @@ func TestChangedElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// What a request of 2026-07-28 names is asked for at its gateway, while that is there.
+func TestOwnedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := withOthers(t)
+		for name, body := range map[string]string{
+			"a task":             modernBody("1", mcp.MethodTaskGet, `"taskId":"a~x"`, ""),
+			"tasks to follow":    modernBody("1", mcp.MethodListen, `"notifications":{"taskIds":["a~x","me~y"]}`, ""),
+			"a call":             modernBody("1", mcp.MethodToolsCall, `"name":"s__a","requestState":"a~x"`, ""),
+			"a call of nobody's": modernBody("1", mcp.MethodToolsCall, `"name":"s__a","requestState":"x"`, ""),
+		} {
+			o.comes(true)
+			there := r.do(modernRequest(body)).code()
+			o.comes(false)
+			alone := r.do(modernRequest(body)).code()
+			if passed := there == http.StatusTeapot; passed == (name == "a call of nobody's") || alone == http.StatusTeapot {
+				t.Errorf("%s: %d, and %d without its gateway", name, there, alone)
+			}
+		}
+	})
+}

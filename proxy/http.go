@@ -422,10 +422,16 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 }
 
 // ownerNamed returns the gateway that owns what a modern request names: a call that it
-// suspended, a task, or a result that it keeps. It is empty for none.
+// suspended, a task, also one to follow, or a result that it keeps. It is empty for none.
 func ownerNamed(msg *mcp.Message) string {
 	if kept := keptNamed(msg); kept != "" {
 		owner, _ := replica.Cut(strings.TrimPrefix(kept, result.URIPrefix))
+		return owner
+	}
+	followed := mcp.Lookup(msg.Param("notifications"), "taskIds")
+	for e := range mcp.Elements(followed) { // the first: tasks of several gateways are rare
+		value, _ := mcp.Unquote(e.Of(followed))
+		owner, _ := replica.Cut(value)
 		return owner
 	}
 	for _, param := range [...]string{"requestState", "taskId"} {
