@@ -396,7 +396,11 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		return
 	}
 	defer hf.g.inFlight.Response(msg.Method)() // also of one that another gateway answers
-	if hf.g.replicas.Owned(w, forwardable(r), ownerNamed(&msg), replica.Of(&msg, body)) {
+	owner := ownerNamed(&msg)
+	if hf.g.replicas.Owned(w, forwardable(r), owner, replica.Of(&msg, body)) {
+		return
+	}
+	if owner == "" && hf.g.inFlight.Closed() && hf.g.replicas.Away(w, forwardable(r), replica.Of(&msg, body)) {
 		return
 	}
 	x := &Exchange{Message: msg, Identity: id, Scope: scope, Transport: "http", Header: r.Header}

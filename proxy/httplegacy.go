@@ -33,8 +33,15 @@ const (
 // serveLegacy serves one message of a session (2025-03-26 to 2025-11-25
 // basic/transports, Streamable HTTP).
 func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gate.Identity, scope Scope, msg mcp.Message, body []byte) {
+	ends := msg.Kind == mcp.KindRequest && hf.g.inFlight.Closed()
 	if msg.Kind == mcp.KindRequest && msg.Method == mcp.MethodInitialize && r.Header.Get(mcp.HeaderSession) == "" {
-		hf.legacyInitialize(w, id, scope, &msg)
+		if !ends || !hf.g.replicas.Away(w, forwardable(r), replica.Of(&msg, body)) {
+			hf.legacyInitialize(w, id, scope, &msg)
+		}
+		return
+	}
+	if ends && replica.Forwarded(r.Context()) {
+		replica.Decline(w)
 		return
 	}
 	if msg.Kind == mcp.KindRequest { // also one that another gateway answers

@@ -152,6 +152,10 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, to string, m r
 		return &replica.LostError{MayHaveRun: sent.Load(), Err: err}
 	}
 	defer answer.Body.Close()
+	if answer.Header.Get(replica.HeaderDeclined) != "" { // it ends; the others hear of that soon
+		c.suspect(to)
+		return &replica.LostError{Err: errors.New("it takes nothing new")}
+	}
 	copyAnswer(w, r, answer, m)
 	return nil
 }

@@ -127,6 +127,10 @@ func (d *Daemon) saveCatalogs(ctx context.Context) error {
 // DrainTime is how long calls may finish when the gateway ends.
 func (d *Daemon) DrainTime() time.Duration { return d.Current().Toolgate.Limits.Drain }
 
+// heardTime is how long a gateway that drains stays for at least, so that the others have heard
+// of it before its connections close.
+const heardTime = time.Second
+
 // drain accepts no more calls and waits for those under way, as long as the
 // configuration says or until a second signal ends the wait. The servers run on
 // meanwhile, and the store and the audit log beyond that.
@@ -137,6 +141,14 @@ func (d *Daemon) drain(ctx context.Context) {
 	defer stop()
 	if d.cluster != nil {
 		d.cluster.Drain()
+		heard := time.NewTimer(heardTime)
+		defer heard.Stop()
+		defer func() { // what comes meanwhile is passed on, or declined
+			select {
+			case <-heard.C:
+			case <-ctx.Done():
+			}
+		}()
 	}
 	if n := d.gateway.Drain(ctx); n > 0 {
 		d.log.Warn("the gateway ends before some calls have", "calls", n)

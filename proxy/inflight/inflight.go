@@ -104,6 +104,13 @@ func (c *Calls) Close() <-chan struct{} {
 	return c.empty
 }
 
+// Closed reports whether no call may begin any more.
+func (c *Calls) Closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.empty != nil
+}
+
 // Count returns how many calls are registered.
 func (c *Calls) Count() int {
 	c.mu.Lock()

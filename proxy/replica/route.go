@@ -123,6 +123,25 @@ func (rt *Router) Carried(id, principal string) *Session {
 	return &s
 }
 
+// Away passes on what a gateway that ends cannot begin any more. It reports whether the request
+// was answered: with nobody to pass it to, and for one that was passed on already, it was not.
+func (rt *Router) Away(w http.ResponseWriter, r *http.Request, m Message) (passed bool) {
+	if rt == nil || Forwarded(r.Context()) {
+		return false
+	}
+	key := rand.Text() // any gateway will do
+	return rt.forward(w, r, m, func() string { return rt.Peers.Home(rt.Peers.Self(), key, false) })
+}
+
+// HeaderDeclined is set where a gateway that ends has not begun what was passed on to it.
+const HeaderDeclined = "Toolgate-Declined"
+
+// Decline answers a request that another gateway has passed on, and that has to go elsewhere.
+func Decline(w http.ResponseWriter) {
+	w.Header().Set(HeaderDeclined, "1")
+	w.WriteHeader(http.StatusMisdirectedRequest)
+}
+
 // Owned passes a request on to the gateway that owns what it names, as long as that is
 // there. It reports whether the request was answered.
 func (rt *Router) Owned(w http.ResponseWriter, r *http.Request, owner string, m Message) (passed bool) {

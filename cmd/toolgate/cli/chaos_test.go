@@ -27,6 +27,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testport"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // What the test of chaos does; `make soak` does it for 20 minutes.
@@ -74,12 +75,25 @@ type fleet struct {
 	mu   sync.Mutex
 	all  []*process
 	at   []string // where each listens for clients
+	open []int    // connections of the load balancer to each
 	next int
+}
+
+// balanced is a connection of the load balancer.
+type balanced struct {
+	net.Conn
+	closed func()
+}
+
+// Close implements net.Conn.
+func (b balanced) Close() error {
+	b.closed()
+	return b.Conn.Close()
 }
 
 func newFleet(t *testing.T, s servers, settings map[string]any) *fleet {
 	t.Helper()
-	f := &fleet{}
+	f := &fleet{open: make([]int, 3)}
 	shared := newHome(t).sharing(t, postgres.URL(t))
 	for range 3 {
 		h := newHome(t)
@@ -93,13 +107,17 @@ func newFleet(t *testing.T, s servers, settings map[string]any) *fleet {
 	}
 	connections := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		for range f.homes {
-			f.mu.Lock()
-			f.next++
-			to := f.at[f.next%len(f.at)]
-			f.mu.Unlock()
-			if c, err := new(net.Dialer).DialContext(ctx, network, to); err == nil {
-				return c, nil
+			i, to := f.choose()
+			closed := sync.OnceFunc(func() { f.count(i, -1) })
+			if to == "" {
+				closed()
+				continue
 			}
+			c, err := new(net.Dialer).DialContext(ctx, network, to)
+			if err == nil {
+				return balanced{c, closed}, nil
+			}
+			closed()
 		}
 		return nil, errors.New("no gateway listens")
 	}}
@@ -122,6 +140,40 @@ func (f *fleet) kill(t *testing.T, i int) {
 		t.Fatal(err)
 	}
 	f.all[i].wait(t)
+	p, url := f.homes[i].up(t)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[i], f.at[i] = p, strings.TrimPrefix(url, "http://")
+}
+
+// choose returns the next gateway in turn, whose connection counts from now on.
+func (f *fleet) choose() (i int, at string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next++
+	i = f.next % len(f.at)
+	f.open[i]++
+	return i, f.at[i]
+}
+
+// count changes the connections to a gateway.
+func (f *fleet) count(i, by int) (now int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[i] += by
+	return f.open[i]
+}
+
+// roll takes a gateway out of the load balancer, tells it to end, and starts it again.
+func (f *fleet) roll(t *testing.T, i int) {
+	t.Helper()
+	f.mu.Lock()
+	f.at[i] = ""
+	f.mu.Unlock()
+	testwait.Until(t, patience, "the load balancer has left the gateway", func() bool { return f.count(i, 0) == 0 })
+	if code := f.all[i].stop(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("gateway %d ends with %d", i, code)
+	}
 	p, url := f.homes[i].up(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,31 +274,8 @@ func TestChaos(t *testing.T) {
 		"budgets": []any{map[string]any{"name": "total", "per": "tenant", "limit": 100_000_000, "window": "month"}},
 		"servers": map[string]any{"api": map[string]any{"concurrency": 64}},
 	})
-	o := &outcomes{of: map[string]string{}, count: map[string]int{}}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var workers sync.WaitGroup
-	var answered atomic.Int64
-	for i := range 2 * chaosWorkers {
-		client := newClient(t)
-		work := f.modern
-		if i%2 == 0 {
-			work = f.legacy
-		}
-		workers.Go(func() { work(ctx, client, o, fmt.Sprint("w", i), &answered) })
-	}
 	order := rand.New(rand.NewPCG(1, uint64(*chaosKills)))
-	for range *chaosKills {
-		f.answers(t, o, &answered)
-		f.kill(t, order.IntN(3))
-	}
-	f.answers(t, o, &answered)
-	stop()
-	workers.Wait()
-
-	for _, bad := range o.bad {
-		t.Error(bad)
-	}
+	o := f.underLoad(t, *chaosKills, func() { f.kill(t, order.IntN(3)) })
 	tool.mu.Lock()
 	defer tool.mu.Unlock()
 	for key, n := range tool.ran {
@@ -276,6 +305,55 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills: %v", *chaosKills, o.count)
+}
+
+// Gateways are taken out of the load balancer, drained and started anew, one after the other.
+// Every call is answered.
+func TestRolling(t *testing.T) {
+	tool, url := newOnce(t)
+	f := newFleet(t, servers{"api": {"type": "http", "url": url}}, map[string]any{
+		"servers": map[string]any{"api": map[string]any{"concurrency": 64}},
+	})
+	i := 0
+	o := f.underLoad(t, 3, func() {
+		f.roll(t, i)
+		i++
+	})
+	tool.mu.Lock()
+	defer tool.mu.Unlock()
+	if o.count["answered"] != len(o.of) || len(tool.ran) != len(o.of) {
+		t.Errorf("%v of %d calls, and %d have run", o.count, len(o.of), len(tool.ran))
+	}
+	t.Logf("%v", o.count)
+}
+
+// underLoad has clients of both eras call all the time, while something happens some times.
+func (f *fleet) underLoad(t *testing.T, times int, happens func()) *outcomes {
+	t.Helper()
+	o := &outcomes{of: map[string]string{}, count: map[string]int{}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var workers sync.WaitGroup
+	var answered atomic.Int64
+	for i := range 2 * chaosWorkers {
+		client := newClient(t)
+		work := f.modern
+		if i%2 == 0 {
+			work = f.legacy
+		}
+		workers.Go(func() { work(ctx, client, o, fmt.Sprint("w", i), &answered) })
+	}
+	for range times {
+		f.answers(t, o, &answered)
+		happens()
+	}
+	f.answers(t, o, &answered)
+	stop()
+	workers.Wait()
+	for _, bad := range o.bad {
+		t.Error(bad)
+	}
+	return o
 }
 
 // answers waits until some calls more are answered.
