@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"os"
 	"regexp"
 	"strings"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testbalancer"
 	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -73,16 +74,11 @@ func newReplicas(t testing.TB, n int, s servers, more ...map[string]any) *replic
 		rs.all = append(rs.all, r)
 	}
 	rs.know(t, n)
-	lb := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", rs.pick()
-		},
-		Transport:     &http.Transport{DisableKeepAlives: true}, // every connection has one request
-		FlushInterval: -1,
+	var end func()
+	rs.balancer, end = testbalancer.Start(func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", rs.pick())
 	})
-	t.Cleanup(lb.Close)
-	t.Cleanup(lb.CloseClientConnections)
-	rs.balancer = lb.URL
+	t.Cleanup(end)
 	return rs
 }
 

@@ -643,10 +643,11 @@ var rules = map[string]rule{
 		ours: []string{"internal/terminal"},
 		why:  "draws the picture of the README; it runs toolgate as a person would",
 	},
-	"internal/testport":   {why: "finds ports for programs that tests start"},
-	"internal/testserver": {why: "runs the servers that tests need"},
-	"internal/testwait":   {why: "waits in tests for what is handed in"},
-	"internal/built":      {why: "builds programs of any package, and imports none"},
+	"internal/testbalancer": {why: "who is reached is handed in"},
+	"internal/testport":     {why: "finds ports for programs that tests start"},
+	"internal/testserver":   {why: "runs the servers that tests need"},
+	"internal/testwait":     {why: "waits in tests for what is handed in"},
+	"internal/built":        {why: "builds programs of any package, and imports none"},
 
 	"internal/bench": {
 		ours:   []string{"gate/spicedb/spicedbtest", "internal/audit", "internal/built", "internal/mcp", "native/handshake"},

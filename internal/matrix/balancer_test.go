@@ -1,33 +1,23 @@
 package matrix
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
+	"context"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
+	"github.com/toolgate/toolgate/internal/testbalancer"
 )
 
-// balance serves clients by a load balancer that knows nothing of sessions: each request goes
-// to the next address, over a connection of its own.
+// balance serves clients by a load balancer that takes each request to the next address.
 func balance(to []string) (url string, end func()) {
 	var next atomic.Uint64
-	connections := &http.Transport{DisableKeepAlives: true}
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", to[next.Add(1)%uint64(len(to))]
-		},
-		Transport: connections, FlushInterval: -1,
+	return testbalancer.Start(func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", to[next.Add(1)%uint64(len(to))])
 	})
-	return server.URL, func() {
-		server.CloseClientConnections()
-		server.Close()
-		connections.CloseIdleConnections()
-	}
 }
 
 // sealKey writes the key that gateways share.

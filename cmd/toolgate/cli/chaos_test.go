@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +25,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/testbalancer"
 	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -105,7 +105,8 @@ func newFleet(t *testing.T, s servers, settings map[string]any) *fleet {
 		p, url := h.up(t)
 		f.homes, f.all, f.at = append(f.homes, h), append(f.all, p), append(f.at, strings.TrimPrefix(url, "http://"))
 	}
-	connections := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	var end func()
+	f.balancer, end = testbalancer.Start(func(ctx context.Context) (net.Conn, error) {
 		for range f.homes {
 			i, to := f.choose()
 			closed := sync.OnceFunc(func() { f.count(i, -1) })
@@ -113,23 +114,15 @@ func newFleet(t *testing.T, s servers, settings map[string]any) *fleet {
 				closed()
 				continue
 			}
-			c, err := new(net.Dialer).DialContext(ctx, network, to)
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", to)
 			if err == nil {
 				return balanced{c, closed}, nil
 			}
 			closed()
 		}
 		return nil, errors.New("no gateway listens")
-	}}
-	lb := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.Host, r.Out.URL.Scheme, r.Out.URL.Host = r.In.Host, "http", "gateways"
-		},
-		Transport: connections, FlushInterval: -1,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
-	t.Cleanup(lb.Close)
-	f.balancer = lb.URL
+	t.Cleanup(end)
 	return f
 }
 
