@@ -125,7 +125,11 @@ show() {
 # out of time, the tests that still ran and, for each goroutine, the first function of
 # this module.
 culprits() {
-	grep -E -A 6 '^ *--- FAIL' "$1" | grep -E '^ *--- FAIL|_test\.go:[0-9]+: ' | cut -c 1-400 | head -n 40 || true
+	awk '
+		/^=== (RUN|NAME|CONT)/ { test = $3 }
+		/^ +[^ ]+_test\.go:[0-9]+: / && said[test] < 5 { said[test]++; lines[test] = lines[test] "\n" substr($0, 1, 400) }
+		/^ *--- FAIL: / { print $0 lines[$3] }
+	' "$1" | head -n 40
 	awk '
 		/^(panic|fatal error): / { dump = 1 }
 		/^FAIL/ { dump = 0 }
