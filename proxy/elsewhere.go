@@ -28,7 +28,11 @@ const (
 // listChanges are the notifications that a client may have missed where it is not known what
 // it was told.
 func listChanges() map[string]bool {
-	return map[string]bool{mcp.NotifyToolsChanged: true, mcp.NotifyPromptsChanged: true, mcp.NotifyResourcesChanged: true}
+	all := make(map[string]bool)
+	for _, kind := range listKinds {
+		all[kind.Changed()] = true
+	}
+	return all
 }
 
 // rebuildSession makes a session of another gateway, which is gone, one of this gateway.
@@ -105,14 +109,7 @@ func endElsewhere(g *Gateway) {
 		if s.transport != "http" || owner == g.replicas.Self() || g.replicas.Here(s.id) {
 			continue
 		}
-		s.mu.Lock()
-		holds := s.holds
-		if s.out != nil {
-			holds-- // its stream
-		}
-		busy := holds > 0 || len(s.requests) > 0 || len(s.questions) > 0
-		s.mu.Unlock()
-		if !busy && !g.tasks.legacy.sessions(s.principal)[s.id] {
+		if !s.busy() && !g.tasks.legacy.sessions(s.principal)[s.id] {
 			g.log.Info("a session goes on at the gateway that it belongs to", "session", s.auditID)
 			s.end(errSessionEnded)
 		}

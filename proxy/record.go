@@ -379,7 +379,7 @@ func OpenInputs(k *seal.Keyring, call, sealed string) ([]byte, error) {
 func keptArgument(args []byte, pointer string, r redact.Filter) (string, bool) {
 	value := args
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		value = mcp.Lookup(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
+		value = mcp.Lookup(value, mcp.PointerName(part))
 		if value == nil {
 			return "", false
 		}

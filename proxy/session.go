@@ -246,6 +246,17 @@ func (s *Session) idleSince() (time.Time, bool) {
 	return s.used, s.holds == 0 && s.out == nil && len(s.requests) == 0 && len(s.questions) == 0
 }
 
+// busy reports whether the session has more to do than its stream.
+func (s *Session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holds := s.holds
+	if s.out != nil {
+		holds-- // its stream
+	}
+	return holds > 0 || len(s.requests) > 0 || len(s.questions) > 0
+}
+
 // begin registers a request, so that it can be cancelled. The returned function ends
 // it.
 func (s *Session) begin(parent context.Context, id mcp.ID) (context.Context, func(), error) {

@@ -5,7 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // leaf is a string, number or boolean among the arguments.
@@ -35,7 +36,7 @@ func (p pointer) at(value any, yield func(place string, value any)) {
 		case map[string]any:
 			for _, key := range slices.Sorted(maps.Keys(value)) {
 				if tokens[0] == "*" || tokens[0] == key {
-					walk(tokens[1:], value[key], place+"/"+escapeToken(key))
+					walk(tokens[1:], value[key], place+"/"+mcp.PointerToken(key))
 				}
 			}
 		case []any:
@@ -69,7 +70,7 @@ func leavesOf(leaves []leaf, value any, place string) []leaf {
 		return append(leaves, leaf{place, strconv.FormatBool(value), false})
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			leaves = leavesOf(leaves, value[key], place+"/"+escapeToken(key))
+			leaves = leavesOf(leaves, value[key], place+"/"+mcp.PointerToken(key))
 		}
 	case []any:
 		for i, element := range value {
@@ -116,10 +117,6 @@ func strs(array []any) (all []string, ok bool) {
 	}
 	return all, true
 }
-
-var tokenEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
-func escapeToken(key string) string { return tokenEscapes.Replace(key) }
 
 // cut shortens text that a reason quotes.
 func cut(text string) string {

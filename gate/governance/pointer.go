@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // pointer is a JSON Pointer (RFC 6901) in which the token * matches any token.
@@ -39,7 +41,7 @@ func parsePointer(text string) (pointer, error) {
 		if strings.Contains(rest, "~") {
 			return pointer{}, fmt.Errorf("%q is not a JSON Pointer; write ~ as ~0", text)
 		}
-		tokens[i] = strings.NewReplacer("~0", "~", "~1", "/").Replace(token)
+		tokens[i] = mcp.PointerName(token)
 	}
 	return pointer{text, tokens}, nil
 }

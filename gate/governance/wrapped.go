@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // This file finds paths inside longer texts: after the signs that make programs read a
@@ -234,7 +236,7 @@ func keysOf(leaves []leaf, value any, place string, within bool) []leaf {
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			at := place + "/" + escapeToken(key)
+			at := place + "/" + mcp.PointerToken(key)
 			if is(key) {
 				leaves = append(leaves, leaf{at, key, true})
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // wherePolicy is the place of a change that no data can bring about.
@@ -256,7 +257,7 @@ func restrictedValues(banned any, in map[string]any, tenant, name string) []cand
 		list, _ := rules[arg].([]any)
 		found := hits(list, args[arg])
 		if slices.ContainsFunc(replaced, func(p string) bool {
-			return strings.HasPrefix(p+"/", "/"+escapePointer.Replace(arg)+"/")
+			return strings.HasPrefix(p+"/", "/"+mcp.PointerToken(arg)+"/")
 		}) {
 			found = list // its value was not shown
 		}

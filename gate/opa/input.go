@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -166,5 +165,3 @@ func decodeJSON(raw []byte) (any, error) {
 	err := d.Decode(&v)
 	return v, err
 }
-
-var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")

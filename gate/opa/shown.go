@@ -269,7 +269,7 @@ func (b *builder) text() (*ast.Term, error) {
 	var pointer strings.Builder
 	for _, step := range b.path {
 		pointer.WriteByte('/')
-		pointer.WriteString(escapePointer.Replace(step))
+		pointer.WriteString(mcp.PointerToken(step))
 	}
 	b.replaced = append(b.replaced, pointer.String())
 	sum := sha256.Sum256([]byte(text))

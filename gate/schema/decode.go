@@ -118,14 +118,12 @@ func (d *decoder) pointer() string {
 	return pointerOf(path)
 }
 
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
 // pointerOf returns the JSON Pointer (RFC 6901) of a path of keys.
 func pointerOf(path []string) string {
 	var b strings.Builder
 	for _, key := range path {
 		b.WriteByte('/')
-		_, _ = pointerEscapes.WriteString(&b, key)
+		b.WriteString(mcp.PointerToken(key))
 	}
 	return b.String()
 }

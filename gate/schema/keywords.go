@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/mcp"
 )
 
 // counts are the keywords whose value is a count.
@@ -84,7 +86,7 @@ func (v *vetter) named(n *node, keyword string) (map[string]*node, error) {
 			n.weight += len(values[name].([]any)) / 16 // names in dependencies
 			continue
 		}
-		c, err := v.subschema(values[name], n.pointer+"/"+keyword+"/"+pointerEscapes.Replace(name))
+		c, err := v.subschema(values[name], n.pointer+"/"+keyword+"/"+mcp.PointerToken(name))
 		if err != nil {
 			return nil, err
 		}

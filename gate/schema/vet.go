@@ -255,7 +255,7 @@ func (v *vetter) regexps(n *node) error {
 	}
 	names, _ := n.object["patternProperties"].(map[string]any)
 	for _, pattern := range slices.Sorted(maps.Keys(names)) {
-		at := "/patternProperties/" + pointerEscapes.Replace(pattern)
+		at := "/patternProperties/" + mcp.PointerToken(pattern)
 		_, known, err := v.patterns.add(n.pointer+at, translate(pattern))
 		if err != nil {
 			return err

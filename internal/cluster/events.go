@@ -16,6 +16,7 @@ const maxHeld = 64 << 10
 type events struct {
 	to      io.Writer
 	answers [][]byte // how the line begins that has the answer of the request; nil for none
+	most    int      // bytes of a line that tell what it is
 
 	held  []byte // what has come of an event, as far as it was not passed on
 	line  []byte // the beginning of the line that comes
@@ -27,10 +28,11 @@ type events struct {
 
 // newEvents passes events on to a writer. id is that of the request; empty for none.
 func newEvents(to io.Writer, id mcp.ID) *events {
-	e := &events{to: to}
+	e := &events{to: to, most: 2} // enough to tell that a line is empty
 	if id != "" {
 		for _, member := range []string{"result", "error"} {
-			e.answers = append(e.answers, []byte(`data: {"jsonrpc":"2.0","id":`+string(id)+`,"`+member+`":`))
+			begins := []byte(`data: {"jsonrpc":"2.0","id":` + string(id) + `,"` + member + `":`)
+			e.answers, e.most = append(e.answers, begins), max(e.most, len(begins))
 		}
 	}
 	return e
@@ -62,11 +64,7 @@ func (e *events) Write(p []byte) (int, error) {
 
 // keep notes as much of a line as tells what it is.
 func (e *events) keep(part []byte) {
-	most := 2 // enough to tell that it is empty
-	for _, a := range e.answers {
-		most = max(most, len(a))
-	}
-	e.line = append(e.line, part[:min(len(part), most-len(e.line))]...)
+	e.line = append(e.line, part[:min(len(part), e.most-len(e.line))]...)
 }
 
 // endLine takes note of a line that is whole. An empty one ends the event.

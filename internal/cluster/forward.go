@@ -118,18 +118,15 @@ func (c *Cluster) Forward(w http.ResponseWriter, r *http.Request, to string, m r
 		return &replica.LostError{Err: err}
 	}
 	var sent, unreachable atomic.Bool
+	connected := func(err error) {
+		if err != nil {
+			unreachable.Store(true)
+		}
+	}
 	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
-		ConnectDone: func(_, _ string, err error) {
-			if err != nil {
-				unreachable.Store(true)
-			}
-		},
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err != nil {
-				unreachable.Store(true)
-			}
-		},
+		GotConn:          func(httptrace.GotConnInfo) { sent.Store(true) },
+		ConnectDone:      func(_, _ string, err error) { connected(err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { connected(err) },
 	}))
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()

@@ -108,10 +108,8 @@ func (v *visit) nowEvents() {
 			after = v.model.LiveCalls(0).Last
 		}
 	}
-	v.w.Header().Set("Content-Type", "text/event-stream")
-	v.w.Header().Set("X-Accel-Buffering", "no")
-	s := &stream{visit: v, view: "now", after: after, to: http.NewResponseController(v.w)}
-	if !s.send(": open\n\n") {
+	s := v.openStream("now", after)
+	if s == nil {
 		return
 	}
 	tick := time.NewTicker(liveEvery)
@@ -131,6 +129,17 @@ func (v *visit) nowEvents() {
 			return
 		}
 	}
+}
+
+// openStream begins a live view behind the event of a number; nil for a browser that has left.
+func (v *visit) openStream(view string, after uint64) *stream {
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	v.w.Header().Set("X-Accel-Buffering", "no")
+	s := &stream{visit: v, view: view, after: after, to: http.NewResponseController(v.w)}
+	if !s.send(": open\n\n") {
+		return nil
+	}
+	return s
 }
 
 // stream is one live view.

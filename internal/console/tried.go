@@ -226,7 +226,7 @@ func (d *triedData) mark(p *admin.TryProblem) {
 		rest = "/" + rest
 	}
 	for i := range d.Asked {
-		if q := &d.Asked[i]; q.Form != nil && strings.NewReplacer("~", "~0", "/", "~1").Replace(q.key) == key {
+		if q := &d.Asked[i]; q.Form != nil && mcp.PointerToken(q.key) == key {
 			q.Form.Mark(rest, problemText(p))
 			return
 		}
@@ -265,10 +265,8 @@ func (v *visit) triedEvents() {
 		v.missing()
 		return
 	}
-	v.w.Header().Set("Content-Type", "text/event-stream")
-	v.w.Header().Set("X-Accel-Buffering", "no")
-	s := &stream{visit: v, view: "tried", to: http.NewResponseController(v.w)}
-	if !s.send(": open\n\n") {
+	s := v.openStream("tried", 0)
+	if s == nil {
 		return
 	}
 	tick := time.NewTicker(liveEvery)

@@ -41,7 +41,7 @@ func parsePath(text string) (path, error) {
 		return nil, nil
 	case text[0] == '/':
 		for token := range strings.SplitSeq(text[1:], "/") {
-			s := step{name: strings.NewReplacer("~1", "/", "~0", "~").Replace(token), kind: either, index: -1}
+			s := step{name: mcp.PointerName(token), kind: either, index: -1}
 			if n, err := strconv.Atoi(token); err == nil && n >= 0 {
 				s.index = n
 			}

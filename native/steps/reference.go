@@ -31,7 +31,7 @@ func parseReference(text string) (reference, error) {
 		if strings.Contains(plain, "~") {
 			return reference{}, fmt.Errorf("%q is no JSON pointer: after ~ comes 0 or 1", "/"+text)
 		}
-		r.tokens = append(r.tokens, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+		r.tokens = append(r.tokens, mcp.PointerName(token))
 	}
 	return r, nil
 }

@@ -112,16 +112,13 @@ func (b *builder) members(schema []byte, pointer string, object []byte, depth in
 				out++
 				continue
 			}
-			f, more := b.field(m.Value.Of(properties), name, pointer+"/"+escape(name), mcp.Lookup(object, name), depth)
+			f, more := b.field(m.Value.Of(properties), name, pointer+"/"+mcp.PointerToken(name), mcp.Lookup(object, name), depth)
 			f.Required = b.requires(schema, name)
 			fields, out = append(fields, f), out+more
 		}
 	}
 	return fields, out
 }
-
-// escape writes a name as a token of a JSON Pointer (RFC 6901).
-func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
 // parts are the objects whose keywords hold for a value besides each other: a schema, what
 // it refers to, and all of its allOf.
@@ -159,7 +156,7 @@ func (b *builder) refer(ref string) []byte {
 		if plain, err := url.PathUnescape(t); err == nil {
 			t = plain
 		}
-		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(t)
+		tokens[i] = mcp.PointerName(t)
 	}
 	return mcp.Lookup(b.root, tokens...)
 }

@@ -40,7 +40,7 @@ func (m *maker) members(fields []Field, at string) []byte {
 			if len(object) > 1 {
 				object = append(object, ',')
 			}
-			name := strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+			name := mcp.PointerName(token)
 			object = append(append(append(object, mcp.Quote(name)...), ':'), value...)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -243,7 +242,7 @@ func (c Caller) AnswerTry(ctx context.Context, by admin.Trier, id string, a admi
 
 // checkAnswer checks one answer against its question.
 func (s *Service) checkAnswer(q *admin.TryQuestion, answer json.RawMessage) error {
-	at := Pointer(q.Key)
+	at := "/" + mcp.PointerToken(q.Key)
 	wrong := func(text, fix string) error {
 		return &admin.TryProblems{Problems: []admin.TryProblem{{Pointer: at, Problem: text, Fix: fix}}}
 	}
@@ -266,11 +265,6 @@ func (s *Service) checkAnswer(q *admin.TryQuestion, answer json.RawMessage) erro
 		return nil
 	}
 	return check(s.answers, mcp.Lookup(q.Params, "requestedSchema"), mcp.Lookup(answer, "content"), at)
-}
-
-// Pointer returns the JSON Pointer (RFC 6901) of a member of the whole value.
-func Pointer(key string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
 // CancelTry implements [admin.Tries].
