@@ -56,6 +56,9 @@ func checkAuth(p *tree.Problems, section *tree.Node, t *Toolgate) {
 		n := auth.Get("jwt").OrItem(i)
 		p.Unique(n, path, "issuer", own.Issuer, issuers)
 		checkAudience(p, n, path, own.Audience, t)
+		if client := n.Get("console"); own.Console.ClientID == "" && client.IsMap() && len(client.Fields) > 0 {
+			p.At(client, path+".console.client_id", "add client_id: ..., as the issuer knows the console", "is missing")
+		}
 	}
 	checkIntrospection(p, auth.Get("introspection"), t)
 	checkCertificates(p, section, t)

@@ -125,7 +125,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 
 // addresses are the ones that files of examples name, by the variable that
 // scripts have for them. Each run has free ones in their places.
-var addresses = map[string]string{"ISSUER": "127.0.0.1:7790", "GATEWAY": "127.0.0.1:7791", "RECEIVER": "127.0.0.1:7792", "METRICS": "127.0.0.1:7793", "EMBEDDER": "127.0.0.1:7794", "GUARD": "127.0.0.1:7795", "MODEL": "127.0.0.1:7796", "BROKER": "127.0.0.1:7797"}
+var addresses = map[string]string{"ISSUER": "127.0.0.1:7790", "GATEWAY": "127.0.0.1:7791", "RECEIVER": "127.0.0.1:7792", "METRICS": "127.0.0.1:7793", "EMBEDDER": "127.0.0.1:7794", "GUARD": "127.0.0.1:7795", "MODEL": "127.0.0.1:7796", "BROKER": "127.0.0.1:7797", "CONSOLE": "127.0.0.1:7798"}
 
 func freeAddresses(t *testing.T, e *testscript.Env) *strings.Replacer {
 	t.Helper()

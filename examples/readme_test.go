@@ -259,7 +259,7 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 		"HOME="+home, "TMPDIR="+bin, "LANG=C.UTF-8", "NO_COLOR=1",
 		"TOOLGATE_STATE="+filepath.Join(home, "state"), "TOOLGATE_KEYRING=file",
 		"TOOLGATE_LISTEN_HTTP="+replace.Replace(addresses["GATEWAY"]),
-		"TOOLGATE_LISTEN_CONSOLE=127.0.0.1:0", "TOOLGATE_LISTEN_METRICS="+replace.Replace(addresses["METRICS"]),
+		"TOOLGATE_LISTEN_CONSOLE="+replace.Replace(addresses["CONSOLE"]), "TOOLGATE_LISTEN_METRICS="+replace.Replace(addresses["METRICS"]),
 	)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

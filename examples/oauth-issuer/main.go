@@ -4,6 +4,7 @@
 //	oauth-issuer serve ADDRESS                            the issuer
 //	oauth-issuer as SUBJECT GROUP ISSUER AUDIENCE COMMAND...  run a command with a token
 //	oauth-issuer visit URL                                what a client without a token learns
+//	oauth-issuer sign-in CONSOLE ISSUER SUBJECT GROUP     sign in to a console as a browser does
 package main
 
 import (
@@ -43,8 +44,10 @@ func run(ctx context.Context, args []string) error {
 		return as(ctx, args[3], url.Values{"sub": {args[1]}, "groups": {args[2]}, "aud": {args[4]}}, args[5:])
 	case len(args) == 2 && args[0] == "visit":
 		return visit(ctx, args[1])
+	case len(args) == 5 && args[0] == "sign-in":
+		return signIn(ctx, args[1], args[2], args[3], args[4])
 	}
-	return errors.New("usage: oauth-issuer serve ADDRESS | as SUBJECT GROUP ISSUER AUDIENCE COMMAND... | visit URL")
+	return errors.New("usage: oauth-issuer serve ADDRESS | as SUBJECT GROUP ISSUER AUDIENCE COMMAND... | visit URL | sign-in CONSOLE ISSUER SUBJECT GROUP")
 }
 
 // serve answers as an issuer until the context ends.
@@ -54,17 +57,26 @@ func serve(ctx context.Context, address string) error {
 		return err
 	}
 	issuer := "http://" + address
+	signer := &people{issuer: issuer, key: private, codes: map[string]url.Values{}}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /authorize", signer.authorize)
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{"issuer": issuer, "jwks_uri": issuer + "/keys"})
+		answer(w, map[string]any{
+			"issuer": issuer, "jwks_uri": issuer + "/keys", "authorization_endpoint": issuer + "/authorize", "token_endpoint": issuer + "/token",
+			"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
+		})
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		key := map[string]any{"kid": "1", "kty": "OKP", "crv": "Ed25519", "use": "sig", "x": base64.RawURLEncoding.EncodeToString(public)}
 		answer(w, map[string]any{"keys": []any{key}})
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("grant_type") == "authorization_code" {
+			signer.redeem(w, r)
+			return
+		}
 		now := time.Now()
-		token := sign(private, map[string]any{
+		token := sign(private, "at+jwt", map[string]any{
 			"iss": issuer, "sub": r.FormValue("sub"), "aud": r.FormValue("aud"), "groups": []string{r.FormValue("groups")},
 			"scope": "notes", "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
 		})
@@ -85,12 +97,12 @@ func answer(w http.ResponseWriter, v any) {
 }
 
 // sign makes a token (RFC 7519, RFC 8037).
-func sign(key ed25519.PrivateKey, claims map[string]any) string {
+func sign(key ed25519.PrivateKey, typ string, claims map[string]any) string {
 	part := func(v any) string {
 		text, _ := json.Marshal(v) // contains only texts and numbers
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	text := part(map[string]any{"alg": "EdDSA", "typ": "at+jwt", "kid": "1"}) + "." + part(claims)
+	text := part(map[string]any{"alg": "EdDSA", "typ": typ, "kid": "1"}) + "." + part(claims)
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(text)))
 }
 

@@ -22,6 +22,8 @@ type Options struct {
 	Hosts func() []string
 	// Identities tell who signs in.
 	Identities Identities
+	// OpenID signs people in at issuers.
+	OpenID OpenID
 	// Model returns the gateway as somebody looks at it; nil is an operator of this
 	// machine.
 	Model func(id *gate.Identity) Model
@@ -35,16 +37,19 @@ type Options struct {
 type Console struct {
 	o        Options
 	sessions *sessions
+	logins   *logins
 	mux      *http.ServeMux
 }
 
 // New returns a console.
 func New(o Options) *Console {
-	c := &Console{o: o, sessions: newSessions(), mux: http.NewServeMux()}
+	c := &Console{o: o, sessions: newSessions(), logins: newLogins(), mux: http.NewServeMux()}
 	c.mux.HandleFunc("GET /assets/{name}", serveAsset)
 	c.mux.Handle("GET /open/{secret}", o.Failures(http.HandlerFunc(c.openLink)))
 	c.mux.HandleFunc("GET /sign-in", c.signInPage)
 	c.mux.Handle("POST /sign-in", o.Failures(http.HandlerFunc(c.signIn)))
+	c.mux.Handle("GET "+withPath, o.Failures(http.HandlerFunc(c.signInWith)))
+	c.mux.Handle("GET "+callbackPath, o.Failures(http.HandlerFunc(c.signInBack)))
 	for _, r := range routes {
 		h := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { c.serve(w, req, &r) }))
 		if r.takesKey {
@@ -180,7 +185,7 @@ func (c *Console) askIn(w http.ResponseWriter, r *http.Request) {
 			back = cmp.Or(from.RequestURI(), "/")
 		}
 	}
-	to := "/sign-in?" + url.Values{"to": {backTo(back)}}.Encode()
+	to := signInPath(backTo(back))
 	if r.Header.Get("HX-Request") != "" { // a fragment: the whole page has to change
 		w.Header().Set("HX-Redirect", to)
 		w.WriteHeader(http.StatusUnauthorized)

@@ -22,9 +22,10 @@ func (c *Console) openLink(w http.ResponseWriter, r *http.Request) {
 
 // signInData is what the page for signing in shows.
 type signInData struct {
-	To      string // where to go afterwards
-	Keys    bool   // callers have keys or tokens
-	Local   bool   // a link works here
+	To      string   // where to go afterwards
+	Keys    bool     // callers have keys or tokens
+	Local   bool     // a link works here
+	Issuers []string // where people can sign in
 	Problem string
 }
 
@@ -35,7 +36,7 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, status int, to, problem string) {
 	c.write(w, status, "signin", &page{Title: "Sign in", View: "signin", Data: &signInData{
-		To: to, Keys: c.o.Identities.Authenticated(), Local: local(r), Problem: problem,
+		To: to, Keys: c.o.Identities.Authenticated(), Local: local(r), Issuers: c.o.OpenID.Issuers(), Problem: problem,
 	}})
 }
 

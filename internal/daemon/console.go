@@ -16,7 +16,9 @@ import (
 	"github.com/toolgate/toolgate/internal/console"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
+	"github.com/toolgate/toolgate/internal/daemon/openid"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // OpenConsole opens the listener of the console; nil when there is to be none. The default
@@ -67,7 +69,8 @@ func (d *Daemon) pages(at string, local bool, done <-chan struct{}) *console.Con
 	return console.New(console.Options{
 		Log: d.log, URL: at, Secure: strings.HasPrefix(at, "https:"), Local: local, Done: done,
 		Hosts: d.consoleHosts, Identities: visitors{d}, Failures: d.gateway.CountFailures,
-		Model: func(id *gate.Identity) console.Model { return d.control(actor{id}) },
+		OpenID: openid.New(openid.Options{Verify: d.identities.OpenID, Issuers: func() []auth.Issuer { return d.Current().Toolgate.Auth.JWT }}),
+		Model:  func(id *gate.Identity) console.Model { return d.control(actor{id}) },
 	})
 }
 

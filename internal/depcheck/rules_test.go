@@ -143,7 +143,8 @@ var rules = map[string]rule{
 		why:    "the client's side of OAuth; who is signed in, and what is kept, is not its business; jwt signs what proves a client",
 	},
 	"upstream/oauth/oauthtest": {
-		why: "an authorization server and a protected server for tests of more than one package",
+		others: []string{"github.com/golang-jwt/jwt/v5"},
+		why:    "an authorization server and a protected server for tests of more than one package; jwt signs ID tokens",
 	},
 	"upstream/credential": {
 		ours: []string{"config/secret", "config/tree", "upstream/oauth"},
@@ -486,6 +487,10 @@ var rules = map[string]rule{
 	"internal/daemon/identity": {
 		ours: []string{"config", "gate", "internal/admin", "internal/failure", "proxy", "proxy/auth", "upstream"},
 		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",
+	},
+	"internal/daemon/openid": {
+		ours: []string{"gate", "internal/egress", "proxy/auth", "upstream/oauth"}, others: []string{"golang.org/x/sync/singleflight"},
+		why:  "brings people to issuers and asks who they are; what an ID token says is verified elsewhere",
 	},
 	"internal/daemon/signin": {
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},

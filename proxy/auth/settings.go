@@ -60,6 +60,18 @@ type Issuer struct {
 	Leeway time.Duration `config:"leeway" default:"1m" min:"1s" max:"5m"`
 	// Shortest time between two fetches of the issuer's keys, however many tokens name unknown keys. Default: 30s.
 	Cooldown time.Duration `config:"cooldown" default:"30s" min:"1s" max:"10m"`
+	// Lets people sign in to the console at this issuer (OpenID Connect). Default: off.
+	Console ConsoleClient `config:"console"`
+}
+
+// ConsoleClient is the console as an issuer knows it.
+type ConsoleClient struct {
+	// Client ID of the console at the issuer. Default: none; nobody signs in to the console there.
+	ClientID string `config:"client_id"`
+	// Client secret of the console at the issuer. Default: none; the console is a public client.
+	ClientSecret secret.Text `config:"client_secret"`
+	// Scopes to ask for in addition to openid, for example one that brings the groups. Default: none.
+	Scopes []string `config:"scopes" format:"scope"`
 }
 
 // IntrospectionSettings ask an issuer about each token that is not signed by one of

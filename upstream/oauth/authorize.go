@@ -21,6 +21,8 @@ type Login struct {
 	Resource string   `json:"resource"`
 	Scopes   []string `json:"scopes,omitempty"` // asked for; nil asks for none by name
 	Redirect string   `json:"redirect"`
+	// Nonce has to be in the ID token of somebody who signs in here; empty for none.
+	Nonce string `json:"nonce,omitempty"`
 	// Proof is the key that the code and its token are bound to, nil for none.
 	Proof *ProofKey `json:"proof,omitempty"`
 }
@@ -43,10 +45,13 @@ func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, 
 	sum := sha256.Sum256([]byte(l.Verifier))
 	query := to.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": r.ID, "redirect_uri": redirect, "state": l.State, "resource": resource,
+		"response_type": "code", "client_id": r.ID, "redirect_uri": redirect, "state": l.State,
 		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
 	} {
 		query.Set(name, value)
+	}
+	if resource != "" {
+		query.Set("resource", resource)
 	}
 	if len(scopes) > 0 {
 		query.Set("scope", strings.Join(scopes, " "))
@@ -57,6 +62,24 @@ func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, 
 	if slices.Contains(scopes, offline) {
 		query.Set("prompt", "consent") // OpenID Connect Core section 11
 	}
+	to.RawQuery = query.Encode()
+	return l, to.String(), nil
+}
+
+// BeginOpenID is [Client.Begin] for somebody who signs in to the gateway itself (OpenID
+// Connect Core section 3.1.2.1). The answer's ID token has to hold the nonce of the login.
+func (c *Client) BeginOpenID(m *Metadata, r *Registration, redirect string, scopes []string) (*Login, string, error) {
+	l, address, err := c.Begin(m, r, "", redirect, Union([]string{openID}, scopes))
+	if err != nil {
+		return nil, "", err
+	}
+	to, err := url.Parse(address)
+	if err != nil {
+		return nil, "", fmt.Errorf("authorization endpoint: %w", err)
+	}
+	l.Nonce = rand.Text()
+	query := to.Query()
+	query.Set("nonce", l.Nonce)
 	to.RawQuery = query.Encode()
 	return l, to.String(), nil
 }

@@ -12,6 +12,8 @@ const (
 	maxScope  = 256
 	// offline is the scope that asks for a refresh token.
 	offline = "offline_access"
+	// openID is the scope that asks for an ID token.
+	openID = "openid"
 )
 
 // Scopes splits the value of a scope parameter (RFC 6749 section 3.3). What no

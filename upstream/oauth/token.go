@@ -19,6 +19,7 @@ type Token struct {
 	Expires time.Time `json:"expires,omitzero"` // zero where it was not said
 	Scopes  []string  `json:"scopes,omitempty"` // granted; nil where it was not said
 	Bound   bool      `json:"bound,omitempty"`  // to the key that was proven when it was asked for
+	ID      string    `json:"-"`                // says who signed in (OpenID Connect Core section 2); not checked here
 }
 
 // Authorization is the value of the header that shows the token.
@@ -50,7 +51,10 @@ const maxLife = 365 * 24 * time.Hour
 // Redeem trades a code for a token (RFC 6749 section 4.1.3, RFC 7636).
 func (c *Client) Redeem(ctx context.Context, m *Metadata, r *Registration, l *Login, code string) (*Token, error) {
 	form := url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {l.Redirect}, "code_verifier": {l.Verifier}, "resource": {l.Resource},
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {l.Redirect}, "code_verifier": {l.Verifier},
+	}
+	if l.Resource != "" {
+		form.Set("resource", l.Resource)
 	}
 	return c.token(ctx, m, r, form)
 }
@@ -159,7 +163,7 @@ func (c *Client) token(ctx context.Context, m *Metadata, r *Registration, form u
 	case got.Refresh != "" && !visible(got.Refresh):
 		return nil, errors.New("the authorization server gave no usable refresh token")
 	}
-	t := &Token{Access: got.Access, Refresh: got.Refresh, Scopes: Scopes(got.Scope), Bound: bound}
+	t := &Token{Access: got.Access, Refresh: got.Refresh, Scopes: Scopes(got.Scope), Bound: bound, ID: got.ID}
 	if life, ok := seconds(got.Expires); ok {
 		t.Expires = began.Add(life)
 	}
@@ -174,6 +178,7 @@ type tokenAnswer struct {
 	Refresh string          `json:"refresh_token"`
 	Expires json.RawMessage `json:"expires_in"`
 	Scope   string          `json:"scope"`
+	ID      string          `json:"id_token"`
 }
 
 // ask sends a token request: once more where the authorization server wants its nonce

@@ -160,6 +160,12 @@ func (k *Keeper) Grant(ctx context.Context, key string) (auth.Grant, error) {
 	return g, nil
 }
 
+// OpenID returns whom an ID token names that a browser was given by an issuer, and when it
+// ends. The claims are read as those of a caller's token.
+func (k *Keeper) OpenID(ctx context.Context, token string, asked auth.IDToken) (*gate.Identity, time.Time, error) {
+	return k.InForce().tokens.OpenID(ctx, token, asked)
+}
+
 const (
 	// endpoint is where everything is served.
 	endpoint = "/mcp"

@@ -45,6 +45,8 @@ type Authority struct {
 	// Unbound gives tokens that are bound to nothing, whatever it names; ProofsOnly gives
 	// no others than bound ones.
 	Unbound, ProofsOnly bool
+	// OpenID gives ID tokens with the tokens of a code; nil gives none.
+	OpenID *OpenID
 	// User is whom the next login is of.
 	User string
 
@@ -61,6 +63,8 @@ type Grant struct {
 	User, Resource, Scope, Client string
 	Key                           string // thumbprint of the key that it is bound to
 	Expires                       time.Time
+
+	idToken string // that goes with it
 }
 
 // New starts an authorization server that ends with the test.
@@ -72,6 +76,7 @@ func New(t testing.TB) *Authority {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", a.metadata)
 	mux.HandleFunc("POST /register", a.register)
+	mux.HandleFunc("GET /keys", a.keys)
 	mux.HandleFunc("GET /authorize", a.authorize)
 	mux.HandleFunc("POST /token", a.token)
 	mux.HandleFunc("POST /revoke", func(http.ResponseWriter, *http.Request) {})
@@ -147,6 +152,9 @@ func (a *Authority) metadata(w http.ResponseWriter, _ *http.Request) {
 			m["dpop_signing_alg_values_supported"] = a.Algorithms
 		}
 	}
+	if a.OpenID != nil {
+		m["jwks_uri"] = a.Issuer + "/keys"
+	}
 	if a.Metadata != nil {
 		a.Metadata(m)
 	}
@@ -213,7 +221,11 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		a.codes[form.Get("code")] = nil
-		a.give(w, Grant{User: q.Get("user"), Resource: q.Get("resource"), Scope: q.Get("scope"), Client: client, Key: key}, true)
+		g := Grant{User: q.Get("user"), Resource: q.Get("resource"), Scope: q.Get("scope"), Client: client, Key: key}
+		if a.OpenID != nil && !a.OpenID.None {
+			g.idToken = a.OpenID.idToken(a.Issuer, &g, q.Get("nonce"))
+		}
+		a.give(w, g, true)
 	case "refresh_token":
 		g, ok := a.refresh[form.Get("refresh_token")]
 		if !ok || g.User == "" || g.Key != key || g.Client != client || g.Resource != form.Get("resource") {
@@ -269,6 +281,9 @@ func (a *Authority) give(w http.ResponseWriter, g Grant, refresh bool) {
 	out := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": int(life.Seconds())}
 	if g.Key != "" {
 		out["token_type"] = "DPoP"
+	}
+	if g.idToken != "" {
+		out["id_token"] = g.idToken
 	}
 	if g.Scope != "" {
 		out["scope"] = g.Scope

@@ -1,0 +1,183 @@
+package openid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/proxy/auth"
+	"github.com/toolgate/toolgate/upstream/oauth"
+)
+
+const (
+	// metadataTime is how long the metadata of an issuer counts, failureTime how long a
+	// failure to get it does.
+	metadataTime = 10 * time.Minute
+	failureTime  = 5 * time.Second
+	// askTime bounds what is asked of an issuer for one request of a browser.
+	askTime = 15 * time.Second
+)
+
+// Options are what sign-in is made of. All of it is needed.
+type Options struct {
+	// Issuers returns those of the settings in force.
+	Issuers func() []auth.Issuer
+	// Verify returns whom an ID token names, and when it ends.
+	Verify func(ctx context.Context, token string, asked auth.IDToken) (*gate.Identity, time.Time, error)
+}
+
+// Service implements console.OpenID. It is safe for concurrent use. Make one with [New].
+type Service struct {
+	o       Options
+	flights singleflight.Group
+
+	mu    sync.Mutex
+	found map[string]metadata // by issuer
+}
+
+type metadata struct {
+	*oauth.Metadata
+	err   error
+	until time.Time
+}
+
+// New returns the service.
+func New(o Options) *Service { return &Service{o: o, found: map[string]metadata{}} }
+
+// Issuers returns where people can sign in.
+func (s *Service) Issuers() (names []string) {
+	for _, i := range s.o.Issuers() {
+		if i.Console.ClientID != "" {
+			names = append(names, i.Issuer)
+		}
+	}
+	return names
+}
+
+// client returns the console as an issuer knows it.
+func (s *Service) client(issuer string) (auth.ConsoleClient, error) {
+	for _, i := range s.o.Issuers() {
+		if i.Issuer == issuer && i.Console.ClientID != "" {
+			return i.Console, nil
+		}
+	}
+	return auth.ConsoleClient{}, errors.New("nobody signs in to the console at this issuer")
+}
+
+// registration is a client as package oauth knows it.
+func registration(issuer string, c auth.ConsoleClient) *oauth.Registration {
+	return &oauth.Registration{Issuer: issuer, ID: c.ClientID, Secret: c.ClientSecret.Reveal()}
+}
+
+// Begin returns a login for a browser to keep, which is secret, and where the browser goes
+// with it.
+func (s *Service) Begin(ctx context.Context, issuer, redirect string) (login []byte, to string, err error) {
+	c, err := s.client(issuer)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := s.metadata(ctx, issuer)
+	if err != nil {
+		return nil, "", err
+	}
+	l, to, err := checking(issuer).BeginOpenID(m, registration(issuer, c), redirect, c.Scopes)
+	if err != nil {
+		return nil, "", err
+	}
+	login, err = json.Marshal(l)
+	return login, to, err
+}
+
+// Finish returns who has signed in, and until when, by the login of a browser and the
+// answer that it came back with.
+func (s *Service) Finish(ctx context.Context, login []byte, answer url.Values) (*gate.Identity, time.Time, error) {
+	var l oauth.Login
+	if err := json.Unmarshal(login, &l); err != nil {
+		return nil, time.Time{}, fmt.Errorf("read the login: %w", err)
+	}
+	got, err := oauth.ParseAnswer(answer)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if err := l.Check(got); err != nil {
+		return nil, time.Time{}, err
+	}
+	c, err := s.client(l.Issuer)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	m, err := s.metadata(ctx, l.Issuer)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	asking, end, err := reaching(l.Issuer, m.TokenEndpoint)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer end()
+	token, err := asking.Redeem(ctx, m, registration(l.Issuer, c), &l, got.Code)
+	switch {
+	case err != nil:
+		return nil, time.Time{}, err
+	case token.ID == "":
+		return nil, time.Time{}, errors.New("the issuer gave no ID token")
+	}
+	return s.o.Verify(ctx, token.ID, auth.IDToken{Issuer: l.Issuer, ClientID: c.ClientID, Nonce: l.Nonce, Access: token.Access})
+}
+
+// metadata returns what an issuer says of itself. Browsers of people who have not signed
+// in make it ask, so that one question at a time is asked, and few.
+func (s *Service) metadata(ctx context.Context, issuer string) (*oauth.Metadata, error) {
+	s.mu.Lock()
+	known, ok := s.found[issuer]
+	s.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.Metadata, known.err
+	}
+	got, err, _ := s.flights.Do(issuer, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // others wait for it too
+		defer cancel()
+		m, err := discover(ctx, issuer)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.forget()
+		if err != nil {
+			s.found[issuer] = metadata{err: err, until: time.Now().Add(failureTime)}
+			return nil, err
+		}
+		s.found[issuer] = metadata{Metadata: m, until: time.Now().Add(metadataTime)}
+		return m, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.(*oauth.Metadata), nil
+}
+
+// forget removes what counts no more. The caller holds mu.
+func (s *Service) forget() {
+	now := time.Now()
+	for issuer, m := range s.found {
+		if !now.Before(m.until) {
+			delete(s.found, issuer)
+		}
+	}
+}
+
+func discover(ctx context.Context, issuer string) (*oauth.Metadata, error) {
+	asking, end, err := reaching(issuer, issuer)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return asking.FindServer(ctx, issuer)
+}
