@@ -179,7 +179,7 @@ func TestLongTextIsCut(t *testing.T) {
 func TestCommandsAreQuoted(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		"a__b": "toolgate show a__b", "": "toolgate show ''", "$(x)": "toolgate show '$(x)'", "it's": `toolgate show 'it'\''s'`, "-rf": "toolgate show '-rf'", "a b": "toolgate show 'a b'",
+		"a__b": "toolgate show a__b", "": "toolgate show ''", "$(x)": "toolgate show '$(x)'", "it's": `toolgate show 'it'\''s'`, "-rf": "toolgate show '-rf'", "--as=ann": "toolgate show --as=ann", "--as=a b": "toolgate show '--as=a b'", "a b": "toolgate show 'a b'",
 	} {
 		if got := command("show", words); got != want {
 			t.Errorf("%s is not %s", got, want)

@@ -123,7 +123,7 @@ func quote(s string) string {
 	plain := func(r rune) bool {
 		return r == '_' || r == '-' || r == '.' || r == '/' || r == ':' || r == '=' || r == '@' || r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r))
 	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && s[0] != '-' {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && (s[0] != '-' || strings.HasPrefix(s, "--")) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

@@ -12,6 +12,9 @@
 // In TestQuestions servers of every library ask clients of every library, in both eras.
 // With -v it prints who can answer whom, which is also in results/questions.txt.
 //
+// The tests of the console drive a Chromium of this machine by playwright-core, and look at
+// its pages with axe-core. What the views look like is in out/test/console of the repository.
+//
 // Every driver runs one script, first directly against a server and then through
 // toolgate. toolgate must achieve everything that succeeds directly. What a client
 // library cannot do at all is a row in limits_test.go, which must stay true: an entry

@@ -37,5 +37,8 @@
   }
   function charts() { document.querySelectorAll("[data-chart]").forEach(draw); }
   document.addEventListener("DOMContentLoaded", charts);
+  let later;
+  window.addEventListener("resize", () => { clearTimeout(later); later = setTimeout(charts, 200); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts);
   setInterval(() => { if (!document.hidden) charts(); }, 30000);
 })();
