@@ -152,7 +152,7 @@ func (g *Gateway) CountFailures(h http.Handler) http.Handler {
 		answer := &statusWriter{ResponseWriter: w}
 		h.ServeHTTP(answer, r)
 		if answer.status >= http.StatusBadRequest && answer.status < http.StatusInternalServerError && answer.status != http.StatusTooManyRequests {
-			g.failures.Count(from)
+			g.failures.Count(r.Context(), from)
 		}
 	})
 }

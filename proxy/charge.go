@@ -238,7 +238,7 @@ func (c *call) checkLoop() error {
 	if program == nil {
 		c.rec.entry.ArgsHash = hex.EncodeToString(hash[:])
 	}
-	end, wait := c.g.loops.Begin(limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash})
+	end, wait := c.g.loops.Begin(c.ctx, limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash})
 	if end == nil {
 		c.g.opts.Metrics.limited("identical_calls")
 		return refusal.Repeated(c.route.Exposed, most, wait)

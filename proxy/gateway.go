@@ -109,6 +109,10 @@ func New(opts Options) (*Gateway, error) {
 		principals: limit.NewPrincipals(), requests: limit.NewRequests(opts.Logger, opts.Metrics.limited),
 	}
 	g.failures = limit.NewFailures(g.requests)
+	if opts.Shared != nil {
+		g.requests.Share(opts.Shared)
+		g.loops.Share(opts.Shared)
+	}
 	g.throttle.Store(&limit.Throttle{})
 	g.front, g.publisher.g, g.tasks.g = httpFront{g}, g, g
 	g.listens = listens{each: opts.Limits.Listens, all: make(map[*listen]bool)}

@@ -136,6 +136,9 @@ type Options struct {
 
 	// Replicas are the gateways that share the state. nil stands for this one alone.
 	Replicas replica.Peers
+	// Shared is where gateways count identical calls and failed authentications together.
+	// nil counts those of this gateway alone.
+	Shared *limit.Shared
 	// SessionStates keeps what clients set for their sessions, for the replica that goes on
 	// with one. nil keeps nothing.
 	SessionStates replica.States

@@ -275,7 +275,7 @@ func (d *dryRun) intercept(context.Context) (said string, there bool, err error)
 
 func (d *dryRun) pace(ctx context.Context) (said string, there bool, err error) {
 	if most := d.g.loops.Most(); most > 0 && d.r.Kind == mcp.Tool && d.given != nil {
-		if wait := d.g.loops.Look(limit.Call{Principal: d.id.Key(), Server: d.r.Server, Tool: d.r.Original, Args: mcp.Hash(d.given)}); wait > 0 {
+		if wait := d.g.loops.Look(ctx, limit.Call{Principal: d.id.Key(), Server: d.r.Server, Tool: d.r.Original, Args: mcp.Hash(d.given)}); wait > 0 {
 			return "", true, refusal.Repeated(d.r.Exposed, most, wait)
 		}
 	}

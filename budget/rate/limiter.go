@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -107,24 +106,22 @@ type Shared interface {
 // the shared ones. While the shared store does not answer, only its own buckets count.
 // It is safe for concurrent use.
 type Meter struct {
-	local    *Local
-	shared   Shared                   // nil for none
-	onChange func(up bool, err error) // called when the shared store fails or recovers; nil for nobody
-
-	mu      sync.Mutex
-	down    bool
-	retryAt time.Time // when the failed shared store is asked next
-	asking  bool      // a call is asking it
+	local  *Local
+	shared Shared // nil for none
+	health *health
 }
-
-// pause is how long a failed shared store is not asked.
-const pause = time.Second
 
 // NewMeter returns a meter with its own buckets, and with shared ones unless shared is
 // nil. told is called when the shared store fails and when it recovers; it must not
 // block.
 func NewMeter(local *Local, shared Shared, told func(up bool, err error)) *Meter {
-	return &Meter{local: local, shared: shared, onChange: told}
+	return &Meter{local: local, shared: shared, health: &health{onChange: told}}
+}
+
+// Beside returns a meter with other buckets of its own, in the same shared store. Both
+// know the same of whether that answers.
+func (m *Meter) Beside(local *Local) *Meter {
+	return &Meter{local: local, shared: m.shared, health: m.health}
 }
 
 // Limiter checks calls against the rules of one configuration. The zero Limiter, and
@@ -221,12 +218,39 @@ func (r *Rule) key(c *Call) string {
 	return string(key)
 }
 
+// Take takes the tokens from the meter's own buckets and from the shared ones. It
+// returns -1, or the index of the token with the longest wait, and that wait.
+func (m *Meter) Take(ctx context.Context, tokens ...Token) (refused int, wait time.Duration) {
+	return m.take(ctx, tokens)
+}
+
+// Wait is Take without taking.
+func (m *Meter) Wait(ctx context.Context, tokens ...Token) (refused int, wait time.Duration) {
+	return m.look(ctx, tokens)
+}
+
+// Ask runs ask, which asks the server of the shared store, unless that has just failed.
+// It reports whether the server has answered.
+func (m *Meter) Ask(ctx context.Context, ask func(context.Context) error) bool {
+	if !m.health.mayAsk() {
+		return false
+	}
+	err := ask(ctx)
+	m.health.asked(ctx, err)
+	return err == nil
+}
+
+// Down reports whether the shared store failed to answer last.
+func (m *Meter) Down() bool { return m.health.isDown() }
+
 func (m *Meter) take(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
-	if refused, wait = m.local.Take(tokens...); refused >= 0 || m.shared == nil || !m.mayAsk() {
+	if refused, wait = m.local.Take(tokens...); refused >= 0 || m.shared == nil {
 		return refused, wait
 	}
-	refused, wait, err := m.shared.Take(ctx, tokens)
-	if m.asked(ctx, err); err != nil {
+	if !m.Ask(ctx, func(ctx context.Context) (err error) {
+		refused, wait, err = m.shared.Take(ctx, tokens)
+		return err
+	}) {
 		return -1, 0 // its own buckets have allowed it
 	}
 	if refused >= 0 {
@@ -241,48 +265,8 @@ func (m *Meter) look(ctx context.Context, tokens []Token) (refused int, wait tim
 		return refused, wait
 	}
 	refused, wait, err := m.shared.Wait(ctx, tokens)
-	if err != nil {
+	if m.health.asked(ctx, err); err != nil {
 		return -1, 0 // its own buckets would allow it
 	}
 	return refused, wait
-}
-
-// mayAsk reports whether to ask the shared store: always while it answers, else one
-// call at a time after a pause.
-func (m *Meter) mayAsk() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.down {
-		return true
-	}
-	if m.asking || time.Now().Before(m.retryAt) {
-		return false
-	}
-	m.asking = true
-	return true
-}
-
-// asked records whether the shared store answered. A cancelled call tells nothing.
-func (m *Meter) asked(ctx context.Context, err error) {
-	m.mu.Lock()
-	before := m.down
-	m.asking = false
-	switch {
-	case err == nil:
-		m.down = false
-	case ctx.Err() == nil:
-		m.down, m.retryAt = true, time.Now().Add(pause)
-	}
-	after := m.down
-	m.mu.Unlock()
-	if before != after && m.onChange != nil {
-		m.onChange(!after, err)
-	}
-}
-
-// Down reports whether the shared store failed to answer last.
-func (m *Meter) Down() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.down
 }

@@ -318,6 +318,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 		})
 	}
 	g.Advisers, g.Indexed = append(g.Advisers, d.vectors), d.vectors.Indexed
+	g.Shared = d.rates.Shared
 	g.Metrics, g.Tracer = d.records.Counting(), d.records.Tracer()
 	if d.cluster != nil {
 		g.Replicas, g.SessionStates = d.cluster, cluster.NewStates(d.store, d.keys, d.log)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/redis/redistest"
+	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -151,6 +153,48 @@ func TestGatewaysShareLimits(t *testing.T) {
 				t.Errorf("%d passed, %d were refused, %d else; want 40 and 260", passed.Load(), refused.Load(), other.Load())
 			}
 		})
+	}
+}
+
+// Two gateways with one Redis count identical calls and failed authentications together.
+func TestGatewaysShareLoopsAndFailures(t *testing.T) {
+	t.Parallel()
+	section := withKeys("alice")
+	section["redis"] = redistest.Start(t).Address()
+	section["limits"] = map[string]any{"identical_calls": 20, "auth_failures_per_minute": 30}
+	var gateways [2]*running
+	for i := range gateways {
+		h := newHome(t)
+		h.write(t, servers{"a": fake()}, section)
+		gateways[i] = h.newRunning(t)
+	}
+	clients := [2]*lineclient.Client{gateways[0].Client(t, "alice"), gateways[1].Client(t, "alice")}
+	passed := 0
+	for i := range 60 {
+		switch got := tried(t.Context(), clients[i%2], "a__pid", "{}"); got {
+		case "ok":
+			passed++
+		case "repeated_call":
+		default:
+			t.Fatal(got)
+		}
+	}
+	if passed != 20 {
+		t.Errorf("%d identical calls passed, want 20", passed)
+	}
+	verified, refused := 0, 0
+	for i := range 80 {
+		switch w := gateways[i%2].postOnce(t, "nobody's", "/mcp", "{}"); w.status {
+		case http.StatusUnauthorized:
+			verified++
+		case http.StatusTooManyRequests:
+			refused++
+		default:
+			t.Fatalf("status %d, %s", w.status, w.body)
+		}
+	}
+	if verified < 30 || verified >= 50 || refused < 30 {
+		t.Errorf("%d credentials were looked at, and %d were not; want 30, and one more every two seconds", verified, refused)
 	}
 }
 

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	"errors"
 	"hash/maphash"
 	"net/http"
@@ -40,7 +41,7 @@ func NewFailures(requests *Requests) *Failures {
 // Refused returns a [*refusal.Error] for a request from a [Network] that has sent too
 // many invalid credentials, nil where the credential should be verified.
 func (f *Failures) Refused(r *http.Request, from string) error {
-	return f.requests.check(AuthFailures, from, func() bool { return f.knows(r) })
+	return f.requests.check(r.Context(), AuthFailures, from, func() bool { return f.knows(r) })
 }
 
 // Note records the result of verifying a request's credential. An error of the gateway
@@ -52,12 +53,14 @@ func (f *Failures) Note(r *http.Request, from string, err error) {
 			f.remember(r)
 		}
 	case errors.Is(err, gate.ErrNoCredential), errors.Is(err, gate.ErrBadCredential), errors.Is(err, gate.ErrForbidden):
-		f.Count(from)
+		f.Count(r.Context(), from)
 	}
 }
 
-// Count counts a failed authentication of a network.
-func (f *Failures) Count(from string) { f.requests.count(AuthFailures, from) }
+// Count counts a failed authentication of a network, also when its client has left.
+func (f *Failures) Count(ctx context.Context, from string) {
+	f.requests.count(context.WithoutCancel(ctx), AuthFailures, from)
+}
 
 // credential returns a hash of the request's credential. It returns false without one,
 // and for a client certificate, which the TLS handshake has verified.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/toolgate/toolgate/budget/rate"
 )
 
 // The streaks of many principals take bounded memory, and end.
@@ -13,13 +15,13 @@ func TestStreaksAreBounded(t *testing.T) {
 		var s Loops
 		s.Apply(5)
 		for i := range maxStreaks + 100 {
-			end, _ := s.Begin(Call{Principal: fmt.Sprint("p", i), Server: "s", Tool: "a"})
+			end, _ := s.Begin(t.Context(), Call{Principal: fmt.Sprint("p", i), Server: "s", Tool: "a"})
 			end()
 		}
 		if len(s.streaks) > maxStreaks {
 			t.Errorf("%d rows, want at most %d", len(s.streaks), maxStreaks)
 		}
-		time.Sleep(repeatHold)
+		time.Sleep(rate.RowHold)
 		s.Sweep(time.Now())
 		if len(s.streaks) != 0 {
 			t.Errorf("%d rows are left", len(s.streaks))

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,7 @@ type Requests struct {
 	refused func(setting string)
 	rates   atomic.Pointer[Rates]
 	local   *rate.Local
+	meter   *rate.Meter // of local, and of what gateways count together
 
 	mu     sync.Mutex
 	logged map[Kind]time.Time // time of the latest log line, by kind
@@ -95,9 +97,14 @@ type Requests struct {
 // with the setting at each refusal and must not block.
 func NewRequests(log *slog.Logger, refused func(setting string)) *Requests {
 	l := &Requests{log: log, refused: refused, local: rate.NewLocal(0), logged: make(map[Kind]time.Time)}
+	l.meter = rate.NewMeter(l.local, nil, nil)
 	l.rates.Store(&Rates{})
 	return l
 }
+
+// Share has gateways count failed authentications together, while the store that they
+// share answers. It must be called before anything else.
+func (l *Requests) Share(with *Shared) { l.meter = with.Meter.Beside(l.local) }
 
 // Apply sets the limits. The counters stay.
 func (l *Requests) Apply(rates Rates) { l.rates.Store(&rates) }
@@ -115,22 +122,24 @@ func (l *Requests) Take(kind Kind, who string) error {
 	return nil
 }
 
-// count is Take for an event that cannot be refused any more.
-func (l *Requests) count(kind Kind, who string) {
+// count is Take for an event that cannot be refused any more, and that gateways count
+// together.
+func (l *Requests) count(ctx context.Context, kind Kind, who string) {
 	if t, bounded := l.token(kind, who); bounded {
-		l.local.Take(t)
+		l.meter.Take(ctx, t)
 	}
 }
 
-// check returns the refusal of one more request of a kind, nil where there is room. It
-// counts nothing. let can exempt a request that would be refused.
-func (l *Requests) check(kind Kind, who string, let func() bool) error {
+// check returns the refusal of one more request of a kind that gateways count together,
+// nil where there is room. It counts nothing. let can exempt a request, and is asked
+// before other gateways are.
+func (l *Requests) check(ctx context.Context, kind Kind, who string, let func() bool) error {
 	t, bounded := l.token(kind, who)
-	if !bounded {
+	if !bounded || let() {
 		return nil
 	}
-	over, wait := l.local.Wait(t)
-	if over < 0 || let() {
+	over, wait := l.meter.Wait(ctx, t)
+	if over < 0 {
 		return nil
 	}
 	return l.tooMany(kind, t, wait)

@@ -27,6 +27,8 @@ import (
 type Rates struct {
 	Meter *rate.Meter
 	Redis *redis.Client // nil where none is configured
+	// Shared is what gateways count together besides calls; nil without Redis.
+	Shared *limit.Shared
 
 	mu    sync.Mutex
 	inUse atomic.Pointer[rate.Limiter] // set where there are native tools, which have their own rates
@@ -53,6 +55,9 @@ func NewRates(c *config.Config, metrics *telemetry.Metrics, log *slog.Logger) (*
 		}
 		log.Error("Redis does not answer: each gateway counts rate limits on its own until it does", "err", err)
 	})
+	if r.Redis != nil {
+		r.Shared = &limit.Shared{Meter: r.Meter, Rows: r.Redis.Rows()}
+	}
 	return r, nil
 }
 
