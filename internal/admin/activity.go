@@ -52,7 +52,7 @@ type ServerLogs struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-func handleWatched(mux *http.ServeMux, g Watched) {
+func handleWatched(mux *router, g Watched) {
 	mux.HandleFunc("GET /v1/activity", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, g.Activity())
 	})

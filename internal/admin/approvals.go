@@ -37,7 +37,7 @@ type Answer struct {
 	Key string
 }
 
-func handleApprovals(mux *http.ServeMux, a Approvals) {
+func handleApprovals(mux *router, a Approvals) {
 	answer := func(w http.ResponseWriter, v any, err error) {
 		status := http.StatusOK
 		switch {

@@ -45,7 +45,7 @@ type AuditReader interface {
 	VerifyAudit(ctx context.Context) (*audit.Report, error)
 }
 
-func handleAudit(mux *http.ServeMux, a AuditReader) {
+func handleAudit(mux *router, a AuditReader) {
 	answer := func(w http.ResponseWriter, v any, err error) {
 		status := http.StatusServiceUnavailable
 		switch {

@@ -36,14 +36,14 @@ type BreakerKeeper interface {
 }
 
 // handleBreakers serves the circuit breakers.
-func handleBreakers(mux *http.ServeMux, k BreakerKeeper) {
+func handleBreakers(mux *router, k BreakerKeeper) {
 	mux.HandleFunc("GET /v1/breakers", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"breakers": k.Breakers()})
+		writeJSON(w, http.StatusOK, breakersAnswer{k.Breakers()})
 	})
 	mux.HandleFunc("POST /v1/breakers/reset", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		err := k.ResetBreaker(q.Get("server"), q.Get("tool"))
-		writeFound(w, map[string]any{"breakers": k.Breakers()}, err)
+		writeFound(w, breakersAnswer{k.Breakers()}, err)
 	})
 }
 

@@ -47,7 +47,7 @@ type Budgets interface {
 }
 
 // handleBudgets serves the budgets.
-func handleBudgets(mux *http.ServeMux, b Budgets) {
+func handleBudgets(mux *router, b Budgets) {
 	answer := func(w http.ResponseWriter, v any, err error) {
 		if err != nil {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]any{"error": err.Error()})
@@ -62,7 +62,7 @@ func handleBudgets(mux *http.ServeMux, b Budgets) {
 	})
 	mux.HandleFunc("POST /v1/budgets/rebuild", func(w http.ResponseWriter, r *http.Request) {
 		did, err := b.RebuildBudgets(r.Context())
-		answer(w, map[string]string{"did": did}, err)
+		answer(w, rebuiltAnswer{did}, err)
 	})
 }
 

@@ -82,7 +82,7 @@ type CallReader interface {
 // minStep is the shortest step of a timeline.
 const minStep = time.Second
 
-func handleCalls(mux *http.ServeMux, c CallReader) {
+func handleCalls(mux *router, c CallReader) {
 	mux.HandleFunc("GET /v1/calls", func(w http.ResponseWriter, r *http.Request) {
 		q, problem := parseCalls(r.URL.Query())
 		if problem != "" {

@@ -24,7 +24,7 @@ type CatalogLister interface {
 }
 
 // handleCapabilities serves the catalog.
-func handleCapabilities(mux *http.ServeMux, l CatalogLister) {
+func handleCapabilities(mux *router, l CatalogLister) {
 	mux.HandleFunc("GET /v1/capabilities", func(w http.ResponseWriter, r *http.Request) {
 		all, err := l.Capabilities(r.Context())
 		if err != nil {

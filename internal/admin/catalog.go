@@ -129,7 +129,7 @@ type Cataloger interface {
 }
 
 // handleCataloger serves the catalog.
-func handleCataloger(mux *http.ServeMux, c Cataloger) {
+func handleCataloger(mux *router, c Cataloger) {
 	mux.HandleFunc("GET /v1/catalog", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		all, err := c.Catalog(r.Context(), CatalogQuery{

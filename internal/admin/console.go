@@ -19,10 +19,10 @@ type ConsoleOpener interface {
 // consolePath is for the gateway's own user alone: [Remote] does not have it.
 const consolePath = "/v1/console/link"
 
-func handleConsole(mux *http.ServeMux, o ConsoleOpener) {
+func handleConsole(mux *router, o ConsoleOpener) {
 	mux.HandleFunc("POST "+consolePath, func(w http.ResponseWriter, _ *http.Request) {
 		link, err := o.ConsoleLink()
-		writeFound(w, map[string]string{"url": link}, err)
+		writeFound(w, linkAnswer{link}, err)
 	})
 }
 

@@ -55,7 +55,7 @@ func writeTools(w http.ResponseWriter, v any, err error) {
 	}
 }
 
-func handleDeclarer(mux *http.ServeMux, d Declarer) {
+func handleDeclarer(mux *router, d Declarer) {
 	mux.HandleFunc("GET /v1/declared", func(w http.ResponseWriter, r *http.Request) {
 		list, err := d.DeclaredTools(r.Context())
 		writeTools(w, list, err)

@@ -27,7 +27,7 @@ type Registrar interface {
 	RemoveDynamicTool(ctx context.Context, name, reason string) error
 }
 
-func handleRegistrar(mux *http.ServeMux, g Registrar) {
+func handleRegistrar(mux *router, g Registrar) {
 	mux.HandleFunc("GET /v1/dynamic", func(w http.ResponseWriter, r *http.Request) {
 		list, err := g.DynamicTools(r.Context())
 		writeTools(w, list, err)

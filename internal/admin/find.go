@@ -62,7 +62,7 @@ type Finder interface {
 }
 
 // handleFinder serves the rankings of a Finder.
-func handleFinder(mux *http.ServeMux, f Finder) {
+func handleFinder(mux *router, f Finder) {
 	mux.HandleFunc("POST /v1/find", func(w http.ResponseWriter, r *http.Request) {
 		var q FindQuestion
 		if err := readJSON(r, &q); err != nil {

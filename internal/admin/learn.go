@@ -44,7 +44,7 @@ type Learner interface {
 	Forget(ctx context.Context, tenant string) (Forgotten, error)
 }
 
-func handleLearner(mux *http.ServeMux, l Learner) {
+func handleLearner(mux *router, l Learner) {
 	handle := func(path string, did func(context.Context, TrainQuestion) (any, error)) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 			var q TrainQuestion

@@ -51,7 +51,7 @@ type Logins interface {
 // headerSecret carries what must not be in an address.
 const headerSecret = "Toolgate-Secret"
 
-func handleLogins(mux *http.ServeMux, l Logins) {
+func handleLogins(mux *router, l Logins) {
 	answer := func(w http.ResponseWriter, v any, err error) {
 		if err != nil {
 			writeJSON(w, http.StatusConflict, map[string]any{"error": err.Error()})

@@ -25,7 +25,7 @@ type ModeKeeper interface {
 }
 
 // handleMode serves the operating mode.
-func handleMode(mux *http.ServeMux, k ModeKeeper) {
+func handleMode(mux *router, k ModeKeeper) {
 	answer := func(w http.ResponseWriter, m Mode, err error) {
 		if err != nil {
 			writeJSON(w, http.StatusNotFound, map[string]any{"error": err.Error()})

@@ -24,9 +24,9 @@ type Replicas interface {
 	Replicas() []Replica
 }
 
-func handleReplicas(mux *http.ServeMux, of Replicas) {
+func handleReplicas(mux *router, of Replicas) {
 	mux.HandleFunc("GET /v1/replicas", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"replicas": append([]Replica{}, of.Replicas()...)})
+		writeJSON(w, http.StatusOK, replicasAnswer{append([]Replica{}, of.Replicas()...)})
 	})
 }
 

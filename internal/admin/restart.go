@@ -13,7 +13,7 @@ type Restarter interface {
 	RestartServer(server string) error
 }
 
-func handleRestarts(mux *http.ServeMux, again Restarter) {
+func handleRestarts(mux *router, again Restarter) {
 	mux.HandleFunc("POST /v1/servers/{name}/restart", func(w http.ResponseWriter, r *http.Request) {
 		writeFound(w, map[string]any{}, again.RestartServer(r.PathValue("name")))
 	})

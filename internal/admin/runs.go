@@ -62,7 +62,7 @@ type Runs interface {
 }
 
 // handleRuns serves the runs of agents.
-func handleRuns(mux *http.ServeMux, runs Runs) {
+func handleRuns(mux *router, runs Runs) {
 	answer := func(w http.ResponseWriter, v any, err error) {
 		switch {
 		case err == nil:

@@ -190,8 +190,12 @@ func Handler(g Gateway, token string) http.Handler {
 }
 
 // routes are all endpoints of the control protocol.
-func routes(g Gateway) *http.ServeMux {
-	mux := http.NewServeMux()
+func routes(g Gateway) *http.ServeMux { return register(g).mux }
+
+// register registers the endpoints of what a gateway can be asked.
+func register(g Gateway) *router {
+	mux := &router{mux: http.NewServeMux()}
+	mux.HandleFunc("GET /openapi.json", serveOpenAPI)
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, g.Status())
 	})

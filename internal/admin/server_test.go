@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/admin/admintest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,7 +117,8 @@ func serve(t *testing.T, g admin.Gateway, token string) *admin.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: admin.Handler(g, token), ReadHeaderTimeout: time.Minute}
+	handler := admintest.Check(t, admin.Handler(g, token), http.Header{"Toolgate-Token": {token}})
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // ends with Close
 	t.Cleanup(func() {

@@ -34,7 +34,7 @@ type Adder interface {
 	RemoveServer(ctx context.Context, server string) error
 }
 
-func handleAdder(mux *http.ServeMux, a Adder) {
+func handleAdder(mux *router, a Adder) {
 	done := func(w http.ResponseWriter, v any, err error) {
 		switch {
 		case err == nil:

@@ -163,7 +163,7 @@ const (
 
 // handleTries serves calls by hand. The query parameter session keeps those of one program
 // apart from those of another.
-func handleTries(mux *http.ServeMux, t Tries) {
+func handleTries(mux *router, t Tries) {
 	by := func(r *http.Request) Trier {
 		return Trier{Session: "api " + r.URL.Query().Get("session"), Key: r.Header.Get(headerAPIKey)}
 	}
@@ -228,7 +228,7 @@ func revisionOf(q url.Values) (int, error) {
 // answerTries writes an answer, or says why there is none.
 func answerTries(w http.ResponseWriter, v any, err error) {
 	if problems, ok := errors.AsType[*TryProblems](err); ok {
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": problems.Error(), "problems": problems.Problems, "more": problems.More})
+		writeJSON(w, http.StatusUnprocessableEntity, problem{problems.Error(), problems.Problems, problems.More})
 		return
 	}
 	status := http.StatusServiceUnavailable

@@ -30,7 +30,7 @@ type UsageReader interface {
 	ToolUsage(ctx context.Context, since time.Time, by []string) ([]ToolUsage, error)
 }
 
-func handleUsage(mux *http.ServeMux, u UsageReader) {
+func handleUsage(mux *router, u UsageReader) {
 	mux.HandleFunc("GET /v1/usage", func(w http.ResponseWriter, r *http.Request) {
 		since := time.Now().Add(-24 * time.Hour)
 		if text := r.FormValue("since"); text != "" {
@@ -50,7 +50,7 @@ func handleUsage(mux *http.ServeMux, u UsageReader) {
 			writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"error": err.Error()})
 			return
 		}
-		writeJSON(w, http.StatusOK, map[string]any{"usage": all})
+		writeJSON(w, http.StatusOK, usageAnswer{all})
 	})
 }
 

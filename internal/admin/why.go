@@ -109,7 +109,7 @@ type Explainer interface {
 }
 
 // handleExplainer serves the answers of an Explainer.
-func handleExplainer(mux *http.ServeMux, e Explainer) {
+func handleExplainer(mux *router, e Explainer) {
 	mux.HandleFunc("GET /v1/why", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		ask := WhyQuestion{Name: q.Get("name"), As: q.Get("as"), Assumed: assumed(q), Capsule: q.Get("capsule")}

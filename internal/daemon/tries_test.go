@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/admin/admintest"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -301,7 +302,7 @@ func TestTryEndsWithItsSession(t *testing.T) {
 func TestTriesOverHTTP(t *testing.T) {
 	t.Parallel()
 	l := lookedAt(t, servers{"a": fake("schema=" + formSchema)}, nil)
-	handler := admin.Handler(l.r.Control, "token")
+	handler := admintest.Check(t, admin.Handler(l.r.Control, "token"), http.Header{"Toolgate-Token": {"token"}})
 	do := func(h http.Handler, method, path, body, key string) (int, string) {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))

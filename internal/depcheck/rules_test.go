@@ -436,6 +436,10 @@ var rules = map[string]rule{
 		others: []string{"golang.org/x/sys"},
 		why:    "the control API: what a running gateway is asked and answers; x/sys knows who is at the other end of a socket",
 	},
+	"internal/admin/admintest": {
+		others: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
+		why:    "compares answers in tests of more than one package with openapi.json",
+	},
 	"internal/console/form": {
 		ours: []string{"internal/mcp"},
 		why:  "which fields a form has follows from the schema and what was written",
@@ -679,6 +683,7 @@ var testOthers = []string{
 	"github.com/mark3labs/mcp-go",                 // a second implementation, independent of the first
 	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against
 	"github.com/google/go-cmp",                    // readable differences
+	"github.com/google/jsonschema-go/jsonschema",  // schemas of the types that an API answers with
 	"go.uber.org/goleak",                          // goroutines that outlive their owner
 	"golang.org/x/net/dns/dnsmessage",             // name servers that answer what a test says
 	"golang.org/x/tools/txtar",                    // conversations as text files
