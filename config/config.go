@@ -165,6 +165,8 @@ type Server struct {
 	Timeouts       upstream.Timeouts
 	Protocol       Protocol
 	Isolation      upstream.Isolation
+	Copies         int  `json:",omitempty"` // gateways that run the process of a shared server
+	Exclusive      bool `json:",omitempty"` // it must not run twice
 	PlainCatalog   PlainCatalog
 	Concurrency    int // calls in flight
 	Processes      int // processes or connections at most

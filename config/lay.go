@@ -29,8 +29,31 @@ func joined(e *clients.Server, set *ServerSettings) Server {
 	if s.Transport != upstream.Stdio && set.Sandbox != nil {
 		e.Refused.At(e.Node, e.Path, "remove it: the process of this server is confined where it runs", "toolgate.servers.%s.sandbox is for servers that toolgate starts", e.Key)
 	}
+	if where, why := misplaced(set, e.URL != ""); where != "" {
+		e.Refused.At(e.Node, e.Path, why, "toolgate.servers.%s.%s is for servers that toolgate starts and that all callers share", e.Key, where)
+	}
 	s.Refused = e.Refused.Err()
 	return s
+}
+
+// misplaced names a setting of a server that several gateways share which does not fit the
+// others, and what to do; empty if all fit.
+func misplaced(set *ServerSettings, remote bool) (setting, cure string) {
+	switch setting = "copies"; {
+	case set.Exclusive && set.Copies > 1:
+		return "exclusive", "remove copies: what must not run twice has one"
+	case set.Copies == 0 && !set.Exclusive:
+		return "", ""
+	case set.Exclusive:
+		setting = "exclusive"
+	}
+	switch {
+	case remote:
+		return setting, "remove it: the server runs where its url leads"
+	case set.Isolation != upstream.IsolateShared:
+		return setting, "add isolation: shared"
+	}
+	return "", ""
 }
 
 func authSet(set *ServerSettings) bool { return !reflect.DeepEqual(set.Auth, credential.Auth{}) }
@@ -44,6 +67,7 @@ func (s *Server) lay(entry upstream.Timeouts, set *ServerSettings) {
 	}
 	s.Protocol = cmp.Or(set.Protocol, ProtocolAuto)
 	s.Isolation = cmp.Or(set.Isolation, upstream.IsolateAuto)
+	s.Copies, s.Exclusive = set.Copies, set.Exclusive
 	s.PlainCatalog = cmp.Or(set.PlainCatalog, PlainAuto)
 	processes := DefaultProcesses
 	if s.URL != "" {

@@ -21,6 +21,12 @@ type ServerSettings struct {
 	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
 	// Who shares a connection to the server. Default: auto.
 	Isolation upstream.Isolation `config:"isolation" enum:"auto|shared|principal|session"`
+	// At how many gateways the process of a server with isolation shared runs, where several gateways share a database.
+	// The others use it from there. Default: 1.
+	Copies int `config:"copies" min:"1" max:"64"`
+	// The process must not run twice, not even while it moves to another gateway: the old one ends before the new one
+	// starts, and calls wait. Default: false.
+	Exclusive bool `config:"exclusive"`
 	// How toolgate finds out what a legacy server lists to clients without capabilities. auto asks only over HTTP and
 	// through processes that already run; always starts a process for it before the first list is shown; never shows the
 	// same list to everyone. Default: auto.

@@ -106,7 +106,7 @@ func (s *Server) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		case err == nil:
 			return answer, nil
 		case transport.Delivered(err):
-		case errors.Is(err, transport.ErrSessionLost):
+		case renewable(err):
 			s.pool.lose(conn, err)
 			renewed = true
 		case !conn.own.Load() && (errors.Is(err, transport.ErrClosed) || conn.link.Cause() != nil):

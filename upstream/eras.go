@@ -61,7 +61,7 @@ func (c *catalog) mayUseOtherEra(own *Conn) bool {
 // asked for its modern side before.
 func (c *catalog) mayUseOther(own *Conn) bool {
 	switch {
-	case c.spec.Era != mcp.EraUnknown, own.kind.LegacyOnly, c.spec.maxPooled() == 0:
+	case c.spec.Era != mcp.EraUnknown, own.kind.LegacyOnly, c.spec.maxPooled() == 0, c.spec.Placed:
 		return false
 	case c.eras.speaks == 2:
 		return true

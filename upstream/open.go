@@ -43,6 +43,9 @@ func (s *Server) open(ctx context.Context, key connKey) (*Conn, error) {
 // openWith is open over one transport.
 func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn, error) {
 	kind, ok := transport.KindOf(name)
+	if s.spec.Placed {
+		kind = transport.KindPlaced
+	}
 	if !ok {
 		return nil, fmt.Errorf("there is no transport %q", name)
 	}
@@ -68,12 +71,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 			s.updated(conn, uri)
 		}
 	}
-	link, err := kind.Dial(ctx, &transport.Options{
-		Command: s.spec.Command, Args: s.spec.Args, Dir: s.spec.Dir, Env: s.spec.Env, Sandbox: s.spec.Sandbox,
-		URL: s.spec.URL, Pool: s.http, Credential: s.opts.Credential, Principal: key.principal,
-		Several: s.spec.several(key), Log: s.log,
-		Limits: s.spec.Limits.ofLink(),
-	}, conn.receive)
+	link, err := kind.Dial(ctx, s.linkOptions(key), conn.receive)
 	if err != nil {
 		conn.end(err)
 		return nil, err
@@ -109,6 +107,17 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 		s.catalog.probed(conn.era)
 	}
 	return conn, nil
+}
+
+// linkOptions returns what a link of a connection needs.
+func (s *Server) linkOptions(key connKey) *transport.Options {
+	return &transport.Options{
+		Command: s.spec.Command, Args: s.spec.Args, Dir: s.spec.Dir, Env: s.spec.Env, Sandbox: s.spec.Sandbox,
+		URL: s.spec.URL, Pool: s.http, Credential: s.opts.Credential, Principal: key.principal,
+		Server: s.spec.Key, Placed: s.opts.Placed,
+		Several: s.spec.several(key) || s.spec.Placed, Log: s.log,
+		Limits: s.spec.Limits.ofLink(),
+	}
 }
 
 // explained adds to the failure of a process what helps whoever has written its command.
@@ -179,7 +188,7 @@ func lacksNetwork(err error) bool {
 // allowed if one principal owns it, none if several share it, and the extensions that
 // clients have declared.
 func (s *Server) declares(key connKey) []byte {
-	if s.spec.several(key) && s.spec.Isolation == IsolateShared {
+	if s.spec.Placed || s.spec.several(key) && s.spec.Isolation == IsolateShared {
 		return Questions{}.capabilities()
 	}
 	capabilities := s.spec.Questions.less(key.withheld).capabilities()

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -40,7 +39,7 @@ func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 			p.keep(process.Tail(), err)
 		}
 	}
-	p.renewing = conn != nil && errors.Is(err, transport.ErrSessionLost)
+	p.renewing = conn != nil && renewable(err)
 	return !p.stopped && p.life.Err() == nil
 }
 

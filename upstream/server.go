@@ -21,8 +21,8 @@ type Sink interface {
 	Happened(mcp.Event)
 }
 
-// Options are what a [Server] needs besides its spec. All fields except Known, SignIn
-// and Shown are required.
+// Options are what a [Server] needs besides its spec. All fields except Known, SignIn,
+// Shown and Placed are required.
 type Options struct {
 	Sink       Sink
 	Credential transport.Credential
@@ -38,6 +38,9 @@ type Options struct {
 	// Known is the last good listing. It is shown until the server confirms or replaces
 	// it; nil if there is none.
 	Known *mcp.Listing
+	// Placed reaches the process of a stdio server that several gateways share; nil starts
+	// one here. Only a server whose connection is shared may be placed.
+	Placed transport.Placed
 }
 
 const (
@@ -95,8 +98,10 @@ type Server struct {
 
 // New returns a server that does nothing until [Server.Run].
 func New(spec Spec, opts Options) *Server {
+	hash := spec.Hash()
+	spec.Placed = opts.Placed != nil
 	s := &Server{
-		spec: spec.withDefaults(), hash: spec.Hash(), opts: opts,
+		spec: spec.withDefaults(), hash: hash, opts: opts,
 		log:  opts.Logger.With("server", spec.Key),
 		kick: make(chan struct{}, 1), refetch: make(chan struct{}, 1), relist: make(chan struct{}, 1),
 	}
@@ -145,6 +150,9 @@ func (s *Server) Tails() (last, previous transport.Tail) { return s.pool.tails()
 // ended.
 func (s *Server) Run(ctx context.Context) error {
 	s.pool.life = ctx
+	if s.spec.Placed && !s.spec.Off && s.spec.Refused == "" {
+		defer s.opts.Placed.Offer(s.spec.Key, s.linkOptions(connKey{}))()
+	}
 	defer s.shutdown()
 	if s.spec.Off || s.spec.Refused != "" {
 		<-ctx.Done()
@@ -181,7 +189,7 @@ func (s *Server) Run(ctx context.Context) error {
 		switch {
 		case errors.As(err, &login):
 			s.await(ctx, loginRetry)
-		case errors.Is(err, transport.ErrSessionLost) && renewals < renewMax:
+		case renewable(err) && renewals < renewMax:
 			renewals++ // a new session replaces it at once
 		default:
 			s.await(ctx, wait.Next())
@@ -229,10 +237,16 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	defer lists.Stop()
 	defer stream.Stop()
 	resubscribed, pending := false, false
+	var moved <-chan struct{}
+	if link, ok := conn.link.(transport.Moving); ok {
+		moved = link.Moved()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-moved:
+			conn.spawn(func() { s.move(conn) })
 		case <-conn.link.Done():
 			return conn.link.Cause()
 		case <-s.pool.replaced:

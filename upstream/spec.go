@@ -68,6 +68,12 @@ type Spec struct {
 	// empty if every principal is separate.
 	Local string
 
+	// Placed tells that the process may run at another gateway, which shares it. [New] sets
+	// it. Copies is at how many it runs; Exclusive tells that it must not run twice.
+	Placed    bool
+	Copies    int
+	Exclusive bool
+
 	// PerRights tells that each token of a principal leads to a different credential. What
 	// was begun with one credential serves no request with other rights.
 	PerRights bool
@@ -198,6 +204,9 @@ func (s *Spec) withDefaults() Spec {
 	if d.Isolation == "" {
 		d.Isolation = IsolateAuto
 	}
+	if d.Placed {
+		d.Questions = Questions{} // nobody knows at which gateway the client is
+	}
 	return d
 }
 
@@ -217,6 +226,9 @@ func (s *Spec) Hash() string {
 	part(s.Env...)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		part(name, s.Headers[name])
+	}
+	if s.Copies > 0 || s.Exclusive {
+		part("copies", fmt.Sprint(s.Copies, s.Exclusive))
 	}
 	if p := s.Sandbox; p != nil {
 		part("sandbox", fmt.Sprintf("%q %q %q %s", p.Read, p.Write, p.Run, p.Network))
@@ -297,7 +309,7 @@ func (s *Spec) transports() []string {
 // retries returns the backoff of attempts to reach the server.
 func (s *Spec) retries() backoff.Backoff {
 	wait := backoff.Backoff{Base: 50 * time.Millisecond, Max: retryMax}
-	if s.Command != "" {
+	if s.Command != "" && !s.Placed {
 		wait.Max = processMax
 	}
 	return wait

@@ -22,7 +22,7 @@ func (s *Server) unlisted(ctx context.Context, conn *Conn, err error) {
 	var status *transport.StatusError
 	var fault *mcp.Error
 	switch {
-	case errors.As(err, &login), errors.Is(err, transport.ErrSessionLost):
+	case errors.As(err, &login), renewable(err):
 		conn.link.Fail(err)
 		return
 	case !conn.shared && (errors.As(err, &fault) || errors.As(err, &status) && transport.IsRejection(status)):

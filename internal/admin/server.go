@@ -42,6 +42,8 @@ type Server struct {
 	// Sandbox names what confines the process of a server, or what the tools of code run,
 	// or is "none"; empty for a server that is not started here.
 	Sandbox string `json:"sandbox,omitempty"`
+	// Gateway is the id of the gateway where the process runs of a server that several share.
+	Gateway string `json:"gateway,omitempty"`
 	// SignIns says who has signed in to a server with credentials per caller; nil for
 	// every other server.
 	SignIns *SignIns `json:"sign_ins,omitempty"`

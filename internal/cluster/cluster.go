@@ -26,6 +26,8 @@ const (
 	// storeTime bounds one access to the store, leaveTime the last one.
 	storeTime = 5 * time.Second
 	leaveTime = 2 * time.Second
+	// lostMargin is how long before the end of its lease a gateway takes it for ended.
+	lostMargin = 3 * time.Second
 	// suspectTime is how long a member that could not be reached is passed over.
 	suspectTime = 2 * time.Second
 )
@@ -38,7 +40,8 @@ type Store interface {
 	List(ctx context.Context) ([]Member, error)
 }
 
-// Options are what a [Cluster] needs. All are required.
+// Options are what a [Cluster] needs. All but Servers, Lost and Told are
+// required.
 type Options struct {
 	Store   Store
 	Keys    *seal.Keyring
@@ -51,6 +54,13 @@ type Options struct {
 	Verify Verifier
 	// Returned is called when this gateway is there again, after it had counted as gone.
 	Returned func()
+	// Servers serves processes of this gateway that others use; nil serves none.
+	Servers Servers
+	// Lost is called when the lease of this gateway is about to end, because the database does
+	// not answer; nil for nobody. It has [lostMargin].
+	Lost func()
+	// Told is called whenever the members were read; nil for nobody. It must not block.
+	Told func()
 }
 
 // Cluster is this gateway among those that share its database. Make it with [New]. It is
@@ -98,6 +108,9 @@ func (c *Cluster) Self() string { return c.self.ID }
 // Members returns the gateways that are known to be there, by id.
 func (c *Cluster) Members() []Member { return slices.Clone(*c.members.Load()) }
 
+// Draining tells whether this gateway takes nothing new.
+func (c *Cluster) Draining() bool { return c.draining.Load() }
+
 // Drain tells the others that this gateway takes nothing new.
 func (c *Cluster) Drain() {
 	c.draining.Store(true)
@@ -119,7 +132,15 @@ func (c *Cluster) Run(ctx context.Context) error {
 	again := backoff.Backoff{Base: 100 * time.Millisecond, Max: renewEvery}
 	failed := false
 	var renewed time.Time
+	fence := time.AfterFunc(time.Hour, func() { // set below
+		if c.o.Lost != nil {
+			c.o.Lost()
+		}
+	})
+	fence.Stop()
+	defer fence.Stop()
 	for ctx.Err() == nil {
+		began := time.Now()
 		listed, _ := find(*c.members.Load(), c.self.ID)
 		due := time.Since(renewed) >= renewEvery || c.draining.Load() != listed.Draining
 		err := c.refresh(ctx, due)
@@ -128,6 +149,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		case err == nil:
 			if due {
 				renewed = time.Now()
+				fence.Reset(time.Until(began.Add(lease - lostMargin)))
 			}
 			if failed {
 				c.o.Log.Info("the other gateways are known again")
@@ -194,6 +216,9 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 	before := *c.members.Swap(&same)
 	c.tell(before, same)
 	c.forget(same)
+	if c.o.Told != nil {
+		c.o.Told()
+	}
 	return nil
 }
 

@@ -239,8 +239,8 @@ func arrive(r *http.Request, verify Verifier) (*http.Request, error) {
 	return in, nil
 }
 
-// Handler serves the requests that other members pass on, by h, which serves clients. It
-// serves MCP endpoints alone.
+// Handler serves the requests that other members pass on, by h, which serves clients, and the
+// processes that they share with this one. It serves nothing else.
 func (c *Cluster) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
@@ -248,6 +248,10 @@ func (c *Cluster) Handler(h http.Handler) http.Handler {
 			return
 		}
 		path := r.URL.Path
+		if strings.HasPrefix(path, serversPath) {
+			c.serveServer(w, r)
+			return
+		}
 		if path != "/message" && path != "/mcp" && !strings.HasPrefix(path, "/mcp/") {
 			http.Error(w, "members pass requests of MCP on, and nothing else", http.StatusNotFound)
 			return

@@ -26,6 +26,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/learning"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/operate"
+	"github.com/toolgate/toolgate/internal/daemon/placed"
 	"github.com/toolgate/toolgate/internal/daemon/queued"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/registered"
@@ -95,6 +96,7 @@ type Daemon struct {
 	records     *records.Records // of calls and changes
 	gateway     *proxy.Gateway
 	cluster     *cluster.Cluster // nil where this gateway is alone
+	places      *placed.Places   // of servers that several gateways share
 	servers     *servers.Table
 	queues      *queued.Link // to the engine of the queues
 	catalogs    *catalogs.Saver
@@ -281,7 +283,8 @@ func (d *Daemon) newServers(c *config.Config) (_ *servers.Table, err error) {
 		return nil, err
 	}
 	return servers.New(servers.Options{
-		Log: d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
+		Placed: d.placed(),
+		Log:    d.log, Metrics: d.metrics, State: d.state, SignIn: d.signIn, Shown: d.hidden.Shown,
 		Catalogs: d.catalogs, Unanswered: catalogs.NewUnanswered(d.store.Meta(), d.log), Tasks: build.QueueLimits(c),
 		Send: d.queues.Send, Queued: d.queues.Queued,
 		Inside: d.inside.Plugin,

@@ -9,9 +9,11 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/daemon/listen"
+	"github.com/toolgate/toolgate/internal/daemon/placed"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // newCluster makes this gateway one of those that share its database, where the
@@ -29,11 +31,23 @@ func (d *Daemon) newCluster() (err error) {
 		Store: cluster.NewMembers(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
 		Load:   func() (sessions, calls int) { return d.gateway.Load() },
 		Verify: certs.Verify, Returned: func() { proxy.Returned(d.gateway) },
+		Servers: d.places, Told: d.places.Told, Lost: d.places.Lost,
 	})
 	if err != nil {
 		return failure.New(failure.Config, err)
 	}
+	d.places.Among(d.cluster)
 	return nil
+}
+
+// placed returns how servers are reached that this gateway shares with others; nil where it
+// is alone.
+func (d *Daemon) placed() func(copies int, exclusive bool) transport.Placed {
+	if d.settings.boot.Cluster.Advertise == "" {
+		return nil
+	}
+	d.places = placed.New(d.log, cluster.NewClaims(d.store, func() string { return d.cluster.Self() }))
+	return d.places.Server
 }
 
 // runCluster keeps this gateway among the others, and serves what they pass on, until ctx

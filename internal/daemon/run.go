@@ -156,4 +156,9 @@ func (d *Daemon) drain(ctx context.Context) {
 	if n := d.servers.DrainTasks(ctx); n > 0 {
 		d.log.Warn("the gateway ends before some tasks have", "tasks", n)
 	}
+	if d.places != nil && len(d.cluster.Members()) > 1 {
+		if n := d.places.Drain(ctx); n > 0 {
+			d.log.Warn("the gateway ends before some of its servers run elsewhere", "servers", n)
+		}
+	}
 }

@@ -54,6 +54,11 @@ type Options struct {
 	Credential Credential
 	Principal  string // whose credential is sent
 
+	// Server is the name of the server, and Placed reaches its process, where it may run at
+	// another gateway.
+	Server string
+	Placed Placed
+
 	// Several tells that several principals share the link. Then no message is attributed
 	// to a call because it is the only one in flight.
 	Several bool

@@ -63,6 +63,8 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		Headers:    secret.Reveal(s.Headers),
 		Credential: credentialName(s),
 		Isolation:  s.Isolation,
+		Copies:     s.Copies,
+		Exclusive:  s.Exclusive,
 		PerRights:  TradesCallers(s),
 		Off:        s.Disabled,
 		Questions: upstream.Questions{

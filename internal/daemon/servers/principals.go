@@ -82,6 +82,9 @@ func (t *Table) reach(ctx context.Context, spec upstream.Spec, told upstream.Sin
 		Sink: told, Credential: shown, Logger: t.o.Log, Shown: t.o.Shown, SignIn: source != nil && t.o.SignIn.OffersLink(source),
 		Identity: proxy.Implementation(version.Version),
 	}
+	if t.o.Placed != nil && spec.Command != "" && spec.Isolation == upstream.IsolateShared {
+		o.Placed = t.o.Placed(spec.Copies, spec.Exclusive)
+	}
 	if source == nil || source.Settings().Shared {
 		o.Known = t.o.Catalogs.Load(ctx, &spec, "")
 		return alone{upstream.New(spec, o)}

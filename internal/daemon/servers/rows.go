@@ -26,6 +26,9 @@ func (t *Table) Rows() []admin.Server {
 			row.Tools, row.Prompts = len(l.Items[mcp.Tool]), len(l.Items[mcp.Prompt])
 			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
 		}
+		if shared, ok := s.upstream.(alone); ok {
+			row.Gateway = shared.At()
+		}
 		row.SignIns = s.signIns()
 		row.Reason = because(row.Reason, row.SignIns)
 		var why string

@@ -44,6 +44,9 @@ type Options struct {
 	// Queued tells whether workers elsewhere run a tool.
 	Queued func(namespace, tool string) bool
 
+	// Placed returns how the process of a server is reached that runs at copies of the gateways
+	// which share it; nil where this gateway is alone.
+	Placed func(copies int, exclusive bool) transport.Placed
 	// Inside returns the tools of a group that the gateway serves itself, by its key.
 	Inside func(group string) *toolapi.Plugin
 	// Sample answers a server's request for sampling by the model of an agent.

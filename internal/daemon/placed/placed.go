@@ -1,0 +1,267 @@
+package placed
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/toolgate/toolgate/internal/cluster"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/shared"
+	"github.com/toolgate/toolgate/upstream/transport"
+)
+
+// asked is the parameter of a stream that says which process is meant.
+const asked = "process"
+
+// Peers are the gateways that share servers; [cluster.Cluster] implements it.
+type Peers interface {
+	Self() string
+	Place(server string, copies int, out func(id string) bool) string
+	Suspected(id string) bool
+	Draining() bool
+	Open(ctx context.Context, to, server string, query url.Values) (*cluster.Stream, error)
+}
+
+// Places are the shared servers of this gateway. Make it with [New]. It is safe for
+// concurrent use.
+type Places struct {
+	host *shared.Host
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	peers  Peers
+	offers map[string]offer
+	links  map[*link]struct{}
+	told   chan struct{} // closed when the gateways, or what they claim, have changed
+}
+
+// offer is what this gateway knows of a server that may run here.
+type offer struct {
+	fingerprint string
+	limits      transport.Limits
+}
+
+// New returns the places of this gateway, which are used once it has its peers. claims keep
+// servers from running twice.
+func New(log *slog.Logger, claims shared.Claims) *Places {
+	return &Places{host: shared.NewHost(claims), log: log, offers: make(map[string]offer), links: make(map[*link]struct{}), told: make(chan struct{})}
+}
+
+// Among sets the gateways that share servers, before anything is placed.
+func (p *Places) Among(peers Peers) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.peers = peers
+}
+
+// Told is called when the gateways have changed. Servers that belong elsewhere move.
+func (p *Places) Told() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.told)
+	p.told = make(chan struct{})
+	for l := range p.links {
+		if p.peers.Place(l.server, l.by.copies, nil) == l.at {
+			continue
+		}
+		select {
+		case l.moved <- struct{}{}:
+		default: // it was told
+		}
+	}
+}
+
+// Lost is called when this gateway may count as gone. Servers that must not run twice end.
+func (p *Places) Lost() { p.host.EndOnce() }
+
+// Drain waits until no shared process runs here any more, at most until the context ends. It
+// returns how many do.
+func (p *Places) Drain(ctx context.Context) int { return p.host.Drain(ctx) }
+
+// Server returns how a server is reached that runs at copies of the gateways. once tells that
+// it must not run twice, not even while it moves.
+func (p *Places) Server(copies int, once bool) transport.Placed { return &placement{p, copies, once} }
+
+// placement is where one server runs.
+type placement struct {
+	of     *Places
+	copies int
+	once   bool
+}
+
+// fingerprint names a process. What differs between machines, such as the environment, is no
+// part of it.
+func fingerprint(o *transport.Options) string {
+	h := sha256.New()
+	for _, part := range append([]string{o.Command, o.Dir}, o.Args...) {
+		fmt.Fprintf(h, "%d:%s,", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Offer implements [transport.Placed].
+func (pl *placement) Offer(server string, o *transport.Options) (withdraw func()) {
+	p := pl.of
+	end := p.host.Offer(server, o, pl.once)
+	mine := offer{fingerprint(o), o.Limits}
+	p.mu.Lock()
+	p.offers[server] = mine
+	p.mu.Unlock()
+	return func() {
+		p.mu.Lock()
+		if p.offers[server] == mine {
+			delete(p.offers, server)
+		}
+		p.mu.Unlock()
+		end()
+	}
+}
+
+// Dial implements [transport.Placed]. It waits while a server that must not run twice runs
+// where it does not belong.
+func (pl *placement) Dial(ctx context.Context, server string, o *transport.Options, inbound func(mcp.Message)) (transport.Link, error) {
+	p := pl.of
+	for {
+		told := p.next()
+		link, err := pl.dialOnce(ctx, server, o, inbound)
+		held, _ := errors.AsType[*cluster.HeldError](err)
+		refused, _ := errors.AsType[*cluster.RefusedError](err)
+		if held == nil && (refused == nil || refused.Status != http.StatusConflict) {
+			return link, err
+		}
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// next returns a channel that is closed at the next change.
+func (p *Places) next() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told
+}
+
+// dialOnce opens a link. A gateway that is not reached, or does not run this process, is
+// passed over.
+func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.Options, inbound func(mcp.Message)) (transport.Link, error) {
+	p := pl.of
+	tried := make(map[string]bool)
+	out := func(id string) bool { return tried[id] || p.peers.Suspected(id) }
+	for {
+		at := p.peers.Place(server, pl.copies, out)
+		if at == p.peers.Self() {
+			process, err := p.host.Join(ctx, server, inbound)
+			if err != nil {
+				return nil, err
+			}
+			return &local{p.keep(&link{Link: process, by: pl, server: server, at: at}), process}, nil
+		}
+		tried[at] = true
+		stream, err := p.peers.Open(ctx, at, server, url.Values{asked: {fingerprint(o)}})
+		refused, isRefused := errors.AsType[*cluster.RefusedError](err)
+		switch {
+		case err == nil:
+			s := transport.Stream{In: stream, To: stream, HangUp: stream.Close, Why: stream.Why}
+			return p.keep(&link{Link: transport.NewStream(o, s, inbound), by: pl, server: server, at: at}), nil
+		case isRefused && refused.Status == http.StatusNotFound:
+			p.log.Info("a gateway does not run a shared server for this one", "server", server, "member", at, "why", refused.Text)
+		case isRefused || ctx.Err() != nil:
+			return nil, err
+		default:
+			p.log.Debug("a gateway that runs a shared server was not reached", "server", server, "member", at, "err", err)
+		}
+	}
+}
+
+// keep remembers an open link.
+func (p *Places) keep(l *link) *link {
+	l.moved = make(chan struct{}, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.links[l] = struct{}{}
+	return l
+}
+
+// Serve implements [cluster.Servers].
+func (p *Places) Serve(ctx context.Context, member, server string, query url.Values, in io.Reader, begin func() (io.Writer, func() error)) error {
+	p.mu.Lock()
+	mine, ok := p.offers[server]
+	p.mu.Unlock()
+	switch {
+	case !ok:
+		return &cluster.RefusedError{Status: http.StatusNotFound, Text: "this gateway has no such server"}
+	case query.Get(asked) != mine.fingerprint:
+		return &cluster.RefusedError{Status: http.StatusNotFound, Text: "the configuration of this gateway has another command for the server"}
+	case p.peers.Draining():
+		return &cluster.RefusedError{Status: http.StatusNotFound, Text: "this gateway ends"}
+	}
+	p.log.Debug("another gateway uses a server of this one", "server", server, "member", member)
+	return transport.ServeStream(ctx, in, mine.limits, func(inbound func(mcp.Message)) (transport.Link, io.Writer, func() error, error) {
+		link, err := p.host.Join(ctx, server, inbound)
+		if held, ok := errors.AsType[*cluster.HeldError](err); ok {
+			err = &cluster.RefusedError{Status: http.StatusConflict, Text: held.Error()}
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		out, flush := begin()
+		return link, out, flush, nil
+	})
+}
+
+// link is an open link of this gateway to a shared process.
+type link struct {
+	transport.Link
+	by         *placement
+	server, at string
+	moved      chan struct{} // capacity 1
+}
+
+// Moved implements [transport.Moving].
+func (l *link) Moved() <-chan struct{} { return l.moved }
+
+// Alone implements [transport.Moving].
+func (l *link) Alone() bool { return l.by.once }
+
+// At implements [transport.Moving].
+func (l *link) At() string { return l.at }
+
+// Close implements [transport.Link].
+func (l *link) Close(ctx context.Context) {
+	p := l.by.of
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+	l.Link.Close(ctx)
+}
+
+// local is a link to a process of this gateway.
+type local struct {
+	*link
+	process *shared.Link
+}
+
+var (
+	_ transport.Process = (*local)(nil)
+	_ transport.Moving  = (*local)(nil)
+	_ transport.Moving  = (*link)(nil)
+	_ Peers             = (*cluster.Cluster)(nil)
+	_ cluster.Servers   = (*Places)(nil)
+)
+
+// Tail implements [transport.Process].
+func (l *local) Tail() transport.Tail { return l.process.Tail() }
+
+// Stray implements [transport.Process].
+func (l *local) Stray() (lines int64, first string) { return l.process.Stray() }
