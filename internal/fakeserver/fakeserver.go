@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/filelock"
 )
 
 // Command makes a program that imports this package the server.
@@ -51,7 +53,8 @@ type server struct {
 }
 
 // run serves on stdin and stdout. Its arguments change it: "hang" never answers;
-// "broken=FILE" exits at once while the file exists; "tools=N" lists N tools; "name=NAME"
+// "broken=FILE" exits at once while the file exists; "alone=FILE" writes
+// FILE.twice if another server with the same FILE runs; "tools=N" lists N tools; "name=NAME"
 // adds one; "long=N" adds one with a name of N characters; "child=FILE" starts a process
 // and writes its id; "varies" lists one more tool to a client that declares elicitation;
 // "tasks=FILE" turns calls into tasks that do not end, and writes the file when one is
@@ -71,6 +74,10 @@ func run(args []string) int {
 			if _, err := os.Stat(value); err == nil {
 				fmt.Fprintln(os.Stderr, "the server is broken")
 				return 1
+			}
+		case "alone":
+			if _, err := filelock.Take(value); err != nil { // held until the process ends
+				_ = os.WriteFile(value+".twice", []byte(err.Error()), 0o600)
 			}
 		case "tools":
 			s.tools = nil

@@ -29,6 +29,7 @@ type Claims interface {
 // concurrent use.
 type Host struct {
 	claims Claims // nil where nothing is claimed
+	dial   func(ctx context.Context, o *transport.Options, inbound func(mcp.Message)) (transport.Link, error)
 
 	mu      sync.Mutex
 	offers  map[string]*offer
@@ -50,7 +51,8 @@ type offer struct {
 
 // NewHost returns a host without servers. claims may be nil.
 func NewHost(claims Claims) *Host {
-	return &Host{claims: claims, offers: make(map[string]*offer), changed: make(chan struct{})}
+	stdio, _ := transport.KindOf("stdio")
+	return &Host{claims: claims, dial: stdio.Dial, offers: make(map[string]*offer), changed: make(chan struct{})}
 }
 
 // Offer says how the process of a server is started, until withdrawn; then it ends. once
@@ -115,8 +117,7 @@ func (h *Host) start(ctx context.Context, of *offer) error {
 		}
 	}
 	p := newProcess(of.options.Limits.Depth)
-	kind, _ := transport.KindOf("stdio")
-	link, err := kind.Dial(ctx, &of.options, p.said)
+	link, err := h.dial(ctx, &of.options, p.said)
 	if err != nil {
 		h.release(of)
 		return err
