@@ -138,6 +138,10 @@ var rules = map[string]rule{
 		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox"},
 		why:  "carries messages; what they mean, and for whom they are, is known above it; the process at the other end may be confined",
 	},
+	"upstream/shared": {
+		ours: []string{"internal/mcp", "upstream/transport"},
+		why:  "one process and the links to it; which gateways they belong to is known above it",
+	},
 	"upstream/oauth": {
 		others: []string{"github.com/golang-jwt/jwt/v5"},
 		why:    "the client's side of OAuth; who is signed in, and what is kept, is not its business; jwt signs what proves a client",
@@ -474,6 +478,10 @@ var rules = map[string]rule{
 			"internal/seal", "internal/version", "native", "native/declared", "native/queue", "native/queue/kafka", "native/queue/nats", "native/queue/postgres", "proxy",
 		},
 		why: "the one place that knows the engines of queues; a worker has tools and no gateway",
+	},
+	"internal/daemon/placed": {
+		ours: []string{"internal/cluster", "internal/mcp", "upstream/shared", "upstream/transport"},
+		why:  "joins the gateways that share servers to the processes that they share",
 	},
 	"internal/daemon/servers": {
 		ours: []string{

@@ -18,8 +18,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/toolgate/toolgate/internal/filelock"
 )
 
 // Command makes a program that imports this package the server.
@@ -76,8 +74,8 @@ func run(args []string) int {
 				return 1
 			}
 		case "alone":
-			if _, err := filelock.Take(value); err != nil { // held until the process ends
-				_ = os.WriteFile(value+".twice", []byte(err.Error()), 0o600)
+			if !lock(value) {
+				_ = os.WriteFile(value+".twice", nil, 0o600)
 			}
 		case "tools":
 			s.tools = nil
