@@ -161,7 +161,9 @@ func TestStream(t *testing.T) {
 		if err := s.Cause(); !errors.Is(err, why) {
 			t.Errorf("the stream was lost because %v", err)
 		}
-		<-s.served
+		if err := <-s.served; !errors.Is(err, why) {
+			t.Errorf("the stream ended because of %v", err)
+		}
 	})
 }
 
