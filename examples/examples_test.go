@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/toolgate/toolgate/internal/built"
+	"github.com/toolgate/toolgate/internal/store/storetest"
 	"github.com/toolgate/toolgate/internal/testport"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -49,8 +50,16 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
-	return m.Run()
+	code := m.Run()
+	if err := postgres.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)
+		return max(code, 1)
+	}
+	return code
 }
+
+// postgres is the PostgreSQL server of the examples that need one.
+var postgres storetest.Server
 
 // TestExamples runs the script of every example with its folder's files.
 func TestExamples(t *testing.T) {

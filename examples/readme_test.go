@@ -261,6 +261,9 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 		"TOOLGATE_LISTEN_HTTP="+replace.Replace(addresses["GATEWAY"]),
 		"TOOLGATE_LISTEN_CONSOLE="+replace.Replace(addresses["CONSOLE"]), "TOOLGATE_LISTEN_METRICS="+replace.Replace(addresses["METRICS"]),
 	)
+	if folder == "replicas" {
+		cmd.Env = append(cmd.Env, "TOOLGATE_STORE="+postgres.URL(t))
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
