@@ -264,6 +264,13 @@ func TestConformance(t *testing.T) {
 // without a namespace, since the suite asks for its tools by name.
 func everythingGateway(t *testing.T, placement, era string) *gateway {
 	t.Helper()
+	servers, toolgate := everything(t, placement, era)
+	return startGateway(t, servers, toolgate, "test_simple_text")
+}
+
+// everything returns the configuration with the reference server.
+func everything(t *testing.T, placement, era string) (servers, toolgate object) {
+	t.Helper()
 	var server object
 	options := object{
 		"namespace": "",
@@ -281,8 +288,7 @@ func everythingGateway(t *testing.T, placement, era string) *gateway {
 			options["protocol"] = era
 		}
 	}
-	return startGateway(t, object{"everything": server},
-		object{"servers": object{"everything": options}}, "test_simple_text")
+	return object{"everything": server}, object{"servers": object{"everything": options}}
 }
 
 // expectedFailures reads what a cell is known to fail, in the form of the suite's
