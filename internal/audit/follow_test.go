@@ -81,6 +81,32 @@ func TestReadPassesOverWhatIsUnreadable(t *testing.T) {
 	}
 }
 
+// The entries of one call are those that Read finds, and a line that may have been of it is
+// noted.
+func TestReadCall(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l := open(t, path, audit.Options{Fsync: audit.FsyncNone})
+	add(t, l, "a", "b", "ab", "b", "c")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"a": 1, "b": 2, "ab": 1, "c": 1, "": 5, "d": 0}
+	for id, n := range want {
+		got := 0
+		if err := audit.ReadCall([]string{path}, id, func(r *audit.Record) error { got++; return nil }); err != nil || got != n {
+			t.Errorf("%q has %d entries (%v), want %d", id, got, err, n)
+		}
+	}
+	changed := bytes.Replace(read(t, path), []byte(`"call_id":"c"`), []byte(`"call_id":!c"`), 1)
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var unreadable *audit.UnreadableError
+	if err := audit.ReadCall([]string{path}, "c", func(*audit.Record) error { return errors.New("found") }); !errors.As(err, &unreadable) || unreadable.Lines != 1 {
+		t.Errorf("ReadCall = %v", err)
+	}
+}
+
 func move(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {

@@ -44,8 +44,21 @@ func Read(files []string, fn func(*Record) error) error {
 	return c.unreadable()
 }
 
+// ReadCall is [Read] for the entries of one call; an empty id is that of all. Lines of other calls are not looked into,
+// which makes it many times faster, and an [*UnreadableError] does not count them.
+func ReadCall(files []string, id string, fn func(*Record) error) error {
+	c := cursor{call: id}
+	for _, name := range files {
+		if err := c.read(name, fn); err != nil {
+			return err
+		}
+	}
+	return c.unreadable()
+}
+
 // cursor is a position in the files of a log.
 type cursor struct {
+	call   string      // whose lines are read; empty for those of all
 	chain  string      // of the lines at the position
 	file   os.FileInfo // nil before the first file
 	offset int64       // after the last complete line
@@ -89,6 +102,9 @@ func (c *cursor) read(name string, fn func(*Record) error) error {
 			} else {
 				c.chain = m.Chain
 			}
+			return nil
+		}
+		if of := l.callID(); c.call != "" && len(of) > 0 && string(of) != c.call {
 			return nil
 		}
 		r := Record{File: name, Chain: c.chain}

@@ -20,9 +20,9 @@ const anchorTime = 5 * time.Second
 // errNoAudit is of a gateway that keeps no records.
 var errNoAudit = errors.New("this gateway keeps no audit log")
 
-// readAudit calls fn with the entries of the log until ctx ends. One question is
-// answered at a time: each reads the whole log.
-func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, fn func(*audit.Record)) error {
+// readAudit calls fn with the entries of the log, or of one call if an id is named, until ctx
+// ends. One question is answered at a time: each reads the whole log.
+func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, call string, fn func(*audit.Record)) error {
 	if from.r.audit.Path() == "" {
 		return errNoAudit
 	}
@@ -34,7 +34,7 @@ func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, fn fu
 	if err != nil {
 		return err
 	}
-	err = audit.Read(files, func(r *audit.Record) error {
+	err = audit.ReadCall(files, call, func(r *audit.Record) error {
 		fn(r)
 		return ctx.Err()
 	})
@@ -52,7 +52,7 @@ func (from Reader) SearchAudit(ctx context.Context, query string, limit int) (fo
 		return found, fmt.Errorf("%w: %w", admin.ErrAuditQuery, err)
 	}
 	found.Entries = []audit.Record{}
-	err = from.readAudit(ctx, &found, func(r *audit.Record) {
+	err = from.readAudit(ctx, &found, "", func(r *audit.Record) {
 		if r.Event == audit.EventBegin || !q.Matches(r) {
 			return
 		}
@@ -65,8 +65,11 @@ func (from Reader) SearchAudit(ctx context.Context, query string, limit int) (fo
 
 // ShowAudit implements [admin.AuditReader].
 func (from Reader) ShowAudit(ctx context.Context, id string) (found admin.AuditFound, err error) {
-	err = from.readAudit(ctx, &found, func(r *audit.Record) {
-		if r.CallID != id || id == "" {
+	if id == "" {
+		return found, admin.ErrNoCall
+	}
+	err = from.readAudit(ctx, &found, id, func(r *audit.Record) {
+		if r.CallID != id {
 			return
 		}
 		if found.Found++; found.Found <= maxAuditCall {
