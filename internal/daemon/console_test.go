@@ -31,7 +31,7 @@ type looked struct {
 }
 
 // lookedAt runs a gateway whose callers have each role.
-func lookedAt(t *testing.T, s servers, more map[string]any) *looked {
+func lookedAt(t testing.TB, s servers, more map[string]any) *looked {
 	t.Helper()
 	h := newHome(t)
 	section := withKeys("root", "auditor", "viewer", "alice", "bob")
@@ -53,7 +53,7 @@ type browser struct {
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
 // do makes a request as a browser does. edit may change it.
-func (b *browser) do(t *testing.T, method, path string, form url.Values, edit func(*http.Request)) *httptest.ResponseRecorder {
+func (b *browser) do(t testing.TB, method, path string, form url.Values, edit func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	var body io.Reader = http.NoBody
 	if form != nil {
@@ -81,7 +81,7 @@ func (b *browser) do(t *testing.T, method, path string, form url.Values, edit fu
 	return w
 }
 
-func (b *browser) get(t *testing.T, path string) *httptest.ResponseRecorder {
+func (b *browser) get(t testing.TB, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	return b.do(t, http.MethodGet, path, nil, nil)
 }
@@ -94,7 +94,7 @@ func (b *browser) post(t *testing.T, path string, form url.Values) *httptest.Res
 }
 
 // as signs a browser in with a key, or by a link for an empty one.
-func (l *looked) as(t *testing.T, key string) *browser {
+func (l *looked) as(t testing.TB, key string) *browser {
 	t.Helper()
 	b := &browser{l: l}
 	var w *httptest.ResponseRecorder

@@ -194,17 +194,23 @@ type ExecutionCount struct {
 // maxCounts bounds the stretches of time of one answer; the latest count.
 const maxCounts = 1_500
 
+// CountStatement returns the statement of [Executions.CountOver] with its arguments.
+func CountStatement(since time.Time, step time.Duration) (text string, args []any) {
+	ms := max(1, step.Milliseconds())
+	since = time.UnixMilli(max(since.UnixMilli(), time.Now().UnixMilli()-maxCounts*ms))
+	return `SELECT at / ?, COUNT(*), COUNT(CASE WHEN error_class <> '' THEN 1 END) FROM tool_execution_log
+		WHERE at >= ? GROUP BY 1 ORDER BY 1`, []any{ms, since.UnixMilli()}
+}
+
 // CountOver returns how many executions there were since a time, in steps of one length.
 // Steps without any are left out.
 func (e *Executions) CountOver(ctx context.Context, since time.Time, step time.Duration) ([]ExecutionCount, error) {
-	const q = `SELECT at / ?, COUNT(*), COUNT(CASE WHEN error_class <> '' THEN 1 END) FROM tool_execution_log
-		WHERE at >= ? GROUP BY 1 ORDER BY 1`
+	q, args := CountStatement(since, step)
 	ms := max(1, step.Milliseconds())
-	since = time.UnixMilli(max(since.UnixMilli(), time.Now().UnixMilli()-maxCounts*ms))
 	var out []ExecutionCount
 	err := e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
 		out = []ExecutionCount{}
-		rows, err := tx.Query(ctx, q, ms, since.UnixMilli())
+		rows, err := tx.Query(ctx, q, args...)
 		if err != nil {
 			return fmt.Errorf("count executions: %w", err)
 		}

@@ -29,32 +29,40 @@ type Usage struct {
 	BytesSaved        int64 // that results had less because they were shaped
 }
 
-// Usage returns the executions since a time, grouped, most calls first. An unknown
-// grouping field is an error.
-func (e *Executions) Usage(ctx context.Context, since time.Time, by ...string) ([]Usage, error) {
+// UsageStatement returns the statement of [Executions.Usage] with its arguments.
+func UsageStatement(since time.Time, by ...string) (text string, args []any, err error) {
 	columns := map[string]string{"tool": "tool", "server": "server", "tenant": "tenant", "persona": "persona_id"}
 	var list []string
 	for _, name := range by {
 		column, ok := columns[name]
 		if !ok {
-			return nil, fmt.Errorf("usage cannot be shown by %q; write %s", name, strings.Join(UsageBy, ", "))
+			return "", nil, fmt.Errorf("usage cannot be shown by %q; write %s", name, strings.Join(UsageBy, ", "))
 		}
 		list = append(list, column)
 	}
-	q := `SELECT ` + strings.Join(append(list, "error_class", "duration_us", "request_size", "response_size", "bytes_saved"), ", ") +
-		` FROM tool_execution_log WHERE at >= ? ORDER BY at DESC LIMIT ?`
+	return `SELECT ` + strings.Join(append(list, "error_class", "duration_us", "request_size", "response_size", "bytes_saved"), ", ") +
+		` FROM tool_execution_log WHERE at >= ? ORDER BY at DESC LIMIT ?`, []any{since.UnixMilli(), maxUsageRows}, nil
+}
+
+// Usage returns the executions since a time, grouped, most calls first. An unknown
+// grouping field is an error.
+func (e *Executions) Usage(ctx context.Context, since time.Time, by ...string) ([]Usage, error) {
+	q, args, err := UsageStatement(since, by...)
+	if err != nil {
+		return nil, err
+	}
 	groups := make(map[string]*usageGroup)
-	err := e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+	err = e.s.View(ctx, func(ctx context.Context, tx *Tx) error {
 		clear(groups)
-		rows, err := tx.Query(ctx, q, since.UnixMilli(), maxUsageRows)
+		rows, err := tx.Query(ctx, q, args...)
 		if err != nil {
 			return fmt.Errorf("read the execution log: %w", err)
 		}
 		defer rows.Close()
-		values := make([]string, len(list))
+		values := make([]string, len(by))
 		var class string
 		var us, in, out, saved int64
-		into := make([]any, 0, len(list)+5)
+		into := make([]any, 0, len(by)+5)
 		for i := range values {
 			into = append(into, &values[i])
 		}

@@ -69,10 +69,14 @@ func executionsFound(t *testing.T, s *store.Store) {
 		if len(seen) != tt.want {
 			t.Errorf("%s: %d found, not %d", name, len(seen), tt.want)
 		}
-		if plan := planOf(t, s, &q); !strings.Contains(plan, "tool_execution_log_at") && !strings.Contains(plan, "tool_execution_log_principal") {
-			t.Errorf("%s is answered without an index:\n%s", name, plan)
-		}
+		text, args := q.Statement()
+		indexed(t, s, name, text, args)
 	}
+	text, args, err := store.UsageStatement(start, "tool")
+	must(t, err)
+	indexed(t, s, "usage", text, args)
+	text, args = store.CountStatement(start, time.Minute)
+	indexed(t, s, "a chart", text, args)
 	over, err := e.CountOver(t.Context(), start, 10*time.Second)
 	must(t, err)
 	if len(over) != 3 || over[0].Calls != 100 || over[0].Failures != 20 || over[2].Calls != 50 || !over[0].At.Equal(start) {
@@ -83,11 +87,10 @@ func executionsFound(t *testing.T, s *store.Store) {
 	}
 }
 
-// planOf returns how a database finds executions. PostgreSQL reads few rows without an
-// index, unless it is told not to.
-func planOf(t *testing.T, s *store.Store, q *store.ExecutionQuery) string {
+// indexed checks that a database answers a statement by an index of the log of executions.
+// PostgreSQL reads few rows without one, unless it is told not to.
+func indexed(t *testing.T, s *store.Store, name, text string, args []any) {
 	t.Helper()
-	text, args := q.Statement()
 	read := func(before, explain string, columns int) (lines []string, err error) {
 		return lines, s.View(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 			if before != "" {
@@ -120,5 +123,7 @@ func planOf(t *testing.T, s *store.Store, q *store.ExecutionQuery) string {
 		lines, err = read("SET LOCAL enable_seqscan = off", "EXPLAIN ", 1)
 	}
 	must(t, err)
-	return strings.Join(lines, "\n")
+	if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "tool_execution_log_at") && !strings.Contains(plan, "tool_execution_log_principal") {
+		t.Errorf("%s is answered without an index:\n%s", name, plan)
+	}
 }
