@@ -5,6 +5,7 @@ package daemon_test
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -160,9 +161,7 @@ func (b *browser) findsNothing(t *testing.T, key string, r *foreignRoute, ids []
 		form := r.form
 		if form != nil {
 			form = url.Values{"csrf": {b.csrf}}
-			for name, values := range r.form {
-				form[name] = values
-			}
+			maps.Copy(form, r.form)
 		}
 		w := b.do(t, r.method, fmt.Sprintf(r.path, id), form, func(req *http.Request) {
 			if header != "" {
