@@ -89,6 +89,8 @@ type room struct {
 	less  string            // what these do less for calls, a variable with its value; empty for toolgate as it is
 	token string            // what clients show them; empty for nothing
 	shows map[string]string // headers that they send their servers
+
+	console string // address of their console; empty for none
 }
 
 func (l *lab) enter(ctx context.Context) *room { return &room{lab: l, ctx: ctx} }
@@ -174,7 +176,7 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		settings[key] = own
 	}
 	toolgate := map[string]any{
-		"listen":  map[string]any{"http": address, "metrics": metrics, "console": ""},
+		"listen":  map[string]any{"http": address, "metrics": metrics, "console": r.console},
 		"limits":  wide(),
 		"servers": settings,
 	}

@@ -28,7 +28,7 @@ func TestQuick(t *testing.T) {
 	lines := map[string]int{
 		"list": 1, "idle sessions": 2, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 4, "gate, relations": 2, "budget": 4, "rates": 1,
 		"breaker, refusal": 1, "breaker, neighbours": 2, "native, calls": 2, "native, start": 3, "native, handshake": 1,
-		"telemetry": 2, "credentials": 1, "everything": 10,
+		"telemetry": 2, "watched": 2, "credentials": 1, "everything": 10,
 	}
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		lines["budget"]++
