@@ -38,6 +38,10 @@ example-times: ## measure how long the examples take, and write it into examples
 picture: build ## draw docs/picture.svg, the picture of the README, from a real run (Linux)
 	$(GO) run ./internal/picture $(BIN)/toolgate docs/picture.svg
 
+.PHONY: console-picture
+console-picture: ## take docs/console.png, the picture of the console, in Chromium
+	$(GO) test -tags e2e ./internal/e2e -run TestConsolePicture -count 1 -update
+
 .PHONY: vet
 vet: ## go vet, tests and end-to-end tests included
 	$(GO) vet ./...
