@@ -29,6 +29,7 @@ const (
 type audience struct {
 	console  string
 	browsers []*http.Client
+	open     atomic.Int64 // views
 	events   atomic.Int64
 }
 
@@ -60,7 +61,8 @@ func newAudience(ctx context.Context, console, key string) (*audience, error) {
 	return a, nil
 }
 
-// watch looks at the live view until leave is called, which returns the first error.
+// watch looks at the live view until leave is called, which returns the first error. All views
+// are open when it returns.
 func (a *audience) watch(ctx context.Context) (leave func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -78,9 +80,10 @@ func (a *audience) watch(ctx context.Context) (leave func() error, err error) {
 			}
 		})
 	}
-	return func() error {
+	leave = func() error {
 		cancel()
 		wg.Wait()
+		a.open.Store(0)
 		for _, b := range a.browsers {
 			b.CloseIdleConnections()
 		}
@@ -90,7 +93,24 @@ func (a *audience) watch(ctx context.Context) (leave func() error, err error) {
 		default:
 			return nil
 		}
-	}, nil
+	}
+	if err := await(ctx, func() bool { return a.open.Load() == watchers }); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the live view: %w", err), leave())
+	}
+	return leave, nil
+}
+
+// await looks until ok returns true, for as long as a request may take.
+func await(ctx context.Context, ok func() bool) error {
+	for end := time.Now().Add(requestTime); !ok(); {
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %v", requestTime)
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read counts the events of one browser.
@@ -106,7 +126,10 @@ func (a *audience) read(b *http.Client, r *http.Request) error {
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "event: calls") {
+		switch {
+		case lines.Text() == ": open":
+			a.open.Add(1)
+		case lines.Text() == "event: calls":
 			a.events.Add(1)
 		}
 	}
@@ -161,12 +184,14 @@ func benchWatched(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(turn(watched, &watchedMemory), leave()); err != nil {
+		seen := browsers.events.Load()
+		err = turn(watched, &watchedMemory)
+		if err == nil { // a view is written twice a second
+			err = await(ctx, func() bool { return browsers.events.Load() >= seen+watchers })
+		}
+		if err := errors.Join(err, leave()); err != nil {
 			return nil, alone.failure(err)
 		}
-	}
-	if browsers.events.Load() == 0 {
-		return nil, errors.New("the browsers have seen no calls")
 	}
 	ratio, more := watched.p99.per(alone.p99), watchedMemory.median()-memory.median()
 	return []row{

@@ -19,7 +19,7 @@ import (
 )
 
 // browseTimeout bounds one script in a browser.
-const browseTimeout = 2 * time.Minute
+const browseTimeout = 4 * time.Minute
 
 var consoleLine = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\n`)
 
