@@ -14,6 +14,8 @@ type Replica struct {
 	Draining bool      `json:"draining"`
 	Sessions int       `json:"sessions"` // open legacy sessions, a few seconds ago
 	Calls    int       `json:"calls"`    // in flight, a few seconds ago
+	Runs     int       `json:"runs"`     // of agents, that it works on, a few seconds ago
+	Jobs     int       `json:"jobs"`     // in queues, whose end it waits for, a few seconds ago
 	Started  time.Time `json:"started"`
 	Self     bool      `json:"self"` // the one that was asked
 }

@@ -48,8 +48,8 @@ type Options struct {
 	Address string // host:port, where the others reach this gateway
 	Version string // of the program
 	Log     *slog.Logger
-	// Load returns how many sessions and calls are open here.
-	Load func() (sessions, calls int)
+	// Load returns what this gateway has to do.
+	Load func() Load
 	// Verify decides about the certificates of clients that another gateway passes on.
 	Verify Verifier
 	// Returned is called when this gateway is there again, after it had counted as gone.
@@ -182,7 +182,7 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 	defer cancel()
 	me := c.self
 	me.Draining = c.draining.Load()
-	me.Sessions, me.Calls = c.o.Load()
+	me.Load = c.o.Load()
 	if due {
 		gone, err := c.o.Store.Renew(ctx, me, lease)
 		if err != nil {

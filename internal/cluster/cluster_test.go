@@ -86,7 +86,7 @@ func member(t *testing.T, store Store, keys *seal.Keyring, address string) *Clus
 	t.Helper()
 	c, err := New(Options{
 		Store: store, Keys: keys, Address: address, Version: "1", Log: slog.New(slog.DiscardHandler),
-		Load:   func() (sessions, calls int) { return 3, 2 },
+		Load:   func() Load { return Load{Sessions: 3, Calls: 2} },
 		Verify: func([]*x509.Certificate) ([][]*x509.Certificate, error) { return nil, errors.New("nobody counts") }, Returned: func() {},
 	})
 	if err != nil {

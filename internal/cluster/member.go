@@ -19,9 +19,16 @@ type Member struct {
 	Version  string // of the program
 	Wire     int    // see [Wire]
 	Draining bool
-	Sessions int // open legacy sessions, a few seconds ago
-	Calls    int // in flight, a few seconds ago
+	Load     // a few seconds ago
 	Started  time.Time
+}
+
+// Load is what a gateway has to do.
+type Load struct {
+	Sessions int // open legacy sessions
+	Calls    int // in flight
+	Runs     int // of agents, that it works on
+	Jobs     int // in queues, whose end it waits for
 }
 
 // find returns the member with an id.

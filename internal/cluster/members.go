@@ -46,8 +46,8 @@ func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) (go
 		if m.Draining {
 			draining = 1
 		}
-		n, err := tx.Exec(ctx, `UPDATE members SET sessions = ?, calls = ?, lease = `+now+` + ? WHERE id = ? AND address = ? AND draining = ? AND lease >= `+now,
-			m.Sessions, m.Calls, lease.Milliseconds(), m.ID, m.Address, draining)
+		n, err := tx.Exec(ctx, `UPDATE members SET sessions = ?, calls = ?, runs = ?, jobs = ?, lease = `+now+` + ? WHERE id = ? AND address = ? AND draining = ? AND lease >= `+now,
+			m.Sessions, m.Calls, m.Runs, m.Jobs, lease.Milliseconds(), m.ID, m.Address, draining)
 		if err != nil {
 			return fmt.Errorf("renew the lease of this gateway: %w", err)
 		}
@@ -61,9 +61,9 @@ func (ms *Members) Renew(ctx context.Context, m Member, lease time.Duration) (go
 		case err != nil:
 			return fmt.Errorf("renew the lease of this gateway: %w", err)
 		}
-		const add = `INSERT INTO members (id, address, version, wire, draining, sessions, calls, started_at, lease) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ` + now + ` + ?)
-			ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, sessions = excluded.sessions, calls = excluded.calls, lease = excluded.lease`
-		if _, err := tx.Exec(ctx, add, m.ID, m.Address, m.Version, m.Wire, draining, m.Sessions, m.Calls, m.Started.UnixMilli(), lease.Milliseconds()); err != nil {
+		const add = `INSERT INTO members (id, address, version, wire, draining, sessions, calls, runs, jobs, started_at, lease) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ` + now + ` + ?)
+			ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, sessions = excluded.sessions, calls = excluded.calls, runs = excluded.runs, jobs = excluded.jobs, lease = excluded.lease`
+		if _, err := tx.Exec(ctx, add, m.ID, m.Address, m.Version, m.Wire, draining, m.Sessions, m.Calls, m.Runs, m.Jobs, m.Started.UnixMilli(), lease.Milliseconds()); err != nil {
 			return fmt.Errorf("join the gateways of this database: %w", err)
 		}
 		// One that was reached at this address before is gone: this one listens there.
@@ -102,7 +102,7 @@ func (ms *Members) Leave(ctx context.Context, id string) error {
 func (ms *Members) List(ctx context.Context) ([]Member, error) {
 	var out []Member
 	err := ms.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT id, address, version, wire, draining, sessions, calls, started_at FROM members WHERE lease >= `+now+` ORDER BY id`)
+		rows, err := tx.Query(ctx, `SELECT id, address, version, wire, draining, sessions, calls, runs, jobs, started_at FROM members WHERE lease >= `+now+` ORDER BY id`)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (ms *Members) List(ctx context.Context) ([]Member, error) {
 		for rows.Next() {
 			var m Member
 			var draining, started int64
-			if err := rows.Scan(&m.ID, &m.Address, &m.Version, &m.Wire, &draining, &m.Sessions, &m.Calls, &started); err != nil {
+			if err := rows.Scan(&m.ID, &m.Address, &m.Version, &m.Wire, &draining, &m.Sessions, &m.Calls, &m.Runs, &m.Jobs, &started); err != nil {
 				return err
 			}
 			m.Draining, m.Started = draining != 0, time.UnixMilli(started).UTC()

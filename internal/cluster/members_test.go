@@ -59,12 +59,12 @@ func TestMembers(t *testing.T) {
 		}
 		return after != before
 	}
-	a := Member{ID: "a", Address: "127.0.0.1:1", Version: "1", Wire: 1, Sessions: 2, Calls: 1, Started: time.UnixMilli(1_000).UTC()} // long ago, by its own clock
+	a := Member{ID: "a", Address: "127.0.0.1:1", Version: "1", Wire: 1, Load: Load{Sessions: 2, Calls: 1}, Started: time.UnixMilli(1_000).UTC()} // long ago, by its own clock
 	b := Member{ID: "b", Address: "127.0.0.1:2", Version: "1", Wire: 1, Started: time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()}
 	if !announced(renew(a, time.Minute)) || !announced(renew(b, time.Minute)) {
 		t.Error("nobody is told of a member that joins")
 	}
-	a.Sessions = 5
+	a.Load = Load{Sessions: 5, Calls: 6, Runs: 7, Jobs: 8}
 	if announced(renew(a, time.Minute)) {
 		t.Error("everybody is told of a lease that goes on")
 	}

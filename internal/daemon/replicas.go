@@ -29,7 +29,10 @@ func (d *Daemon) newCluster() (err error) {
 	}
 	d.cluster, err = cluster.New(cluster.Options{
 		Store: cluster.NewMembers(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
-		Load:   func() (sessions, calls int) { return d.gateway.Load() },
+		Load: func() cluster.Load {
+			sessions, calls := d.gateway.Load()
+			return cluster.Load{Sessions: sessions, Calls: calls, Runs: d.agents.Active(), Jobs: d.queues.Jobs()}
+		},
 		Verify: certs.Verify, Returned: func() { proxy.Returned(d.gateway) },
 		Servers: d.places, Told: d.places.Told, Lost: d.places.Lost,
 	})
@@ -91,7 +94,7 @@ func (ctl *Control) Replicas() (out []admin.Replica) {
 	}
 	for _, m := range of.Members() {
 		out = append(out, admin.Replica{
-			ID: m.ID, Address: m.Address, Version: m.Version, Draining: m.Draining, Sessions: m.Sessions, Calls: m.Calls, Started: m.Started,
+			ID: m.ID, Address: m.Address, Version: m.Version, Draining: m.Draining, Sessions: m.Sessions, Calls: m.Calls, Runs: m.Runs, Jobs: m.Jobs, Started: m.Started,
 			Self: m.ID == of.Self(),
 		})
 	}

@@ -502,7 +502,7 @@ var rules = map[string]rule{
 	},
 	"internal/daemon/openid": {
 		ours: []string{"gate", "internal/egress", "proxy/auth", "upstream/oauth"}, others: []string{"golang.org/x/sync/singleflight"},
-		why:  "brings people to issuers and asks who they are; what an ID token says is verified elsewhere",
+		why: "brings people to issuers and asks who they are; what an ID token says is verified elsewhere",
 	},
 	"internal/daemon/signin": {
 		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},

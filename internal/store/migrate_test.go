@@ -99,9 +99,10 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO search_models (tenant, model, trained_at) VALUES ('t', x'00', 1)",
 		"INSERT INTO search_forgotten VALUES ('t', 9000000000000000000)",
 		"INSERT INTO runs VALUES ('run_x', x'70', '', 1, '', 'a', 'limit', 0, x'00', x'00', 0, '', 0, 1, 9000000000000000000)",
-		"INSERT INTO members VALUES ('m', '127.0.0.1:1', '1', 1, 0, 0, 0, 1, 9000000000000000000)",
+		"INSERT INTO members (id, address, version, wire, draining, sessions, calls, started_at, lease) VALUES ('m', '127.0.0.1:1', '1', 1, 0, 0, 0, 1, 9000000000000000000)",
 		"INSERT INTO session_states VALUES ('s', x'00', 9000000000000)",
 		"INSERT INTO server_claims VALUES ('s', 'm')",
+		"INSERT INTO members VALUES ('n', '127.0.0.1:2', '1', 1, 0, 0, 0, 1, 9000000000000000000, 1, 1)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

@@ -28,7 +28,7 @@ func newStatus(o *command.Options) *cobra.Command {
 that are not closed, budgets, and calls that wait for an approval. It starts nothing.
 
 With --all it shows the gateways that share a database (cluster.advertise) instead: where
-they are, since when, and how many sessions and calls each has.`,
+they are, since when, and how many sessions, calls, runs of agents and jobs each has.`,
 		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
@@ -55,7 +55,7 @@ func printReplicas(ctx context.Context, o *command.Options, control *admin.Clien
 	if err != nil {
 		return err
 	}
-	t := output.Table{Header: []string{"GATEWAY", "ADDRESS", "VERSION", "STATE", "SESSIONS", "CALLS", "SINCE"}, Data: map[string]any{"replicas": list}, Empty: "This gateway is alone: cluster.advertise is not set."}
+	t := output.Table{Header: []string{"GATEWAY", "ADDRESS", "VERSION", "STATE", "SESSIONS", "CALLS", "RUNS", "JOBS", "SINCE"}, Data: map[string]any{"replicas": list}, Empty: "This gateway is alone: cluster.advertise is not set."}
 	for i := range list {
 		r := &list[i]
 		state := "serves"
@@ -65,7 +65,7 @@ func printReplicas(ctx context.Context, o *command.Options, control *admin.Clien
 		if r.Self {
 			state += ", this one"
 		}
-		t.Rows = append(t.Rows, []string{r.ID, r.Address, r.Version, state, strconv.Itoa(r.Sessions), strconv.Itoa(r.Calls), r.Started.Local().Format(time.DateTime)})
+		t.Rows = append(t.Rows, []string{r.ID, r.Address, r.Version, state, strconv.Itoa(r.Sessions), strconv.Itoa(r.Calls), strconv.Itoa(r.Runs), strconv.Itoa(r.Jobs), r.Started.Local().Format(time.DateTime)})
 		t.Names = append(t.Names, r.ID)
 	}
 	return o.Print(os.Stdout, t)

@@ -95,6 +95,13 @@ func New(o Options) *Host {
 	return &Host{o: o, holder: rand.Text(), changed: make(chan struct{}, 1), active: map[string]context.CancelCauseFunc{}}
 }
 
+// Active returns how many runs this gateway works on.
+func (h *Host) Active() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.active)
+}
+
 var errNoCaller = errors.New("the call has no caller")
 
 // byAgents is between the key of a caller and what names the agents that call for it.

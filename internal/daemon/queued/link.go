@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -77,6 +78,7 @@ type Link struct {
 	log      *slog.Logger
 	boxes    map[string]*queue.Box
 	tried    chan struct{} // closed after the first try to reach the engine
+	waiting  atomic.Int64  // jobs whose end is awaited
 
 	mu     sync.Mutex
 	engine queue.Engine // nil until it is reached
@@ -185,6 +187,9 @@ func (l *Link) reached(ctx context.Context) (queue.Engine, error) {
 	return l.engine, nil
 }
 
+// Jobs returns how many jobs of this gateway have not ended.
+func (l *Link) Jobs() int { return int(l.waiting.Load()) }
+
 // Enqueue implements [queue.Producer].
 func (l *Link) Enqueue(ctx context.Context, j *queue.Job) error {
 	engine, err := l.reached(ctx)
@@ -200,6 +205,8 @@ func (l *Link) Await(ctx context.Context, j *queue.Job, progress func([]byte)) (
 	if err != nil {
 		return queue.End{}, err
 	}
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
 	return engine.Await(ctx, j, progress)
 }
 

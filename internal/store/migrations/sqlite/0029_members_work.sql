@@ -1,0 +1,3 @@
+-- What else a gateway has under way, at the last renewal.
+ALTER TABLE members ADD COLUMN runs INTEGER NOT NULL DEFAULT 0; -- of agents
+ALTER TABLE members ADD COLUMN jobs INTEGER NOT NULL DEFAULT 0; -- in queues
