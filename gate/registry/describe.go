@@ -53,5 +53,5 @@ func (d Description) in(r *store.RegistryRecord) bool {
 
 // undecided tells whether nobody has decided if a record is enabled.
 func undecided(r *store.RegistryRecord) bool {
-	return r.Source == SourceDiscovery || r.Source == SourceDynamic
+	return r.Source == SourceDiscovery || r.Source == SourceDynamic || r.Source == SourceShipped
 }

@@ -17,6 +17,7 @@ import (
 const (
 	SourceDiscovery = "discovery" // nobody: a server listed it
 	SourceDynamic   = "dynamic"   // nobody: a server listed it that an agent has added
+	SourceShipped   = "shipped"   // nobody, and toolgate itself has described it, see [Shipped]
 	SourceSeed      = "seed"      // the seed file
 	SourceOperator  = "operator"  // a person
 )
@@ -219,7 +220,7 @@ func (r *Registry) pending(changed map[string]bool) []*item {
 			case changed[server] && (record.Name != one.exposed || record.State == store.StateOrphaned ||
 				record.State == store.StateHeld && one.hash == record.AcceptedHash):
 				out = append(out, one)
-			case (changed[server] || !r.described) && !r.s.describe(one).in(record):
+			case (changed[server] || !r.described) && (!r.s.describe(one).in(record) || r.s.Shipped.news(record) != nil):
 				out = append(out, one)
 			}
 		}
@@ -283,6 +284,9 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 	}
 	next = before
 	next.Name = i.exposed
+	if r.s.Shipped.news(&next) != nil {
+		r.s.Shipped.write(&next)
+	}
 	r.s.describe(i).write(&next)
 	switch {
 	case i.hash == before.AcceptedHash:
@@ -296,7 +300,7 @@ func (r *Registry) next(before store.RegistryRecord, known bool, i *item, server
 		next.State, next.Flagged = store.StateHeld, i.suspicion
 		next.HeldDefinition, next.HeldHash = i.definition, i.hash
 	}
-	same := r.s.describe(i).in(&before) && next.Name == before.Name && next.State == before.State && next.HeldHash == before.HeldHash && next.AcceptedHash == before.AcceptedHash
+	same := r.s.describe(i).in(&before) && next.Source == before.Source && next.Name == before.Name && next.State == before.State && next.HeldHash == before.HeldHash && next.AcceptedHash == before.AcceptedHash
 	return next, !same
 }
 
@@ -312,6 +316,7 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	}
 	entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
 	entry.describe(&next)
+	r.s.Shipped.write(&next)
 	r.s.describe(i).write(&next)
 	vouched := entry != nil && entry.Definition == "" || entry.pins(i.hash)
 	// A server's instructions count as part of its first list, so they are never new

@@ -52,6 +52,8 @@ type Rules struct {
 	// Seed holds the initial rules of capabilities, applied when each is first seen;
 	// nil for none.
 	Seed *Seed
+	// Shipped describes capabilities about which nobody has decided; nil for none.
+	Shipped *Shipped
 	// Describe returns what else is said of a capability; nil says nothing. It must not
 	// block, and be safe for concurrent use.
 	Describe func(k store.CapabilityKey, names gate.Names) Description

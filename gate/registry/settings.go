@@ -15,6 +15,9 @@ type Settings struct {
 	// Whether clients see the category, the class, the risk, the cost and the need for an approval of each tool, in its
 	// _meta under dev.toolgate/tool. Default: false.
 	ToolMetadata bool `config:"tool_metadata"`
+	// Whether toolgate describes the tools that it knows, of well-known servers and its own: their category, class, risk
+	// and cost, where nobody has said or decided anything. It enables, accepts and allows nothing. Default: false.
+	ShippedSeed bool `config:"shipped_seed"`
 	// File with initial settings for capabilities, applied when they are first seen. Default: none.
 	Seed string `config:"seed" format:"path"`
 }

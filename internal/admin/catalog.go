@@ -25,7 +25,7 @@ type CatalogEntry struct {
 	DisplayName    string          `json:"display_name,omitempty"`
 	Category       string          `json:"category,omitempty"`
 	Provider       string          `json:"provider"` // mcp, native or external
-	Source         string          `json:"source"`   // discovery, dynamic, seed or operator
+	Source         string          `json:"source"`   // discovery, dynamic, shipped, seed or operator
 	State          string          `json:"state"`
 	Enabled        bool            `json:"enabled"`
 	Decided        bool            `json:"decided"` // somebody decided whether it is enabled

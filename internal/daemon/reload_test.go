@@ -50,7 +50,7 @@ func TestPendingSettings(t *testing.T) {
 // which the code below says for each, or only a start does.
 func TestEverySettingIsClassed(t *testing.T) {
 	reloaded := []string{
-		"auth.keys", "auth.admins", "auth.auditors", "auth.viewers", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.tool_metadata", "registry.seed", "capsules", "find.pins", "find.answer_tokens", "find.learning", "find.embeddings.url", "find.embeddings.model", "find.embeddings.api_key", "find.embeddings.allow_addresses", "schemas",
+		"auth.keys", "auth.admins", "auth.auditors", "auth.viewers", "gate.open", "registry.default", "registry.on_new", "registry.on_change", "registry.tool_metadata", "registry.shipped_seed", "registry.seed", "capsules", "find.pins", "find.answer_tokens", "find.learning", "find.embeddings.url", "find.embeddings.model", "find.embeddings.api_key", "find.embeddings.allow_addresses", "schemas",
 		"opa.path", "opa.bundle", "opa.bundle_key", "opa.url", "opa.decision", "opa.rego_version", "opa.mode", "opa.actions",
 		"spicedb.endpoint", "spicedb.token", "spicedb.tls", "spicedb.ca", "spicedb.object", "spicedb.permission", "spicedb.view_permission",
 		"spicedb.object_id", "spicedb.prompt", "spicedb.resource", "spicedb.resource_permission", "spicedb.resource_id", "spicedb.subject",

@@ -5,8 +5,10 @@ package cli
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
@@ -88,6 +90,43 @@ func TestCatalogCommands(t *testing.T) {
 		if o := h.run(t, append(append([]string{"catalog"}, tt.args...), "--file", h.file)...); o.code != tt.code || !strings.Contains(o.stderr, tt.says) {
 			t.Errorf("%v: %+v", tt.args, o)
 		}
+	}
+}
+
+// The shipped seed describes what toolgate knows, with one flag, and again after a reload.
+func TestShippedSeed(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{"a": fake("one"), "new": fake("one")}, map[string]any{
+		"native":  map[string]any{"code": map[string]any{}},
+		"servers": map[string]any{"new": map[string]any{"offer": map[string]any{"description": "another"}}},
+	})
+	p, _ := h.up(t)
+	shipped := func() string {
+		return h.ok(t, "catalog", "ls", "--source", "shipped", "-o", "wide", "--file", h.file)
+	}
+	h.ok(t, "ls", "--wait", "20s", "--file", h.file)
+	if got := shipped(); strings.Contains(got, "shipped") {
+		t.Errorf("without the flag:\n%s", got)
+	}
+	p.stop(t, syscall.SIGTERM)
+	h.up(t, "--shipped-seed")
+	h.ok(t, "ls", "--wait", "20s", "--file", h.file)
+	h.ok(t, "reload", "--file", h.file)
+	got := shipped()
+	for _, want := range []string{
+		`(?m)^code__execute +tool +active +on \(default\) +destructive .* code +native +shipped +high `,
+		`(?m)^toolgate__add_server +tool +active +on \(default\) +write .* gateway +native +shipped +high `,
+	} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("no line %s:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "a__") {
+		t.Errorf("what toolgate does not know:\n%s", got)
+	}
+	if e := h.ok(t, "catalog", "show", "code__execute", "-o", "json", "--file", h.file); !strings.Contains(e, `"high_cost": true`) {
+		t.Errorf("its cost:\n%s", e)
 	}
 }
 

@@ -50,6 +50,7 @@ other commands name the gateway by it.`,
 		},
 	}
 	c.Flags().StringVar(&o.Listen, "listen", "", "`address` to listen on instead of the configured one, such as 127.0.0.1:0")
+	c.Flags().BoolVar(&o.ShippedSeed, "shipped-seed", false, "describe the tools that toolgate knows: their category, class, risk and cost")
 	return c
 }
 

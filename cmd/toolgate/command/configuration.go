@@ -79,11 +79,14 @@ func noteUnused(path string) {
 // ReadConfigWith reads a configuration. It asks a person through ask; nil asks nobody.
 func (o *Options) ReadConfigWith(path string, ask func(id, description string, password bool) (string, error)) (*config.Config, error) {
 	flags := maps.Clone(o.Set)
+	if flags == nil {
+		flags = make(map[string]string)
+	}
 	if o.Listen != "" {
-		if flags == nil {
-			flags = make(map[string]string)
-		}
 		flags["listen.http"] = o.Listen
+	}
+	if o.ShippedSeed {
+		flags["registry.shipped_seed"] = "true"
 	}
 	lookup, beside, err := Variables(path)
 	if err != nil {

@@ -33,6 +33,10 @@ type Options struct {
 	told    bool         // which gateway a command found
 	Set     map[string]string
 
+	// ShippedSeed has the gateway describe the tools that it knows, see
+	// [registry.Settings].
+	ShippedSeed bool
+
 	// Awaits is true for commands that serve. They start without their database, and
 	// refuse what needs it until it is there.
 	Awaits bool

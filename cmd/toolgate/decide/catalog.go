@@ -79,13 +79,13 @@ func (c *catalogOptions) ls() *cobra.Command {
 func CatalogFilters(cmd *cobra.Command, q *admin.CatalogQuery) (check func() error) {
 	cmd.Flags().StringVar(&q.Category, "category", "", "only tools of this `category`")
 	cmd.Flags().StringVar(&q.Provider, "provider", "", "only what is of this `provider`: mcp, native or external")
-	cmd.Flags().StringVar(&q.Source, "source", "", "only entries of this `source`: discovery, dynamic, seed or operator")
+	cmd.Flags().StringVar(&q.Source, "source", "", "only entries of this `source`: discovery, dynamic, shipped, seed or operator")
 	cmd.Flags().StringVar(&q.Class, "class", "", "only what is of this `class`: read-only, write or destructive")
 	cmd.Flags().StringVar(&q.Risk, "risk", "", "only what is of this `risk`: low, medium or high")
 	cmd.Flags().StringVar(&q.Mode, "mode", "", "only what this operating `mode` would let pass")
 	words := map[string][]string{
 		"provider": {store.ProviderMCP, store.ProviderNative, store.ProviderExternal},
-		"source":   {registry.SourceDiscovery, registry.SourceDynamic, registry.SourceSeed, registry.SourceOperator},
+		"source":   {registry.SourceDiscovery, registry.SourceDynamic, registry.SourceShipped, registry.SourceSeed, registry.SourceOperator},
 		"class":    {registry.ClassReadOnly, registry.ClassWrite, registry.ClassDestructive},
 		"risk":     {"low", "medium", "high"},
 	}
