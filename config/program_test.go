@@ -8,7 +8,7 @@ import (
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"npx -y @modelcontextprotocol/server-filesystem@2026.1.1 /data": "@modelcontextprotocol/server-filesystem",
+		"npx -y @modelcontextprotocol/server-filesystem@2026.1.1 /data":  "@modelcontextprotocol/server-filesystem",
 		"npx --package=@playwright/mcp@latest mcp":                       "@playwright/mcp",
 		"npx -y -p @playwright/mcp mcp":                                  "@playwright/mcp",
 		"cmd /c npx -y @upstash/context7-mcp":                            "@upstash/context7-mcp",
