@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -199,6 +200,18 @@ func (c *Config) readSettings(first *source, entries []clients.Entry, opts Optio
 // checkTop catches a misspelt top-level key that would silently leave out
 // everything: a section name, or "toolgate" itself.
 func checkTop(p *tree.Problems, root *tree.Node, empty bool) {
+	if list := root.Get("tools"); list.IsList() {
+		for i, item := range list.Items {
+			if declared.IsDefinition(item) {
+				problem, hint := declared.Instead(item)
+				if server, ok := declared.ServerOf(item); ok && server.URL != "" {
+					hint += "; toolgate import reads a file that is a list of such entries"
+				}
+				p.At(item, fmt.Sprintf("tools[%d]", i), hint, "%s", problem)
+				empty = false // that is said already
+			}
+		}
+	}
 	for _, f := range root.Fields {
 		if f.Key != "toolgate" && tree.Distance(strings.ToLower(f.Key), "toolgate") <= 2 {
 			p.AtField(f, f.Key, "write toolgate instead", "unknown key")

@@ -23,12 +23,18 @@ const (
 // changed; one that holds no such specification is returned as it is.
 func Specs(p *tree.Problems, doc *tree.Node) *tree.Node {
 	list := doc.Get("tools")
-	if !list.IsList() || !slices.ContainsFunc(list.Items, isSpec) {
+	if !list.IsList() || !slices.ContainsFunc(list.Items, func(n *tree.Node) bool { return isSpec(n) || IsDefinition(n) }) {
 		return doc
 	}
 	own := *list
 	own.Items = slices.Clone(list.Items)
 	for i, item := range own.Items {
+		if IsDefinition(item) {
+			problem, hint := Instead(item)
+			p.At(item, fmt.Sprintf("tools[%d]", i), hint, "%s", problem)
+			own.Items[i] = refused(item)
+			continue
+		}
 		if isSpec(item) {
 			s := &spec{p: p, path: fmt.Sprintf("tools[%d]", i), to: &tree.Node{Kind: tree.KindMap, Line: item.Line, Column: item.Column}}
 			before := len(p.List)
@@ -67,7 +73,7 @@ func refused(item *tree.Node) *tree.Node {
 }
 
 func isSpec(n *tree.Node) bool {
-	return n.Get(specType) != nil || n.Get(specRuns) != nil || n.Get(specMeta) != nil || n.Get("command") != nil || n.Get("shell") != nil || isLine(n.Get("args"))
+	return n.Get("parameters") != nil || n.Get(specType) != nil || n.Get(specRuns) != nil || n.Get(specMeta) != nil || n.Get("command") != nil || n.Get("shell") != nil || isLine(n.Get("args"))
 }
 
 // isLine tells whether the arguments of a command are one text, as a shell would read it.
@@ -94,6 +100,8 @@ func (s *spec) read(n *tree.Node) {
 			// below
 		case "display_name":
 			s.put(f, "title", f.Value)
+		case "parameters":
+			s.put(f, "input_schema", f.Value)
 		case specTimeout:
 			s.put(f, "timeout", seconds(f.Value))
 		default:

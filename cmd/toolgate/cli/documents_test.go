@@ -56,6 +56,61 @@ func TestImportDocuments(t *testing.T) {
 	}
 }
 
+// A list of tools as a request to a model has it is imported as the servers that it names,
+// with their credentials beside the file, or every line that cannot be kept is named, also
+// where the list is a configuration or in one.
+func TestImportDefinitions(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	const before = "mcpServers:\n  a: { command: true-program }\n"
+	if err := os.WriteFile(h.file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(filepath.Dir(h.file), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const server = `{"type": "mcp", "server_label": "docs", "server_url": "https://docs.example.com/mcp", "allowed_tools": ["search"], "authorization": "tok-12345678901234567890"}`
+	good := write("request.json", `{"tools": [`+server+`]}`)
+	bad := write("functions.json", `[`+server+`,
+ {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]`)
+	for _, files := range [][]string{{bad}, {good, bad}} {
+		o := h.run(t, append([]string{"import", "--write", "--config", h.file}, files...)...)
+		if o.code != exitConfig || !strings.Contains(o.stderr, "nothing is imported") || !strings.Contains(o.stderr, "functions.json:2: [1]") || !strings.Contains(o.stderr, "agent__run") {
+			t.Errorf("%v: exit code %d, %s", files, o.code, o.stderr)
+		}
+	}
+	if now, err := os.ReadFile(h.file); err != nil || string(now) != before {
+		t.Fatalf("the file has changed: %v\n%s", err, now)
+	}
+	h.ok(t, "import", good, "--write", "--config", h.file)
+	after, err := os.ReadFile(h.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(h.file, after, config.Options{Raw: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, ok := c.Server("docs")
+	if !ok || docs.URL != "https://docs.example.com/mcp" || len(docs.Include) != 1 || docs.Include[0] != "search" || strings.Contains(string(after), "tok-1234") {
+		t.Errorf("it is not there, or with its token:\n%s", after)
+	}
+	for name, text := range map[string]string{
+		"itself": `{"tools": [` + server + `]}`,
+		"beside": `{"mcpServers": {"a": {"command": "b"}}, "tools": [` + server + `]}`,
+		"inside": `{"toolgate": {"tools": [` + server + `]}}`,
+	} {
+		path := write(name+".json", text)
+		if o := h.run(t, "validate", path); o.code != exitConfig || !strings.Contains(o.stderr, "tools[0]") || !strings.Contains(o.stderr, "write mcpServers: { docs: { url: https://docs.example.com/mcp } }") {
+			t.Errorf("%s: exit code %d, %s", name, o.code, o.stderr)
+		}
+	}
+}
+
 // The tools of a caller are filtered by what the catalog says of them.
 func TestToolsFilters(t *testing.T) {
 	t.Parallel()

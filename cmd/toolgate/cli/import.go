@@ -40,8 +40,9 @@ keeps a copy of the old configuration beside it. The clients' own files stay as 
 
 A FILE may also hold rules of governance (tools: { NAME: ... }) of another tool system, which
 become rules of the configuration, or specifications of tools (tools: [ ... ]), which are read
-as they are. Each line that cannot be kept is named with what to write, and then nothing is
-imported.`,
+as they are. Of a list of tools as a request to a model has it (type: mcp, server_url, ...), the
+servers are imported. Each line that cannot be kept is named with what to write, and then
+nothing is imported.`,
 		Example: "  toolgate import\n  toolgate import cursor claude-code --write\n  toolgate import ~/Downloads/mcp.json\n  toolgate import governance.yaml --namespace fs --write",
 		RunE: func(c *cobra.Command, args []string) error {
 			how.asks = how.write && !c.Flags().Changed("secrets")
@@ -118,6 +119,9 @@ func importServers(o *command.Options, c *cobra.Command, args []string, how impo
 	if how.namespace != "" {
 		return failure.Newf(failure.Usage, "--namespace is for files of rules")
 	}
+	if err := checkDefinitions(files); err != nil {
+		return err
+	}
 	plan, after, err := planImport(o, files, path, before, section, how)
 	if err != nil {
 		return err
@@ -143,7 +147,44 @@ func importServers(o *command.Options, c *cobra.Command, args []string, how impo
 
 // isDocument tells whether a file holds rules or specifications of tools.
 func isDocument(f clients.Found) bool {
-	return f.Client.Name == fileItself && documents.Of(f.Path) != documents.Other
+	kind := documentOf(f)
+	return kind == documents.Rules || kind == documents.Tools
+}
+
+// documentOf tells what kind of a document a file is that is named directly.
+func documentOf(f clients.Found) documents.Kind {
+	if f.Client.Name != fileItself {
+		return documents.Other
+	}
+	return documents.Of(f.Path)
+}
+
+// checkDefinitions refuses lists of definitions of tools with a line that cannot be kept.
+func checkDefinitions(files []clients.Found) error {
+	var wrong []error
+	for _, f := range files {
+		if documentOf(f) == documents.Definitions {
+			_, err := documents.ServersOf(f.Path)
+			wrong = append(wrong, err)
+		}
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return failure.Newf(failure.Config, "nothing is imported: %w", err)
+	}
+	return nil
+}
+
+// loadServers reads the servers of a client's file, or those that a list of definitions of
+// tools names.
+func loadServers(f clients.Found, opts config.Options) (*config.Config, error) {
+	if documentOf(f) != documents.Definitions {
+		return config.Load(f.Path, opts)
+	}
+	text, err := documents.ServersOf(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse(f.Path, text, opts)
 }
 
 // documents imports files of rules and of specifications of tools.
@@ -289,7 +330,7 @@ func (p *importPlan) read(f clients.Found, target string) {
 		}
 	}
 	self, _ := os.Executable() // the name is unknown, but toolgate's entry is still recognised
-	c, err := config.Load(f.Path, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
+	c, err := loadServers(f, config.Options{Raw: true, Home: places("").Home, Self: []string{self}})
 	if err != nil {
 		if data, readErr := format.ReadFile(f.Path); readErr == nil {
 			if _, syntax := format.ParseDocument(f.Path, data); syntax == nil {

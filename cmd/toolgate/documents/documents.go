@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/gate/governance"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 // Kind is what a document holds.
@@ -24,9 +25,10 @@ type Kind string
 
 // The kinds. Other is everything else, such as the file of a client.
 const (
-	Other Kind = ""
-	Rules Kind = "rules" // tools: { NAME: { ... } }
-	Tools Kind = "tools" // tools: [ { ... } ]
+	Other       Kind = ""
+	Rules       Kind = "rules"       // tools: { NAME: { ... } }
+	Tools       Kind = "tools"       // tools: [ { ... } ], with what runs each
+	Definitions Kind = "definitions" // a list of tools as a request to a model has it
 )
 
 // Of tells what a file holds. One that cannot be read is of kind Other.
@@ -38,6 +40,9 @@ func Of(path string) Kind {
 	root, err := format.ParseDocument(path, data)
 	if err != nil || root.Get("toolgate") != nil || !clients.Find(path, root).Empty() {
 		return Other
+	}
+	if slices.ContainsFunc(entriesOf(root), declared.IsDefinition) {
+		return Definitions
 	}
 	switch n := root.Get("tools"); {
 	case n.IsMap():

@@ -48,7 +48,7 @@ func Plan(paths []string, prefix, target string, before []byte) (items []Item, a
 				continue
 			}
 			items = append(items, found...)
-		case Other:
+		case Other, Definitions:
 			wrong = append(wrong, fmt.Errorf("%s has servers, or nothing that is known; import it with a command of its own", path))
 		}
 	}
