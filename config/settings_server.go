@@ -71,6 +71,9 @@ type Sandbox struct {
 	Write []string `config:"write" format:"path"`
 	// Files and folders that the server may execute. Default: its program and the programs of the system.
 	Run []string `config:"run" format:"path"`
+	// Whether the server may execute what it writes into its private folder, as npx and uvx do with what they download at
+	// the start. Default: false.
+	RunOwn bool `config:"run_own"`
 	// What the server may reach on the network. Default: none.
 	Network string `config:"network" enum:"none|full"`
 }

@@ -3,6 +3,8 @@
 package sandbox
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -81,6 +83,34 @@ func TestTimeEnds(t *testing.T) {
 			t.Errorf("it ended with %s", got)
 		}
 	})
+}
+
+// A program executes what it has written into its private folder only if the policy says so.
+func TestRunsWhatItHasWritten(t *testing.T) {
+	self := testBinary(t)
+	for may, want := range map[bool]string{false: "Permission denied", true: "own"} {
+		p := Policy{Mode: Auto, Temp: true, TempRun: may, Run: []string{"/bin/sh", "/bin/chmod", "/usr/bin/chmod"}}
+		if _, err := os.Stat("/bin/chmod"); err != nil {
+			p.Run = p.Run[:1]
+		}
+		var out bytes.Buffer
+		pr, err := Command(t.Context(), p, Program{Path: self, Args: []string{
+			childMark, "run", "/bin/sh", "-c", "cd $HOME; printf '#!/bin/sh\necho own' >x; chmod +x x; ./x 2>&1; true",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pr.Cmd.Stdout = &out
+		if err := pr.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(pr.Wait(), pr.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, want) {
+			t.Errorf("may it: %t; it says %q", may, got)
+		}
+	}
 }
 
 // Whatever modes the program leaves behind, its private folder goes.

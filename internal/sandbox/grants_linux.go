@@ -103,7 +103,11 @@ func grantsOf(p Policy, program, temp string) (*grants, error) {
 		}
 	}
 	if temp != "" {
-		if _, err := g.add(temp, shim.Write, nil); err != nil {
+		access := shim.Write
+		if p.TempRun {
+			access |= shim.Run
+		}
+		if _, err := g.add(temp, access, nil); err != nil {
 			return nil, granting(temp, err)
 		}
 	}

@@ -41,7 +41,9 @@ type Policy struct {
 	Check func(read, write, run []string) error `json:"-"`
 	// Temp gives the process a private folder, which is removed after its end. HOME and
 	// TMPDIR name it.
-	Temp    bool
+	Temp bool
+	// TempRun lets it execute what it has written there.
+	TempRun bool
 	Network Network
 	// Listen lets it listen on Unix stream sockets. It cannot connect to any. With a full
 	// network and without namespaces, only file permissions keep it from the sockets of

@@ -41,6 +41,9 @@ func seatbelt(p Policy, program, temp string) string {
 		write = append(write, temp)
 	}
 	run := append(slices.Clone(p.Run), program)
+	if temp != "" && p.TempRun {
+		run = append(run, temp)
+	}
 	allow := func(what string, paths []string) {
 		if len(paths) > 0 {
 			out = append(out, fmt.Sprintf("(allow %s%s)", what, subpaths(paths)))

@@ -24,6 +24,7 @@ func TestSeatbelt(t *testing.T) {
 			Policy{Read: []string{"/Users/ada/data", `/Users/ada/a "b" \c`}, Write: []string{"/Users/ada/out"}, Run: []string{"/usr/bin", "/bin"}},
 			"/usr/bin/env", "/private/tmp/toolgate-sandbox-1",
 		},
+		"own":       {Policy{Temp: true, TempRun: true}, "/opt/server/bin/server", "/private/tmp/toolgate-sandbox-1"},
 		"online":    {Policy{Network: FullNetwork}, "/opt/server/bin/server", ""},
 		"listening": {Policy{Listen: true, Write: []string{"/private/tmp/sockets"}}, "/opt/plugin", ""},
 	} {

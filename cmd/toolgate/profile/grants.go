@@ -12,10 +12,11 @@ import (
 type grants struct {
 	read, run []string
 	network   bool
+	runOwn    bool // what the server writes into its private folder
 }
 
 func (g *grants) clone() grants {
-	return grants{slices.Clone(g.read), slices.Clone(g.run), g.network}
+	return grants{slices.Clone(g.read), slices.Clone(g.run), g.network, g.runOwn}
 }
 
 func (g *grants) drop(path string) {
@@ -59,6 +60,9 @@ func (g grants) String() string {
 	}
 	if g.network {
 		parts = append(parts, "network full")
+	}
+	if g.runOwn {
+		parts = append(parts, "run_own")
 	}
 	if len(parts) == 0 {
 		return "an empty sandbox"

@@ -78,7 +78,8 @@ func (s *Search) keepsOff(path string) error {
 }
 
 // grow grants more until the server is ready or nothing more is known that it may need.
-// The network comes last.
+// The network comes last, and after it that a server that is downloaded runs what it has
+// downloaded.
 func (s *Search) grow(ctx context.Context, f *finder, g *grants) (trial, error) {
 	var last trial
 	for range mostRounds {
@@ -89,16 +90,27 @@ func (s *Search) grow(ctx context.Context, f *finder, g *grants) (trial, error) 
 		if f.said(g, append(last.said, last.reason)) {
 			continue
 		}
-		if g.network {
-			break
+		switch {
+		case !g.network:
+			g.network = true
+		case !g.runOwn && s.Server.Fetched():
+			g.runOwn = true
+		default:
+			return last, nil
 		}
-		g.network = true
 	}
 	return last, nil
 }
 
 // shrink takes away what the server does without.
 func (s *Search) shrink(ctx context.Context, g *grants) {
+	if g.runOwn { // perhaps the network was not what it missed
+		less := g.clone()
+		less.network = false
+		if s.try(ctx, &less, "without the network").ready {
+			*g = less
+		}
+	}
 	for _, list := range []*[]string{&g.read, &g.run} {
 		for _, path := range slices.Clone(*list) {
 			if s.trials >= mostTrials || ctx.Err() != nil {

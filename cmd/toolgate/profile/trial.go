@@ -3,9 +3,11 @@ package profile
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
@@ -14,6 +16,10 @@ import (
 
 // poll is how often the state of a server is looked at, where nothing tells of a change.
 const poll = 50 * time.Millisecond
+
+// retries is the variable for how often npm asks a registry again, which it does for a
+// minute. Without a network that only takes time.
+const retries = "npm_config_fetch_retries"
 
 // changes is what a server tells of itself.
 type changes chan struct{}
@@ -39,6 +45,15 @@ func (s *Search) try(ctx context.Context, g *grants, what string) trial {
 	server := *s.Server
 	set := g.sandbox()
 	server.Sandbox, server.Disabled = &set, false
+	if server.Fetched() && !g.network {
+		server.Env = maps.Clone(server.Env)
+		if server.Env == nil {
+			server.Env = map[string]secret.Text{}
+		}
+		if _, there := server.Env[retries]; !there {
+			server.Env[retries] = "0"
+		}
+	}
 	spec := build.UpstreamSpec(&server, s.Config, false)
 	spec.Sandbox.Check = s.Off.CheckGrants
 	return start(ctx, spec)
@@ -94,7 +109,7 @@ var _ upstream.Sink = changes(nil)
 
 // sandbox returns grants as settings.
 func (g *grants) sandbox() config.Sandbox {
-	set := config.Sandbox{Read: sorted(g.read), Network: "none"}
+	set := config.Sandbox{Read: sorted(g.read), Network: "none", RunOwn: g.runOwn}
 	if len(g.run) > 0 {
 		set.Run = sorted(append(systemFolders(), g.run...))
 	}

@@ -15,6 +15,9 @@ func (p *Proposal) YAML(server string) string {
 			set[key] = paths
 		}
 	}
+	if p.Sandbox.RunOwn {
+		set["run_own"] = true
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "# %s listed %s with this sandbox. Add what its tools work with.\n", server, counted(p.Tools))
 	to := yaml.NewEncoder(&out)

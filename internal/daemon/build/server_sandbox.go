@@ -18,7 +18,7 @@ func Sandbox(s *config.Server) *sandbox.Policy {
 		return nil
 	}
 	p := &sandbox.Policy{
-		Mode: sandbox.Required, Read: set.Read, Write: set.Write, Run: set.Run, Temp: true, Unlimited: true,
+		Mode: sandbox.Required, Read: set.Read, Write: set.Write, Run: set.Run, Temp: true, TempRun: set.RunOwn, Unlimited: true,
 	}
 	if p.Run == nil {
 		p.Run = group.Existing(systemPrograms...)
