@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -39,6 +40,7 @@ func Check(t testing.TB, h http.Handler, header http.Header) http.Handler {
 // description is what openapi.json says.
 type description struct {
 	paths    *http.ServeMux
+	mu       sync.Mutex // guards compiler: answers are checked side by side
 	compiler *jsonschema.Compiler
 	all      map[string]map[string]any
 }
@@ -97,7 +99,9 @@ func (d *description) check(t testing.TB, r *http.Request, got *httptest.Respons
 	method, path, _ := strings.Cut(pattern, " ")
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
 	at := place + "#/paths/" + escape.Replace(path) + "/" + strings.ToLower(method) + "/responses/" + status + "/content/application~1json/schema"
+	d.mu.Lock()
 	schema, err := d.compiler.Compile(at)
+	d.mu.Unlock()
 	if err != nil {
 		t.Errorf("the schema of %s: %v", pattern, err)
 		return
