@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // TestConsoleFacts opens each view, runs the command that the page names, and compares what
@@ -28,6 +30,12 @@ func TestConsoleFacts(t *testing.T) {
 	w := consoleGateway(t, d, nil)
 	ids := w.busy(t, d)
 	r := newReader(t, w)
+	testwait.Until(t, startTimeout, "the latest call is on the page", func() bool { // it is written within a second
+		p := r.read(t, "/calls")
+		latest := printedAs[[]auditEntry](t, p, 0)
+		rows := p.columns(t, 0, 8)
+		return len(rows) > 0 && len(latest) > 0 && rows[0][0] == latest[len(latest)-1].ID
+	})
 	for path, facts := range map[string]func(t *testing.T, p *readPage){
 		"/now": factsOfNow, "/calls": factsOfCalls, "/calls?tool=desk__fail&error=any": factsOfCalls, "/calls/" + ids.done: factsOfCall, "/calls/" + ids.refused: factsOfCall,
 		"/catalog": factsOfCatalog, "/catalog?server=demo&kind=tool": factsOfCatalog, "/catalog/entry?name=desk__shred": factsOfEntry,

@@ -90,7 +90,7 @@ func (w *watched) busy(t *testing.T, d *desk) (ids busyIDs) {
 		t.Fatalf("questions: %+v", asked)
 	}
 	ids.approval = asked[0].ID
-	testwait.Until(t, startTimeout, "calls are in the log of executions", func() bool {
+	testwait.Until(t, startTimeout, "calls are in the audit log", func() bool {
 		ids.done, ids.refused = w.callOf(t, "desk__find_letters"), w.callOf(t, "desk__send_letter")
 		return ids.done != "" && ids.refused != ""
 	})
