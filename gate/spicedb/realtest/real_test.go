@@ -353,9 +353,9 @@ func TestSchemaOfToolsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.write(t, "tool:search#executor@user:alice", "tool:mine#owner@user:alice") // the phase begins after them
 	p := r.phase(t, spicedb.Options{})
 	watching(t, p)
-	r.write(t, "tool:search#executor@user:alice", "tool:mine#owner@user:alice")
 	for name, want := range map[string]gate.Effect{"search": gate.Allow, "mine": gate.Allow, "other": gate.Deny} {
 		call := spicedbtest.Tool(name, "alice")
 		if d, err := p.Check(t.Context(), &call); err != nil || d.Effect != want {
