@@ -138,10 +138,11 @@ func (p *connPool) opened(key connKey, own *Conn) *Conn {
 // until finish.
 func (p *connPool) owned(ctx context.Context, key connKey, own *Conn) (*Conn, error) {
 	if key == (connKey{}) {
+		own.begin() // before use, so that it is not closed in between
 		if !own.use() {
+			own.finish()
 			return nil, errReplaced
 		}
-		own.begin()
 		return own, nil
 	}
 	return p.get(ctx, key)
