@@ -4,7 +4,7 @@
 # PostgreSQL, a Redis and a GNOME key ring with its D-Bus that the tests start and end
 # themselves, make, git and ssh-keygen, and what takes apart and starts what a release
 # has: rpm2cpio, cpio, umoci and bubblewrap, systemd for the units, Podman with runc
-# for code in containers, and Chromium for the console.
+# for code in containers, Chromium for the console, and Prometheus for its example.
 # It changes nothing where everything is there. On a machine without apt, or
 # without the right to use it, it says what is missing and returns 77.
 set -euo pipefail
@@ -35,6 +35,7 @@ have podman || missing+=(podman)
 have runc || missing+=(runc)
 have dbus-daemon || missing+=(dbus)
 have gnome-keyring-daemon || missing+=(gnome-keyring)
+have prometheus || missing+=(prometheus)
 have chromium || missing+=(chromium fonts-dejavu-core)
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
 

@@ -5,6 +5,7 @@ package admintest
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -29,9 +30,7 @@ func Check(t testing.TB, h http.Handler, header http.Header) http.Handler {
 		got := httptest.NewRecorder()
 		h.ServeHTTP(got, r)
 		d.check(t, r, got)
-		for name, values := range got.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), got.Header())
 		w.WriteHeader(got.Code)
 		_, _ = w.Write(got.Body.Bytes())
 	})
