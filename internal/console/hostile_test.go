@@ -221,7 +221,7 @@ func TestLongSchemasMakeBoundedPages(t *testing.T) {
 	question := admin.TryQuestion{Key: "k", Params: []byte(`{"message":` + long + `,"requestedSchema":` + string(schema) + `}`)}
 	for view, data := range map[string]any{
 		"tool":  &toolData{Tool: admin.TryTool{Name: "t", Description: whole, Definition: definition}, Form: form.New(schema, formPrefix, nil, nil), Raw: "{}"},
-		"tried": &triedData{Try: admin.Try{State: admin.TryAsks, Problem: whole, Messages: []admin.TryMessage{{Bytes: len(whole), Text: whole}}}, Asked: []askedData{askedOf(0, &question, nil)}},
+		"tried": &triedData{Try: admin.Try{State: admin.TryAsks, Problem: whole, Messages: []admin.TryMessage{{Bytes: len(whole), Text: whole}}}, Asked: []askedData{askedOf(0, 1, &question, nil)}},
 		"try":   &tryData{As: callerData{Name: whole}, Tools: []admin.TryTool{{Name: "t", Title: whole, Description: whole}}},
 	} {
 		var b bytes.Buffer

@@ -13,6 +13,8 @@ import (
 const (
 	// maxSessions bounds the sessions of all browsers. The oldest one ends for a new one.
 	maxSessions = 256
+	// maxOwnSessions bounds those of one person.
+	maxOwnSessions = 16
 	// sessionTime is how long a session lasts, idleTime how long it lasts without a request.
 	sessionTime = 12 * time.Hour
 	idleTime    = 2 * time.Hour
@@ -21,6 +23,8 @@ const (
 	linkTime = time.Minute
 	// maxStreams bounds the live views of one session.
 	maxStreams = 4
+	// maxOwnStreams bounds those of all sessions of one person.
+	maxOwnStreams = 16
 	// maxAllStreams bounds those of all sessions.
 	maxAllStreams = 64
 )
@@ -52,10 +56,11 @@ type sessions struct {
 	all     map[hash]*session
 	links   map[hash]time.Time // when they end
 	streams int
+	own     map[string]int // streams by person; none for operators of this machine
 }
 
 func newSessions() *sessions {
-	return &sessions{now: time.Now, all: make(map[hash]*session), links: make(map[hash]time.Time)}
+	return &sessions{now: time.Now, all: make(map[hash]*session), links: make(map[hash]time.Time), own: make(map[string]int)}
 }
 
 // link returns the secret of a new link.
@@ -97,7 +102,8 @@ func (s *sessions) begin(id *gate.Identity, until time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	var oldest hash
+	var oldest, oldestOwn hash
+	own := 0
 	for h, one := range s.all {
 		if s.over(one, now) {
 			delete(s.all, h)
@@ -106,8 +112,18 @@ func (s *sessions) begin(id *gate.Identity, until time.Time) string {
 		if first := s.all[oldest]; first == nil || one.used.Before(first.used) {
 			oldest = h
 		}
+		if id == nil || one.id == nil || one.id.Key() != id.Key() {
+			continue
+		}
+		own++
+		if first := s.all[oldestOwn]; first == nil || one.used.Before(first.used) {
+			oldestOwn = h
+		}
 	}
-	if len(s.all) >= maxSessions {
+	switch {
+	case own >= maxOwnSessions: // nobody ends the sessions of others by signing in again and again
+		delete(s.all, oldestOwn)
+	case len(s.all) >= maxSessions:
 		delete(s.all, oldest)
 	}
 	s.all[sha256.Sum256([]byte(secret))] = &session{id: id, tries: rand.Text(), csrf: rand.Text(), begun: now, used: now, until: until}
@@ -181,16 +197,29 @@ func (s *sessions) caller(one *session) (id *gate.Identity, until time.Time) {
 func (s *sessions) stream(one *session) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one.streams >= maxStreams || s.streams >= maxAllStreams {
+	person := ""
+	if one.id != nil {
+		person = one.id.Key()
+	}
+	if one.streams >= maxStreams || s.streams >= maxAllStreams || person != "" && s.own[person] >= maxOwnStreams {
 		return nil
 	}
 	one.streams++
 	s.streams++
+	if person != "" {
+		s.own[person]++
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		one.streams--
 		s.streams--
+		if person == "" {
+			return
+		}
+		if s.own[person]--; s.own[person] == 0 {
+			delete(s.own, person)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/toolgate/toolgate/gate"
 )
 
 // A link is opened once, and within a minute.
@@ -97,5 +99,42 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	if s.streams != 0 {
 		t.Errorf("%d streams are left", s.streams)
+	}
+}
+
+// Somebody who signs in again and again ends their own sessions, and takes the live views
+// of nobody else.
+func TestOnePersonIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	person := func(subject string) *gate.Identity {
+		return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: subject}})
+	}
+	other, operator := s.begin(person("other"), noEnd), s.begin(nil, noEnd)
+	var own []*session
+	var leave []func()
+	for range 3 * maxSessions {
+		one := s.find(s.begin(person("many"), noEnd))
+		for range maxStreams {
+			if l := s.stream(one); l != nil {
+				leave = append(leave, l)
+			}
+		}
+		own = append(own, one)
+	}
+	if len(s.all) != maxOwnSessions+2 || s.find(other) == nil || s.find(operator) == nil {
+		t.Errorf("%d sessions", len(s.all))
+	}
+	if s.lasts(own[0]) || !s.lasts(own[len(own)-1]) {
+		t.Error("it is not the oldest session that ends")
+	}
+	if len(leave) != maxOwnStreams || s.stream(s.find(other)) == nil || s.stream(s.find(operator)) == nil {
+		t.Errorf("%d streams of one person", len(leave))
+	}
+	for _, l := range leave {
+		l()
+	}
+	if s.streams != 2 || len(s.own) != 1 {
+		t.Errorf("%d streams are left, of %d people", s.streams, len(s.own))
 	}
 }

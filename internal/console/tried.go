@@ -37,6 +37,8 @@ type askedData struct {
 	URL     string // to visit; empty for a form
 	Host    string // of the URL
 	Form    *form.Form
+	Do      string // what was chosen; empty for nothing
+	Problem string // of the choice
 	key     string
 }
 
@@ -72,7 +74,7 @@ func (v *visit) showTried(status int, d *triedData) {
 func (v *visit) triedOf(t *admin.Try, as callerData, sent url.Values) *triedData {
 	d := &triedData{Try: *t, As: as, Waits: v.waits(t)}
 	for i := range t.Questions {
-		d.Asked = append(d.Asked, askedOf(i, &t.Questions[i], sent))
+		d.Asked = append(d.Asked, askedOf(i, len(t.Questions), &t.Questions[i], sent))
 	}
 	if n := len(t.Messages); n > 0 && t.State == admin.TryOver {
 		d.Result = texts(&t.Messages[n-1])
@@ -80,10 +82,11 @@ func (v *visit) triedOf(t *admin.Try, as callerData, sent url.Values) *triedData
 	return d
 }
 
-// askedOf returns one question.
-func askedOf(i int, q *admin.TryQuestion, sent url.Values) askedData {
-	a := askedData{Index: i, key: q.Key}
+// askedOf returns one of some questions, which share the size of the page.
+func askedOf(i, all int, q *admin.TryQuestion, sent url.Values) askedData {
+	a := askedData{Index: i, key: q.Key, Do: sent.Get("do" + strconv.Itoa(i))}
 	a.Message, _ = mcp.LookupString(q.Params, "message")
+	a.Message = bounded(a.Message, longText/all, true)
 	if mode, _ := mcp.LookupString(q.Params, "mode"); mode == "url" {
 		a.URL, _ = mcp.LookupString(q.Params, "url")
 		if u, err := url.Parse(a.URL); err == nil {
@@ -91,7 +94,7 @@ func askedOf(i int, q *admin.TryQuestion, sent url.Values) askedData {
 		}
 		return a
 	}
-	a.Form = form.New(mcp.Lookup(q.Params, "requestedSchema"), "q"+strconv.Itoa(i), sent, nil)
+	a.Form = form.NewOneOf(all, mcp.Lookup(q.Params, "requestedSchema"), "q"+strconv.Itoa(i), sent)
 	return a
 }
 
@@ -203,9 +206,11 @@ func (v *visit) answersOf(d *triedData, round int) (a admin.TryAnswer, ok bool) 
 		q := &d.Asked[i]
 		do := v.r.PostFormValue("do")
 		if len(d.Asked) > 1 {
-			do = v.r.PostFormValue("do" + strconv.Itoa(q.Index))
+			do = q.Do
 		}
 		switch {
+		case do != "accept" && do != "decline" && do != "cancel": // a question that nobody looked at is not answered
+			q.Problem, ok = "choose an answer", false
 		case do != "accept":
 			a.Answers[q.key], _ = json.Marshal(map[string]string{"action": do})
 		case q.Form == nil:

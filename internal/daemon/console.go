@@ -101,7 +101,7 @@ func (v visitors) Authenticated() bool { return v.d.identities.Authenticated() }
 
 // SignIn implements [console.Identities].
 func (v visitors) SignIn(r *http.Request, key string) (*gate.Identity, time.Time, error) {
-	g, err := v.d.identities.Grant(r.Context(), key)
+	g, err := v.d.identities.Visit(r.Context(), key)
 	return g.Identity, g.Until, err
 }
 

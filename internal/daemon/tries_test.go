@@ -201,6 +201,20 @@ func TestTryIsBounded(t *testing.T) {
 	if _, err := slow(alice, 9); !errors.Is(err, admin.ErrTryBusy) {
 		t.Errorf("one too many: %v", err)
 	}
+	for n := range 4 { // the bound of one caller, in another session
+		if _, err := slow(admin.Trier{Session: "other", Key: "alice"}, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := admin.Trier{Session: "third", Key: "alice"}
+	if _, err := slow(third, 0); !errors.Is(err, admin.ErrTryBusy) {
+		t.Errorf("a caller with many sessions: %v", err)
+	}
+	if _, err := slow(admin.Trier{Session: "third", Key: "bob"}, 0); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+	r.EndTries(admin.Trier{Session: "other"})
+	r.EndTries(admin.Trier{Session: "third"})
 	testwait.Until(t, patience, "the call is at its server", func() bool { _, err := os.Stat(l.dir + "/beguns0"); return err == nil })
 	if err := r.CancelTry(t.Context(), alice, first.ID); err != nil {
 		t.Fatal(err)

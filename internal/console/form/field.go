@@ -2,6 +2,7 @@ package form
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"net/url"
 	"slices"
 	"strconv"
@@ -58,7 +59,7 @@ type Field struct {
 	Wants       string // what is to be written, in words
 	Kind        Kind
 	Required    bool
-	Text        string // as it was written
+	Text        string // as it was written; of a file in base64, so that a form sends its bytes unchanged
 	Options     []Option
 	Fields      []Field
 	Problems    []string
@@ -74,6 +75,20 @@ type Form struct {
 	Problems []string // that belong to no field
 	// Left is how many members cannot be in a form. They can be written in JSON only.
 	Left int
+}
+
+// minFields is how many fields a form has at least, however many there are on its page.
+const minFields = 25
+
+// NewOneOf is [New] for one of several forms on a page. They share what a form may have.
+func NewOneOf(forms int, schema []byte, prefix string, sent url.Values) *Form {
+	b := &builder{
+		root: schema, prefix: prefix, sent: sent, presets: sent == nil,
+		left: max(maxFields/max(forms, 1), minFields), options: allOptions / max(forms, 1), work: maxWork / max(forms, 1),
+	}
+	f := &Form{}
+	f.Fields, f.Left = b.members(schema, "", nil, 1)
+	return f
 }
 
 // New returns the form of a schema whose inputs have a prefix. It has what was written into
@@ -348,5 +363,8 @@ func (b *builder) fill(f *Field, value []byte) {
 	}
 	if len(f.Options) == 0 {
 		f.Text = text
+	}
+	if f.Kind == File && !f.base64 {
+		f.Text = base64.StdEncoding.EncodeToString([]byte(text))
 	}
 }

@@ -51,7 +51,9 @@ func (m *maker) members(fields []Field, at string) []byte {
 func (m *maker) value(f *Field, at string) []byte {
 	f.at = at
 	switch f.Kind {
-	case Text, Long, File:
+	case File:
+		return m.file(f)
+	case Text, Long:
 		if f.Text == "" {
 			return nil
 		}
@@ -80,6 +82,22 @@ func (m *maker) value(f *Field, at string) []byte {
 		return slices.Concat([]byte("["), slices.Concat(joined(all)...), []byte("]"))
 	}
 	return nil
+}
+
+// file returns the text of a file as it was sent, or its base64.
+func (m *maker) file(f *Field) []byte {
+	if f.Text == "" {
+		return nil
+	}
+	if f.base64 {
+		return mcp.Quote(f.Text)
+	}
+	content, err := base64.StdEncoding.DecodeString(f.Text)
+	if err != nil {
+		m.wrong(f, "choose the file again")
+		return nil
+	}
+	return mcp.Quote(strings.ToValidUTF8(string(content), "\uFFFD"))
 }
 
 // joined returns values with commas between them.
@@ -189,12 +207,10 @@ func (f *Form) Lists() []*Field {
 }
 
 // SetFile writes the content of a file into a field.
-func (f *Field) SetFile(content []byte) {
-	f.Text = string(content)
-	if f.base64 {
-		f.Text = base64.StdEncoding.EncodeToString(content)
-	}
-}
+func (f *Field) SetFile(content []byte) { f.Text = base64.StdEncoding.EncodeToString(content) }
+
+// Size is about how many bytes a file has.
+func (f *Field) Size() int64 { return int64(base64.StdEncoding.DecodedLen(len(f.Text))) }
 
 // Holds reports whether a form of a schema has all of a JSON object: the members that the
 // schema does not list, and empty values, have no place in it.

@@ -54,6 +54,11 @@ func (k *Keeper) Bearer(r *http.Request) (auth.Grant, error) {
 // identify asks those in force who sent a request. Those that were replaced
 // meanwhile could not say.
 func (k *Keeper) identify(r *http.Request) (auth.Grant, error) {
+	return k.decide(r, k.Tokens.heard)
+}
+
+// decide is identify; heard is told of whoever is let in.
+func (k *Keeper) decide(r *http.Request, heard func(*http.Request, *auth.Grant)) (auth.Grant, error) {
 	for {
 		turn := k.swap.wait()
 		now := k.InForce()
@@ -63,7 +68,7 @@ func (k *Keeper) identify(r *http.Request) (auth.Grant, error) {
 		}
 		if g, err := now.chain.Identify(r); k.swap.same(turn) {
 			if err == nil {
-				k.Tokens.heard(r, &g)
+				heard(r, &g)
 			}
 			return g, err
 		}
@@ -139,6 +144,16 @@ func (k *Keeper) Identity(ctx context.Context, key string) (*gate.Identity, erro
 // Grant is [Keeper.Identity] with its times. A token there is judged as one of the main
 // endpoint.
 func (k *Keeper) Grant(ctx context.Context, key string) (auth.Grant, error) {
+	return k.grant(ctx, key, k.Tokens.heard)
+}
+
+// Visit is [Keeper.Grant] for somebody who has shown a key in a browser. A token is not kept
+// for longer than the answer stands.
+func (k *Keeper) Visit(ctx context.Context, key string) (auth.Grant, error) {
+	return k.grant(ctx, key, k.Tokens.lent)
+}
+
+func (k *Keeper) grant(ctx context.Context, key string, heard func(*http.Request, *auth.Grant)) (auth.Grant, error) {
 	if !k.InForce().Authenticated() {
 		return auth.Grant{Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local})}, nil
 	}
@@ -150,7 +165,7 @@ func (k *Keeper) Grant(ctx context.Context, key string) (auth.Grant, error) {
 	r := (&http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: endpoint}, Header: http.Header{"Authorization": {"Bearer " + key}},
 	}).WithContext(ctx)
-	g, err := k.identify(r)
+	g, err := k.decide(r, heard)
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return auth.Grant{}, failure.Newf(failure.Unreachable, "the token in TOOLGATE_API_KEY cannot be verified at the moment: %w", err)

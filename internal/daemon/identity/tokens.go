@@ -68,6 +68,30 @@ func (p *Tokens) heard(r *http.Request, g *auth.Grant) {
 	}
 }
 
+// lent notes the token of somebody who has shown it in a browser, for as long as the answer
+// about it stands. What callers have sent themselves is kept as it is.
+func (p *Tokens) lent(r *http.Request, g *auth.Grant) {
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || g.Identity == nil || g.Identity.Token == "" || g.Until.IsZero() {
+		return
+	}
+	name := g.Identity.Token
+	p.mu.Lock()
+	_, known := p.byToken[name]
+	p.mu.Unlock()
+	if known {
+		return
+	}
+	p.note(g.Identity, text, g.Until)
+	time.AfterFunc(time.Until(g.Until), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if t, ok := p.byToken[name]; ok && !t.until.After(g.Until) {
+			p.forget(name)
+		}
+	})
+}
+
 // note takes the token of a caller who was let in by it until a time.
 func (p *Tokens) note(id *gate.Identity, text string, until time.Time) {
 	if !p.keep.Load() || text == "" {

@@ -3,11 +3,13 @@ package identity
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream"
 )
 
@@ -84,6 +86,42 @@ func TestPresentedTokensGetOld(t *testing.T) {
 		}
 		if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
 			t.Errorf("held on to: %v", p.byToken)
+		}
+	})
+}
+
+// A token that somebody has shown in a browser is held for as long as the answer about it
+// stands, and what its owner has sent is not shortened by it.
+func TestLentTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p Tokens
+		p.Use(true)
+		r := &http.Request{Header: http.Header{"Authorization": {"Bearer shown"}}}
+		g := auth.Grant{
+			Identity: gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: "a"}, Token: "1"}),
+			Expires:  time.Now().Add(time.Hour), Until: time.Now().Add(time.Minute),
+		}
+		p.lent(r, &g)
+		if text, ok := p.Text("1"); !ok || text != "shown" {
+			t.Fatal("a token that was just shown is not there")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(p.byToken)+len(p.of)+len(p.latest) != 0 {
+			t.Errorf("%d tokens are held after their time", len(p.byToken))
+		}
+		for name, both := range map[string][2]func(*http.Request, *auth.Grant){"sent first": {p.heard, p.lent}, "shown first": {p.lent, p.heard}} {
+			g.Until = time.Now().Add(time.Minute)
+			g.Expires = time.Now().Add(time.Hour)
+			both[0](r, &g)
+			both[1](r, &g)
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if _, ok := p.Text("1"); !ok {
+				t.Errorf("%s: the token of a caller is gone", name)
+			}
+			p.Use(false)
+			p.Use(true)
 		}
 	})
 }

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// maxRunning bounds the calls of one session that are not over, maxAllRunning those of
-	// all sessions.
+	// maxRunning bounds the calls of one session that are not over, maxOwnRunning those of
+	// one caller in all of their sessions, and maxAllRunning those of everybody.
 	maxRunning    = 4
+	maxOwnRunning = 8
 	maxAllRunning = 32
 	// maxHistory bounds the calls that are kept for a session, maxCalls those of all
 	// sessions, and maxBytes what they hold together. The oldest ones that are over go.
@@ -74,7 +75,7 @@ type owner struct{ principal, session string }
 func (s *Service) add(c *call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own, running, all, size := 0, 0, 0, 0
+	own, running, caller, all, size := 0, 0, 0, 0, 0
 	s.calls = slices.DeleteFunc(s.calls, func(other *call) bool {
 		t, _ := other.shown()
 		return t.State == admin.TryOver && time.Since(t.Ended) > keepTime
@@ -84,6 +85,9 @@ func (s *Service) add(c *call) error {
 		size += bytes
 		if !over {
 			all++
+			if other.owner.principal == c.owner.principal {
+				caller++
+			}
 		}
 		if other.owner == c.owner {
 			own++
@@ -92,7 +96,7 @@ func (s *Service) add(c *call) error {
 			}
 		}
 	}
-	if running >= maxRunning || all >= maxAllRunning {
+	if running >= maxRunning || caller >= maxOwnRunning || all >= maxAllRunning {
 		return admin.ErrTryBusy
 	}
 	s.calls = slices.DeleteFunc(s.calls, func(other *call) bool {
