@@ -142,10 +142,11 @@ can decide nothing. What the catalog says about tools besides their names is not
 the audit log and is not replayed. toolgate audit verify tells whether the log is
 intact.
 
-With --interceptors the webhooks under interceptors are asked about the arguments of the
-calls instead, as they were delivered, where audit.decision_inputs recorded them. They are
-sent the calls of the past with their ids. Those in plugins and servers are not asked.
-In audit mode it is said what they would have done, such as "would deny". A call is
+With --interceptors the interceptors of the file are asked about the arguments of the calls
+instead, as they were delivered, where audit.decision_inputs recorded them. They are sent
+the calls of the past with their ids. Plugins and servers that host interceptors are
+started for this command alone, confined as the gateway confines them, and end with it. In
+audit mode it is said what interceptors would have done, such as "would deny". A call is
 unknown where an interceptor fails, where one has changed the arguments before, and where
 it was made by a capsule, which is not in the audit log. What interceptors would say of the
 results is unknown, because the audit log has no results; it is said of how many.`,
@@ -167,11 +168,7 @@ results is unknown, because the audit log has no results; it is said of how many
 				return failure.New(failure.Config, err)
 			}
 			if intercepted {
-				asked := interceptorsOf(c, keys)
-				if asked == nil {
-					return failure.Newf(failure.Config, "%s has no interceptors", c.Path)
-				}
-				got, err := asked.replay(cmd.Context(), log)
+				got, err := replayInterceptors(cmd.Context(), c, state, keys, log)
 				if err != nil {
 					return err
 				}

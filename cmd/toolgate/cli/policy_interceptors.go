@@ -2,13 +2,19 @@ package cli
 
 import (
 	"context"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	hosting "github.com/toolgate/toolgate/internal/daemon/servers"
+	"github.com/toolgate/toolgate/internal/daemon/statedir"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/intercept"
@@ -17,20 +23,29 @@ import (
 // verdictChange is that of a call whose arguments an interceptor has changed.
 const verdictChange = "change"
 
-// replayedInterceptors asks the interceptors of a file about the calls of an audit log. Only
-// webhooks can be asked without a gateway.
+// replayedInterceptors asks the interceptors of a file about the calls of an audit log.
 type replayedInterceptors struct {
 	chain *intercept.Chain
 	keys  *seal.Keyring
 }
 
-// interceptorsOf returns what asks the interceptors of a file; nil where it has none.
-func interceptorsOf(c *config.Config, keys *seal.Keyring) *replayedInterceptors {
-	chain := build.Interceptors(c.Toolgate.Interceptors, nil)
-	if chain == nil {
-		return nil
+// replayInterceptors asks the interceptors of a file about the calls of a log. What hosts them
+// runs meanwhile for the command alone.
+func replayInterceptors(ctx context.Context, c *config.Config, state *statedir.Dir, keys *seal.Keyring, l replayedLog) (replayed, error) {
+	if len(c.Toolgate.Interceptors) == 0 {
+		return replayed{}, failure.Newf(failure.Config, "%s has no interceptors", c.Path)
 	}
-	return &replayedInterceptors{chain, keys}
+	hosts, err := hosting.Host(ctx, c, build.KeepOff(c, build.OwnFiles(c, state)), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return replayed{}, failure.New(failure.Config, err)
+	}
+	defer hosts.Close()
+	without := hosts.Without()
+	for _, key := range slices.Sorted(maps.Keys(without)) {
+		output.Note("the interceptors of %s are not asked: %s", key, without[key])
+	}
+	asked := &replayedInterceptors{build.Interceptors(c.Toolgate.Interceptors, hosts), keys}
+	return asked.replay(ctx, l)
 }
 
 // was returns what interceptors have said of a call before it was delivered; empty if it did
@@ -75,16 +90,11 @@ func delivered(r *audit.Record) bool {
 	return r.Event != audit.EventBegin && (r.Outcome == audit.OutcomeOK || r.Outcome == audit.OutcomeToolError || r.Outcome == audit.OutcomeError && r.UpstreamUS > 0)
 }
 
-// now asks about a call. decided is false if what they were asked about was not recorded, if
-// one that it meets is hosted by a plugin or a server, or if one fails.
+// now asks about a call. decided is false if what they were asked about was not recorded, or
+// if one of them fails.
 func (i *replayedInterceptors) now(ctx context.Context, r *audit.Record) (verdict, reason string, decided bool) {
 	if !recorded(r) {
 		return "", "", false
-	}
-	for _, e := range i.chain.Met(intercept.Before, r.Name) {
-		if e.Webhook.URL == "" {
-			return "", "", false
-		}
 	}
 	args, err := proxy.OpenInputs(i.keys, r.CallID, r.Inputs)
 	if err != nil {

@@ -3,15 +3,20 @@
 package cli
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/built"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -88,6 +93,66 @@ func TestInterceptorReplay(t *testing.T) {
 	}
 	if o := h.run(t, "policy", "replay", "--file", h.file); o.code != exitUsage || !strings.Contains(o.stderr, "--interceptors") {
 		t.Errorf("without a folder: %+v", o)
+	}
+}
+
+// A plugin and a server that host interceptors are started for the replay, and end with it. One
+// that does not start makes its calls unknown.
+func TestHostedInterceptorReplay(t *testing.T) {
+	t.Parallel()
+	guard := filepath.Join(t.TempDir(), "note-guard")
+	if err := built.Program(t.Context(), guard, "github.com/toolgate/toolgate/examples/note-guard"); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(program)
+	h := newHome(t)
+	guards := map[string]any{"command": guard, "args": []string{"mcp"}}
+	section := func(interceptors ...any) map[string]any {
+		return map[string]any{
+			"audit": map[string]any{"decision_inputs": true}, "interceptors": interceptors,
+			"native": map[string]any{"plugins": map[string]any{"guard": map[string]any{
+				"path": guard, "args": []string{"plugin"}, "sha256": hex.EncodeToString(sum[:]),
+			}}},
+		}
+	}
+	h.write(t, servers{"a": fake()}, map[string]any{"audit": map[string]any{"decision_inputs": true}})
+	p, url := h.up(t)
+	client := newClient(t)
+	for _, text := range []string{"good", "my password", "the color"} {
+		post(t, client, url, "", mcp.MethodToolsCall, "a__echo", `"name":"a__echo","arguments":{"text":"`+text+`"},`)
+	}
+	p.stop(t, syscall.SIGTERM)
+	hosted := map[string]any{"name": "passwords", "server": "guards", "phase": []string{"before"}}
+	for name, tt := range map[string]struct {
+		by   []any
+		want string // of the calls
+		note string
+	}{
+		"a plugin":  {[]any{map[string]any{"name": "notes", "plugin": "guard"}}, "deny: notes are no place for passwords", ""},
+		"a server":  {[]any{hosted}, "deny: ", ""},
+		"a mutator": {[]any{map[string]any{"name": "spelling", "server": "guards", "phase": []string{"before"}, "type": "mutation"}}, "change: ", ""},
+		"none":      {[]any{map[string]any{"name": "passwords", "server": "gone", "phase": []string{"before"}}}, "", "the interceptors of gone are not asked"},
+		"both":      {[]any{hosted, map[string]any{"name": "notes", "plugin": "guard"}}, "deny: ", ""},
+	} {
+		h.write(t, servers{"a": fake(), "guards": guards, "gone": map[string]any{"command": h.path("gone")}}, section(tt.by...))
+		o := h.run(t, "policy", "replay", "--interceptors", "--file", h.file, "-o", "json")
+		var got replayed
+		if err := json.Unmarshal([]byte(o.stdout), &got); err != nil || o.code != exitOK {
+			t.Fatalf("%s: %v: %+v", name, err, o)
+		}
+		if tt.want == "" {
+			if got.Undecidable != 3 || !strings.Contains(o.stderr, tt.note) {
+				t.Errorf("%s: %+v, said %s", name, got, o.stderr)
+			}
+			continue
+		}
+		if len(got.Changed) != 1 || got.Same != 2 || !strings.HasPrefix(got.Changed[0].Now+": "+got.Changed[0].Reason, tt.want) {
+			t.Errorf("%s: %+v, said %s", name, got, o.stderr)
+		}
 	}
 }
 

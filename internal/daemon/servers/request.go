@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/proto"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // Request sends a request of the gateway itself to a server, on the gateway's own
@@ -16,7 +17,12 @@ func (t *Table) Request(ctx context.Context, server, method string, params []byt
 	if s == nil || s.upstream == nil {
 		return nil, fmt.Errorf("no server %s runs", server)
 	}
-	answer, err := s.backend.Call(ctx, &mcp.Call{Method: method, Params: params})
+	return request(ctx, s.backend, server, method, params)
+}
+
+// request sends a request of toolgate itself.
+func request(ctx context.Context, to proxy.Backend, server, method string, params []byte) (result []byte, err error) {
+	answer, err := to.Call(ctx, &mcp.Call{Method: method, Params: params})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s to the server %s: %w", method, server, err)
