@@ -87,9 +87,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		})
 		return c.suspended.round(ctx, x, nil)
 	case x.Era == mcp.Legacy || r.to.samples(mcp.MethodSampling):
-		got, err := c.callForClient(ctx, d)
-		c.rec.entry.Rounds = int(d.answered.Load())
-		return got, err
+		return c.callForClient(ctx, d)
 	}
 	return d.run(ctx, r, request)
 }
@@ -116,9 +114,13 @@ func askable(x *Exchange, q Questions) bool {
 // the gateway answers the questions itself. The questions of a modern server's input request
 // go out as requests on the stream of the call, or are answered here. Then the call is sent
 // again with the answers, after another look at the gate and the rules (2026-07-28
-// basic/patterns/mrtr, for a client that does not know it).
+// basic/patterns/mrtr, for a client that does not know it). A modern client is asked the rest
+// of an input request by its result, and the answers from here wait in its state.
 func (c *call) callForClient(ctx context.Context, d *serverRequests) (mcp.Answer, error) {
 	r, request := c.route, c.request
+	if c.x.Era == mcp.Legacy {
+		defer func() { c.rec.entry.Rounds = int(d.answered.Load()) }()
+	}
 	for round := 1; ; round++ {
 		got, err := d.run(ctx, r, request)
 		if err != nil || got.Era == mcp.Legacy || !asksInput(got.Result) || request.Method == mcp.MethodComplete {
@@ -130,8 +132,10 @@ func (c *call) callForClient(ctx context.Context, d *serverRequests) (mcp.Answer
 			case own == 0:
 				return got, nil
 			case others > 0:
-				return mcp.Answer{}, refusal.QuestionRefused(r.Server, "asked for a sampling that the gateway answers and for something of the client at once.")
+				c.sampled, got.Result, err = d.answerOwn(ctx, r, got.Result)
+				return got, err
 			}
+			c.rec.entry.Rounds++
 		}
 		if round > maxRounds {
 			return mcp.Answer{}, tooManyRounds(r)
@@ -175,8 +179,46 @@ func (s *backendEntry) answersItself(result []byte) (own, others int) {
 	return own, others
 }
 
-// maxInputs is how many questions one round may have.
-const maxInputs = 16
+const (
+	// maxInputs is how many questions one round may have.
+	maxInputs = 16
+	// maxSampled bounds the gateway's own answers to a round, which its client carries until
+	// the next one.
+	maxSampled = 256 << 10
+)
+
+// answerOwn answers the questions of an input request that the gateway answers itself, and
+// returns their InputResponses and the input request without them. Nothing is answered where
+// the client cannot be asked the others.
+func (d *serverRequests) answerOwn(ctx context.Context, r *Route, result []byte) (sampled, rest []byte, err error) {
+	requests := mcp.Lookup(result, "inputRequests")
+	own, others, asked := []byte("{}"), requests, 0
+	for m := range mcp.Members(requests) {
+		key, err := mcp.Unquote(m.Key(requests))
+		if err != nil {
+			return nil, nil, badQuestions(r)
+		}
+		if asked++; asked > maxInputs {
+			return nil, nil, tooManyInputs(r)
+		}
+		request := m.Value.Of(requests)
+		method, _ := mcp.LookupString(request, "method")
+		switch {
+		case d.to.samples(method):
+			own, others = mcp.SetMember(own, key, request), mcp.RemoveMember(others, key)
+		case !d.to.mount.Questions.allow(method) || !d.x.declares(method, mcp.Lookup(request, "params")):
+			return nil, nil, notAllowed(r, method)
+		}
+	}
+	sampled, err = d.askInputRequests(ctx, r, mcp.SetMember(nil, "inputRequests", own))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(sampled) > maxSampled:
+		return nil, nil, refusal.QuestionRefused(r.Server, fmt.Sprintf("asked for a sampling whose answer has more than %d bytes, which no client carries.", maxSampled))
+	}
+	return sampled, mcp.SetMember(result, "inputRequests", others), nil
+}
 
 // askInputRequests puts the questions of an input request to a legacy client, all at
 // once. It returns the InputResponses, nil when there is no question.

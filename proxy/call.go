@@ -47,14 +47,17 @@ type call struct {
 	// intercepted is the hash of the arguments that interceptors have left; empty where
 	// they have changed nothing.
 	intercepted string
-	consent     consent     // of a call that needs an approval
-	approved    approvals   // of the call, also in earlier rounds
-	reserved    reservation // charged for this round
-	sent        time.Time   // when the request was sent to the server
-	key         *reuse.Key  // of the result, where it may be reused; else nil
-	own         *jq.Program // by which the model selects from the result; else nil
-	asked       bool        // the server asked something during the call
-	accepted    *mcp.Answer // the result of the server, once it was passed on; else nil
+	// sampled are the gateway's own InputResponses to an input request whose other questions
+	// go to the client; nil where there are none.
+	sampled  []byte
+	consent  consent     // of a call that needs an approval
+	approved approvals   // of the call, also in earlier rounds
+	reserved reservation // charged for this round
+	sent     time.Time   // when the request was sent to the server
+	key      *reuse.Key  // of the result, where it may be reused; else nil
+	own      *jq.Program // by which the model selects from the result; else nil
+	asked    bool        // the server asked something during the call
+	accepted *mcp.Answer // the result of the server, once it was passed on; else nil
 
 	running   *inflight.Call // nil until the gate has let the call pass
 	suspended *suspended     // of a call to a legacy server for a modern client; else nil

@@ -101,6 +101,7 @@ type roundState struct {
 	resume             string // a resume constant, or empty
 	approved           approvals
 	inner              []byte // the server's own state or the gateway's, raw; nil when there is none
+	sampled            []byte // InputResponses of the gateway itself; nil when there are none
 }
 
 // How a call continues. The values are part of sealed states.
@@ -131,6 +132,9 @@ func (s *roundState) encode() []byte {
 	if s.inner != nil {
 		out = append(append(out, `,"state":`...), s.inner...)
 	}
+	if s.sampled != nil {
+		out = append(append(out, `,"sampled":`...), s.sampled...)
+	}
 	return append(out, '}')
 }
 
@@ -141,6 +145,7 @@ func decodeRoundState(raw []byte) roundState {
 		call: field("call"), round: int(number("round")), expires: number("expires"),
 		server: field("server"), kind: field("kind"), name: field("original"), args: field("args"), final: field("final"),
 		method: field("method"), resume: field("way"), approved: decodeApprovals(raw), inner: mcp.Lookup(raw, "state"),
+		sampled: mcp.Lookup(raw, "sampled"),
 	}
 }
 
@@ -191,15 +196,27 @@ func sealedPart(value string) string {
 }
 
 // restore puts the server's own state in place of the gateway's in a request, and takes
-// out answers that are the gateway's alone.
+// out answers that are the gateway's alone. The gateway's own answers to the server come in
+// place of what the client says to these questions.
 func (r *retry) restore(request *mcp.Call) {
 	request.Params = mcp.RemoveMember(request.Params, "requestState")
-	switch state := &r.state; {
+	state := &r.state
+	switch {
 	case state.resume == resumeRepeat, state.resume == resumeApproval, state.signsIn():
 		request.Params = mcp.RemoveMember(request.Params, "inputResponses")
 	case state.inner != nil:
 		request.Params = mcp.SetMember(request.Params, "requestState", state.inner)
 	}
+	if state.sampled == nil || state.resume != "" {
+		return
+	}
+	responses := r.responses
+	for m := range mcp.Members(state.sampled) {
+		if key, err := mcp.Unquote(m.Key(state.sampled)); err == nil {
+			responses = mcp.SetMember(responses, key, m.Value.Of(state.sampled))
+		}
+	}
+	request.Params = mcp.SetMember(request.Params, "inputResponses", responses)
 }
 
 // use uses up the state of a retry.
@@ -300,6 +317,7 @@ func (r *roundTrips) seal(c *call, result []byte, way string) ([]byte, error) {
 		call: rec.entry.CallID, round: rec.entry.Rounds + 1, expires: time.Now().Add(r.g.opts.Limits.RoundTime).UnixMilli(),
 		server: route.Server, kind: route.Kind.String(), name: named, args: c.given.hashArguments(), final: c.intercepted,
 		method: c.request.Method, resume: way, approved: c.approved, inner: mcp.Lookup(result, "requestState"),
+		sampled: c.sampled,
 	}
 	sealed, err := r.g.opts.Keys.Seal(seal.Round, route.to.connectionKey(x.Identity), state.encode())
 	if err != nil {
