@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -169,7 +170,7 @@ func (h *Hosted) await(ctx context.Context) error {
 			h.without[key] = strings.TrimSpace(string(status.State) + " " + status.Reason)
 		}
 	}
-	if ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
 	return nil
