@@ -482,6 +482,12 @@ var rules = map[string]rule{
 	"internal/daemon/placed": {
 		ours: []string{"internal/cluster", "internal/mcp", "upstream/shared", "upstream/transport"},
 		why:  "joins the gateways that share servers to the processes that they share",
+	"internal/daemon/hosted": {
+		ours: []string{
+			"config", "internal/daemon/build", "internal/daemon/servers", "internal/mcp", "internal/orphan", "internal/sandbox", "internal/version", "native", "native/proto",
+			"proxy", "proxy/intercept", "upstream", "upstream/credential",
+		},
+		why: "a command asks interceptors without a gateway; only what hosts them is started",
 	},
 	"internal/daemon/servers": {
 		ours: []string{

@@ -12,7 +12,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
-	hosting "github.com/toolgate/toolgate/internal/daemon/servers"
+	"github.com/toolgate/toolgate/internal/daemon/hosted"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -35,7 +35,7 @@ func replayInterceptors(ctx context.Context, c *config.Config, state *statedir.D
 	if len(c.Toolgate.Interceptors) == 0 {
 		return replayed{}, failure.Newf(failure.Config, "%s has no interceptors", c.Path)
 	}
-	hosts, err := hosting.Host(ctx, c, build.KeepOff(c, build.OwnFiles(c, state)), slog.New(slog.DiscardHandler))
+	hosts, err := hosted.Start(ctx, c, build.KeepOff(c, build.OwnFiles(c, state)), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return replayed{}, failure.New(failure.Config, err)
 	}

@@ -17,11 +17,12 @@ func (t *Table) Request(ctx context.Context, server, method string, params []byt
 	if s == nil || s.upstream == nil {
 		return nil, fmt.Errorf("no server %s runs", server)
 	}
-	return request(ctx, s.backend, server, method, params)
+	return Request(ctx, s.backend, server, method, params)
 }
 
-// request sends a request of toolgate itself.
-func request(ctx context.Context, to proxy.Backend, server, method string, params []byte) (result []byte, err error) {
+// Request sends a request of toolgate itself to a server, and returns its result. A JSON-RPC
+// error is an error.
+func Request(ctx context.Context, to proxy.Backend, server, method string, params []byte) (result []byte, err error) {
 	answer, err := to.Call(ctx, &mcp.Call{Method: method, Params: params})
 	switch {
 	case err != nil:

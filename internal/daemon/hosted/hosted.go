@@ -1,4 +1,6 @@
-package servers
+// Package hosted starts what hosts the interceptors of a configuration for a command that has
+// no gateway.
+package hosted
 
 import (
 	"context"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/sandbox"
@@ -32,9 +35,9 @@ const (
 	hostedPoll = 20 * time.Millisecond
 )
 
-// Hosted are the servers and plugins of a configuration that host interceptors, started for
-// a command that has no gateway. Make it with [Host]; it is safe for concurrent use.
-type Hosted struct {
+// Hosts are the servers and plugins of a configuration that host interceptors, started for
+// a command. Make it with [Start]; it is safe for concurrent use.
+type Hosts struct {
 	plugins map[string]*native.Plugin
 	servers map[string]*upstream.Server
 	without map[string]string // why the others are not there, by key
@@ -44,10 +47,10 @@ type Hosted struct {
 	running sync.WaitGroup
 }
 
-// Host starts what hosts the interceptors of a configuration that look at calls, confined as a
+// Start starts what hosts the interceptors of a configuration that look at calls, confined as a
 // gateway would, and waits until each answers or has failed. They run until Close.
-func Host(ctx context.Context, c *config.Config, off *build.KeptOff, log *slog.Logger) (_ *Hosted, err error) {
-	h := &Hosted{plugins: make(map[string]*native.Plugin), servers: make(map[string]*upstream.Server), without: make(map[string]string)}
+func Start(ctx context.Context, c *config.Config, off *build.KeptOff, log *slog.Logger) (_ *Hosts, err error) {
+	h := &Hosts{plugins: make(map[string]*native.Plugin), servers: make(map[string]*upstream.Server), without: make(map[string]string)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h.stop, h.unguard = stop, orphan.Guard(func(err error) { log.Warn("what the command has started may outlive it when it is killed", "err", err) })
 	defer func() {
@@ -56,20 +59,20 @@ func Host(ctx context.Context, c *config.Config, off *build.KeptOff, log *slog.L
 		}
 	}()
 	keys := hostsOf(c.Toolgate.Interceptors)
-	var plugins, servers []config.Server
+	var plugins, upstreams []config.Server
 	for _, s := range c.Servers {
 		switch {
 		case !slices.Contains(keys, s.Key):
 		case s.Native != nil:
 			plugins = append(plugins, s)
 		default:
-			servers = append(servers, s)
+			upstreams = append(upstreams, s)
 		}
 	}
 	if err := h.startPlugins(running, c, plugins, off, log); err != nil {
 		return nil, err
 	}
-	if err := h.startServers(running, c, servers, off, log); err != nil {
+	if err := h.startServers(running, c, upstreams, off, log); err != nil {
 		return nil, err
 	}
 	return h, h.await(ctx)
@@ -86,7 +89,7 @@ func hostsOf(settings []intercept.Settings) (keys []string) {
 	return slices.Compact(keys)
 }
 
-func (h *Hosted) startPlugins(ctx context.Context, c *config.Config, list []config.Server, off *build.KeptOff, log *slog.Logger) error {
+func (h *Hosts) startPlugins(ctx context.Context, c *config.Config, list []config.Server, off *build.KeptOff, log *slog.Logger) error {
 	specs, err := build.NativeSpecs(list, c, off)
 	if err != nil || len(specs) == 0 {
 		return err
@@ -107,7 +110,7 @@ func (h *Hosted) startPlugins(ctx context.Context, c *config.Config, list []conf
 	return nil
 }
 
-func (h *Hosted) startServers(ctx context.Context, c *config.Config, list []config.Server, off *build.KeptOff, log *slog.Logger) error {
+func (h *Hosts) startServers(ctx context.Context, c *config.Config, list []config.Server, off *build.KeptOff, log *slog.Logger) error {
 	if err := build.CheckSandboxes(list, c, off); err != nil {
 		return err
 	}
@@ -141,7 +144,7 @@ func (unheard) Changed(string) {}
 func (unheard) Happened(mcp.Event) {}
 
 // await waits until each host answers or has failed, and says of those that do not answer why.
-func (h *Hosted) await(ctx context.Context) error {
+func (h *Hosts) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hostedTime)
 	defer cancel()
 	tick := time.NewTicker(hostedPoll)
@@ -177,19 +180,19 @@ func (h *Hosted) await(ctx context.Context) error {
 }
 
 // Without tells which hosts do not answer, and why.
-func (h *Hosted) Without() map[string]string { return h.without }
+func (h *Hosts) Without() map[string]string { return h.without }
 
 // Request implements [build.Hosts].
-func (h *Hosted) Request(ctx context.Context, server, method string, params []byte) (result []byte, err error) {
+func (h *Hosts) Request(ctx context.Context, server, method string, params []byte) (result []byte, err error) {
 	s := h.servers[server]
 	if s == nil {
 		return nil, fmt.Errorf("no server %s runs", server)
 	}
-	return request(ctx, s, server, method, params)
+	return servers.Request(ctx, s, server, method, params)
 }
 
 // Intercept implements [build.Hosts].
-func (h *Hosted) Intercept(ctx context.Context, plugin string, in *proto.InterceptRequest) (*proto.InterceptResponse, error) {
+func (h *Hosts) Intercept(ctx context.Context, plugin string, in *proto.InterceptRequest) (*proto.InterceptResponse, error) {
 	p := h.plugins[plugin]
 	if p == nil {
 		return nil, fmt.Errorf("no plugin %s runs", plugin)
@@ -198,7 +201,7 @@ func (h *Hosted) Intercept(ctx context.Context, plugin string, in *proto.Interce
 }
 
 // Close ends all processes and waits for them.
-func (h *Hosted) Close() {
+func (h *Hosts) Close() {
 	h.stop()
 	h.running.Wait()
 	h.unguard()
