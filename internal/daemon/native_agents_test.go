@@ -199,6 +199,10 @@ func TestAgentAsksItsClient(t *testing.T) {
 		if other := r.calledBy(t, "bob", answer); strings.Contains(string(other), "inputRequests") || strings.Contains(string(other), `"done"`) {
 			t.Errorf("bob answers for alice: %s", other)
 		}
+		forged := strings.Replace(answer, state, state[:len(state)-6]+"AAAAAA", 1)
+		if other := r.calledBy(t, "alice", forged); !strings.Contains(string(other), "Invalid requestState") {
+			t.Errorf("a forged state: %s", other)
+		}
 		got = r.calledBy(t, "alice", answer)
 		if twice := r.calledBy(t, "alice", answer); strings.Contains(string(twice), "inputRequests") || strings.Contains(string(twice), `"done"`) {
 			t.Errorf("an answer counts twice: %s", twice)

@@ -76,6 +76,9 @@ func (p *person) fill(message string) (content map[string]any, ok bool) {
 	if strings.HasSuffix(message, "please decline") {
 		return nil, false
 	}
+	if strings.Contains(message, "asks you to run") {
+		return map[string]any{"output": p.secret}, true
+	}
 	return map[string]any{"word": p.secret + "|" + message}, true
 }
 

@@ -33,7 +33,7 @@ type Store interface {
 	Finish(ctx context.Context, id, holder string, state runs.State, result []byte) error
 	Release(ctx context.Context, id, holder string) error
 	Renew(ctx context.Context, holder string, lease time.Time, ids []string) (cancelled []string, err error)
-	Claim(ctx context.Context, holder string, lease time.Time, but ...string) (runs.Run, bool, error)
+	Claim(ctx context.Context, holder string, lease time.Time, agents []string, but ...string) (runs.Run, bool, error)
 	Take(ctx context.Context, owner, id, holder string, lease time.Time, in ...runs.State) (runs.Run, bool, error)
 	Cancel(ctx context.Context, owner, id string) (bool, error)
 	Prune(ctx context.Context) error

@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -122,6 +123,7 @@ func (h *Host) renew(ctx context.Context) {
 
 // takeOver claims runs that nobody works on any more, and goes on with them.
 func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
+	has := slices.Collect(maps.Keys(h.o.Agents()))
 	for {
 		select {
 		case places <- struct{}{}:
@@ -129,7 +131,7 @@ func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(claims, storeTime)
-		run, ok, err := h.o.Runs.Claim(ctx, h.holder, time.Now().Add(h.o.Lease), h.working()...)
+		run, ok, err := h.o.Runs.Claim(ctx, h.holder, time.Now().Add(h.o.Lease), has, h.working()...)
 		cancel()
 		if err != nil || !ok {
 			<-places
@@ -141,13 +143,14 @@ func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
 		h.taken.Go(func() {
 			defer h.Changed() // there may be more of them
 			defer func() { <-places }()
-			h.resume(calls, &run)
+			h.resume(calls, &run, slices.Contains(has, run.Agent))
 		})
 	}
 }
 
-// resume goes on with a run whose gateway has died. Nobody waits for it.
-func (h *Host) resume(ctx context.Context, run *runs.Run) {
+// resume goes on with a run whose gateway has died. Nobody waits for it. had tells that this
+// gateway had its agent when it claimed the run.
+func (h *Host) resume(ctx context.Context, run *runs.Run, had bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.o.Log.Error("panic in a run of an agent", "run", run.ID, "panic", p, "stack", string(debug.Stack()))
@@ -160,8 +163,14 @@ func (h *Host) resume(ctx context.Context, run *runs.Run) {
 		h.finish(last, run, &agents.Outcome{Run: run.ID, Agent: run.Agent, Status: status, Reason: reason})
 	}
 	settings, ok := h.o.Agents()[run.Agent]
-	if !ok {
-		end(agents.Failed, "The agent is not there any more.")
+	switch {
+	case !ok && had: // another gateway may have it
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+		defer stop()
+		h.release(last, run.ID)
+		return
+	case !ok:
+		end(agents.Failed, fmt.Sprintf("No gateway on this store has had the agent %s for %v.", run.Agent, runs.AgentTime))
 		return
 	}
 	present := func() (*gate.Identity, bool) { return h.o.Present(run.Principal, run.Credential) }

@@ -52,6 +52,7 @@ export class Person {
   elicit({ message }) {
     this.asked.push(message);
     if (message.endsWith('please decline')) return { action: 'decline' };
+    if (message.includes('asks you to run')) return { action: 'accept', content: { output: this.secret } };
     return { action: 'accept', content: { word: `${this.secret}|${message}` } };
   }
 

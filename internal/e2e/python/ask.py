@@ -100,6 +100,8 @@ class Person:
         self.asked.append(message)
         if message.endswith("please decline"):
             return None
+        if "asks you to run" in message:
+            return {"output": self.secret}
         return {"word": f"{self.secret}|{message}"}
 
     def sample(self, messages):

@@ -89,7 +89,8 @@ func (r *Runs) Release(ctx context.Context, id, holder string) error {
 		if err := tx.Lock(ctx, Topic); err != nil {
 			return err
 		}
-		n, err := tx.Exec(ctx, `UPDATE runs SET holder = '', lease = 0 WHERE id = ? AND holder = ? AND state = 'running'`, id, holder)
+		ended := time.Now().Add(-clocks).UnixNano()
+		n, err := tx.Exec(ctx, `UPDATE runs SET holder = '', lease = ? WHERE id = ? AND holder = ? AND state = 'running'`, ended, id, holder)
 		if err != nil {
 			return fmt.Errorf("release a run: %w", err)
 		}
@@ -128,15 +129,23 @@ const (
 	idsAtOnce = 500
 	// maxOwn is how many runs a holder works on at most while it claims others.
 	maxOwn = 10_000
+	// clocks is by how much the clocks of gateways may differ, and longer than a holder needs
+	// to begin with a run.
+	clocks = time.Minute
 )
+
+// AgentTime is how long a run that nobody works on waits for a gateway that has its agent.
+const AgentTime = 10 * time.Minute
 
 // places are those of n values in a list of SQL.
 func places(n int) string { return "(" + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + ")" }
 
-// Claim gives a holder a running run whose lease has ended, until lease. Those whose
-// owner has to be there become [Interrupted] instead. The runs of but, which the holder works
-// on itself, are left alone. ok is false when there is none.
-func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time, but ...string) (run Run, ok bool, err error) {
+// Claim gives a holder a running run whose lease has ended, until lease: one of some agents,
+// or one that has waited for [AgentTime] for a gateway that has its agent. Those whose owner
+// has to be there become [Interrupted] instead. The runs of but, which the holder works on
+// itself, are left alone, and so is for a minute what it has got otherwise: a slow store must
+// not give it the same run twice. ok is false when there is none.
+func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time, agents []string, but ...string) (run Run, ok bool, err error) {
 	if err := checkHolder(holder); err != nil {
 		return Run{}, false, fmt.Errorf("claim a run: %w", err)
 	}
@@ -146,18 +155,28 @@ func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time, but ..
 			return err
 		}
 		now := time.Now().UnixNano()
-		others, own := "", make([]any, 0, len(but))
+		// The holder may not have begun with what it has just got.
+		others, own := ` AND (holder <> ? OR lease < ?)`, []any{holder, now - clocks.Nanoseconds()}
 		for _, id := range but[:min(len(but), maxOwn)] {
 			own = append(own, id)
 		}
-		if len(own) > 0 {
-			others = ` AND id NOT IN ` + places(len(own))
+		if n := len(own) - 2; n > 0 {
+			others += ` AND id NOT IN ` + places(n)
 		}
 		const absent = `UPDATE runs SET state = 'interrupted', holder = '', lease = 0, changed_at = ? WHERE state = 'running' AND lease < ? AND lasting = 0`
 		if _, err := tx.Exec(ctx, absent+others, append([]any{now, now}, own...)...); err != nil {
 			return fmt.Errorf("interrupt runs: %w", err)
 		}
-		list, err := read(ctx, tx, `SELECT `+columns+` FROM runs WHERE state = 'running' AND lease < ?`+others+` ORDER BY created_at, id LIMIT 1`, append([]any{now}, own...)...)
+		waited := ` AND lease < ?`
+		args := append([]any{now}, own...)
+		if len(agents) > 0 {
+			waited = ` AND (agent IN ` + places(len(agents)) + ` OR lease < ?)`
+			for _, agent := range agents {
+				args = append(args, agent)
+			}
+		}
+		args = append(args, now-AgentTime.Nanoseconds())
+		list, err := read(ctx, tx, `SELECT `+columns+` FROM runs WHERE state = 'running' AND lease < ?`+others+waited+` ORDER BY created_at, id LIMIT 1`, args...)
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -119,24 +119,27 @@ func TestRunsAreTheirOwners(t *testing.T) {
 	})
 }
 
+// has is what a gateway has that has the agent of the runs.
+var has = []string{run("p", true).Agent}
+
 // One holder at a time works on a run, and nobody else writes it.
 func TestClaims(t *testing.T) {
 	onEach(t, func(t *testing.T, s *store.Store, r *runs.Runs) {
 		ctx := t.Context()
 		held, err := r.Add(ctx, run("p", true), "h1", later())
 		must(t, err)
-		if _, ok, err := r.Claim(ctx, "h2", later()); ok || err != nil {
+		if _, ok, err := r.Claim(ctx, "h2", later(), has); ok || err != nil {
 			t.Errorf("a held run is claimed: %v", err)
 		}
 		must(t, r.Release(ctx, held.ID, "h2")) // not its holder
-		if _, ok, _ := r.Claim(ctx, "h2", later()); ok {
+		if _, ok, _ := r.Claim(ctx, "h2", later(), has); ok {
 			t.Error("a held run is claimed")
 		}
 		must(t, r.Release(ctx, held.ID, "h1"))
-		if got, ok, err := r.Claim(ctx, "h2", before()); !ok || err != nil || got.ID != held.ID {
+		if got, ok, err := r.Claim(ctx, "h2", before(), has); !ok || err != nil || got.ID != held.ID {
 			t.Errorf("%+v, %v, %v", got, ok, err)
 		}
-		if got, ok, err := r.Claim(ctx, "h3", later()); !ok || err != nil || got.ID != held.ID { // h2 has died
+		if got, ok, err := r.Claim(ctx, "h3", later(), has); !ok || err != nil || got.ID != held.ID { // h2 has died
 			t.Errorf("%+v, %v, %v", got, ok, err)
 		}
 		for _, holder := range []string{"h1", "h2"} {
@@ -177,7 +180,7 @@ func TestOwnRunsAreLeftAlone(t *testing.T) {
 		for _, lasting := range []bool{true, false} {
 			own, err := r.Add(ctx, run("p", lasting), "h1", before())
 			must(t, err)
-			if got, ok, err := r.Claim(ctx, "h1", later(), own.ID); ok || err != nil {
+			if got, ok, err := r.Claim(ctx, "h1", later(), has, own.ID); ok || err != nil {
 				t.Errorf("%+v is claimed: %v", got, err)
 			}
 			if got, _, _ := r.Get(ctx, "p", own.ID); got.State != runs.Running {
@@ -186,9 +189,51 @@ func TestOwnRunsAreLeftAlone(t *testing.T) {
 			if _, err := r.Renew(ctx, "h1", later(), nil); err != nil {
 				t.Error(err)
 			}
-			if got, ok, err := r.Claim(ctx, "h2", later()); ok != lasting || err != nil || lasting && got.ID != own.ID {
+			if got, ok, err := r.Claim(ctx, "h2", later(), has); ok != lasting || err != nil || lasting && got.ID != own.ID {
 				t.Errorf("%+v, %v, %v", got, ok, err)
 			}
+		}
+	})
+}
+
+// A run is claimed by a gateway that has its agent, and by any other once it has waited for one.
+func TestRunsWaitForTheirAgent(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, r *runs.Runs) {
+		ctx := t.Context()
+		held, err := r.Add(ctx, run("p", true), "h1", later())
+		must(t, err)
+		must(t, r.Release(ctx, held.ID, "h1"))
+		for _, others := range [][]string{nil, {"other"}} {
+			if got, ok, err := r.Claim(ctx, "h2", later(), others); ok || err != nil {
+				t.Errorf("a gateway with %q claims %+v: %v", others, got, err)
+			}
+		}
+		if got, ok, err := r.Claim(ctx, "h2", time.Now().Add(-runs.AgentTime-time.Second), append([]string{"other"}, has...)); !ok || err != nil || got.ID != held.ID {
+			t.Errorf("%+v, %v, %v", got, ok, err)
+		}
+		if got, ok, err := r.Claim(ctx, "h3", later(), []string{"other"}); !ok || err != nil || got.ID != held.ID { // whose lease ended long ago
+			t.Errorf("%+v, %v, %v", got, ok, err)
+		}
+	})
+}
+
+// A holder whose lease ends before it has begun does not get the same run once more.
+func TestClaimedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, r *runs.Runs) {
+		ctx := t.Context()
+		added, err := r.Add(ctx, run("p", true), "h1", time.Now().Add(-time.Second))
+		must(t, err)
+		if got, ok, err := r.Claim(ctx, "h1", later(), has); ok || err != nil {
+			t.Errorf("what it has added is claimed: %+v, %v", got, err)
+		}
+		if _, ok, err := r.Claim(ctx, "h2", time.Now().Add(-time.Second), has); !ok || err != nil {
+			t.Errorf("another one: %v, %v", ok, err)
+		}
+		if got, ok, err := r.Claim(ctx, "h2", later(), has); ok || err != nil {
+			t.Errorf("claimed twice: %+v, %v", got, err)
+		}
+		if got, ok, err := r.Claim(ctx, "h3", later(), has); !ok || err != nil || got.ID != added.ID {
+			t.Errorf("%+v, %v, %v", got, ok, err)
 		}
 	})
 }
@@ -199,7 +244,7 @@ func TestOwnersGoOn(t *testing.T) {
 		ctx := t.Context()
 		lost, err := r.Add(ctx, run("p", false), "h1", before())
 		must(t, err)
-		if _, ok, err := r.Claim(ctx, "h2", later()); ok || err != nil {
+		if _, ok, err := r.Claim(ctx, "h2", later(), has); ok || err != nil {
 			t.Errorf("it is claimed: %v", err)
 		}
 		if got, _, _ := r.Get(ctx, "p", lost.ID); got.State != runs.Interrupted {
