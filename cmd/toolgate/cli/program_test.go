@@ -37,6 +37,7 @@ type home struct {
 	*daemontest.Home
 	dir, file string
 	env       map[string]string
+	serves    string // the program that serves, if it is not the usual one
 }
 
 // newHome makes one whose paths are short enough for sockets.
@@ -101,7 +102,11 @@ func programFor(args []string) string {
 }
 
 func (h *home) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, programFor(args), args...)
+	name := programFor(args)
+	if h.serves != "" && len(args) > 0 && args[0] == "up" {
+		name = h.serves
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = h.dir
 	for _, name := range slices.Sorted(maps.Keys(h.env)) {
 		cmd.Env = append(cmd.Env, name+"="+h.env[name])

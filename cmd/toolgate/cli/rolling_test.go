@@ -1,0 +1,98 @@
+//go:build !windows
+
+package cli
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+var rollingFrom = flag.String("rolling-from", "", "commit whose program TestRollingUpgrade begins and ends with")
+
+// roll takes a gateway out of the load balancer, tells it to end, and starts it again.
+func (f *fleet) roll(t *testing.T, i int) {
+	t.Helper()
+	f.mu.Lock()
+	f.at[i] = ""
+	f.mu.Unlock()
+	testwait.Until(t, patience, "the load balancer has left the gateway", func() bool { return f.count(i, 0) == 0 })
+	if code := f.all[i].stop(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("gateway %d ends with %d", i, code)
+	}
+	p, url := f.homes[i].up(t)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[i], f.at[i] = p, strings.TrimPrefix(url, "http://")
+}
+
+// Gateways are taken out of the load balancer, drained and started anew, one after the other.
+// Every call is answered.
+func TestRolling(t *testing.T) { rolled(t, "", "") }
+
+// The same while each gateway becomes one of this version, and then one of an earlier commit
+// again.
+func TestRollingUpgrade(t *testing.T) {
+	if *rollingFrom == "" {
+		t.Skip("it is given no -rolling-from; `make soak` does it")
+	}
+	old := commitProgram(t, *rollingFrom)
+	rolled(t, old, program, old)
+}
+
+// rolled starts a fleet of the first program, and rolls it to each of the others.
+func rolled(t *testing.T, first string, then ...string) {
+	tool, url := newOnce(t)
+	f := newFleet(t, postgres.URL(t), servers{"api": {"type": "http", "url": url}}, map[string]any{
+		"servers": map[string]any{"api": map[string]any{"concurrency": 64}},
+	}, func(_ int, h *home) { h.serves = first })
+	n := 0
+	o := f.underLoad(t, 3*len(then), func() {
+		f.homes[n%3].serves = then[n/3]
+		f.roll(t, n%3)
+		n++
+	})
+	tool.mu.Lock()
+	defer tool.mu.Unlock()
+	if o.count["answered"] != len(o.of) || len(tool.ran) != len(o.of) {
+		t.Errorf("%v of %d calls, and %d have run", o.count, len(o.of), len(tool.ran))
+	}
+	t.Logf("%v", o.count)
+}
+
+// commitProgram builds the program of a commit.
+func commitProgram(t *testing.T, commit string) (program string) {
+	t.Helper()
+	dir := t.TempDir()
+	ctx := context.WithoutCancel(t.Context()) // a build that is cut off leaves files behind
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+	}
+	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		t.Fatalf("the program of %s is built from a clone, and this is none: %v", commit, err)
+	}
+	top := strings.TrimSpace(string(root))
+	if exec.CommandContext(ctx, "git", "-C", top, "cat-file", "-e", commit+"^{commit}").Run() != nil {
+		t.Fatalf("this clone has no commit %s: a shallow one needs git fetch --deepen 1, or more", commit)
+	}
+	source := filepath.Join(dir, "source")
+	if err := os.Mkdir(source, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run("git", "-C", top, "archive", "--output", filepath.Join(dir, "source.tar"), commit)
+	run("tar", "-xf", filepath.Join(dir, "source.tar"), "-C", source)
+	program = filepath.Join(dir, "toolgate")
+	run("go", "-C", source, "build", "-o", program, "./cmd/toolgate")
+	return program
+}
