@@ -49,15 +49,15 @@ func (f *fleet) runsAt(t *testing.T, server string) int {
 // one that must not run twice never does.
 func TestSharedServerOfAKilledGateway(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "lock")
-	f := newFleet(t, servers{"s": fake(), "x": fake("alone=" + lock)}, map[string]any{
+	f := newFleet(t, postgres.URL(t), servers{"s": fake(), "x": fake("alone=" + lock)}, map[string]any{
 		"limits":  map[string]any{"identical_calls": 0},
 		"servers": map[string]any{"s": map[string]any{"isolation": "shared"}, "x": map[string]any{"isolation": "shared", "exclusive": true}},
-	})
+	}, func(int, *home) {})
 	answers := func(server string) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		const ids = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
-		status, _, answer, err := send(ctx, http.DefaultClient, f.balancer, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s__pid","arguments":{},%s}}`, server, ids),
+		status, _, answer, err := send(ctx, http.DefaultClient, f.balancer, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s__pid","arguments":{},%s}}`, server, ids), func([]byte) {},
 			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", server+"__pid")
 		return err == nil && status == http.StatusOK && strings.Contains(string(answer), `"content"`)
 	}
