@@ -11,7 +11,7 @@ import (
 
 // aloneTime bounds the wait for calls on a connection that has to end before its process can
 // run elsewhere.
-const aloneTime = 30 * time.Second
+const aloneTime = 20 * time.Second
 
 // renewable tells whether another connection replaces a lost one at once.
 func renewable(err error) bool {
@@ -25,6 +25,10 @@ func (s *Server) move(conn *Conn) {
 	if !ok {
 		return
 	}
+	if !s.moving.CompareAndSwap(false, true) {
+		return
+	}
+	defer s.moving.Store(false)
 	if from.Alone() {
 		s.pool.moveAlone(conn)
 		return

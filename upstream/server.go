@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -94,6 +95,7 @@ type Server struct {
 	behaviour  behaviour
 	extensions extensions
 	reinits    reinitLimit
+	moving     atomic.Bool // see move
 }
 
 // New returns a server that does nothing until [Server.Run].

@@ -31,12 +31,12 @@ func NewClaims(s *store.Store, self func() string) *Claims { return &Claims{s, s
 func (c *Claims) Claim(ctx context.Context, server string) error {
 	const claim = `INSERT INTO server_claims (server, member)
 		SELECT id_server, id_member FROM (SELECT CAST(? AS TEXT) AS id_server, CAST(? AS TEXT) AS id_member) AS me
-			WHERE EXISTS (SELECT 1 FROM members WHERE id = id_member AND lease >= ` + now + `)
+			WHERE EXISTS (SELECT 1 FROM members WHERE id = id_member AND lease >= ` + now + ` + ?)
 		ON CONFLICT (server) DO UPDATE SET member = excluded.member
 			WHERE server_claims.member = excluded.member
 				OR NOT EXISTS (SELECT 1 FROM members WHERE id = server_claims.member AND lease >= ` + now + `)`
 	err := c.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
-		n, err := tx.Exec(ctx, claim, server, c.self())
+		n, err := tx.Exec(ctx, claim, server, c.self(), lostMargin.Milliseconds())
 		if err == nil && n == 0 {
 			err = &HeldError{server}
 		}

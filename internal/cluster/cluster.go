@@ -27,7 +27,7 @@ const (
 	storeTime = 5 * time.Second
 	leaveTime = 2 * time.Second
 	// lostMargin is how long before the end of its lease a gateway takes it for ended.
-	lostMargin = 3 * time.Second
+	lostMargin = 5 * time.Second
 	// suspectTime is how long a member that could not be reached is passed over.
 	suspectTime = 2 * time.Second
 )
@@ -191,6 +191,9 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 		joined := c.joined
 		c.joined = true
 		if gone && joined {
+			if c.o.Lost != nil {
+				c.o.Lost() // before the others are known: they may run what must not run twice
+			}
 			c.o.Log.Warn("this gateway had counted as gone, or another one says that it is at the same address (cluster.advertise); its sessions may have gone on elsewhere", "address", me.Address)
 			defer c.o.Returned() // once the others are known
 		}

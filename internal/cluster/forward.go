@@ -47,6 +47,10 @@ const (
 	maxSingles = 64
 	// streamsPerLink bounds the requests of one connection; more open another one.
 	streamsPerLink = 1000
+	// streamBuffer bounds the bytes of one stream that nobody has read yet, and connectionBuffer
+	// those of all streams of a connection: one that is not read holds up no other.
+	streamBuffer     = 1 << 20
+	connectionBuffer = 64 << 20
 )
 
 // repeats are headers by which the standard library takes a request for one that it may send
@@ -107,7 +111,10 @@ func newTransport(conf *tls.Config) *http.Transport {
 		ForceAttemptHTTP2:   true,
 		DisableCompression:  true,
 		IdleConnTimeout:     2 * time.Minute,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second,
+			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer,
+		},
 	}
 }
 
@@ -272,7 +279,10 @@ func (c *Cluster) Serve(ctx context.Context, l net.Listener, h http.Handler, lon
 	server := &http.Server{
 		Handler: c.Handler(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 256 << 10,
 		TLSConfig: c.authority.server(), ErrorLog: slog.NewLogLogger(c.o.Log.Handler(), slog.LevelWarn), // says who was refused
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamsPerLink, SendPingTimeout: 30 * time.Second, PingTimeout: 10 * time.Second},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerLink, SendPingTimeout: 30 * time.Second, PingTimeout: 10 * time.Second,
+			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer,
+		},
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	done := make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -111,6 +112,12 @@ func (c *Cluster) Open(ctx context.Context, to, server string, query url.Values)
 		Header: http.Header{headerWire: {strconv.Itoa(Wire)}},
 	}).WithContext(life)
 	answer, err := l.streams.RoundTrip(r)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+		answer.Body.Close()
+		end()
+		return nil, &RefusedError{answer.StatusCode, string(bytes.TrimSpace(text))}
+	}
 	if err != nil || !stop() {
 		end()
 		if err == nil {
@@ -122,12 +129,6 @@ func (c *Cluster) Open(ctx context.Context, to, server string, query url.Values)
 		c.suspect(to)
 		return nil, fmt.Errorf("the gateway at %s does not answer: %w", address, err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-		answer.Body.Close()
-		end()
-		return nil, &RefusedError{answer.StatusCode, string(bytes.TrimSpace(text))}
-	}
 	return &Stream{answer.Body, out, answer, end}, nil
 }
 
@@ -137,8 +138,20 @@ type Servers interface {
 	// ends. It calls begin once it has the process; an error before that is a
 	// [RefusedError] or says why there is no process. An error after that says why the stream
 	// ended.
-	Serve(ctx context.Context, member, server string, query url.Values, in io.Reader, begin func() (out io.Writer, flush func() error)) error
+	Serve(ctx context.Context, member, server string, query url.Values, in io.Reader, begin func() *Far) error
 }
+
+// Far is the other side of a stream to a process of this member.
+type Far struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Flush sends what was written.
+func (f *Far) Flush() error { return f.control.Flush() }
+
+// Cut ends writes that wait for the other side.
+func (f *Far) Cut() { _ = f.control.SetWriteDeadline(time.Now()) } // else it has ended
 
 // serveServer serves a stream of another member.
 func (c *Cluster) serveServer(w http.ResponseWriter, r *http.Request) {
@@ -147,14 +160,14 @@ func (c *Cluster) serveServer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	begun := false
-	control := http.NewResponseController(w)
+	far := &Far{w, http.NewResponseController(w)}
 	err := c.o.Servers.Serve(r.Context(), r.TLS.PeerCertificates[0].Subject.CommonName, strings.TrimPrefix(r.URL.Path, serversPath), r.URL.Query(), r.Body,
-		func() (io.Writer, func() error) {
+		func() *Far {
 			begun = true
 			w.Header().Set("Content-Type", "application/x-ndjson")
 			w.WriteHeader(http.StatusOK)
-			_ = control.Flush() // else the stream ends with it
-			return w, control.Flush
+			_ = far.Flush() // else the stream ends with it
+			return far
 		})
 	if err == nil {
 		return

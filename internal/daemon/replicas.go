@@ -53,9 +53,9 @@ func (d *Daemon) placed() func(copies int, exclusive bool) transport.Placed {
 	return d.places.Server
 }
 
-// runCluster keeps this gateway among the others, and serves what they pass on, until ctx
-// ends.
-func (d *Daemon) runCluster(ctx context.Context) error {
+// runCluster serves what other gateways pass on until ctx ends, and keeps this gateway among
+// them until the context of its membership does.
+func (d *Daemon) runCluster(ctx, member context.Context) error {
 	if d.cluster == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (d *Daemon) runCluster(ctx context.Context) error {
 	if err != nil {
 		return failure.Newf(failure.Unreachable, "cluster: %w; set cluster.listen to an address of this machine, such as 0.0.0.0:7780", err)
 	}
-	d.tasks.Go(func() { _ = d.cluster.Run(ctx) })
+	d.tasks.Go(func() { _ = d.cluster.Run(member) })
 	return d.cluster.Serve(ctx, l, d.Handler(), func() time.Duration { return time.Second })
 }
 

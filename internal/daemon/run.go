@@ -28,6 +28,9 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 	late.Go(func() error { return d.store.Run(last) })
 	late.Go(func() error { return d.records.Run(last) })
 
+	// The others hear that this gateway has left once its servers have ended: they may start some.
+	members, leave := context.WithCancel(context.WithoutCancel(parts))
+	defer leave()
 	group, gctx := errgroup.WithContext(parts)
 	d.ctx = gctx
 	d.metrics.WatchCalls(func() int { _, calls := d.gateway.Load(); return calls })
@@ -38,8 +41,8 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 	for _, run := range []func(context.Context) error{
 		d.watchStore,
 		d.gateway.Run,
-		d.runCluster,
-		d.servers.Run,
+		func(ctx context.Context) error { return d.runCluster(ctx, members) },
+		func(ctx context.Context) error { defer leave(); return d.servers.Run(ctx) },
 		d.queues.Run,
 		d.saveCatalogs,
 		d.added.Run,
@@ -158,7 +161,7 @@ func (d *Daemon) drain(ctx context.Context) {
 	}
 	if d.places != nil && len(d.cluster.Members()) > 1 {
 		if n := d.places.Drain(ctx); n > 0 {
-			d.log.Warn("the gateway ends before some of its servers run elsewhere", "servers", n)
+			d.log.Warn("the gateway ends before others have left its servers", "links", n)
 		}
 	}
 }

@@ -14,34 +14,33 @@ import (
 // ErrNotOffered tells that a server is not run here.
 var ErrNotOffered = errors.New("this gateway does not run the server")
 
-// closeTime bounds the end of a process.
-const closeTime = 8 * time.Second
-
-// Claims decide where a server runs that must not run twice.
-type Claims interface {
-	// Claim returns nil if the server may run here, until Release. The error says where it
-	// runs.
-	Claim(ctx context.Context, server string) error
-	Release(ctx context.Context, server string) error
-}
+const (
+	// closeTime bounds the end of a process, and hurryTime that of one that another gateway
+	// may be about to start.
+	closeTime = 8 * time.Second
+	hurryTime = 2 * time.Second
+)
 
 // Host has the servers whose processes may run here. Make it with [NewHost]. It is safe for
 // concurrent use.
 type Host struct {
-	claims Claims // nil where nothing is claimed
+	claims *claimed
 	dial   func(ctx context.Context, o *transport.Options, inbound func(mcp.Message)) (transport.Link, error)
 
 	mu      sync.Mutex
 	offers  map[string]*offer
-	changed chan struct{} // closed when a process has ended
-	running int           // processes that have not ended
+	changed chan struct{} // closed when a link of another gateway has ended
+	others  int           // links of other gateways
+	lost    chan struct{} // closed by EndOnce: what is being started once, is not
 }
 
 // offer is one server that may run here.
 type offer struct {
 	server  string
 	options transport.Options
-	once    bool // see [Claims]
+	once    bool          // see [Claims]
+	ended   chan struct{} // closed when it was withdrawn, and its process has ended
+	before  *offer        // which it replaces, until that has ended; mu of the host
 
 	turn chan struct{} // capacity 1: held by whoever starts or ends the process
 	// With the turn:
@@ -52,15 +51,20 @@ type offer struct {
 // NewHost returns a host without servers. claims may be nil.
 func NewHost(claims Claims) *Host {
 	stdio, _ := transport.KindOf("stdio")
-	return &Host{claims: claims, dial: stdio.Dial, offers: make(map[string]*offer), changed: make(chan struct{})}
+	return &Host{
+		claims: newClaimed(claims), dial: stdio.Dial, offers: make(map[string]*offer),
+		changed: make(chan struct{}), lost: make(chan struct{}),
+	}
 }
 
 // Offer says how the process of a server is started, until withdrawn; then it ends. once
-// tells that it must not run at two gateways at a time.
+// tells that it must not run at two gateways at a time. A later offer of the same server
+// replaces this one; if it must not run twice, its process starts when this one has ended.
 func (h *Host) Offer(server string, o *transport.Options, once bool) (withdraw func()) {
-	of := &offer{server: server, options: *o, once: once, turn: make(chan struct{}, 1)}
+	of := &offer{server: server, options: *o, once: once, turn: make(chan struct{}, 1), ended: make(chan struct{})}
 	of.options.Several = true
 	h.mu.Lock()
+	of.before = h.offers[server]
 	h.offers[server] = of
 	h.mu.Unlock()
 	return func() {
@@ -69,24 +73,52 @@ func (h *Host) Offer(server string, o *transport.Options, once bool) (withdraw f
 			delete(h.offers, server)
 		}
 		h.mu.Unlock()
+		h.succeed(of)
 		of.turn <- struct{}{}
 		defer func() { <-of.turn }()
 		of.withdrawn = true
 		if of.process != nil {
 			of.process.fail(transport.ErrMoved)
-			h.finish(of)
+			h.finish(of, closeTime)
 		}
+		h.release(of)
+		close(of.ended)
 	}
 }
 
-// Join opens a link to the process of a server, and starts it if it is not running.
-func (h *Host) Join(ctx context.Context, server string, inbound func(mcp.Message)) (*Link, error) {
+// Join opens a link to the process of a server, and starts it if it is not running. other
+// tells that the link is for another gateway.
+func (h *Host) Join(ctx context.Context, server string, other bool, inbound func(mcp.Message)) (*Link, error) {
 	h.mu.Lock()
-	of := h.offers[server]
+	of, lost := h.offers[server], h.lost
+	var before *offer
+	if of != nil {
+		before = of.before
+	}
 	h.mu.Unlock()
 	if of == nil {
 		return nil, fmt.Errorf("%s: %w", server, ErrNotOffered)
 	}
+	if of.once {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() { // ends with ctx
+			select {
+			case <-lost:
+				end()
+			case <-ctx.Done():
+			}
+		}()
+		if before != nil {
+			select {
+			case <-before.ended:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("the process that it replaces has not ended: %w", context.Cause(ctx))
+			}
+		}
+	}
+	h.succeed(of)
 	select {
 	case of.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -97,22 +129,54 @@ func (h *Host) Join(ctx context.Context, server string, inbound func(mcp.Message
 		return nil, fmt.Errorf("%s: %w", server, ErrNotOffered)
 	}
 	if of.process != nil && of.process.link.Cause() != nil {
-		h.finish(of)
+		h.finish(of, closeTime)
 	}
 	if of.process == nil {
 		if err := h.start(ctx, of); err != nil {
 			return nil, err
 		}
 	}
-	l := newLink(of.process, inbound, func() { h.left(of) })
+	return h.join(of, other, inbound), nil
+}
+
+// succeed forgets what an offer replaces.
+func (h *Host) succeed(of *offer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of.before = nil
+}
+
+// join adds a link to the running process; its turn is held.
+func (h *Host) join(of *offer, other bool, inbound func(mcp.Message)) *Link {
+	if other {
+		h.count(1)
+	}
+	l := newLink(of.process, inbound, func() {
+		h.left(of)
+		if other {
+			h.count(-1)
+		}
+	})
 	of.process.join(l)
-	return l, nil
+	if err := of.process.link.Cause(); err != nil { // it was lost before the link was among its own
+		l.Fail(err)
+	}
+	return l
+}
+
+// count counts the links of other gateways.
+func (h *Host) count(by int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.others += by
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
 // start starts the process of a server; its turn is held.
 func (h *Host) start(ctx context.Context, of *offer) error {
-	if of.once && h.claims != nil {
-		if err := h.claims.Claim(ctx, of.server); err != nil {
+	if of.once {
+		if err := h.claims.claim(ctx, of); err != nil {
 			return err
 		}
 	}
@@ -124,9 +188,6 @@ func (h *Host) start(ctx context.Context, of *offer) error {
 	}
 	p.link = link
 	of.process = p
-	h.mu.Lock()
-	h.running++
-	h.mu.Unlock()
 	p.wg.Go(p.follow)
 	p.wg.Go(p.answer)
 	return nil
@@ -137,71 +198,79 @@ func (h *Host) left(of *offer) {
 	of.turn <- struct{}{}
 	defer func() { <-of.turn }()
 	if of.process != nil && of.process.alone() {
-		h.finish(of)
+		h.finish(of, closeTime)
+		h.release(of)
 	}
 }
 
 // finish ends the process of a server; its turn is held.
-func (h *Host) finish(of *offer) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+func (h *Host) finish(of *offer, within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	of.process.link.Close(ctx)
 	of.process.wg.Wait()
 	of.process = nil
-	h.release(of)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.running--
-	close(h.changed)
-	h.changed = make(chan struct{})
 }
 
-// release lets a server run elsewhere.
+// release lets a server run elsewhere, whose process has ended.
 func (h *Host) release(of *offer) {
-	if !of.once || h.claims == nil {
+	if !of.once {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if err := h.claims.Release(ctx, of.server); err != nil {
-		of.options.Log.Warn("the server can run elsewhere once the lease of this gateway has ended", "server", of.server, "err", err)
+	if err := h.claims.release(ctx, of); err != nil {
+		of.options.Log.Warn("another gateway cannot run the server yet; this is tried again", "server", of.server, "err", err)
 	}
 }
 
-// EndOnce ends the processes that must not run twice: another gateway may start them.
+// Settle releases what could not be released before.
+func (h *Host) Settle(ctx context.Context) error { return h.claims.settle(ctx) }
+
+// EndOnce ends the processes that must not run twice: another gateway may start them. It
+// does not wait for the claims, which the caller has lost.
 func (h *Host) EndOnce() {
 	h.mu.Lock()
+	close(h.lost)
+	h.lost = make(chan struct{})
 	var once []*offer
 	for _, of := range h.offers {
-		if of.once {
-			once = append(once, of)
+		for ; of != nil; of = of.before {
+			if of.once {
+				once = append(once, of)
+			}
 		}
 	}
 	h.mu.Unlock()
+	var all sync.WaitGroup
 	for _, of := range once {
-		of.turn <- struct{}{}
-		if of.process != nil {
-			of.process.fail(transport.ErrMoved)
-			h.finish(of)
-		}
-		<-of.turn
+		all.Go(func() {
+			of.turn <- struct{}{}
+			if of.process != nil {
+				of.process.fail(transport.ErrMoved)
+				h.finish(of, hurryTime)
+			}
+			h.claims.lose(of)
+			<-of.turn
+		})
 	}
+	all.Wait()
 }
 
-// Drain waits until no process runs here any more, at most until the context ends. It
-// returns how many do.
+// Drain waits until no other gateway uses a process of this one, at most until the context
+// ends. It returns how many links there are.
 func (h *Host) Drain(ctx context.Context) int {
 	for {
 		h.mu.Lock()
-		running, changed := h.running, h.changed
+		others, changed := h.others, h.changed
 		h.mu.Unlock()
-		if running == 0 {
+		if others == 0 {
 			return 0
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return running
+			return others
 		}
 	}
 }

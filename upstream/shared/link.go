@@ -289,6 +289,9 @@ func (l *Link) Close(ctx context.Context) {
 			params := append(append([]byte(`{"requestId":`), id...), '}')
 			_ = l.of.link.Send(ctx, mcp.AppendNotification(nil, mcp.NotifyCancelled, params), nil) // else it is lost
 		}
+		if l.of.link.Cause() == nil && l.of.turn(ctx) == nil {
+			defer func() { <-l.of.watching }()
+		}
 		for _, uri := range l.of.leave(l) {
 			params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
 			id := l.of.number()

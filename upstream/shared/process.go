@@ -89,6 +89,18 @@ func (p *process) fail(why error) {
 	}
 }
 
+// turn waits for the turn to change subscriptions.
+func (p *process) turn(ctx context.Context) error {
+	select {
+	case p.watching <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.link.Done():
+		return p.link.Cause()
+	}
+}
+
 func (p *process) all() []*Link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -16,6 +17,9 @@ const (
 	// streamBehind bounds the bytes of notifications that wait for a reader of a stream. One
 	// that is further behind has to open its stream again.
 	streamBehind = 4 << 20
+	// streamSend bounds the time in which a process takes a notification, and the other side
+	// what is written when the stream ends.
+	streamSend = 5 * time.Second
 )
 
 // Stream is a pair of byte streams to a process at another gateway.
@@ -44,12 +48,20 @@ func NewStream(o *Options, s Stream, inbound func(mcp.Message)) Link {
 	return p
 }
 
+// Far is the other side of a stream that is served.
+type Far interface {
+	io.Writer
+	// Flush sends what was written.
+	Flush() error
+	// Cut ends writes that wait for the other side. It may be called at any time.
+	Cut()
+}
+
 // streamServer serves one stream.
 type streamServer struct {
 	link   Link
 	limits Limits
-	out    io.Writer
-	flush  func() error
+	far    Far
 	ctx    context.Context
 	end    context.CancelCauseFunc
 	wg     sync.WaitGroup
@@ -65,17 +77,17 @@ type streamServer struct {
 }
 
 // ServeStream carries the messages of a stream to a link that join opens, and back, until
-// either ends or the context does. join returns where to write, too; flush is called after
-// each line. ServeStream returns why the stream ended; nil if the other side ended it.
-func ServeStream(ctx context.Context, in io.Reader, limits Limits, join func(inbound func(mcp.Message)) (_ Link, out io.Writer, flush func() error, _ error)) error {
+// either ends or the context does. join returns the other side, too. ServeStream returns why
+// the stream ended; nil if the other side ended it, or the process is elsewhere.
+func ServeStream(ctx context.Context, in io.Reader, limits Limits, join func(inbound func(mcp.Message)) (Link, Far, error)) error {
 	s := &streamServer{limits: limits, requests: make(map[string]context.CancelCauseFunc), arrived: make(chan struct{}, 1)}
 	s.ctx, s.end = context.WithCancelCause(ctx)
 	defer s.end(nil)
-	link, out, flush, err := join(s.notify)
+	link, far, err := join(s.notify)
 	if err != nil {
 		return err
 	}
-	s.link, s.out, s.flush = link, out, flush
+	s.link, s.far = link, far
 	defer link.Close(context.WithoutCancel(ctx))
 	s.wg.Go(s.writeNotifications)
 	defer s.close()
@@ -88,7 +100,10 @@ func ServeStream(ctx context.Context, in io.Reader, limits Limits, join func(inb
 		}
 		return err
 	case <-link.Done():
-		return link.Cause()
+		if err := link.Cause(); !errors.Is(err, ErrMoved) { // which the end of the stream says by itself
+			return err
+		}
+		return nil
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	}
@@ -110,7 +125,8 @@ func (s *streamServer) read(in io.Reader) error {
 			s.request(msg)
 			continue
 		}
-		if err := s.link.Send(s.ctx, msg.Raw, nil); err != nil {
+		if err := s.send(msg.Raw); err != nil {
+			s.end(err)
 			return err
 		}
 		if id, ok := mcp.ParseID(msg.Param("requestId")); ok && msg.Method == mcp.NotifyCancelled {
@@ -119,15 +135,31 @@ func (s *streamServer) read(in io.Reader) error {
 	}
 }
 
+// send sends a notification on. A process that does not read holds up no other stream of its
+// connection for long.
+func (s *streamServer) send(raw []byte) error {
+	ctx, cancel := context.WithTimeout(s.ctx, streamSend)
+	defer cancel()
+	return s.link.Send(ctx, raw, nil)
+}
+
 // request sends a request on, and its answer back.
 func (s *streamServer) request(msg mcp.Message) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	key := msg.ID.Key()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, twice := s.requests[key]; s.closed || twice || len(s.requests) >= streamRequests {
+	switch _, twice := s.requests[key]; {
+	case s.closed:
 		cancel(nil)
-		s.end(errors.New("another gateway has too many requests in flight, or two with one id"))
+		return
+	case twice:
+		cancel(nil)
+		s.end(errors.New("another gateway has two requests with one id"))
+		return
+	case len(s.requests) >= streamRequests:
+		cancel(nil)
+		s.refuse(msg.ID)
 		return
 	}
 	s.requests[key] = cancel
@@ -138,6 +170,11 @@ func (s *streamServer) request(msg mcp.Message) {
 		defer s.mu.Unlock()
 		delete(s.requests, key)
 	})
+}
+
+// refuse queues the answer to a request that is one too many; mu is held.
+func (s *streamServer) refuse(id mcp.ID) {
+	s.enqueue(mcp.AppendFault(nil, id, mcp.Errorf(mcp.CodeInternal, "the gateway that runs the server has %d requests of this one in flight, and takes no more", streamRequests)))
 }
 
 // roundTrip asks the process, and writes what comes back.
@@ -154,12 +191,15 @@ func (s *streamServer) roundTrip(ctx context.Context, msg mcp.Message) {
 	}
 }
 
-// close waits for everything that the stream has started.
+// close waits for everything that the stream has started. A reader that has stopped does not
+// hold it for long.
 func (s *streamServer) close() {
 	s.end(nil)
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	late := time.AfterFunc(streamSend, s.far.Cut)
+	defer late.Stop()
 	s.wg.Wait()
 }
 
@@ -176,11 +216,16 @@ func (s *streamServer) cancel(id mcp.ID) {
 func (s *streamServer) notify(msg mcp.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.behind += len(msg.Raw); s.behind > streamBehind && len(s.waiting) > 0 || len(s.waiting) >= streamRequests {
+	s.enqueue(msg.Raw)
+}
+
+// enqueue queues a message; mu is held.
+func (s *streamServer) enqueue(raw []byte) {
+	if s.behind += len(raw); s.behind > streamBehind && len(s.waiting) > 0 || len(s.waiting) >= 2*streamRequests {
 		s.end(errors.New("another gateway reads slower than the server notifies"))
 		return
 	}
-	s.waiting = append(s.waiting, msg.Raw)
+	s.waiting = append(s.waiting, raw)
 	select {
 	case s.arrived <- struct{}{}:
 	default:
@@ -209,9 +254,9 @@ func (s *streamServer) writeNotifications() {
 func (s *streamServer) write(raw []byte) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	_, err := s.out.Write(append(mcp.AppendLine(make([]byte, 0, len(raw)+1), raw), '\n'))
+	_, err := s.far.Write(append(mcp.AppendLine(make([]byte, 0, len(raw)+1), raw), '\n'))
 	if err == nil {
-		err = s.flush()
+		err = s.far.Flush()
 	}
 	if err != nil {
 		s.end(fmt.Errorf("write to another gateway: %w", err))

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -20,6 +22,9 @@ import (
 
 // asked is the parameter of a stream that says which process is meant.
 const asked = "process"
+
+// settleTime bounds the release of what could not be released before.
+const settleTime = 10 * time.Second
 
 // Peers are the gateways that share servers; [cluster.Cluster] implements it.
 type Peers interface {
@@ -36,11 +41,12 @@ type Places struct {
 	host *shared.Host
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	peers  Peers
-	offers map[string]offer
-	links  map[*link]struct{}
-	told   chan struct{} // closed when the gateways, or what they claim, have changed
+	mu       sync.Mutex
+	peers    Peers
+	offers   map[string]*offer
+	links    map[*link]struct{}
+	settling atomic.Bool
+	told     chan struct{} // closed when the gateways, or what they claim, have changed
 }
 
 // offer is what this gateway knows of a server that may run here.
@@ -52,7 +58,7 @@ type offer struct {
 // New returns the places of this gateway, which are used once it has its peers. claims keep
 // servers from running twice.
 func New(log *slog.Logger, claims shared.Claims) *Places {
-	return &Places{host: shared.NewHost(claims), log: log, offers: make(map[string]offer), links: make(map[*link]struct{}), told: make(chan struct{})}
+	return &Places{host: shared.NewHost(claims), log: log, offers: make(map[string]*offer), links: make(map[*link]struct{}), told: make(chan struct{})}
 }
 
 // Among sets the gateways that share servers, before anything is placed.
@@ -62,14 +68,20 @@ func (p *Places) Among(peers Peers) {
 	p.peers = peers
 }
 
-// Told is called when the gateways have changed. Servers that belong elsewhere move.
+// Told is called when the gateways were read. Servers move that belong elsewhere since then.
+// It does not block.
 func (p *Places) Told() {
+	p.settle()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.told)
 	p.told = make(chan struct{})
 	for l := range p.links {
-		if p.peers.Place(l.server, l.by.copies, nil) == l.at {
+		due := p.peers.Place(l.server, l.by.copies, nil)
+		if due == l.due {
+			continue
+		}
+		if l.due = due; due == l.at {
 			continue
 		}
 		select {
@@ -77,6 +89,21 @@ func (p *Places) Told() {
 		default: // it was told
 		}
 	}
+}
+
+// settle releases in the background what could not be released before.
+func (p *Places) settle() {
+	if !p.settling.CompareAndSwap(false, true) {
+		return
+	}
+	go func() { // ends with settleTime
+		defer p.settling.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+		defer cancel()
+		if err := p.host.Settle(ctx); err != nil {
+			p.log.Debug("a server cannot run elsewhere yet", "err", err)
+		}
+	}()
 }
 
 // Lost is called when this gateway may count as gone. Servers that must not run twice end.
@@ -104,6 +131,9 @@ func fingerprint(o *transport.Options) string {
 	for _, part := range append([]string{o.Command, o.Dir}, o.Args...) {
 		fmt.Fprintf(h, "%d:%s,", len(part), part)
 	}
+	if o.Sandbox != nil {
+		fmt.Fprintf(h, "sandbox %s", o.Sandbox.Network)
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -111,7 +141,7 @@ func fingerprint(o *transport.Options) string {
 func (pl *placement) Offer(server string, o *transport.Options) (withdraw func()) {
 	p := pl.of
 	end := p.host.Offer(server, o, pl.once)
-	mine := offer{fingerprint(o), o.Limits}
+	mine := &offer{fingerprint(o), o.Limits}
 	p.mu.Lock()
 	p.offers[server] = mine
 	p.mu.Unlock()
@@ -161,7 +191,7 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 	for {
 		at := p.peers.Place(server, pl.copies, out)
 		if at == p.peers.Self() {
-			process, err := p.host.Join(ctx, server, inbound)
+			process, err := p.host.Join(ctx, server, false, inbound)
 			if err != nil {
 				return nil, err
 			}
@@ -189,12 +219,13 @@ func (p *Places) keep(l *link) *link {
 	l.moved = make(chan struct{}, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	l.due = p.peers.Place(l.server, l.by.copies, nil)
 	p.links[l] = struct{}{}
 	return l
 }
 
 // Serve implements [cluster.Servers].
-func (p *Places) Serve(ctx context.Context, member, server string, query url.Values, in io.Reader, begin func() (io.Writer, func() error)) error {
+func (p *Places) Serve(ctx context.Context, member, server string, query url.Values, in io.Reader, begin func() *cluster.Far) error {
 	p.mu.Lock()
 	mine, ok := p.offers[server]
 	p.mu.Unlock()
@@ -207,16 +238,15 @@ func (p *Places) Serve(ctx context.Context, member, server string, query url.Val
 		return &cluster.RefusedError{Status: http.StatusNotFound, Text: "this gateway ends"}
 	}
 	p.log.Debug("another gateway uses a server of this one", "server", server, "member", member)
-	return transport.ServeStream(ctx, in, mine.limits, func(inbound func(mcp.Message)) (transport.Link, io.Writer, func() error, error) {
-		link, err := p.host.Join(ctx, server, inbound)
+	return transport.ServeStream(ctx, in, mine.limits, func(inbound func(mcp.Message)) (transport.Link, transport.Far, error) {
+		link, err := p.host.Join(ctx, server, true, inbound)
 		if held, ok := errors.AsType[*cluster.HeldError](err); ok {
 			err = &cluster.RefusedError{Status: http.StatusConflict, Text: held.Error()}
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		out, flush := begin()
-		return link, out, flush, nil
+		return link, begin(), nil
 	})
 }
 
@@ -225,6 +255,7 @@ type link struct {
 	transport.Link
 	by         *placement
 	server, at string
+	due        string        // where it belonged when the gateways were last read; mu of the places
 	moved      chan struct{} // capacity 1
 }
 
