@@ -13,6 +13,9 @@ import (
 // run elsewhere.
 const aloneTime = 20 * time.Second
 
+// takesTime bounds the question whether another gateway would run a server.
+const takesTime = 5 * time.Second
+
 // renewable tells whether another connection replaces a lost one at once.
 func renewable(err error) bool {
 	return errors.Is(err, transport.ErrSessionLost) || errors.Is(err, transport.ErrMoved)
@@ -30,7 +33,11 @@ func (s *Server) move(conn *Conn) {
 	}
 	defer s.moving.Store(false)
 	if from.Alone() {
-		s.pool.moveAlone(conn)
+		ctx, cancel := context.WithTimeout(conn.life, takesTime)
+		defer cancel()
+		if from.Takes(ctx) {
+			s.pool.moveAlone(conn)
+		}
 		return
 	}
 	next, err := s.open(conn.life, connKey{})

@@ -120,3 +120,23 @@ func TestSharedServerMoves(t *testing.T) {
 		})
 	}
 }
+
+// A server that must not run twice does not, either, when it is started anew.
+func TestSharedServerStartsAnew(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "lock")
+	rs := newReplicas(t, 2, servers{"s": fake("alone=" + lock)}, sharedServer("exclusive"))
+	before := rs.process(t, rs.all[0])
+	for _, r := range rs.all {
+		if err := r.Control.RestartServer("s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testwait.Until(t, patience, "another process is there", func() bool {
+		got := post(t, rs.all[1].url+"/mcp", "k", pidCall, mcp.HeaderSession, open(t, rs.all[1].url, "k"))
+		pid := pidText.FindStringSubmatch(got.body)
+		return pid != nil && pid[1] != before
+	})
+	if text, err := os.ReadFile(lock + ".twice"); err == nil {
+		t.Errorf("it ran twice: %s", text)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -105,7 +106,7 @@ type user struct {
 func (p *processes) join(t *testing.T) *user {
 	t.Helper()
 	u := &user{}
-	l, err := p.Join(t.Context(), "s", func(m mcp.Message) { u.gets(string(m.Raw)) })
+	l, err := p.Join(t.Context(), "s", true, func(m mcp.Message) { u.gets(string(m.Raw)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestLife(t *testing.T) {
 		if err := d.Cause(); !errors.Is(err, transport.ErrMoved) {
 			t.Errorf("a withdrawn server: %v", err)
 		}
-		if _, err := p.Join(t.Context(), "s", func(mcp.Message) {}); !errors.Is(err, ErrNotOffered) {
+		if _, err := p.Join(t.Context(), "s", true, func(mcp.Message) {}); !errors.Is(err, ErrNotOffered) {
 			t.Errorf("then: %v", err)
 		}
 	})
@@ -321,18 +322,42 @@ func expired(t *testing.T) context.Context {
 	return ctx
 }
 
-// claims are those of one server.
+// claims are those of one server, or of many, which are always free.
 type claims struct {
-	mu   sync.Mutex
-	held bool
-	log  []string
+	many bool
+
+	mu         sync.Mutex
+	held, down bool
+	log        []string
+	hanging    <-chan struct{} // nothing is answered before its end, or that of the context
+}
+
+// hang has the database answer nothing any more.
+func (c *claims) hang(t *testing.T) {
+	t.Helper()
+	c.hanging = make(chan struct{})
+}
+
+func (c *claims) await(ctx context.Context) error {
+	if c.hanging == nil {
+		return nil
+	}
+	select {
+	case <-c.hanging:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Claim implements Claims.
-func (c *claims) Claim(context.Context, string) error {
+func (c *claims) Claim(ctx context.Context, _ string) error {
+	if err := c.await(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held {
+	if c.held && !c.many {
 		return errors.New("held")
 	}
 	c.held = true
@@ -341,9 +366,15 @@ func (c *claims) Claim(context.Context, string) error {
 }
 
 // Release implements Claims.
-func (c *claims) Release(context.Context, string) error {
+func (c *claims) Release(ctx context.Context, _ string) error {
+	if err := c.await(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.down {
+		return errors.New("the database is down")
+	}
 	c.held = false
 	c.log = append(c.log, "released")
 	return nil
@@ -354,17 +385,146 @@ func TestClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &claims{held: true}
 		p, _ := hosting(t, c, true)
-		if _, err := p.Join(t.Context(), "s", func(mcp.Message) {}); err == nil || len(p.all) != 0 {
+		if _, err := p.Join(t.Context(), "s", true, func(mcp.Message) {}); err == nil || len(p.all) != 0 {
 			t.Errorf("it runs although it is held elsewhere: %v", err)
 		}
 		c.held = false
 		a := p.join(t)
-		p.EndOnce()
+		a.Close(t.Context())
 		<-p.all[0].closed
-		<-a.Done()
 		if want := []string{"claimed", "released"}; !slices.Equal(c.log, want) {
 			t.Errorf("%v, want %v", c.log, want)
 		}
+	})
+}
+
+// A claim that could not be released is released later, unless the server runs here again.
+func TestReleasedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{}
+		p, _ := hosting(t, c, true)
+		a := p.join(t)
+		c.down = true
+		a.Close(t.Context())
+		if err := p.Settle(t.Context()); err == nil || !c.held {
+			t.Errorf("released without a database: %v", err)
+		}
+		c.down = false
+		if err := p.Settle(t.Context()); err != nil || c.held {
+			t.Errorf("the claim is held still: %v", err)
+		}
+		p.join(t)
+		if err := p.Settle(t.Context()); err != nil || !c.held {
+			t.Errorf("what runs is released: %v", err)
+		}
+	})
+}
+
+// A gateway that is about to count as gone ends what must not run twice at once, although the
+// database does not answer, and what is being started does not start.
+func TestEndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{many: true}
+		p, _ := hosting(t, c, true)
+		a := p.join(t)
+		for _, server := range []string{"b", "c", "d", "e"} {
+			defer p.Offer(server, &transport.Options{Limits: limits, Log: slog.New(slog.DiscardHandler)}, true)()
+		}
+		if _, err := p.Join(t.Context(), "b", true, func(mcp.Message) {}); err != nil {
+			t.Fatal(err)
+		}
+		c.hang(t)
+		for _, server := range []string{"c", "d", "e"} {
+			go func() {
+				if _, err := p.Join(t.Context(), server, true, func(mcp.Message) {}); err == nil {
+					t.Errorf("%s starts", server)
+				}
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		p.EndOnce()
+		<-a.Done()
+		for _, f := range p.all {
+			<-f.closed
+		}
+		if d := time.Since(began); d > 0 || len(p.all) != 2 {
+			t.Errorf("the %d processes ended after %v", len(p.all), d)
+		}
+		c.hanging = nil
+		if err := p.Settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A later offer of a server, as after a reload, starts its process when that of the one before
+// has ended, and keeps the claim.
+func TestOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{many: true}
+		p, withdraw := hosting(t, c, true)
+		p.join(t)
+		defer p.Offer("s", &transport.Options{Limits: limits, Log: slog.New(slog.DiscardHandler)}, true)()
+		joined := make(chan *Link)
+		go func() {
+			l, err := p.Join(t.Context(), "s", true, func(mcp.Message) {})
+			if err != nil {
+				t.Error(err)
+			}
+			joined <- l
+		}()
+		synctest.Wait()
+		if len(p.all) != 1 {
+			t.Errorf("%d processes run", len(p.all))
+		}
+		withdraw()
+		l := <-joined
+		<-p.all[0].closed
+		if len(p.all) != 2 || !c.held || l.Cause() != nil {
+			t.Errorf("%d processes, claimed %v, link lost because %v", len(p.all), c.held, l.Cause())
+		}
+		l.Close(t.Context())
+		if c.held {
+			t.Error("the claim is held still")
+		}
+	})
+}
+
+// A process that ends while a link joins takes that link along.
+func TestLostWhileJoining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := hosting(t, nil, false)
+		a := p.join(t)
+		p.all[0].Fail(errors.New("it crashed"))
+		<-a.Done()
+		of := p.offers["s"]
+		of.turn <- struct{}{}
+		l := p.Host.join(of, false, func(mcp.Message) {})
+		<-of.turn
+		<-l.Done()
+		l.Close(t.Context())
+	})
+}
+
+// A link that ends leaves its subscriptions in its turn: another one that subscribes meanwhile
+// stays subscribed.
+func TestSubscribedWhileAnotherLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := hosting(t, nil, false)
+		a, b := p.join(t), p.join(t)
+		f := p.all[0]
+		a.asks(t.Context(), "1", "resources/subscribe", `{"uri":"u"}`)
+		f.says(t, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		f.heard()
+		go a.Close(t.Context())
+		synctest.Wait()
+		b.asks(t.Context(), "1", "resources/subscribe", `{"uri":"u"}`)
+		is(t, "at first", f.heard(), `{"jsonrpc":"2.0","id":2,"method":"resources/unsubscribe","params":{"uri":"u"}}`)
+		f.says(t, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		is(t, "then", f.heard(), `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"u"}}`)
+		f.says(t, `{"jsonrpc":"2.0","id":3,"result":{}}`)
+		is(t, "b has", b.has(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	})
 }
 
@@ -380,7 +540,7 @@ func TestManyLinks(t *testing.T) {
 	for g := range 8 {
 		all.Go(func() {
 			for round := range 20 {
-				l, err := p.Join(t.Context(), "s", func(mcp.Message) {})
+				l, err := p.Join(t.Context(), "s", true, func(mcp.Message) {})
 				if err != nil {
 					t.Error(err)
 					return

@@ -17,6 +17,8 @@ type Moving interface {
 	Moved() <-chan struct{}
 	// Alone tells that this link has to end before the process runs elsewhere.
 	Alone() bool
+	// Takes tells whether the gateway where the process belongs would run it now.
+	Takes(ctx context.Context) bool
 	// At names the gateway where the process runs.
 	At() string
 }

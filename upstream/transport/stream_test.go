@@ -62,6 +62,18 @@ func (p *played) says(t *testing.T, raw string) {
 	p.Deliver(msg)
 }
 
+// far is the other side of a stream.
+type far struct{ io.Writer }
+
+func (far) Flush() error { return nil }
+
+// Cut implements Far.
+func (f far) Cut() {
+	if c, ok := f.Writer.(io.Closer); ok {
+		c.Close()
+	}
+}
+
 // streamed is a stream whose far side is served.
 type streamed struct {
 	Link
@@ -81,10 +93,10 @@ func newStreamed(t *testing.T) *streamed {
 	joined := make(chan struct{})
 	limits := Limits{Result: 1000, Line: 1000, Depth: 10, Events: 10}
 	go func() {
-		err := ServeStream(t.Context(), there, limits, func(inbound func(mcp.Message)) (Link, io.Writer, func() error, error) {
+		err := ServeStream(t.Context(), there, limits, func(inbound func(mcp.Message)) (Link, Far, error) {
 			s.process = newPlayed(inbound)
 			close(joined)
-			return s.process, from, func() error { return nil }, nil
+			return s.process, far{from}, nil
 		})
 		s.mu.Lock()
 		s.why = err
@@ -181,6 +193,74 @@ func TestStreamBroken(t *testing.T) {
 	l.Close(t.Context())
 }
 
+// A process that is elsewhere needs no words: the end of the stream says so.
+func TestStreamMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreamed(t)
+		s.process.Fail(ErrMoved)
+		<-s.Done()
+		if err := s.Cause(); !errors.Is(err, ErrMoved) {
+			t.Errorf("the cause is %v", err)
+		}
+		if err := <-s.served; err != nil {
+			t.Errorf("the stream ended because of %v", err)
+		}
+	})
+}
+
+// A gateway that stops reading holds a stream for no longer than streamSend.
+func TestStreamNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, far1 := io.Pipe()
+		defer far1.Close()
+		_, out := io.Pipe() // nobody reads
+		var process *played
+		joined, served := make(chan struct{}), make(chan error, 1)
+		go func() {
+			served <- ServeStream(t.Context(), in, Limits{Result: 1000, Line: 1000, Depth: 10, Events: 10}, func(inbound func(mcp.Message)) (Link, Far, error) {
+				process = newPlayed(inbound)
+				close(joined)
+				return process, far{out}, nil
+			})
+			in.Close()
+		}()
+		<-joined
+		for range 3 * streamRequests {
+			process.says(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		}
+		if err := <-served; err == nil || !strings.Contains(err.Error(), "slower") {
+			t.Errorf("the stream ended because of %v", err)
+		}
+	})
+}
+
+// A request beyond the limit is refused by itself.
+func TestStreamFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreamed(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ask := func(n int64) (mcp.Message, error) {
+			id := mcp.NumberID(n)
+			return s.RoundTrip(ctx, &Request{ID: id, Raw: mcp.AppendRequest(nil, id, "tools/call", []byte(`{}`))})
+		}
+		var all sync.WaitGroup
+		for n := range int64(streamRequests) {
+			all.Go(func() { _, _ = ask(n) }) // ends with ctx
+		}
+		synctest.Wait()
+		answer, err := ask(streamRequests)
+		if err != nil || !strings.Contains(string(answer.Fault()), "takes no more") {
+			t.Errorf("the answer is %s, %v", answer.Raw, err)
+		}
+		if s.Cause() != nil {
+			t.Errorf("the stream ended because of %v", s.Cause())
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
 // Whatever a gateway sends on a stream, it ends with the stream, and nothing else does.
 func FuzzServeStream(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
@@ -190,8 +270,8 @@ func FuzzServeStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent string) {
 		var out bytes.Buffer
 		err := ServeStream(t.Context(), strings.NewReader(sent), Limits{Result: 1000, Line: 1000, Depth: 10, Events: 10},
-			func(inbound func(mcp.Message)) (Link, io.Writer, func() error, error) {
-				return newPlayed(inbound), &out, func() error { return nil }, nil
+			func(inbound func(mcp.Message)) (Link, Far, error) {
+				return newPlayed(inbound), far{&out}, nil
 			})
 		if err != nil && strings.TrimSpace(err.Error()) == "" {
 			t.Errorf("an error without words: %v", err)

@@ -20,8 +20,19 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// asked is the parameter of a stream that says which process is meant.
-const asked = "process"
+// asked is the parameter of a stream that says which process is meant, and look that of a request
+// that only asks whether it may run here.
+const (
+	asked = "process"
+	look  = "look"
+)
+
+// A server is told to move when the gateways have changed. If it stays, because the other place
+// does not take it yet, it is told again after firstWait, and then ever more rarely.
+const (
+	firstWait   = 2 * time.Second
+	longestWait = 5 * time.Minute
+)
 
 // settleTime bounds the release of what could not be released before.
 const settleTime = 10 * time.Second
@@ -72,18 +83,20 @@ func (p *Places) Among(peers Peers) {
 // It does not block.
 func (p *Places) Told() {
 	p.settle()
+	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.told)
 	p.told = make(chan struct{})
 	for l := range p.links {
 		due := p.peers.Place(l.server, l.by.copies, nil)
-		if due == l.due {
+		if due != l.due {
+			l.due, l.wait, l.again = due, firstWait, time.Time{}
+		}
+		if due == l.at || now.Before(l.again) {
 			continue
 		}
-		if l.due = due; due == l.at {
-			continue
-		}
+		l.again, l.wait = now.Add(l.wait), min(2*l.wait, longestWait)
 		select {
 		case l.moved <- struct{}{}:
 		default: // it was told
@@ -195,7 +208,7 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 			if err != nil {
 				return nil, err
 			}
-			return &local{p.keep(&link{Link: process, by: pl, server: server, at: at}), process}, nil
+			return &local{p.keep(&link{Link: process, by: pl, server: server, at: at, fingerprint: fingerprint(o)}), process}, nil
 		}
 		tried[at] = true
 		stream, err := p.peers.Open(ctx, at, server, url.Values{asked: {fingerprint(o)}})
@@ -203,7 +216,7 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 		switch {
 		case err == nil:
 			s := transport.Stream{In: stream, To: stream, HangUp: stream.Close, Why: stream.Why}
-			return p.keep(&link{Link: transport.NewStream(o, s, inbound), by: pl, server: server, at: at}), nil
+			return p.keep(&link{Link: transport.NewStream(o, s, inbound), by: pl, server: server, at: at, fingerprint: fingerprint(o)}), nil
 		case isRefused && refused.Status == http.StatusNotFound:
 			p.log.Info("a gateway does not run a shared server for this one", "server", server, "member", at, "why", refused.Text)
 		case isRefused || ctx.Err() != nil:
@@ -219,7 +232,7 @@ func (p *Places) keep(l *link) *link {
 	l.moved = make(chan struct{}, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.due = p.peers.Place(l.server, l.by.copies, nil)
+	l.due, l.wait = p.peers.Place(l.server, l.by.copies, nil), firstWait
 	p.links[l] = struct{}{}
 	return l
 }
@@ -237,6 +250,9 @@ func (p *Places) Serve(ctx context.Context, member, server string, query url.Val
 	case p.peers.Draining():
 		return &cluster.RefusedError{Status: http.StatusNotFound, Text: "this gateway ends"}
 	}
+	if query.Get(look) != "" {
+		return &cluster.RefusedError{Status: http.StatusAccepted, Text: "this gateway would run the server"}
+	}
 	p.log.Debug("another gateway uses a server of this one", "server", server, "member", member)
 	return transport.ServeStream(ctx, in, mine.limits, func(inbound func(mcp.Message)) (transport.Link, transport.Far, error) {
 		link, err := p.host.Join(ctx, server, true, inbound)
@@ -253,10 +269,14 @@ func (p *Places) Serve(ctx context.Context, member, server string, query url.Val
 // link is an open link of this gateway to a shared process.
 type link struct {
 	transport.Link
-	by         *placement
-	server, at string
-	due        string        // where it belonged when the gateways were last read; mu of the places
-	moved      chan struct{} // capacity 1
+	by          *placement
+	server, at  string
+	fingerprint string
+	moved       chan struct{} // capacity 1
+	// With mu of the places:
+	due   string        // where it belonged when the gateways were last read
+	again time.Time     // when it is told next to move there
+	wait  time.Duration // until the time after that
 }
 
 // Moved implements [transport.Moving].
@@ -264,6 +284,22 @@ func (l *link) Moved() <-chan struct{} { return l.moved }
 
 // Alone implements [transport.Moving].
 func (l *link) Alone() bool { return l.by.once }
+
+// Takes implements [transport.Moving].
+func (l *link) Takes(ctx context.Context) bool {
+	p := l.by.of
+	to := p.peers.Place(l.server, l.by.copies, nil)
+	if to == p.peers.Self() {
+		return true
+	}
+	stream, err := p.peers.Open(ctx, to, l.server, url.Values{asked: {l.fingerprint}, look: {"1"}})
+	if err == nil { // a member of another version has begun
+		stream.Close()
+		return true
+	}
+	refused, ok := errors.AsType[*cluster.RefusedError](err)
+	return ok && refused.Status == http.StatusAccepted
+}
 
 // At implements [transport.Moving].
 func (l *link) At() string { return l.at }

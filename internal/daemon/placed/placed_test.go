@@ -1,0 +1,142 @@
+//go:build !windows
+
+package placed
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/cluster"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// peers are two gateways: a, which is this one, and b, which runs nothing for others. The server
+// belongs to one of them.
+type peers struct {
+	mu sync.Mutex
+	at string
+}
+
+func (*peers) Self() string          { return "a" }
+func (*peers) Suspected(string) bool { return false }
+func (*peers) Draining() bool        { return false }
+
+// Place implements Peers.
+func (p *peers) Place(_ string, _ int, out func(string) bool) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out != nil && out(p.at) {
+		return "a"
+	}
+	return p.at
+}
+
+// Open implements Peers.
+func (*peers) Open(context.Context, string, string, url.Values) (*cluster.Stream, error) {
+	return nil, &cluster.RefusedError{Status: http.StatusNotFound, Text: "has no such server"}
+}
+
+// free has all claims.
+type free struct{}
+
+func (free) Claim(context.Context, string) error   { return nil }
+func (free) Release(context.Context, string) error { return nil }
+
+func newPlaces() (*Places, *peers, *transport.Options) {
+	log, at := slog.New(slog.DiscardHandler), &peers{at: "b"}
+	p := New(log, free{})
+	p.Among(at)
+	return p, at, &transport.Options{Command: "/bin/cat", Log: log, Limits: transport.Limits{Line: 1000, Depth: 9, Result: 1000, Events: 4}}
+}
+
+// A server whose place does not take it stays where it is until the gateways change.
+func TestStays(t *testing.T) {
+	p, at, o := newPlaces()
+	pl := p.Server(0, true)
+	defer pl.Offer("s", o)()
+	l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(t.Context())
+	told := func() bool {
+		p.Told()
+		select {
+		case <-l.(transport.Moving).Moved():
+			return true
+		default:
+			return false
+		}
+	}
+	told() // it does not run where it belongs
+	for range 3 {
+		if told() {
+			t.Error("it is told to move again at once, and nothing has changed")
+		}
+	}
+	set := func(to string) {
+		at.mu.Lock()
+		at.at = to
+		at.mu.Unlock()
+	}
+	if set("a"); told() {
+		t.Error("it is told to move to where it is")
+	}
+	if set("b"); !told() {
+		t.Error("it is not told to move")
+	}
+	if l.(transport.Moving).Takes(t.Context()) {
+		t.Error("a gateway takes a server that it refuses")
+	}
+	p.settled(t)
+}
+
+// settled waits for what Told has begun.
+func (p *Places) settled(t *testing.T) {
+	t.Helper()
+	for p.settling.Load() {
+		if err := p.host.Settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A server that is offered again, as after a reload, is there for others once the first offer is
+// withdrawn. One with another command is not.
+func TestOfferedAgain(t *testing.T) {
+	p, _, o := newPlaces()
+	pl := p.Server(0, false)
+	old := pl.Offer("s", o)
+	defer pl.Offer("s", o)()
+	old()
+	var refused *cluster.RefusedError
+	serve := func(fingerprint string) error {
+		return p.Serve(t.Context(), "b", "s", url.Values{asked: {fingerprint}}, http.NoBody, func() *cluster.Far { return &cluster.Far{ResponseWriter: nowhere{}} })
+	}
+	if err := serve(fingerprint(o)); errors.As(err, &refused) {
+		t.Errorf("offered and yet: %v", err)
+	}
+	other := *o
+	other.Args = []string{"x"}
+	if err := serve(fingerprint(&other)); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
+		t.Errorf("another command: %v", err)
+	}
+}
+
+// nowhere takes an answer.
+type nowhere struct{ io.Writer }
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) WriteHeader(int)             {}
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
