@@ -112,7 +112,9 @@ func newFleet(t *testing.T, database string, s servers, settings map[string]any,
 		h.write(t, s, section)
 		made(i, h)
 		p, url := h.up(t)
+		f.mu.Lock()
 		f.homes, f.all, f.at = append(f.homes, h), append(f.all, p), append(f.at, strings.TrimPrefix(url, "http://"))
+		f.mu.Unlock()
 	}
 	var end func()
 	f.balancer, end = testbalancer.Start(func(ctx context.Context) (net.Conn, error) {

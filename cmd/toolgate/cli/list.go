@@ -70,19 +70,21 @@ func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) e
 	whole, began := ctx, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	var last error // what the latest answer lacked
+	var last error                                                     // what the latest answer lacked
+	asking, done := context.WithTimeout(whole, max(wait, time.Second)) // so that the first question is answered
+	defer done()
 	for {
 		path, control, err := o.Control(whole) // it may have started since
 		if err != nil {
 			return err
 		}
-		status, err := control.Status(ctx)
+		status, err := control.Status(asking)
 		switch starting := startingOf(status.Servers); {
 		case err == nil && len(starting) == 0:
 			return nil
 		case err == nil:
 			last = fmt.Errorf("still starting: %s; wait longer, or see `toolgate logs %s`", strings.Join(starting, ", "), starting[0])
-		case errors.Is(err, admin.ErrNotRunning) && time.Since(began) >= min(awaitStart, wait):
+		case errors.Is(err, admin.ErrNotRunning) && wait > awaitStart && time.Since(began) >= awaitStart:
 			o.SettleWithin = wait
 			return nil
 		case errors.Is(err, admin.ErrNotRunning):
@@ -90,6 +92,7 @@ func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) e
 		case ctx.Err() == nil || last == nil:
 			last = err
 		}
+		asking = ctx
 		select {
 		case <-ctx.Done():
 			return failure.Newf(failure.Unreachable, "after %v: %w", wait, last)
