@@ -95,7 +95,8 @@ func (s self) url(text string) bool {
 }
 
 // local reports whether a host is this machine's loopback, by any name. The
-// unspecified address connects to it.
+// unspecified address connects to it, and so does the name with a dot at its end, so that
+// this is more than package loopback knows.
 func local(host string) bool {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true

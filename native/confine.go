@@ -88,6 +88,7 @@ func served(network, address, folder string, policy *sandbox.Policy) error {
 	case policy.Network != sandbox.FullNetwork:
 		return fmt.Errorf("it says that it serves on %s, and has no network; it serves on a socket in PLUGIN_UNIX_SOCKET_DIR: %w", printable([]byte(address)), errPermanent)
 	}
+	// A plugin names an address and no host: what a name leads to would be asked again later.
 	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() {
 		return fmt.Errorf("it says that it serves on %s, which is not a loopback address: %w", printable([]byte(address)), errPermanent)
 	}

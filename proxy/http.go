@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/about"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -219,7 +220,7 @@ func allowedHost(host string, also []string) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if loopbackName(name) {
+	if loopback.Host(name) {
 		return true
 	}
 	for _, a := range also {
@@ -228,14 +229,6 @@ func allowedHost(host string, also []string) bool {
 		}
 	}
 	return false
-}
-
-func loopbackName(name string) bool {
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
 }
 
 // allowedOrigin accepts configured origins and the gateway's own. Where callers

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
@@ -375,7 +376,7 @@ func (m *Mount) allowsURL(params []byte) bool {
 		return false
 	}
 	host := strings.ToLower(u.Hostname())
-	if !strings.EqualFold(u.Scheme, "https") && !(strings.EqualFold(u.Scheme, "http") && loopbackName(host)) {
+	if !strings.EqualFold(u.Scheme, "https") && !(strings.EqualFold(u.Scheme, "http") && loopback.Host(host)) {
 		return false
 	}
 	if len(m.URLHosts) == 0 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/config/units"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // formats are the checks that a format tag names. Each gets the text and the
@@ -320,10 +321,7 @@ func formatAuthority(text, _ string) (string, string, error) {
 }
 
 // ThisMachine tells whether a host is this machine by its name or address.
-func ThisMachine(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
-}
+func ThisMachine(host string) bool { return loopback.Host(host) }
 
 // offlineAccess asks for refresh tokens, which no resource needs.
 const offlineAccess = "offline_access"

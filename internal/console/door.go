@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // policy is the content security policy of every answer.
@@ -66,27 +68,18 @@ func (c *Console) own(r *http.Request) bool {
 // named tells whether a Host header names this console. Names that the settings do not
 // have may be rebound to this machine by anybody; addresses may not.
 func (c *Console) named(host string) bool {
-	name := host
-	if n, _, err := net.SplitHostPort(host); err == nil {
-		name = n
-	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	name := loopback.Name(host)
 	if slices.ContainsFunc(c.o.Hosts(), func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) }) {
 		return true
 	}
-	ip := net.ParseIP(name)
 	if c.o.Local {
-		return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+		return loopback.Host(name)
 	}
-	return ip != nil
+	return net.ParseIP(name) != nil
 }
 
 // local tells whether a request comes from this machine.
-func local(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback()
-}
+func local(r *http.Request) bool { return loopback.Address(r.RemoteAddr) }
 
 // cookieName is the name of the session's cookie. Over TLS no other host can set it.
 func (c *Console) cookieName() string {

@@ -11,7 +11,7 @@ var daemonRules = map[string]rule{
 		why: "makes parts of settings, so that it knows both, and all of them",
 	},
 	"internal/daemon/listen": {
-		ours: []string{"config", "internal/daemon/build", "internal/descent", "internal/failure", "proxy", "proxy/limit"},
+		ours: []string{"config", "internal/daemon/build", "internal/descent", "internal/failure", "internal/loopback", "proxy", "proxy/limit"},
 		why:  "serves whatever handler it is given; it knows the settings of listeners, and no gateway",
 	},
 	"internal/daemon/daemontest": {
@@ -76,7 +76,7 @@ var daemonRules = map[string]rule{
 		why:  "claims calls and records their ends; who makes them, with which rights, is handed in",
 	},
 	"internal/daemon/home": {
-		ours: []string{"proxy/about"},
+		ours: []string{"internal/loopback", "proxy/about"},
 		why:  "strangers read the page, so it knows nothing of the gateway; the clients are handed in",
 	},
 	"internal/daemon/tries": {

@@ -29,7 +29,7 @@ var rules = merged(map[string]rule{
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
-		ours:   []string{"config/secret", "gate"},
+		ours:   []string{"config/secret", "gate", "internal/loopback"},
 		others: []string{"github.com/golang-jwt/jwt/v5", "golang.org/x/sync/singleflight"},
 		why:    "finds out who calls; what they may do is the gate's; x/sync asks an issuer once for all who wait",
 	},
@@ -46,7 +46,7 @@ var rules = merged(map[string]rule{
 		why: "waits for what it is told of servers",
 	},
 	"proxy/intercept": {
-		ours:   []string{"config/secret", "config/tree", "config/units", "gate", "internal/mcp"},
+		ours:   []string{"config/secret", "config/tree", "config/units", "gate", "internal/loopback", "internal/mcp"},
 		others: []string{"github.com/sony/gobreaker/v2"},
 		why:    "asks strangers about a call, and believes none that says too much; how they are reached is handed in",
 	},
@@ -109,7 +109,7 @@ var rules = merged(map[string]rule{
 		why:  "what callers chose after which words; where that is kept is its user's",
 	},
 	"proxy/find/vectors": {
-		ours: []string{"config/secret", "config/tree", "internal/backoff", "internal/egress", "proxy/find"},
+		ours: []string{"config/secret", "config/tree", "internal/backoff", "internal/egress", "internal/loopback", "proxy/find"},
 		why:  "asks a model of the operator for vectors through the guarded client; where they are kept is handed in",
 	},
 	"proxy/findview": {
@@ -145,6 +145,7 @@ var rules = merged(map[string]rule{
 		why:  "one process and the links to it; which gateways they belong to is known above it",
 	},
 	"upstream/oauth": {
+		ours:   []string{"internal/loopback"},
 		others: []string{"github.com/golang-jwt/jwt/v5"},
 		why:    "the client's side of OAuth; who is signed in, and what is kept, is not its business; jwt signs what proves a client",
 	},
@@ -283,7 +284,7 @@ var rules = merged(map[string]rule{
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},
 	"native/agents": {
-		ours: []string{"budget", "config/secret", "config/tree", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
+		ours: []string{"budget", "config/secret", "config/tree", "internal/loopback", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
 		why:  "asks a model and calls what it wants; the model, the calls, the journal and the budget are handed in",
 	},
 	"native/inside": {
@@ -386,7 +387,7 @@ var rules = merged(map[string]rule{
 		why:  "lines of NAME=value are read the same for a server's env file and for the gateway's own",
 	},
 	"config/decode": {
-		ours: []string{"config/secret", "config/tree", "config/units"},
+		ours: []string{"config/secret", "config/tree", "config/units", "internal/loopback"},
 		why:  "fills the struct of any section and knows none, so that packages declare their own",
 	},
 	"config/secret": {why: "a credential is kept out of every output by its type, whoever has it"},
@@ -451,7 +452,7 @@ var rules = merged(map[string]rule{
 		why:  "which fields a form has follows from the schema and what was written",
 	},
 	"internal/console": {
-		ours: []string{"gate", "gate/approval", "internal/admin", "internal/audit", "internal/console/form", "internal/mcp"},
+		ours: []string{"gate", "gate/approval", "internal/admin", "internal/audit", "internal/console/form", "internal/loopback", "internal/mcp"},
 		why:  "pages show what the admin API answers; who somebody is, and the gateway, are handed in",
 	},
 	"internal/heap":     {why: "is initialised early because it imports nothing"},
@@ -524,6 +525,7 @@ var rules = merged(map[string]rule{
 		ours: []string{"internal/terminal"},
 		why:  "draws the picture of the README; it runs toolgate as a person would",
 	},
+	"internal/loopback":     {why: "names and addresses, whoever asks"},
 	"internal/testbalancer": {why: "who is reached is handed in"},
 	"internal/testport":     {why: "finds ports for programs that tests start"},
 	"internal/testserver":   {why: "runs the servers that tests need"},

@@ -52,7 +52,8 @@ func heldByDescendant(from, to netip.AddrPort) bool {
 	})
 }
 
-// ofThisMachine tells whether an address is one of this machine's own.
+// ofThisMachine tells whether an address is one of this machine's own: a process here may
+// also use the one that other machines have it by.
 func ofThisMachine(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true

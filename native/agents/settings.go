@@ -2,7 +2,6 @@ package agents
 
 import (
 	"encoding/json"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/native/agents/model"
 	"github.com/toolgate/toolgate/native/group"
 	"github.com/toolgate/toolgate/native/toolapi"
@@ -109,7 +109,7 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	case s.Endpoint == "": // which the decoder has reported
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		p.At(n.Get("endpoint"), path+".endpoint", "write it as https://HOST/v1", "the URL has more, or less, than a host and a path")
-	case s.APIKey != "" && u.Scheme == "http" && !thisMachine(u.Hostname()) && len(s.AllowAddresses) == 0:
+	case s.APIKey != "" && u.Scheme == "http" && !loopback.Host(u.Hostname()) && len(s.AllowAddresses) == 0:
 		p.At(n.Get("endpoint"), path+".endpoint", "write https://, or allow_addresses if the host is in a network of yours", "the key would be sent in the clear")
 	}
 	if strings.ContainsFunc(s.APIKey.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -154,9 +154,4 @@ func ownSetting(name string) string {
 		return "write instructions of the agent"
 	}
 	return "remove it"
-}
-
-func thisMachine(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
 }

@@ -1,11 +1,11 @@
 package auth
 
 import (
-	"net"
 	"net/http"
 	"strings"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // bearer returns the token of the Authorization header (RFC 6750 section 2.1). There
@@ -45,11 +45,7 @@ var forwarding = [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 
 // Authenticate implements the proxy's Authenticator.
 func (Loopback) Authenticate(r *http.Request) (*gate.Identity, error) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return nil, gate.ErrForbidden
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+	if !loopback.Address(r.RemoteAddr) {
 		return nil, gate.ErrForbidden
 	}
 	for _, name := range forwarding {

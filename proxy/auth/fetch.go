@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Limits of one request to an authorization server.
@@ -63,7 +65,8 @@ func (d dialer) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	here := onThisMachine(&url.URL{Host: net.JoinHostPort(host, "0")}) || strings.HasSuffix(strings.ToLower(host), ".localhost") || isProxy(host)
+	// A name below localhost leads to this machine, if it leads anywhere.
+	here := loopback.Host(host) || strings.HasSuffix(strings.ToLower(host), ".localhost") || isProxy(host)
 	own := net.Dialer{Timeout: fetchTime, Resolver: d.resolver, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		a, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -183,11 +186,4 @@ func serverURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-func onThisMachine(u *url.URL) bool {
-	name := u.Hostname()
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
-}
+func onThisMachine(u *url.URL) bool { return loopback.Host(u.Hostname()) }

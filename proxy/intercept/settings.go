@@ -2,7 +2,6 @@ package intercept
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Settings are what an operator says of one interceptor.
@@ -85,8 +85,7 @@ func guarded(address string) bool {
 	if u.Scheme == "https" {
 		return true
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+	return u.Scheme == "http" && loopback.Host(u.Hostname())
 }
 
 // Types of interceptors.

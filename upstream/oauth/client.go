@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 const (
@@ -76,10 +78,7 @@ func (c *Client) endpoint(what, text string) (*url.URL, error) {
 }
 
 // ThisMachine tells whether a host is a name or an address of this machine.
-func ThisMachine(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
+func ThisMachine(host string) bool { return loopback.Host(host) }
 
 // do makes one request and returns the JSON object of its answer.
 func (c *Client) do(ctx context.Context, r *http.Request) (status int, header http.Header, body []byte, err error) {

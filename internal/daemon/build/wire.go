@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
@@ -149,14 +150,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 }
 
 // Loopback tells whether only this machine can reach an address.
-func Loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
+func Loopback(address string) bool { return loopback.Address(address) }
 
 // GatewayOptions returns the gateway's options from the file.
 func GatewayOptions(c *config.Config) proxy.Options {

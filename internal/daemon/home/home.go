@@ -8,10 +8,10 @@ import (
 	"html/template"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/proxy/about"
 )
 
@@ -73,11 +73,8 @@ func Page(gateway http.Handler, o Options) http.Handler {
 // known reports whether an address that a browser has used is the gateway's own: by number,
 // as the machine that it runs on, or by a name of the operator's.
 func (o *Options) known(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
+	host := loopback.Name(address)
+	if net.ParseIP(host) != nil || loopback.Host(host) {
 		return true
 	}
 	return slices.ContainsFunc(o.Hosts, func(name string) bool { return strings.EqualFold(name, host) || strings.EqualFold(name, address) })

@@ -4,11 +4,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 
-	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Metrics locks the metrics of a listener: they name tools and callers'
@@ -16,11 +15,11 @@ import (
 // page from elsewhere cannot take (DNS rebinding); every other listener asks for
 // the admin token as a bearer token.
 func Metrics(inside http.Handler, address, token string) http.Handler {
-	local := build.Loopback(address)
+	local := loopback.Address(address)
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case local && (!loopbackHost(r.Host) || len(r.Header["Origin"]) > 0):
+		case local && (!loopback.Host(loopback.Name(r.Host)) || len(r.Header["Origin"]) > 0):
 			refuseMetrics(w, http.StatusForbidden, "metrics are for this machine; ask for them under the address that they are served on")
 			return
 		case !local:
@@ -40,14 +39,4 @@ func refuseMetrics(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text+"\n")
-}
-
-// loopbackHost tells whether a Host header names this machine alone.
-func loopbackHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

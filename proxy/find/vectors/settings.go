@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Settings are what an operator says of the embedding model. The zero value turns it off.
@@ -56,14 +57,9 @@ func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	if strings.ContainsFunc(s.APIKey.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.At(n.Get("api_key"), path+".api_key", "remove spaces, line breaks and the like", "the key has characters that no header may have")
 	}
-	if u, _ := url.Parse(s.URL); s.APIKey != "" && u.Scheme == "http" && !thisMachine(u.Hostname()) && len(s.AllowAddresses) == 0 {
+	if u, _ := url.Parse(s.URL); s.APIKey != "" && u.Scheme == "http" && !loopback.Host(u.Hostname()) && len(s.AllowAddresses) == 0 {
 		p.At(n.Get("url"), path+".url", "write https://, or allow_addresses if the host is in a network of yours", "the key would be sent in the clear")
 	}
-}
-
-func thisMachine(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // endpoint returns the address to which texts are posted, and what may be reached.
