@@ -28,6 +28,8 @@ const (
 	leaveTime = 2 * time.Second
 	// lostMargin is how long before the end of its lease a gateway takes it for ended.
 	lostMargin = 5 * time.Second
+	// lostAgain is how often it does what it does then, until it has a lease again.
+	lostAgain = time.Second
 	// suspectTime is how long a member that could not be reached is passed over.
 	suspectTime = 2 * time.Second
 )
@@ -72,11 +74,14 @@ type Cluster struct {
 	draining  atomic.Bool
 	changed   chan struct{} // capacity 1: the members in the store have changed
 	members   atomic.Pointer[[]Member]
+	good      atomic.Pointer[time.Time] // when the last renewal began that succeeded; nil before Run
 
 	// For Run alone.
 	read   time.Time // when the members were last read
 	until  time.Time // until when those from before stay, listed or not
 	joined bool      // it was among them
+	// returned tells that it had counted as gone, and that [Options.Returned] is to be called.
+	returned bool
 
 	mu       sync.Mutex
 	links    map[string]*link     // by member
@@ -132,13 +137,13 @@ func (c *Cluster) Run(ctx context.Context) error {
 	again := backoff.Backoff{Base: 100 * time.Millisecond, Max: renewEvery}
 	failed := false
 	var renewed time.Time
-	fence := time.AfterFunc(time.Hour, func() { // set below
-		if c.o.Lost != nil {
-			c.o.Lost()
-		}
-	})
-	fence.Stop()
-	defer fence.Stop()
+	if c.o.Lost != nil {
+		guarded, end := context.WithCancel(ctx)
+		var guard sync.WaitGroup
+		guard.Go(func() { c.guard(guarded) })
+		defer guard.Wait()
+		defer end()
+	}
 	for ctx.Err() == nil {
 		began := time.Now()
 		listed, _ := find(*c.members.Load(), c.self.ID)
@@ -149,7 +154,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		case err == nil:
 			if due {
 				renewed = time.Now()
-				fence.Reset(time.Until(began.Add(lease - lostMargin)))
+				c.good.Store(&began)
 			}
 			if failed {
 				c.o.Log.Info("the other gateways are known again")
@@ -178,13 +183,13 @@ func (c *Cluster) Run(ctx context.Context) error {
 
 // refresh renews the lease, where that is due, and reads the members.
 func (c *Cluster) refresh(ctx context.Context, due bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, storeTime, errors.New("the database did not answer in time"))
-	defer cancel()
 	me := c.self
 	me.Draining = c.draining.Load()
 	me.Load = c.o.Load()
 	if due {
-		gone, err := c.o.Store.Renew(ctx, me, lease)
+		renewing, cancel := inTime(ctx)
+		gone, err := c.o.Store.Renew(renewing, me, lease)
+		cancel()
 		if err != nil {
 			return err
 		}
@@ -195,10 +200,12 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 				c.o.Lost() // before the others are known: they may run what must not run twice
 			}
 			c.o.Log.Warn("this gateway had counted as gone, or another one says that it is at the same address (cluster.advertise); its sessions may have gone on elsewhere", "address", me.Address)
-			defer c.o.Returned() // once the others are known
+			c.returned = true
 		}
 	}
-	list, err := c.o.Store.List(ctx)
+	listing, cancel := inTime(ctx)
+	defer cancel()
+	list, err := c.o.Store.List(listing)
 	if err != nil {
 		return err
 	}
@@ -222,7 +229,36 @@ func (c *Cluster) refresh(ctx context.Context, due bool) error {
 	if c.o.Told != nil {
 		c.o.Told()
 	}
+	if c.returned { // and the others are known
+		c.returned = false
+		c.o.Returned()
+	}
 	return nil
+}
+
+// guard calls [Options.Lost] when the lease is about to end, and again and again until it was
+// renewed: a renewal whose answer was lost may have let something start. It ends with ctx.
+func (c *Cluster) guard(ctx context.Context) {
+	start := time.Now()
+	c.good.CompareAndSwap(nil, &start)
+	for {
+		left := lostAgain
+		if until := time.Until(c.good.Load().Add(lease - lostMargin)); until > 0 {
+			left = until
+		} else {
+			c.o.Lost()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
+}
+
+// inTime bounds one access to the store.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, storeTime, errors.New("the database did not answer in time"))
 }
 
 // stay returns the members that are there, listed or not: this gateway and, after a time

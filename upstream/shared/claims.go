@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 )
 
 // Claims decide where a server runs that must not run twice.
@@ -17,11 +19,11 @@ type Claims interface {
 // claimed are the claims of this gateway, one access after the other. It is safe for
 // concurrent use.
 type claimed struct {
-	claims Claims // nil claims nothing
+	claims Claims        // nil claims nothing
+	turn   chan struct{} // capacity 1: held by whoever asks the store
 
-	turn chan struct{} // capacity 1
-	// With the turn: who has what was claimed; nil for what is to be released.
-	by map[string]*offer
+	mu sync.Mutex
+	by map[string]*offer // who has what was claimed; nil for what is to be released
 }
 
 func newClaimed(claims Claims) *claimed {
@@ -38,6 +40,13 @@ func (c *claimed) take(ctx context.Context) error {
 	}
 }
 
+// set notes who has a server.
+func (c *claimed) set(server string, of *offer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by[server] = of
+}
+
 // claim claims the server of an offer.
 func (c *claimed) claim(ctx context.Context, of *offer) error {
 	if c.claims == nil {
@@ -47,62 +56,73 @@ func (c *claimed) claim(ctx context.Context, of *offer) error {
 		return err
 	}
 	defer func() { <-c.turn }()
-	if err := c.claims.Claim(ctx, of.server); err != nil {
-		c.by[of.server] = nil
+	err := c.claims.Claim(ctx, of.server)
+	if err == nil && ctx.Err() != nil { // the answer came too late: the claim may have ended since
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		c.set(of.server, nil)
 		return err
 	}
-	c.by[of.server] = of
+	c.set(of.server, of)
 	return nil
 }
 
 // release releases the server of an offer, unless another has claimed it since.
 func (c *claimed) release(ctx context.Context, of *offer) error {
-	if c.claims == nil {
+	if c.claims == nil || !c.lose(of) {
 		return nil
 	}
+	return c.free(ctx, of.server)
+}
+
+// lose notes that what an offer has claimed is to be released, which [claimed.settle] does. It
+// tells whether the offer has claimed it.
+func (c *claimed) lose(of *offer) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by[of.server] != of {
+		return false
+	}
+	c.by[of.server] = nil
+	return true
+}
+
+// owed returns the servers that are to be released.
+func (c *claimed) owed() (servers []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for server, of := range c.by {
+		if of == nil {
+			servers = append(servers, server)
+		}
+	}
+	return servers
+}
+
+// free releases a server that is to be released still.
+func (c *claimed) free(ctx context.Context, server string) error {
 	if err := c.take(ctx); err != nil {
 		return err
 	}
 	defer func() { <-c.turn }()
-	if has, ok := c.by[of.server]; !ok || has != nil && has != of {
+	if !slices.Contains(c.owed(), server) {
 		return nil
 	}
-	c.by[of.server] = nil
-	return c.free(ctx, of.server)
-}
-
-// free releases a server; the turn is held.
-func (c *claimed) free(ctx context.Context, server string) error {
 	if err := c.claims.Release(ctx, server); err != nil {
 		return fmt.Errorf("release the server %s: %w", server, err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.by, server)
 	return nil
 }
 
-// lose notes that what an offer has claimed is to be released, which [claimed.settle] does.
-func (c *claimed) lose(of *offer) {
-	c.turn <- struct{}{} // held for one access to the store, whose context lose ends before
-	defer func() { <-c.turn }()
-	if c.by[of.server] == of {
-		c.by[of.server] = nil
-	}
-}
-
 // settle releases what could not be released before.
 func (c *claimed) settle(ctx context.Context) error {
-	if c.claims == nil {
-		return nil
-	}
-	if err := c.take(ctx); err != nil {
-		return err
-	}
-	defer func() { <-c.turn }()
 	var failed []error
-	for server, of := range c.by {
-		if of == nil {
-			failed = append(failed, c.free(ctx, server))
-		}
+	for _, server := range c.owed() {
+		failed = append(failed, c.free(ctx, server))
 	}
 	return errors.Join(failed...)
 }

@@ -19,7 +19,14 @@ const (
 	// may be about to start.
 	closeTime = 8 * time.Second
 	hurryTime = 2 * time.Second
+	// LeaveTime is how long other gateways may take to leave a process that must not run
+	// twice, once they are told.
+	LeaveTime = 25 * time.Second
 )
+
+// Leave is the method of the notification by which a host tells the links of other gateways
+// that the process is to run elsewhere.
+const Leave = "notifications/toolgate/leave"
 
 // Host has the servers whose processes may run here. Make it with [NewHost]. It is safe for
 // concurrent use.
@@ -39,12 +46,13 @@ type offer struct {
 	server  string
 	options transport.Options
 	once    bool          // see [Claims]
-	ended   chan struct{} // closed when it was withdrawn, and its process has ended
-	before  *offer        // which it replaces, until that has ended; mu of the host
+	ended   chan struct{} // closed when it was withdrawn, and its process and all before it have ended
 
-	turn chan struct{} // capacity 1: held by whoever starts or ends the process
-	// With the turn:
-	process   *process // nil while none runs
+	turn    chan struct{} // capacity 1: held by whoever starts or ends the process
+	process *process      // with the turn; nil while none runs
+
+	// With mu of the host:
+	before    *offer // which it replaces, until that has ended
 	withdrawn bool
 }
 
@@ -69,21 +77,35 @@ func (h *Host) Offer(server string, o *transport.Options, once bool) (withdraw f
 	h.mu.Unlock()
 	return func() {
 		h.mu.Lock()
-		if h.offers[server] == of {
-			delete(h.offers, server)
-		}
-		h.mu.Unlock()
-		h.succeed(of)
-		of.turn <- struct{}{}
-		defer func() { <-of.turn }()
 		of.withdrawn = true
+		h.mu.Unlock()
+		of.turn <- struct{}{}
 		if of.process != nil {
 			of.process.fail(transport.ErrMoved)
 			h.finish(of, closeTime)
 		}
 		h.release(of)
-		close(of.ended)
+		<-of.turn
+		go h.end(of)
 	}
+}
+
+// end notes that an offer has ended, once those before it have, of which each is withdrawn
+// by its own owner.
+func (h *Host) end(of *offer) {
+	h.mu.Lock()
+	before := of.before
+	h.mu.Unlock()
+	if before != nil {
+		<-before.ended
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of.before = nil
+	if h.offers[of.server] == of {
+		delete(h.offers, of.server)
+	}
+	close(of.ended)
 }
 
 // Join opens a link to the process of a server, and starts it if it is not running. other
@@ -100,16 +122,9 @@ func (h *Host) Join(ctx context.Context, server string, other bool, inbound func
 		return nil, fmt.Errorf("%s: %w", server, ErrNotOffered)
 	}
 	if of.once {
-		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
-		defer end()
-		go func() { // ends with ctx
-			select {
-			case <-lost:
-				end()
-			case <-ctx.Done():
-			}
-		}()
+		var stop func()
+		ctx, stop = until(ctx, lost)
+		defer stop()
 		if before != nil {
 			select {
 			case <-before.ended:
@@ -118,14 +133,13 @@ func (h *Host) Join(ctx context.Context, server string, other bool, inbound func
 			}
 		}
 	}
-	h.succeed(of)
 	select {
 	case of.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-of.turn }()
-	if of.withdrawn {
+	if h.isWithdrawn(of) {
 		return nil, fmt.Errorf("%s: %w", server, ErrNotOffered)
 	}
 	if of.process != nil && of.process.link.Cause() != nil {
@@ -139,11 +153,23 @@ func (h *Host) Join(ctx context.Context, server string, other bool, inbound func
 	return h.join(of, other, inbound), nil
 }
 
-// succeed forgets what an offer replaces.
-func (h *Host) succeed(of *offer) {
+// until returns a context that also ends with a channel.
+func until(ctx context.Context, end <-chan struct{}) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with ctx
+		select {
+		case <-end:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (h *Host) isWithdrawn(of *offer) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of.before = nil
+	return of.withdrawn
 }
 
 // join adds a link to the running process; its turn is held.
@@ -152,7 +178,7 @@ func (h *Host) join(of *offer, other bool, inbound func(mcp.Message)) *Link {
 		h.count(1)
 	}
 	l := newLink(of.process, inbound, func() {
-		h.left(of)
+		h.left(of, other)
 		if other {
 			h.count(-1)
 		}
@@ -193,13 +219,20 @@ func (h *Host) start(ctx context.Context, of *offer) error {
 	return nil
 }
 
-// left is told that a link has ended. The last one ends the process.
-func (h *Host) left(of *offer) {
+// left is told that a link has ended. The last one ends the process. Where this gateway leaves
+// a process that must not run twice, the others leave it, too.
+func (h *Host) left(of *offer, other bool) {
 	of.turn <- struct{}{}
 	defer func() { <-of.turn }()
-	if of.process != nil && of.process.alone() {
+	switch {
+	case of.process == nil:
+	case of.process.alone():
 		h.finish(of, closeTime)
 		h.release(of)
+	case of.once && !other:
+		p := of.process
+		p.leave()
+		time.AfterFunc(LeaveTime, func() { p.fail(transport.ErrMoved) }) // no link is left then, or few
 	}
 }
 
@@ -250,7 +283,7 @@ func (h *Host) EndOnce() {
 				of.process.fail(transport.ErrMoved)
 				h.finish(of, hurryTime)
 			}
-			h.claims.lose(of)
+			_ = h.claims.lose(of) // settled later
 			<-of.turn
 		})
 	}

@@ -292,7 +292,7 @@ func (l *Link) Close(ctx context.Context) {
 		if l.of.link.Cause() == nil && l.of.turn(ctx) == nil {
 			defer func() { <-l.of.watching }()
 		}
-		for _, uri := range l.of.leave(l) {
+		for _, uri := range l.of.drop(l) {
 			params := append(append([]byte(`{"uri":`), mcp.Quote(uri)...), '}')
 			id := l.of.number()
 			_, _ = l.of.link.RoundTrip(ctx, &transport.Request{ID: id, Raw: mcp.AppendRequest(nil, id, mcp.MethodUnsubscribe, params)})

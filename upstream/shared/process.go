@@ -55,8 +55,8 @@ func (p *process) join(l *Link) {
 	p.links[l] = struct{}{}
 }
 
-// leave removes a link. It returns the resources that only this link was subscribed to.
-func (p *process) leave(l *Link) (uris []string) {
+// drop removes a link. It returns the resources that only this link was subscribed to.
+func (p *process) drop(l *Link) (uris []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, l)
@@ -89,6 +89,17 @@ func (p *process) fail(why error) {
 	}
 }
 
+// leave tells the links that the process is to run elsewhere.
+func (p *process) leave() {
+	msg, err := p.parse(mcp.AppendNotification(nil, Leave, nil))
+	if err != nil {
+		panic(err) // it is our own
+	}
+	for _, l := range p.all() {
+		l.inbound(msg)
+	}
+}
+
 // turn waits for the turn to change subscriptions.
 func (p *process) turn(ctx context.Context) error {
 	select {
@@ -118,6 +129,9 @@ func (p *process) number() mcp.ID {
 // said takes a message that belongs to no request. It is for all links; a question is
 // refused, because nobody has declared to answer any.
 func (p *process) said(msg mcp.Message) {
+	if msg.Method == Leave {
+		return // the host says that, not the process
+	}
 	if msg.Kind == mcp.KindNotification {
 		for _, l := range p.all() {
 			l.inbound(msg)

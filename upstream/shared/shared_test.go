@@ -26,6 +26,7 @@ type fake struct {
 	*transport.Mux
 	inbound func(mcp.Message)
 	closed  chan struct{}
+	stays   chan struct{} // Close waits for it; nil for nothing
 
 	mu   sync.Mutex
 	said []string
@@ -49,6 +50,9 @@ func (*fake) Ready()                 {}
 
 // Close implements transport.Link.
 func (f *fake) Close(context.Context) {
+	if f.stays != nil {
+		<-f.stays
+	}
 	f.Fail(transport.ErrClosed)
 	close(f.closed)
 }
@@ -485,6 +489,82 @@ func TestOfferedAgain(t *testing.T) {
 			t.Errorf("%d processes, claimed %v, link lost because %v", len(p.all), c.held, l.Cause())
 		}
 		l.Close(t.Context())
+		if c.held {
+			t.Error("the claim is held still")
+		}
+	})
+}
+
+// Offers follow one another faster than a process ends, as after two reloads, or where a server
+// is removed and added again. One process runs at a time, and a lost lease ends the one that does.
+func TestOfferedInARow(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &claims{many: true}
+			p, withdrawA := hosting(t, c, true)
+			o := &transport.Options{Limits: limits, Log: slog.New(slog.DiscardHandler)}
+			p.join(t)
+			p.all[0].stays = make(chan struct{}) // the first process does not end yet
+			a := make(chan struct{})
+			if removed {
+				go func() { withdrawA(); close(a) }()
+				synctest.Wait()
+			} else {
+				p.Offer("s", o, true)() // came and went
+			}
+			withdrawC := p.Offer("s", o, true)
+			joined := make(chan *Link)
+			go func() {
+				l, err := p.Join(t.Context(), "s", true, func(mcp.Message) {})
+				if err != nil {
+					t.Error(err)
+				}
+				joined <- l
+			}()
+			synctest.Wait()
+			if len(p.all) != 1 {
+				t.Fatalf("%d processes run", len(p.all))
+			}
+			close(p.all[0].stays)
+			if removed {
+				<-a
+			} else {
+				withdrawA()
+			}
+			l := <-joined
+			if len(p.all) != 2 || !c.held || l.Cause() != nil {
+				t.Errorf("%d processes, claimed %v, link lost because %v", len(p.all), c.held, l.Cause())
+			}
+			l.Close(t.Context())
+			withdrawC()
+			synctest.Wait()
+			if len(p.offers) != 0 || c.held {
+				t.Errorf("%d offers are left, claimed %v", len(p.offers), c.held)
+			}
+		})
+	}
+}
+
+// Where a gateway leaves a process that must not run twice, it tells the others to leave, and the
+// process ends, also if one of them does not.
+func TestLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{}
+		p, _ := hosting(t, c, true)
+		others := []*user{p.join(t), p.join(t)}
+		own, err := p.Join(t.Context(), "s", false, func(mcp.Message) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.all[0].says(t, `{"jsonrpc":"2.0","method":"`+Leave+`"}`) // the process cannot say so
+		own.Close(t.Context())
+		for _, u := range others {
+			is(t, "it is told", u.has(), `{"jsonrpc":"2.0","method":"`+Leave+`"}`)
+		}
+		others[0].Close(t.Context())
+		<-others[1].Done() // after LeaveTime
+		others[1].Close(t.Context())
+		<-p.all[0].closed
 		if c.held {
 			t.Error("the claim is held still")
 		}

@@ -39,8 +39,10 @@ func NewStream(o *Options, s Stream, inbound func(mcp.Message)) Link {
 	p := newPipe(o, s.In, s.To, inbound)
 	p.hangUp = func(context.Context) { s.HangUp() }
 	p.lastWords = func(writing bool, err error) error {
-		if why := s.Why(); !writing && errors.Is(err, io.EOF) && why != nil {
-			return why
+		if !writing && errors.Is(err, io.EOF) { // what the other side says is there then, and not before
+			if why := s.Why(); why != nil {
+				return why
+			}
 		}
 		return fmt.Errorf("%w: %w", ErrMoved, hungUp(writing, err))
 	}
@@ -53,7 +55,7 @@ type Far interface {
 	io.Writer
 	// Flush sends what was written.
 	Flush() error
-	// Cut ends writes that wait for the other side. It may be called at any time.
+	// Cut ends writes that wait for the other side. It may be called beside them.
 	Cut()
 }
 
@@ -95,7 +97,7 @@ func ServeStream(ctx context.Context, in io.Reader, limits Limits, join func(inb
 	go func() { ended <- s.read(in) }() // ends with in, which whoever called ends after this returns
 	select {
 	case err := <-ended:
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(link.Cause(), ErrMoved) {
 			return nil
 		}
 		return err
@@ -198,9 +200,12 @@ func (s *streamServer) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	late := time.AfterFunc(streamSend, s.far.Cut)
-	defer late.Stop()
+	cut := make(chan struct{})
+	late := time.AfterFunc(streamSend, func() { defer close(cut); s.far.Cut() })
 	s.wg.Wait()
+	if !late.Stop() {
+		<-cut // the other side is there until then
+	}
 }
 
 // cancel ends the wait for an answer that nobody wants.

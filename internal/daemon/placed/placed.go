@@ -93,7 +93,7 @@ func (p *Places) Told() {
 		if due != l.due {
 			l.due, l.wait, l.again = due, firstWait, time.Time{}
 		}
-		if due == l.at || now.Before(l.again) {
+		if due == l.at || now.Before(l.again) || l.by.once && l.at != p.peers.Self() { // its gateway tells it to leave
 			continue
 		}
 		l.again, l.wait = now.Add(l.wait), min(2*l.wait, longestWait)
@@ -208,16 +208,19 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 			if err != nil {
 				return nil, err
 			}
-			return &local{p.keep(&link{Link: process, by: pl, server: server, at: at, fingerprint: fingerprint(o)}), process}, nil
+			l := &link{Link: process, by: pl, server: server, at: at, fingerprint: fingerprint(o), moved: make(chan struct{}, 1)}
+			return &local{p.keep(l), process}, nil
 		}
 		tried[at] = true
-		stream, err := p.peers.Open(ctx, at, server, url.Values{asked: {fingerprint(o)}})
+		l := &link{by: pl, server: server, at: at, fingerprint: fingerprint(o), moved: make(chan struct{}, 1)}
+		stream, err := p.peers.Open(ctx, at, server, url.Values{asked: {l.fingerprint}})
 		refused, isRefused := errors.AsType[*cluster.RefusedError](err)
 		switch {
 		case err == nil:
 			s := transport.Stream{In: stream, To: stream, HangUp: stream.Close, Why: stream.Why}
-			return p.keep(&link{Link: transport.NewStream(o, s, inbound), by: pl, server: server, at: at, fingerprint: fingerprint(o)}), nil
-		case isRefused && refused.Status == http.StatusNotFound:
+			l.Link = transport.NewStream(o, s, l.unlessTold(inbound))
+			return p.keep(l), nil
+		case isRefused && (refused.Status == http.StatusNotFound || pl.once && refused.Status == http.StatusBadGateway): // or it cannot start it
 			p.log.Info("a gateway does not run a shared server for this one", "server", server, "member", at, "why", refused.Text)
 		case isRefused || ctx.Err() != nil:
 			return nil, err
@@ -229,7 +232,6 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 
 // keep remembers an open link.
 func (p *Places) keep(l *link) *link {
-	l.moved = make(chan struct{}, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.due, l.wait = p.peers.Place(l.server, l.by.copies, nil), firstWait
@@ -256,8 +258,12 @@ func (p *Places) Serve(ctx context.Context, member, server string, query url.Val
 	p.log.Debug("another gateway uses a server of this one", "server", server, "member", member)
 	return transport.ServeStream(ctx, in, mine.limits, func(inbound func(mcp.Message)) (transport.Link, transport.Far, error) {
 		link, err := p.host.Join(ctx, server, true, inbound)
-		if held, ok := errors.AsType[*cluster.HeldError](err); ok {
+		held, isHeld := errors.AsType[*cluster.HeldError](err)
+		switch {
+		case isHeld:
 			err = &cluster.RefusedError{Status: http.StatusConflict, Text: held.Error()}
+		case errors.Is(err, shared.ErrNotOffered):
+			err = &cluster.RefusedError{Status: http.StatusNotFound, Text: err.Error()}
 		}
 		if err != nil {
 			return nil, nil, err
@@ -273,6 +279,7 @@ type link struct {
 	server, at  string
 	fingerprint string
 	moved       chan struct{} // capacity 1
+	told        atomic.Bool   // to leave
 	// With mu of the places:
 	due   string        // where it belonged when the gateways were last read
 	again time.Time     // when it is told next to move there
@@ -285,8 +292,27 @@ func (l *link) Moved() <-chan struct{} { return l.moved }
 // Alone implements [transport.Moving].
 func (l *link) Alone() bool { return l.by.once }
 
+// unlessTold passes on what the process says. If its gateway tells this one to leave, the link
+// moves.
+func (l *link) unlessTold(inbound func(mcp.Message)) func(mcp.Message) {
+	return func(msg mcp.Message) {
+		if msg.Method != shared.Leave {
+			inbound(msg)
+			return
+		}
+		l.told.Store(true)
+		select {
+		case l.moved <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // Takes implements [transport.Moving].
 func (l *link) Takes(ctx context.Context) bool {
+	if l.told.Load() {
+		return true // it ends in any case
+	}
 	p := l.by.of
 	to := p.peers.Place(l.server, l.by.copies, nil)
 	if to == p.peers.Self() {
