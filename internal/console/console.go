@@ -168,6 +168,8 @@ func (c *Console) who(s *session) (person, bool) {
 		return person{}, false
 	case s.id == nil:
 		return person{role: Admin}, true
+	case s.under != nil && s.under != c.o.Identities.Settings():
+		return person{}, false
 	}
 	id := c.o.Identities.Now(s.id)
 	if id == nil {

@@ -110,7 +110,8 @@ func (c *Console) cookie(r *http.Request) string {
 // backTo returns a path of the console to return to after signing in.
 func backTo(path string) string {
 	u, err := url.Parse(path)
-	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") ||
+		strings.HasPrefix(u.Path, "/sign-in") || strings.HasPrefix(u.Path, "/open/") { // these lead on by themselves
 		return "/"
 	}
 	return u.RequestURI()

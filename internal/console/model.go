@@ -75,6 +75,9 @@ type Identities interface {
 	// Now returns somebody who has signed in with the rights of this moment; nil if they
 	// are not let in any more.
 	Now(id *gate.Identity) *gate.Identity
+	// Settings returns what stands for the settings in force. It is comparable, and another one
+	// after a change.
+	Settings() any
 	// Role returns the role of somebody.
 	Role(id *gate.Identity) Role
 }

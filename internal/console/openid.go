@@ -7,14 +7,18 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/admin"
 )
 
 const (
@@ -24,6 +28,10 @@ const (
 	// come back to, in bytes.
 	maxUsed = 4096
 	maxBack = 1024
+	// maxLogin bounds a login in its cookie: browsers drop cookies of more than 4096 bytes.
+	// maxAway is how many of them a browser keeps.
+	maxLogin = 3500
+	maxAway  = 4
 	// withPath leads to an issuer, callbackPath back from there.
 	withPath     = "/sign-in/with"
 	callbackPath = "/sign-in/callback"
@@ -45,6 +53,9 @@ type away struct {
 	Login []byte    `json:"login"`
 	To    string    `json:"to"`
 	Ends  time.Time `json:"ends"`
+	// Before is the session that the browser has had: it does not send its cookie on the way
+	// back.
+	Before hash `json:"before"`
 }
 
 // logins seal what browsers keep of logins. Nothing is kept of those that nobody comes
@@ -127,22 +138,43 @@ func (c *Console) redirectURI(r *http.Request) string {
 	return scheme + r.Host + callbackPath
 }
 
-// loginCookie is the name of the cookie with a login. Its mode is Lax, because the browser
-// comes back from another site. It opens nothing by itself.
-func (c *Console) loginCookie() string { return c.cookieName() + "-login" }
+// loginCookie is the name of the cookie with the login of a state, so that somebody may sign in
+// in two tabs. Its mode is Lax, because the browser comes back from another site. It opens
+// nothing by itself.
+func (c *Console) loginCookie(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return c.loginCookies() + hex.EncodeToString(sum[:8])
+}
 
-func (c *Console) setLogin(w http.ResponseWriter, sealed string) {
+// loginCookies begins the names of these cookies.
+func (c *Console) loginCookies() string { return c.cookieName() + "-login-" }
+
+func (c *Console) setLogin(w http.ResponseWriter, name, sealed string) {
 	age := int(loginTime.Seconds())
 	if sealed == "" {
 		age = -1
 	}
-	http.SetCookie(w, &http.Cookie{Name: c.loginCookie(), Value: sealed, Path: "/", MaxAge: age, HttpOnly: true, Secure: c.o.Secure, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: name, Value: sealed, Path: "/", MaxAge: age, HttpOnly: true, Secure: c.o.Secure, SameSite: http.SameSiteLaxMode})
+}
+
+// forgetLogins has a browser drop logins beyond those that it may keep.
+func (c *Console) forgetLogins(w http.ResponseWriter, r *http.Request) {
+	kept := 0
+	for _, cookie := range r.Cookies() {
+		if !strings.HasPrefix(cookie.Name, c.loginCookies()) {
+			continue
+		}
+		if kept++; kept >= maxAway {
+			c.setLogin(w, cookie.Name, "")
+		}
+	}
 }
 
 // signInWith leads a browser to an issuer. Only a page of the console or a person begins a
 // login.
 func (c *Console) signInWith(w http.ResponseWriter, r *http.Request) {
-	to := backTo(r.FormValue("to"))
+	query := r.URL.Query()
+	issuer, to := query.Get("issuer"), backTo(query.Get("to"))
 	if len(to) > maxBack {
 		to = "/"
 	}
@@ -150,19 +182,30 @@ func (c *Console) signInWith(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, signInPath(to), http.StatusSeeOther)
 		return
 	}
+	if !slices.Contains(c.o.OpenID.Issuers(), issuer) {
+		c.showSignIn(w, r, http.StatusNotFound, to, "Nobody signs in there.")
+		return
+	}
 	redirect := c.redirectURI(r)
-	login, at, err := c.o.OpenID.Begin(r.Context(), r.FormValue("issuer"), redirect)
+	login, at, err := c.o.OpenID.Begin(r.Context(), issuer, redirect)
 	if err != nil {
-		c.o.Log.Warn("nobody can be sent to an issuer to sign in to the console", "issuer", r.FormValue("issuer"), "err", err)
+		c.o.Log.Warn("nobody can be sent to an issuer to sign in to the console", "issuer", issuer, "err", err)
 		c.showSignIn(w, r, http.StatusBadGateway, to, "Nobody can sign in there at the moment. The log of the gateway says why.")
 		return
 	}
-	sealed, err := c.logins.seal(&away{Login: login, To: to, Ends: time.Now().Add(loginTime)}, redirect)
-	if err != nil {
+	a := &away{Login: login, To: to, Ends: time.Now().Add(loginTime), Before: sha256.Sum256([]byte(c.cookie(r)))}
+	sealed, err := c.logins.seal(a, redirect)
+	if err == nil && len(sealed) > maxLogin {
+		a.To = "/"
+		sealed, err = c.logins.seal(a, redirect)
+	}
+	there, wrong := url.Parse(at)
+	if err != nil || wrong != nil {
 		c.showSignIn(w, r, http.StatusInternalServerError, to, "Nobody can sign in there at the moment.")
 		return
 	}
-	c.setLogin(w, sealed)
+	c.forgetLogins(w, r)
+	c.setLogin(w, c.loginCookie(there.Query().Get("state")), sealed)
 	http.Redirect(w, r, at, http.StatusSeeOther)
 }
 
@@ -170,25 +213,30 @@ func (c *Console) signInWith(w http.ResponseWriter, r *http.Request) {
 // A redirect from here would still count as one of the issuer's site, and the browser would
 // not send the cookie of the session, which is strict. So a page leads on.
 func (c *Console) signInBack(w http.ResponseWriter, r *http.Request) {
-	kept := r.CookiesNamed(c.loginCookie())
-	c.setLogin(w, "")
+	name := c.loginCookie(r.URL.Query().Get("state"))
+	kept := r.CookiesNamed(name)
 	if len(kept) != 1 {
 		c.showSignIn(w, r, http.StatusForbidden, "/", "This sign-in was not begun in this browser. Begin again.")
 		return
 	}
+	c.setLogin(w, name, "")
 	a, err := c.logins.open(kept[0].Value, c.redirectURI(r))
 	if err != nil {
 		c.showSignIn(w, r, http.StatusForbidden, "/", "This sign-in is over, or was not begun in this browser. Begin again.")
 		return
 	}
+	settings := c.o.Identities.Settings() // before the issuer is asked: a reload meanwhile ends the session
 	id, until, err := c.o.OpenID.Finish(r.Context(), a.Login, r.URL.Query())
 	if err != nil {
+		now := time.Now()
 		c.o.Log.Warn("somebody could not sign in to the console at an issuer", "err", err)
-		c.showSignIn(w, r, http.StatusForbidden, a.To, "The issuer did not sign you in. The log of the gateway says why.")
+		c.showSignIn(w, r, http.StatusForbidden, a.To, "The issuer did not sign you in. Begin again; if it goes on, tell whoever runs this gateway that it was at "+now.Format(time.TimeOnly)+".")
 		return
 	}
-	c.sessions.end(c.cookie(r))
-	c.setCookie(w, c.sessions.begin(id, until))
+	if tries, ok := c.sessions.endHash(a.Before); ok {
+		c.o.Model(nil).EndTries(admin.Trier{Session: tries})
+	}
+	c.setCookie(w, c.sessions.beginUnder(id, until, settings))
 	w.Header().Set("Refresh", "0; url="+a.To)
 	c.write(w, http.StatusOK, "signedin", &page{Title: "Signed in", View: "signedin", Data: a.To})
 }

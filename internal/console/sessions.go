@@ -42,6 +42,8 @@ type session struct {
 	// whoever has signed in. sessions.mu guards both.
 	as      *gate.Identity
 	asUntil time.Time
+	// under are the settings by which an issuer's word has counted; nil for other sessions.
+	under any
 }
 
 // hash is what is kept of a secret.
@@ -169,10 +171,30 @@ func (s *sessions) lasts(one *session) bool {
 }
 
 // end ends the session of a secret.
-func (s *sessions) end(secret string) {
+func (s *sessions) end(secret string) { s.endHash(sha256.Sum256([]byte(secret))) }
+
+// endHash ends a session by the hash of its secret, and returns how its calls by hand are named;
+// false for none.
+func (s *sessions) endHash(of hash) (tries string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.all, sha256.Sum256([]byte(secret)))
+	one := s.all[of]
+	if one == nil {
+		return "", false
+	}
+	delete(s.all, of)
+	return one.tries, true
+}
+
+// beginUnder is begin for somebody by the word of an issuer, which counts under these settings.
+func (s *sessions) beginUnder(id *gate.Identity, until time.Time, settings any) string {
+	secret := s.begin(id, until)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.all[sha256.Sum256([]byte(secret))]; one != nil {
+		one.under = settings
+	}
+	return secret
 }
 
 // setCaller says as whom calls by hand are made in a session; nil is whoever has signed in.

@@ -120,6 +120,9 @@ func (v visitors) Now(id *gate.Identity) *gate.Identity {
 	return id
 }
 
+// Settings implements [console.Identities]. There is another set after each change of who may call.
+func (v visitors) Settings() any { return v.d.identities.InForce() }
+
 // Role implements [console.Identities].
 func (v visitors) Role(id *gate.Identity) console.Role {
 	roles := &v.d.Current().Toolgate.Auth

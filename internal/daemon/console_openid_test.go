@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
-const loginCookie = "toolgate-console-login"
+const loginCookie = "toolgate-console-login-" // and a part of the hash of its state
 
 // openIDs is a gateway with a console at which people of two issuers sign in.
 type openIDs struct {
@@ -43,7 +43,8 @@ func withOpenID(t *testing.T) *openIDs {
 // away is a browser that was sent to an issuer.
 type away struct {
 	*browser
-	login string   // cookie
+	name  string   // of the cookie of the login
+	login string   // its value
 	at    *url.URL // where it was sent
 	back  string   // path and query that it comes back to
 }
@@ -51,16 +52,22 @@ type away struct {
 // leave begins a login at an issuer, and follows to where the issuer sends it back.
 func (o *openIDs) leave(t *testing.T, a *oauthtest.Authority, to string) *away {
 	t.Helper()
-	b := &away{browser: &browser{l: o.looked}}
+	return o.leaveWith(t, a, to, "")
+}
+
+// leaveWith is leave for a browser that has a session.
+func (o *openIDs) leaveWith(t *testing.T, a *oauthtest.Authority, to, session string) *away {
+	t.Helper()
+	b := &away{browser: &browser{l: o.looked, cookie: session}}
 	w := b.get(t, "/sign-in/with?"+url.Values{"issuer": {a.Issuer}, "to": {to}}.Encode())
 	if w.Code != http.StatusSeeOther || len(w.Result().Cookies()) != 1 {
 		t.Fatalf("leave: %d %s", w.Code, w.Body)
 	}
 	c := w.Result().Cookies()[0]
-	if c.Name != loginCookie || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 600 {
+	if !strings.HasPrefix(c.Name, loginCookie) || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 600 {
 		t.Errorf("cookie of the login: %+v", c)
 	}
-	b.login = c.Value
+	b.name, b.login = c.Name, c.Value
 	var err error
 	if b.at, err = url.Parse(w.Header().Get("Location")); err != nil {
 		t.Fatal(err)
@@ -82,13 +89,15 @@ func (o *openIDs) leave(t *testing.T, a *oauthtest.Authority, to string) *away {
 	return b
 }
 
-// comeBack opens a path as a browser that comes from another site.
+// comeBack opens a path as a browser that comes from another site: it sends no strict cookie.
 func (b *away) comeBack(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	return b.do(t, http.MethodGet, path, nil, func(r *http.Request) {
+	lax := *b.browser
+	lax.cookie = ""
+	return lax.do(t, http.MethodGet, path, nil, func(r *http.Request) {
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		if b.login != "" {
-			r.AddCookie(&http.Cookie{Name: loginCookie, Value: b.login})
+			r.AddCookie(&http.Cookie{Name: b.name, Value: b.login})
 		}
 	})
 }
@@ -132,7 +141,7 @@ func TestConsoleOpenID(t *testing.T) {
 			t.Fatalf("%q comes back: %d %v %s", group, w.Code, w.Header(), w.Body)
 		}
 		for _, c := range w.Result().Cookies() {
-			if c.Name == "toolgate-console" && (!c.HttpOnly || c.SameSite != http.SameSiteStrictMode) || c.Name == loginCookie && c.MaxAge >= 0 {
+			if c.Name == "toolgate-console" && (!c.HttpOnly || c.SameSite != http.SameSiteStrictMode) || strings.HasPrefix(c.Name, loginCookie) && c.MaxAge >= 0 {
 				t.Errorf("cookie %+v", c)
 			}
 		}
@@ -261,9 +270,11 @@ func stolen(t *testing.T, from, to *away) {
 func TestConsoleOpenIDOnce(t *testing.T) {
 	t.Parallel()
 	o := withOpenID(t)
-	b := o.leave(t, o.first, "/")
 	victim := o.as(t, "root")
-	b.cookie = victim.cookie
+	b, other := o.leaveWith(t, o.first, "/", victim.cookie), o.leave(t, o.first, "/")
+	if w := b.comeBack(t, "/sign-in/callback?x=1"); w.Code != http.StatusForbidden || len(w.Result().Cookies()) != 0 {
+		t.Errorf("another site ends a login: %d %s", w.Code, w.Header())
+	}
 	w := b.comeBack(t, b.back)
 	if got := sessionOf(w); got == "" || got == b.cookie {
 		t.Fatalf("the session is not a new one: %d %s", w.Code, w.Body)
@@ -274,10 +285,13 @@ func TestConsoleOpenIDOnce(t *testing.T) {
 	if w := b.comeBack(t, b.back); w.Code != http.StatusForbidden || sessionOf(w) != "" {
 		t.Errorf("an answer counts twice: %d", w.Code)
 	}
+	if w := other.comeBack(t, other.back); sessionOf(w) == "" {
+		t.Errorf("a login in another tab: %d", w.Code)
+	}
 	b = o.leave(t, o.first, "/")
 	elsewhere := b.do(t, http.MethodGet, b.back, nil, func(r *http.Request) {
 		r.Host = "localhost:7778"
-		r.AddCookie(&http.Cookie{Name: loginCookie, Value: b.login})
+		r.AddCookie(&http.Cookie{Name: b.name, Value: b.login})
 	})
 	if elsewhere.Code != http.StatusForbidden || sessionOf(elsewhere) != "" {
 		t.Errorf("an answer counts at another address: %d", elsewhere.Code)
@@ -288,7 +302,7 @@ func TestConsoleOpenIDOnce(t *testing.T) {
 			t.Errorf("another site begins a login: %d %s", begun.Code, begun.Header())
 		}
 	}
-	if w := b.get(t, "/sign-in/with?issuer=https%3A%2F%2Fevil.example"); w.Code != http.StatusBadGateway || len(w.Result().Cookies()) != 0 {
+	if w := b.get(t, "/sign-in/with?issuer=https%3A%2F%2Fevil.example"); w.Code != http.StatusNotFound || len(w.Result().Cookies()) != 0 {
 		t.Errorf("an issuer that the settings do not have: %d", w.Code)
 	}
 }

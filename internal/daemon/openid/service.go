@@ -87,6 +87,10 @@ func (s *Service) Begin(ctx context.Context, issuer, redirect string) (login []b
 	if err != nil {
 		return nil, "", err
 	}
+	if !m.IssuerInResponse && len(s.Issuers()) > 1 {
+		// One of them could pass on an answer of another one as its own (RFC 9700 section 4.4).
+		return nil, "", errors.New("its answers do not name it (authorization_response_iss_parameter_supported), so that it must be the only issuer with auth.jwt.console")
+	}
 	l, to, err := checking(issuer).BeginOpenID(m, registration(issuer, c), redirect, c.Scopes)
 	if err != nil {
 		return nil, "", err

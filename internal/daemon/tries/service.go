@@ -99,13 +99,15 @@ func (s *Service) add(c *call) error {
 	if running >= maxRunning || caller >= maxOwnRunning || all >= maxAllRunning {
 		return admin.ErrTryBusy
 	}
+	left := len(s.calls)
 	s.calls = slices.DeleteFunc(s.calls, func(other *call) bool {
 		bytes, over := other.kept()
 		mine := other.owner == c.owner && own >= maxHistory
-		if !over || !mine && size <= maxBytes && len(s.calls) < maxCalls {
+		if !over || !mine && size <= maxBytes && left < maxCalls {
 			return false
 		}
 		size -= bytes
+		left--
 		if other.owner == c.owner {
 			own--
 		}
