@@ -32,11 +32,8 @@ func TestAgentFunctions(t *testing.T) {
 	asked := clientSides()
 	t.Run("cells", func(t *testing.T) {
 		forEachCell(t, func(t *testing.T, c mcpClient, to target) {
-			if !slices.Contains(asked, side{c.name, to.Era}) {
-				t.Skip("it answers no questions")
-			}
-			if c.name == "mcp-go" && to.Transport == "sse" {
-				t.Skip("its SSE transport takes no requests of servers")
+			if !slices.Contains(asked, side{c.name, to.Era}) || c.name == "mcp-go" && to.Transport == "sse" {
+				return // it cannot be asked, or not over this transport
 			}
 			switch to.Transport {
 			case "stdio":

@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-var rollingFrom = flag.String("rolling-from", "", "commit whose program TestRollingUpgrade begins and ends with")
+var rollingFrom = flag.String("rolling-from", "", "commit whose program TestRolling begins and ends with; without one all gateways have the same")
 
 // roll takes a gateway out of the load balancer, tells it to end, and starts it again.
 func (f *fleet) roll(t *testing.T, i int) {
@@ -34,14 +34,12 @@ func (f *fleet) roll(t *testing.T, i int) {
 }
 
 // Gateways are taken out of the load balancer, drained and started anew, one after the other.
-// Every call is answered.
-func TestRolling(t *testing.T) { rolled(t, "", "") }
-
-// The same while each gateway becomes one of this version, and then one of an earlier commit
-// again.
-func TestRollingUpgrade(t *testing.T) {
+// Every call is answered. With -rolling-from each gateway becomes one of this version, and then
+// one of the earlier commit again.
+func TestRolling(t *testing.T) {
 	if *rollingFrom == "" {
-		t.Skip("it is given no -rolling-from; `make soak` does it")
+		rolled(t, "", "")
+		return
 	}
 	old := commitProgram(t, *rollingFrom)
 	rolled(t, old, program, old)
