@@ -19,9 +19,9 @@ const (
 	// may be about to start.
 	closeTime = 8 * time.Second
 	hurryTime = 2 * time.Second
-	// LeaveTime is how long other gateways may take to leave a process that must not run
+	// leaveTime is how long other gateways may take to leave a process that must not run
 	// twice, once they are told.
-	LeaveTime = 25 * time.Second
+	leaveTime = 25 * time.Second
 )
 
 // Leave is the method of the notification by which a host tells the links of other gateways
@@ -230,9 +230,12 @@ func (h *Host) left(of *offer, other bool) {
 		h.finish(of, closeTime)
 		h.release(of)
 	case of.once && !other:
-		p := of.process
-		p.leave()
-		time.AfterFunc(LeaveTime, func() { p.fail(transport.ErrMoved) }) // no link is left then, or few
+		told := of.process.leave()
+		time.AfterFunc(leaveTime, func() { // those that join meanwhile stay
+			for _, l := range told {
+				l.Fail(transport.ErrMoved)
+			}
+		})
 	}
 }
 

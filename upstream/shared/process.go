@@ -89,15 +89,17 @@ func (p *process) fail(why error) {
 	}
 }
 
-// leave tells the links that the process is to run elsewhere.
-func (p *process) leave() {
+// leave tells the links that the process is to run elsewhere, and returns them.
+func (p *process) leave() []*Link {
 	msg, err := p.parse(mcp.AppendNotification(nil, Leave, nil))
 	if err != nil {
 		panic(err) // it is our own
 	}
-	for _, l := range p.all() {
+	told := p.all()
+	for _, l := range told {
 		l.inbound(msg)
 	}
+	return told
 }
 
 // turn waits for the turn to change subscriptions.
