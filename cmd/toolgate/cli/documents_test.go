@@ -4,7 +4,6 @@ package cli
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,16 +15,8 @@ func TestImportDocuments(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	const before = "mcpServers:\n  a: { command: true-program }\ntoolgate:\n  log: { level: warn }\n"
-	if err := os.WriteFile(h.file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, text string) string {
-		path := filepath.Join(filepath.Dir(h.file), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	h.writeText(t, before)
+	write := func(name, text string) string { return h.keep(t, name, text, 0o600) }
 	rules := write("governance.yaml", "tools:\n  write_file: { risk_level: high, allowed_in_modes: [NORMAL], max_file_size_mb: 10 }\n")
 	shell := write("tools.yaml", "tools:\n  - { name: gone, tool_type: shell, implementation_config: { command: \"rm {path}\" } }\n")
 	o := h.run(t, "import", rules, shell, "--write", "--config", h.file)
@@ -63,16 +54,8 @@ func TestImportDefinitions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	const before = "mcpServers:\n  a: { command: true-program }\n"
-	if err := os.WriteFile(h.file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, text string) string {
-		path := filepath.Join(filepath.Dir(h.file), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	h.writeText(t, before)
+	write := func(name, text string) string { return h.keep(t, name, text, 0o600) }
 	const server = `{"type": "mcp", "server_label": "docs", "server_url": "https://docs.example.com/mcp", "allowed_tools": ["search"], "authorization": "tok-12345678901234567890"}`
 	good := write("request.json", `{"tools": [`+server+`]}`)
 	bad := write("functions.json", `[`+server+`,

@@ -97,10 +97,7 @@ func (p *Places) Told() {
 			continue
 		}
 		l.again, l.wait = now.Add(l.wait), min(2*l.wait, longestWait)
-		select {
-		case l.moved <- struct{}{}:
-		default: // it was told
-		}
+		l.tell()
 	}
 }
 
@@ -122,8 +119,8 @@ func (p *Places) settle() {
 // Lost is called when this gateway may count as gone. Servers that must not run twice end.
 func (p *Places) Lost() { p.host.EndOnce() }
 
-// Drain waits until no shared process runs here any more, at most until the context ends. It
-// returns how many do.
+// Drain waits until no other gateway uses a process of this one, at most until the context
+// ends. It returns how many links there are.
 func (p *Places) Drain(ctx context.Context) int { return p.host.Drain(ctx) }
 
 // Server returns how a server is reached that runs at copies of the gateways. once tells that
@@ -203,16 +200,16 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 	out := func(id string) bool { return tried[id] || p.peers.Suspected(id) }
 	for {
 		at := p.peers.Place(server, pl.copies, out)
+		l := &link{by: pl, server: server, at: at, fingerprint: fingerprint(o), moved: make(chan struct{}, 1)}
 		if at == p.peers.Self() {
 			process, err := p.host.Join(ctx, server, false, inbound)
 			if err != nil {
 				return nil, err
 			}
-			l := &link{Link: process, by: pl, server: server, at: at, fingerprint: fingerprint(o), moved: make(chan struct{}, 1)}
+			l.Link = process
 			return &local{p.keep(l), process}, nil
 		}
 		tried[at] = true
-		l := &link{by: pl, server: server, at: at, fingerprint: fingerprint(o), moved: make(chan struct{}, 1)}
 		stream, err := p.peers.Open(ctx, at, server, url.Values{asked: {l.fingerprint}})
 		refused, isRefused := errors.AsType[*cluster.RefusedError](err)
 		switch {
@@ -286,6 +283,14 @@ type link struct {
 	wait  time.Duration // until the time after that
 }
 
+// tell has the link move.
+func (l *link) tell() {
+	select {
+	case l.moved <- struct{}{}:
+	default: // it was told
+	}
+}
+
 // Moved implements [transport.Moving].
 func (l *link) Moved() <-chan struct{} { return l.moved }
 
@@ -301,10 +306,7 @@ func (l *link) unlessTold(inbound func(mcp.Message)) func(mcp.Message) {
 			return
 		}
 		l.told.Store(true)
-		select {
-		case l.moved <- struct{}{}:
-		default:
-		}
+		l.tell()
 	}
 }
 
