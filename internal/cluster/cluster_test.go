@@ -337,12 +337,13 @@ func TestBrokenOff(t *testing.T) {
 // fail without a word about the gateway.
 func TestFrozen(t *testing.T) {
 	keys := keyring(t, "a")
-	asked := make(chan struct{}, 2)
+	asked, thawed := make(chan struct{}, 2), make(chan struct{})
 	owner := serving(t, newMemory(), keys, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		asked <- struct{}{}
-		<-r.Context().Done()
+		<-thawed // also after the other side has hung up: an answer then could still arrive
 	}))
+	t.Cleanup(func() { close(thawed) })
 	other := member(t, newMemory(), keys, "127.0.0.1:1")
 	t.Cleanup(other.close)
 	know(owner, other)
