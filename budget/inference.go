@@ -3,6 +3,9 @@ package budget
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -81,17 +84,60 @@ func (r *InferenceReceipt) Tokens() (int64, bool) { return r.r.room(Tokens) }
 // Cost returns what the inference may cost; false means no limit.
 func (r *InferenceReceipt) Cost() (int64, bool) { return r.r.room(Cost) }
 
-// Settle ends the charge of an inference that was made: what it did not use is given back.
-// Call it or [InferenceReceipt.Refund] once; later calls do nothing. More than was reserved
-// is not charged.
+// Settle ends the charge of an inference that was made: what it did not use is given back,
+// and what it used beyond that is charged, whatever the limits are. Call it or
+// [InferenceReceipt.Refund] once; later calls do nothing. Another gateway may settle the
+// inference again with the same usage, which changes nothing.
 func (r *InferenceReceipt) Settle(ctx context.Context, tokens, cost int64) error {
-	return r.r.settle(ctx, spent{tokens: tokens, cost: cost})
+	if !r.r.Charged() || r.r.done {
+		return nil
+	}
+	by := spent{tokens: tokens, cost: cost}
+	return errors.Join(r.r.settle(ctx, by), r.r.exceed(ctx, by))
+}
+
+// excessPrefix keeps what inferences used beyond their reservation apart from what was
+// reserved.
+const excessPrefix = "excess/"
+
+// exceed charges what an inference used beyond its reservation, by a bill of its own. It is
+// used already, so that no limit refuses it.
+func (r *Receipt) exceed(ctx context.Context, by spent) error {
+	over := &Receipt{limiter: r.limiter, inference: true, bill: r.bill}
+	over.bill.Call, over.bill.Charges = excessPrefix+strings.TrimPrefix(r.bill.Call, inferencePrefix), nil
+	for i := range r.balances {
+		used := by.tokens
+		if r.rules[i].Unit == Cost {
+			used = by.cost
+		}
+		c := r.bill.Charges[i]
+		c.Amount, c.Least = min(used-r.balances[i].Taken, MaxAmount), 0
+		if c.Amount > 0 {
+			over.bill.Charges, over.rules = append(over.bill.Charges, c), append(over.rules, r.rules[i])
+		}
+	}
+	if len(over.bill.Charges) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	unbounded := over.bill
+	unbounded.Charges = slices.Clone(unbounded.Charges)
+	for i := range unbounded.Charges {
+		unbounded.Charges[i].Limit = NoLimit
+	}
+	var err error
+	if over.balances, err = r.limiter.store.Charge(ctx, unbounded); err != nil {
+		return fmt.Errorf("charge what an inference used beyond its reservation: %w", err)
+	}
+	over.report()
+	return nil
 }
 
 // Refund ends the charge of an inference that certainly was not made.
 func (r *InferenceReceipt) Refund(ctx context.Context) error { return r.r.Refund(ctx) }
 
-// Facts returns the charges of an inference with this usage.
+// Facts returns the charges of an inference with this usage, as far as it was reserved.
 func (r *InferenceReceipt) Facts(tokens, cost int64) []Fact {
 	return r.r.facts(spent{tokens: tokens, cost: cost})
 }

@@ -65,19 +65,22 @@ func TestInferenceIsReservedAndSettled(t *testing.T) {
 	if cost, bounded := third.Cost(); cost != 5 || !bounded {
 		t.Errorf("room for a cost of %d", cost)
 	}
-	if err := errors.Join(first.Settle(t.Context(), 80, 4), second.Refund(t.Context()), third.Settle(t.Context(), 70, 90)); err != nil {
+	if err := errors.Join(first.Settle(t.Context(), 80, 4), second.Refund(t.Context()), third.Settle(t.Context(), 70, 7)); err != nil {
 		t.Fatal(err)
 	}
-	wantUsed(t, store, reserved(150, 9, 130)) // only the agent's own budget had less for the third
-	if err := errors.Join(first.Refund(t.Context()), second.Settle(t.Context(), 1, 1)); err != nil {
+	wantUsed(t, store, reserved(150, 11, 150)) // the third has used more than was left
+	if err := errors.Join(first.Refund(t.Context()), second.Settle(t.Context(), 1, 1), third.Settle(t.Context(), 70, 7)); err != nil {
 		t.Fatal(err)
 	}
-	wantUsed(t, store, reserved(150, 9, 130))
+	if err := infer(t, l, turn(2)).Settle(t.Context(), 70, 7); err != nil { // by another gateway
+		t.Fatal(err)
+	}
+	wantUsed(t, store, reserved(150, 11, 150))
 	facts := first.Facts(80, 4)
 	if len(facts) != 5 || facts[0].Budget != "plan" || facts[0].Amount != 80 || facts[0].Limit != 250 || facts[1].Amount != 4 {
 		t.Errorf("facts: %+v", facts)
 	}
-	if low := infer(t, l, turn(3)).Warnings(100, 1); len(low) != 1 || low[0].Budget != "plan" || low[0].Used != 230 {
+	if low := infer(t, l, turn(3)).Warnings(100, 1); len(low) != 1 || low[0].Budget != "plan" || low[0].Used != 250 {
 		t.Errorf("warned of %+v", low)
 	}
 	limit, unit, known := l.Limit(budget.Counter{Budget: "plan", Measure: "tokens/day", Key: "agent:researcher"})

@@ -16,8 +16,8 @@ import (
 // inferences runs fifty agents at once against limits that they cannot all keep within. At
 // no moment is more used than a limit, and in the end exactly what was used is charged:
 // nothing is lost, and all that was reserved and not used is back. Some turns end without
-// an inference, and some are taken over by another gateway, which charges and settles them
-// again.
+// an inference, and some use more than was reserved. Some are taken over by another gateway,
+// which charges and settles them again.
 func inferences(t *testing.T, s []budget.Store) {
 	const agents, turns = 50, 6
 	const most, tokenLimit, costLimit, ownLimit = 100, 9000, 5000, 4000
@@ -71,12 +71,24 @@ func inferences(t *testing.T, s []budget.Store) {
 				end := func(ctx context.Context) error { return r.Refund(ctx) }
 				if rnd.IntN(5) > 0 {
 					read, paid := rnd.Int64N(room+1), rnd.Int64N(money+1)
+					if rnd.IntN(6) == 0 {
+						read, paid = most+read, most+paid
+					}
 					tokens.Add(read)
 					cost.Add(paid)
 					if agent == "a" {
 						own.Add(read)
 					}
-					end = func(ctx context.Context) error { return r.Settle(ctx, read, paid) }
+					end = func(ctx context.Context) error {
+						if err := r.Settle(ctx, read, paid); err != nil || rnd.IntN(3) > 0 {
+							return err
+						}
+						other, err := limiters[(n+turn+1)%len(limiters)].Infer(ctx, i)
+						if err != nil {
+							return err
+						}
+						return other.Settle(ctx, read, paid)
+					}
 				}
 				if err := errors.Join(end(t.Context()), r.Settle(t.Context(), 0, 0)); err != nil {
 					t.Error(err)

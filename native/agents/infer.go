@@ -144,10 +144,13 @@ func refused(err error) error {
 	return &end{status: Failed, reason: "The budgets cannot be charged at the moment.", cause: err}
 }
 
-// used is what a turn has used, as its endpoint says; where it does not say, everything
-// that was reserved.
+// mostUsed is how many tokens no turn can use: whoever says so does not know.
+const mostUsed = 1 << 30
+
+// used is what a turn has used, as its endpoint says, which may be more than was reserved;
+// where it does not say, everything that was reserved.
 func (r *Run) used(reserved Reservation, u model.Usage) Reservation {
-	if !u.Known || u.Input < 0 || u.Output < 0 {
+	if !u.Known || u.Input < 0 || u.Output < 0 || u.Input > mostUsed || u.Output > mostUsed {
 		return reserved
 	}
 	used := reserved

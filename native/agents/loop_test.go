@@ -319,17 +319,24 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// The charge of each inference is what it has used; where nobody knows, what was reserved.
+// The charge of each inference is what it has used, also beyond its reservation; where nobody
+// knows, what was reserved.
 func TestCharges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		unknown := says("done")
+		unknown, more, absurd := says("done"), calls("fs__read"), calls("fs__read")
 		unknown.Usage = model.Usage{}
+		more.Usage = model.Usage{Input: 90_000, Output: 10_000, Known: true}
+		absurd.Usage = model.Usage{Input: 1 << 62, Output: 1 << 62, Known: true}
 		r := newRig(func(n int, _ *model.Request) (*model.Turn, error) {
 			switch n {
 			case 0:
 				return nil, model.Errorf(model.RateLimited, "busy") // nothing
 			case 1:
 				return calls("fs__read"), nil // 110
+			case 2:
+				return more, nil // 100,000
+			case 3:
+				return absurd, nil // everything
 			}
 			return unknown, nil // everything
 		})
@@ -340,7 +347,7 @@ func TestCharges(t *testing.T) {
 		for _, s := range r.journal.steps {
 			all += s.Input + s.Output
 		}
-		if len(p.reserved) != 0 || p.used() != all || o.Usage.Input+o.Usage.Output != all || all < 110+1000 || o.Usage.Cost != o.Usage.Input+2*o.Usage.Output {
+		if len(p.reserved) != 0 || p.used() != all || o.Usage.Input+o.Usage.Output != all || all < 110+100_000+2*1000 || all > 110_000 || o.Usage.Cost != o.Usage.Input+2*o.Usage.Output {
 			t.Errorf("%+v, %+v, steps %d", p, o, all)
 		}
 	})

@@ -122,6 +122,9 @@ func (c conversation) Infer(_ context.Context, r *model.Request, _ func(model.De
 		n += len(r.Messages[i].Results)
 	}
 	t := &model.Turn{Stop: model.StopCalls, Usage: model.Usage{Input: 100, Output: 10, Known: true}}
+	if n == 2 {
+		t.Usage.Input = 5000 // more than was reserved
+	}
 	if n >= 6 {
 		t.Text, t.Stop = "done", model.StopEnd
 	} else {
