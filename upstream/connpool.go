@@ -29,8 +29,9 @@ type connPool struct {
 	life context.Context // of the server; set by Run before anything uses it
 
 	mu       sync.Mutex
-	own      *Conn // the own connection of the gateway; nil while there is none
-	renewing bool  // the own connection was lost and a new session replaces it at once
+	own      *Conn              // the own connection of the gateway; nil while there is none
+	renewing bool               // the own connection was lost and a new session replaces it at once
+	leaving  map[*Conn]struct{} // were replaced or moved, and end with their last call
 	slots    map[connKey]*slot
 	again    map[connKey]*reopening // of connections that subscriptions wait for
 	ending   int                    // processes that are ending
@@ -56,7 +57,7 @@ func newConnPool(spec *Spec, log *slog.Logger, of opener, c *catalog, subs *subs
 	return &connPool{
 		spec: spec, log: log, of: of, catalog: c, subs: subs,
 		tidy: make(chan struct{}, 1), replaced: make(chan struct{}, 1), ended: make(chan struct{}),
-		slots: make(map[connKey]*slot), again: make(map[connKey]*reopening),
+		leaving: make(map[*Conn]struct{}), slots: make(map[connKey]*slot), again: make(map[connKey]*reopening),
 	}
 }
 

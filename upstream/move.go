@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -73,6 +72,7 @@ func (p *connPool) replaceOwn(conn, next *Conn) bool {
 	}
 	conn.usage.Store(discarded) // calls begin on the next one
 	next.own.Store(true)
+	p.leaving[conn] = struct{}{} // until it is retired
 	p.own = next
 	signal(p.replaced)
 	return true
@@ -88,10 +88,10 @@ func (p *connPool) moveAlone(conn *Conn) {
 	}
 	conn.usage.Store(discarded)
 	p.own, p.renewing = nil, true
+	p.leaving[conn] = struct{}{}
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(p.life, aloneTime)
 	defer cancel()
-	for conn.calls.Load() > 0 && backoff.Sleep(ctx, drainStep) == nil {
-	}
+	p.awaitCalls(ctx, conn)
 	conn.link.Fail(transport.ErrMoved)
 }

@@ -26,7 +26,7 @@ func (p *connPool) setOwn(conn *Conn) {
 }
 
 // dropOwn records that the own connection was lost, or with a nil conn that it could not
-// be opened. A lost session is renewed at once. running is false after the server has
+// be opened. A connection to a process is left for the caller to close. A lost session is renewed at once. running is false after the server has
 // stopped.
 func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 	p.mu.Lock()
@@ -37,6 +37,9 @@ func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 		}
 		if process, ok := conn.link.(transport.Process); ok {
 			p.keep(process.Tail(), err)
+		}
+		if !conn.shared { // it is not a process
+			p.retire(conn)
 		}
 	}
 	p.renewing = conn != nil && renewable(err)
@@ -208,10 +211,11 @@ func (p *connPool) endSession(its func(connKey) bool) {
 
 // retire closes a connection in the background when its last call has ended: calls over
 // HTTP may still get their answers.
+// mu is held.
 func (p *connPool) retire(conn *Conn) {
+	p.leaving[conn] = struct{}{}
 	p.wg.Go(func() {
-		for conn.calls.Load() > 0 && backoff.Sleep(p.life, drainStep) == nil {
-		}
+		p.awaitCalls(p.life, conn)
 		if conn.shared {
 			p.mu.Lock()
 			p.ending++
@@ -222,6 +226,23 @@ func (p *connPool) retire(conn *Conn) {
 	})
 }
 
+// retireReplaced retires a connection that another has replaced.
+func (p *connPool) retireReplaced(conn *Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retire(conn)
+}
+
+// awaitCalls waits until the last call of a connection has ended that is among the leaving, at
+// most until ctx ends.
+func (p *connPool) awaitCalls(ctx context.Context, conn *Conn) {
+	for conn.calls.Load() > 0 && backoff.Sleep(ctx, drainStep) == nil {
+	}
+	p.mu.Lock()
+	delete(p.leaving, conn)
+	p.mu.Unlock()
+}
+
 // inFlight returns how many calls are in flight.
 func (p *connPool) inFlight() int64 {
 	p.mu.Lock()
@@ -229,6 +250,9 @@ func (p *connPool) inFlight() int64 {
 	n := int64(0)
 	if p.own != nil {
 		n += p.own.calls.Load()
+	}
+	for conn := range p.leaving {
+		n += conn.calls.Load()
 	}
 	for _, sl := range p.slots {
 		if sl.conn != nil {

@@ -178,7 +178,7 @@ func (s *Server) Run(ctx context.Context) error {
 		began := time.Now()
 		err = s.serve(ctx, conn)
 		for next := s.pool.successor(conn); next != nil; next = s.pool.successor(conn) {
-			s.pool.retire(conn) // it may still answer calls
+			s.pool.retireReplaced(conn) // it may still answer calls
 			conn = next
 			err = s.serve(ctx, conn)
 		}

@@ -55,9 +55,7 @@ func (s *Server) dropMain(conn *Conn, err error) {
 	s.opts.Sink.Changed(s.spec.Key)
 	if conn.shared {
 		closeConn(conn) // a process ends before the next one starts
-		return
 	}
-	s.pool.retire(conn) // it is not a process
 }
 
 // heard handles a notification that belongs to no call.

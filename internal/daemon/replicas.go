@@ -66,6 +66,7 @@ func (d *Daemon) runCluster(ctx, member context.Context) error {
 		return failure.Newf(failure.Unreachable, "cluster: %w; set cluster.listen to an address of this machine, such as 0.0.0.0:7780", err)
 	}
 	d.tasks.Go(func() { _ = d.cluster.Run(member) })
+	d.tasks.Go(func() { d.places.Run(member) })
 	return d.cluster.Serve(ctx, l, d.Handler(), func() time.Duration { return time.Second })
 }
 

@@ -260,6 +260,9 @@ func (h *Host) release(of *offer) {
 	}
 }
 
+// Owes tells whether something could not be released, which [Host.Settle] does.
+func (h *Host) Owes() bool { return len(h.claims.owed()) > 0 }
+
 // Settle releases what could not be released before.
 func (h *Host) Settle(ctx context.Context) error { return h.claims.settle(ctx) }
 

@@ -52,12 +52,13 @@ type Places struct {
 	host *shared.Host
 	log  *slog.Logger
 
-	mu       sync.Mutex
-	peers    Peers
-	offers   map[string]*offer
-	links    map[*link]struct{}
-	settling atomic.Bool
-	told     chan struct{} // closed when the gateways, or what they claim, have changed
+	owing chan struct{} // capacity 1: Run has something to release
+
+	mu     sync.Mutex
+	peers  Peers
+	offers map[string]*offer
+	links  map[*link]struct{}
+	told   chan struct{} // closed when the gateways, or what they claim, have changed
 }
 
 // offer is what this gateway knows of a server that may run here.
@@ -67,9 +68,12 @@ type offer struct {
 }
 
 // New returns the places of this gateway, which are used once it has its peers. claims keep
-// servers from running twice.
+// servers from running twice. Run releases those that could not be released at once.
 func New(log *slog.Logger, claims shared.Claims) *Places {
-	return &Places{host: shared.NewHost(claims), log: log, offers: make(map[string]*offer), links: make(map[*link]struct{}), told: make(chan struct{})}
+	return &Places{
+		host: shared.NewHost(claims), log: log, owing: make(chan struct{}, 1),
+		offers: make(map[string]*offer), links: make(map[*link]struct{}), told: make(chan struct{}),
+	}
 }
 
 // Among sets the gateways that share servers, before anything is placed.
@@ -82,7 +86,12 @@ func (p *Places) Among(peers Peers) {
 // Told is called when the gateways were read. Servers move that belong elsewhere since then.
 // It does not block.
 func (p *Places) Told() {
-	p.settle()
+	if p.host.Owes() {
+		select {
+		case p.owing <- struct{}{}:
+		default: // Run has not begun with what it was told before
+		}
+	}
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,19 +110,26 @@ func (p *Places) Told() {
 	}
 }
 
-// settle releases in the background what could not be released before.
-func (p *Places) settle() {
-	if !p.settling.CompareAndSwap(false, true) {
-		return
-	}
-	go func() { // ends with settleTime
-		defer p.settling.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
-		defer cancel()
-		if err := p.host.Settle(ctx); err != nil {
-			p.log.Debug("a server cannot run elsewhere yet", "err", err)
+// Run releases, each time the gateways were read, what could not be released before. It
+// ends with ctx.
+func (p *Places) Run(ctx context.Context) {
+	for {
+		select {
+		case <-p.owing:
+			p.settle(ctx)
+		case <-ctx.Done():
+			return
 		}
-	}()
+	}
+}
+
+// settle releases what could not be released before.
+func (p *Places) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if err := p.host.Settle(ctx); err != nil {
+		p.log.Debug("a server cannot run elsewhere yet", "err", err)
+	}
 }
 
 // Lost is called when this gateway may count as gone. Servers that must not run twice end.

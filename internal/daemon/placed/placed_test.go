@@ -9,13 +9,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/shared"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -99,17 +103,63 @@ func TestStays(t *testing.T) {
 	if l.(transport.Moving).Takes(t.Context()) {
 		t.Error("a gateway takes a server that it refuses")
 	}
-	p.settled(t)
 }
 
-// settled waits for what Told has begun.
-func (p *Places) settled(t *testing.T) {
-	t.Helper()
-	for p.settling.Load() {
-		if err := p.host.Settle(t.Context()); err != nil {
-			t.Error(err)
-		}
+// debts are claims that cannot be released as long as the store is away.
+type debts struct {
+	free
+	away  atomic.Bool
+	asked atomic.Int64
+}
+
+func (d *debts) Release(context.Context, string) error {
+	d.asked.Add(1)
+	if d.away.Load() {
+		return errors.New("the store is away")
 	}
+	return nil
+}
+
+// What could not be released is released by Run when the gateways are read, and nothing is asked
+// of the store while nothing is owed.
+func TestReleasedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &debts{}
+		p, at, o := newPlaces()
+		p.host = shared.NewHost(d)
+		ctx, end := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() { p.Run(ctx); close(over) }()
+		told := func() int64 {
+			before := d.asked.Load()
+			p.Told()
+			synctest.Wait()
+			return d.asked.Load() - before
+		}
+		if n := told(); n != 0 {
+			t.Errorf("nothing is owed, and the store is asked %d times", n)
+		}
+		at.at = "a"
+		pl := p.Server(0, true)
+		o.Command = filepath.Join(t.TempDir(), "missing") // it is claimed, cannot start, and is released
+		defer pl.Offer("s", o)()
+		d.away.Store(true)
+		if _, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {}); err == nil {
+			t.Fatal("a missing program runs")
+		}
+		if n := told(); n != 1 || !p.host.Owes() {
+			t.Errorf("it is asked %d times, owes %t", n, p.host.Owes())
+		}
+		d.away.Store(false)
+		if n := told(); n != 1 || p.host.Owes() {
+			t.Errorf("it is asked %d times, owes %t", n, p.host.Owes())
+		}
+		if n := told(); n != 0 {
+			t.Errorf("it was released, and is asked %d times", n)
+		}
+		end()
+		<-over
+	})
 }
 
 // A server that is offered again, as after a reload, is there for others once the first offer is

@@ -1,0 +1,72 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/transport"
+)
+
+// A server that drains, as after a reload, waits for the calls of a connection that moves, that
+// was replaced, or that was lost, although it is not the own one any more.
+func TestDrainWaitsForWhatLeaves(t *testing.T) {
+	for name, leave := range map[string]func(s *Server, conn *Conn){
+		"moves alone": func(s *Server, conn *Conn) { go s.pool.moveAlone(conn) },
+		"replaced": func(s *Server, conn *Conn) {
+			next := newConn(s.pool.spec, s.log, nil, false)
+			next.link = conn.link
+			if !s.pool.replaceOwn(conn, next) {
+				t.Fatal("it is not replaced")
+			}
+			s.pool.dropOwn(next, nil)
+		},
+		"retired": func(s *Server, conn *Conn) {
+			conn.shared = false
+			s.pool.dropOwn(conn, errors.New("lost"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(childServer("both", mcp.EraUnknown), Options{Logger: slog.New(slog.DiscardHandler)})
+				life, end := context.WithCancel(t.Context())
+				s.pool.life = life
+				conn, _, done := memoryConn(t, s.spec, mcp.Modern)
+				defer done()
+				s.pool.setOwn(conn)
+				if _, err := s.pool.owned(t.Context(), connKey{}, conn); err != nil { // a call begins
+					t.Fatal(err)
+				}
+				leave(s, conn)
+				synctest.Wait()
+				drained := make(chan time.Time, 1)
+				began := time.Now()
+				go func() { s.Drain(t.Context()); drained <- time.Now() }()
+				time.Sleep(3 * time.Second)
+				if len(drained) > 0 {
+					t.Error("the server has drained, and a call is in flight")
+				}
+				if err := conn.link.Cause(); errors.Is(err, transport.ErrMoved) {
+					t.Error("the connection has ended, and a call is in flight")
+				}
+				conn.finish()
+				if took := (<-drained).Sub(began); took > 4*time.Second {
+					t.Errorf("it drained after %v", took)
+				}
+				if name == "replaced" {
+					s.pool.retireReplaced(conn)
+				}
+				end()
+				s.pool.wg.Wait()
+				synctest.Wait()
+				if n := len(s.pool.leaving); n > 0 {
+					t.Errorf("%d connections are leaving for good", n)
+				}
+			})
+		})
+	}
+}
