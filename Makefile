@@ -118,6 +118,7 @@ soak: ## the counts that are too long for every run, in full
 	$(GO) test -timeout 60m ./cmd/toolgate/cli -run 'TestChaos$$' -chaos-faults 400 -chaos-clocks -v
 	$(GO) test -timeout 30m ./cmd/toolgate/cli -run TestRolling -rolling-from HEAD~1 -v
 	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run 'TestChaos$$' -kills 1000 -v
+	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run TestBacklog -backlog 100000 -v
 	$(GO) test -timeout 60m ./internal/daemon/agents -run TestKilledAtAnyStep -killed 1000 -v
 	$(GO) test -timeout 30m ./proxy/find -run TestHiddenItemsChangeNothing -pairs 1000000 -v
 	$(GO) test -timeout 90m ./proxy -run 'TestHiddenToolsChangeNothing|TestFindWhileToolsChange' -find-worlds 2000 -find-queries 500 -find-tools 10000 -find-time 1m -v

@@ -42,7 +42,7 @@ type job struct {
 	end     queue.End
 	endedAt time.Time
 	ended   chan struct{}
-	news    chan []byte
+	news    chan []byte // nil before anybody waits
 }
 
 func heads(pairs ...string) (out []kgo.RecordHeader) {
@@ -77,7 +77,7 @@ func (e *Engine) Enqueue(ctx context.Context, of *queue.Job) error {
 		defer e.mu.Unlock()
 		return j.failed
 	}
-	j := &job{Job: *of, sent: 1, ended: make(chan struct{}), news: make(chan []byte, 64)}
+	j := &job{Job: *of, sent: 1, ended: make(chan struct{})}
 	e.jobs[of.ID] = j
 	e.mu.Unlock()
 	err := e.send(ctx, record(of, 1))
@@ -119,8 +119,13 @@ func (e *Engine) Cancel(context.Context, *queue.Job, bool) (bool, error) { retur
 func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)) (queue.End, error) {
 	e.mu.Lock()
 	j := e.jobs[of.ID]
+	var news chan []byte
 	if j != nil {
 		j.waiters++
+		if j.news == nil {
+			j.news = make(chan []byte, 64)
+		}
+		news = j.news
 	}
 	e.mu.Unlock()
 	if j == nil {
@@ -135,7 +140,7 @@ func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)
 		select {
 		case <-ctx.Done():
 			return queue.End{}, context.Cause(ctx)
-		case body := <-j.news:
+		case body := <-news:
 			progress(body)
 		case <-late.C:
 			e.mu.Lock()
@@ -145,8 +150,8 @@ func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)
 		case <-tick.C:
 			e.check(ctx, j)
 		case <-j.ended:
-			for len(j.news) > 0 {
-				progress(<-j.news)
+			for len(news) > 0 {
+				progress(<-news)
 			}
 			return j.end, nil // does not change any more
 		}

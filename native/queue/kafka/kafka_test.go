@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,14 +13,36 @@ import (
 	"github.com/toolgate/toolgate/native/queue/queuetest"
 )
 
+func TestMain(m *testing.M) {
+	queuetest.ServeBroker(func() (string, func(), error) {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
+			return "", nil, err
+		}
+		return address(cluster), cluster.Close, nil
+	})
+	os.Exit(m.Run())
+}
+
+func address(c *kfake.Cluster) string { return "kafka://" + strings.Join(c.ListenAddrs(), ",") }
+
 func open(t testing.TB, b queue.Bounds) func() queue.Engine {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
+	return connect(t, address(cluster), b)
+}
+
+// openElsewhere starts a broker in a process of its own.
+func openElsewhere(t testing.TB, b queue.Bounds) func() queue.Engine {
+	return connect(t, queuetest.StartBroker(t), b)
+}
+
+func connect(t testing.TB, url string, b queue.Bounds) func() queue.Engine {
 	return func() queue.Engine {
-		e, err := kafka.Open(t.Context(), "kafka://"+strings.Join(cluster.ListenAddrs(), ","), kafka.Access{}, b, slog.New(slog.DiscardHandler))
+		e, err := kafka.Open(t.Context(), url, kafka.Access{}, b, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,3 +56,5 @@ func TestSuite(t *testing.T) { queuetest.Run(t, open) }
 func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
 
 func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
+
+func TestBacklog(t *testing.T) { queuetest.Backlog(t, openElsewhere, 1200) }

@@ -18,6 +18,15 @@ type line struct {
 	turn   chan struct{} // one at a time polls
 }
 
+const (
+	// beatsPerLease says how often a worker tells the broker, in the time of a lease, that it
+	// is a member of its groups. So it hears that the partitions are shared anew because
+	// another one came or left, before which that one has none.
+	beatsPerLease = 30
+	// leastSession is the shortest session that brokers allow by default.
+	leastSession = 6 * time.Second
+)
+
 // line returns that of a queue, and joins the group at the first use.
 func (e *Engine) line(name string) (*line, error) {
 	e.mu.Lock()
@@ -27,6 +36,7 @@ func (e *Engine) line(name string) (*line, error) {
 	}
 	client, err := kgo.NewClient(append(e.options,
 		kgo.ConsumerGroup("toolgate."+name), kgo.ConsumeTopics(requests+name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.SessionTimeout(max(leastSession, e.bounds.Lease)), kgo.HeartbeatInterval(e.bounds.Lease/beatsPerLease),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		return nil, fmt.Errorf("join the queue %s: %w", name, err)

@@ -41,7 +41,15 @@ type job struct {
 	ended     chan struct{}
 	end       queue.End
 	endedAt   time.Time
-	news      chan []byte // reports for who waits
+	news      chan []byte // reports for who waits; nil before anybody does
+}
+
+// listen returns where the reports of a job come; mu of the engine is held.
+func (j *job) listen() chan []byte {
+	if j.news == nil {
+		j.news = make(chan []byte, 64)
+	}
+	return j.news
 }
 
 // line is the waiting jobs of a queue.
@@ -147,7 +155,7 @@ func (e *Engine) Enqueue(_ context.Context, of *queue.Job) error {
 		return queue.ErrYours
 	}
 	l.seq++
-	j := &job{Job: *of, seq: l.seq, turn: max(l.last[of.Principal], l.floor) + 1, ended: make(chan struct{}), news: make(chan []byte, 64)}
+	j := &job{Job: *of, seq: l.seq, turn: max(l.last[of.Principal], l.floor) + 1, ended: make(chan struct{})}
 	l.last[of.Principal] = j.turn
 	e.jobs[j.ID] = j
 	l.add(j)
@@ -158,6 +166,10 @@ func (e *Engine) Enqueue(_ context.Context, of *queue.Job) error {
 func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)) (queue.End, error) {
 	e.mu.Lock()
 	j := e.jobs[of.ID]
+	var news chan []byte
+	if j != nil {
+		news = j.listen()
+	}
 	e.mu.Unlock()
 	if j == nil {
 		return queue.End{}, queue.ErrUnknown
@@ -168,7 +180,7 @@ func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)
 		select {
 		case <-ctx.Done():
 			return queue.End{}, context.Cause(ctx)
-		case body := <-j.news:
+		case body := <-news:
 			progress(body)
 		case <-tick.C:
 			e.mu.Lock()
@@ -180,7 +192,7 @@ func (e *Engine) Await(ctx context.Context, of *queue.Job, progress func([]byte)
 		case <-j.ended:
 			for {
 				select {
-				case body := <-j.news:
+				case body := <-news:
 					progress(body)
 				default:
 					return j.end, nil // does not change any more
@@ -197,7 +209,7 @@ func (e *Engine) Cancel(_ context.Context, of *queue.Job, leased bool) (bool, er
 	j := e.jobs[of.ID]
 	switch {
 	case j == nil: // it may be on its way
-		j = &job{Job: *of, at: -1, ended: make(chan struct{}), news: make(chan []byte, 1)}
+		j = &job{Job: *of, at: -1, ended: make(chan struct{})}
 		e.jobs[j.ID] = j
 	case j.over() || j.at < 0 && !leased:
 		return false, nil

@@ -19,4 +19,4 @@ func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
 
 func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
 
-func BenchmarkBacklog(b *testing.B) { queuetest.Backlog(b, open, 100_000) }
+func TestBacklog(t *testing.T) { queuetest.Backlog(t, open, 1200) }

@@ -3,7 +3,6 @@ package queuetest
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,31 +83,4 @@ func Bench(b *testing.B, open Open) {
 		slices.Sort(took)
 		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-p50")
 	})
-}
-
-// Backlog queues many jobs and reports the memory of a gateway that has added them.
-func Backlog(b *testing.B, open Open, jobs int) {
-	for range b.N {
-		r := NewRig(b, open, queue.Bounds{Waiting: jobs, WaitingPerPrincipal: jobs, Keep: time.Minute, Lease: time.Minute, Attempts: 2})
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		var next atomic.Int64
-		var all sync.WaitGroup
-		for range 64 {
-			all.Go(func() {
-				for i := next.Add(1); i <= int64(jobs); i = next.Add(1) {
-					if err := r.Gateway.Enqueue(b.Context(), r.New(func(j *queue.Job) { j.Principal = fmt.Sprint("p", i%100) })); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/1024, "KiB")
-		b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), "added/s")
-	}
 }
