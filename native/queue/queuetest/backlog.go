@@ -150,7 +150,7 @@ func ServeBroker(start func() (address string, stop func(), err error)) {
 // is not memory of the test, and returns its address.
 func StartBroker(t testing.TB) string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) // it ends with its input
 	cmd.Env = append(os.Environ(), brokerVariable+"=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
