@@ -199,7 +199,7 @@ var rules = merged(map[string]rule{
 		why:  "what a queue promises, whatever carries it; engines are packages below it",
 	},
 	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},
-	"native/queue/queuetest": {ours: []string{"native/queue"}, why: "the tests of every engine"},
+	"native/queue/queuetest": {ours: []string{"native/queue", "internal/testserver"}, why: "the tests of every engine"},
 	"native/queue/kafka": {
 		ours:   []string{"native/queue"},
 		others: []string{"github.com/twmb/franz-go"},
