@@ -69,7 +69,7 @@ type Sandbox struct {
 	Read []string `config:"read" format:"path"`
 	// Files and folders that the server may change. Default: only a private temporary folder.
 	Write []string `config:"write" format:"path"`
-	// Files and folders that the server may execute. Default: its program and the programs of the system.
+	// Files and folders that the server may execute beside its program. Default: the programs of the system.
 	Run []string `config:"run" format:"path"`
 	// Whether the server may execute what it writes into its private folder, as npx and uvx do with what they download at
 	// the start. Default: false.

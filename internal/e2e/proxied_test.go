@@ -28,7 +28,8 @@ const downloadTime = 100 * time.Second
 
 // A server from npm and one from PyPI, downloaded by npx and uvx through a proxy whose
 // certificates only its own authority vouches for. What toolgate has in its environment is
-// all they need; without it they do not start, and it is said which variables they lack.
+// all they need; without it they do not start, and it is said which variables they lack. A
+// sandbox that grants the network, and to run what was downloaded, holds them.
 func TestServersBehindProxy(t *testing.T) {
 	need(t, lab.node)
 	uvx := need(t, installUV(t))
@@ -52,17 +53,28 @@ func TestServersBehindProxy(t *testing.T) {
 			},
 		}
 	}
-	// of makes a gateway behind the proxy whose servers have these settings.
-	of := func(t *testing.T, settings object) *gateway {
+	// sandboxed are these servers with what they download in the private folder of their sandbox.
+	sandboxed := func() object {
+		all := servers()
+		for _, name := range []string{"npm_config_cache", "npm_config_userconfig", "MEMORY_FILE_PATH"} {
+			delete(all["memory"].(object)["env"].(object), name)
+		}
+		delete(all["time"].(object)["env"].(object), "UV_CACHE_DIR")
+		return all
+	}
+	// started makes a gateway behind the proxy whose servers have these settings.
+	started := func(t *testing.T, servers, settings object) *gateway {
 		t.Helper()
-		s := newSetup(t, servers(), object{"servers": object{"memory": settings, "time": settings}})
+		s := newSetup(t, servers, object{"servers": object{"memory": settings, "time": settings}})
 		s.env = append(s.env, "HTTPS_PROXY="+proxy.url, "HTTP_PROXY="+proxy.url, "NODE_EXTRA_CA_CERTS="+proxy.caFile, "SSL_CERT_FILE="+proxy.caFile)
 		return s.up(t)
 	}
+	of := func(t *testing.T, settings object) *gateway { return started(t, servers(), settings) }
 	timeouts := object{"start": downloadTime.String()}
 
-	t.Run("handed on", func(t *testing.T) {
-		g := of(t, object{"timeouts": timeouts})
+	// works says that both servers answer, and that both were downloaded through the proxy.
+	works := func(t *testing.T, g *gateway, asked map[string]int) {
+		t.Helper()
 		g.awaitStates(t, map[string]string{"memory": "ready", "time": "ready"})
 		if got := g.say(t, "call", "time__get_current_time", "timezone=Etc/UTC", "-c", g.file); !strings.Contains(got, "Etc/UTC") {
 			t.Errorf("the time is %q", got)
@@ -70,9 +82,26 @@ func TestServersBehindProxy(t *testing.T) {
 		if got := g.say(t, "call", "memory__read_graph", "-c", g.file); !strings.Contains(got, "entities") {
 			t.Errorf("the graph is %q", got)
 		}
-		if proxy.requests(npmHost) == 0 || proxy.requests(pypiHost) == 0 {
-			t.Error("something was downloaded past the proxy")
+		for host, before := range asked {
+			if proxy.requests(host) == before {
+				t.Errorf("nothing was downloaded from %s through the proxy", host)
+			}
 		}
+	}
+	// asked is how often each registry was asked until now.
+	asked := func() map[string]int {
+		return map[string]int{npmHost: proxy.requests(npmHost), pypiHost: proxy.requests(pypiHost)}
+	}
+	t.Run("handed on", func(t *testing.T) {
+		before := asked()
+		works(t, of(t, object{"timeouts": timeouts}), before)
+	})
+	t.Run("in a sandbox", func(t *testing.T) {
+		before := asked()
+		works(t, started(t, sandboxed(), object{"timeouts": timeouts, "sandbox": object{
+			"network": "full", "run_own": true, "read": []string{proxy.caFile},
+			"run": []string{filepath.Dir(uvx), filepath.Join(lab.cache, "node", "node_modules"), "/usr/local/bin", "/usr/bin", "/bin"},
+		}}), before)
 	})
 	t.Run("held back", func(t *testing.T) {
 		g := of(t, object{"timeouts": timeouts, "env_inherit": []string{}})

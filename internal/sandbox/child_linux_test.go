@@ -90,6 +90,7 @@ var deeds = map[string]func(args []string) (string, error){
 		}
 		return "", unix.Sendto(pair[0], []byte("smuggled"), 0, &unix.SockaddrUnix{Name: args[1]})
 	},
+	"repair": func(args []string) (string, error) { return "", repair(number(args[0]), args[1]) },
 	"signal": func(args []string) (string, error) {
 		return "", syscall.Kill(number(args[0]), syscall.Signal(number(args[1])))
 	},
@@ -319,4 +320,33 @@ func grow(limit int, then func([]byte) error, flags int) (string, error) {
 		}
 	}
 	return strconv.Itoa(limit), nil
+}
+
+// repair tries to turn one of a pair of sockets into a connection to somebody else. No error
+// says that it did.
+func repair(kind int, address string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+	if err != nil {
+		return err
+	}
+	to := &unix.SockaddrUnix{Name: address}
+	for _, loosen := range []func() error{
+		func() error { return nil },
+		func() error { return unix.Shutdown(pair[0], unix.SHUT_RDWR) },
+		func() error { return unix.Close(pair[1]) },
+	} {
+		if err := loosen(); err != nil {
+			return err
+		}
+		if err = unix.Connect(pair[0], to); err == nil {
+			return nil
+		}
+		if unix.Sendto(pair[0], []byte("smuggled"), unix.MSG_NOSIGNAL, to) == nil {
+			var b [8]byte // the other one of the pair has to have it
+			if _, _, _ = unix.Recvfrom(pair[1], b[:], unix.MSG_DONTWAIT); string(b[:]) != "smuggled" {
+				return nil
+			}
+		}
+	}
+	return err
 }

@@ -153,7 +153,6 @@ func TestEscapesFail(t *testing.T) {
 		{"makes a vsock socket", []string{"socket", "40", "1", "0"}},
 		{"sends with a pair of datagram sockets", []string{"socketpair", "2", writable + "/grams"}},
 		{"sends with a pair of raw sockets", []string{"socketpair", "3", writable + "/grams"}},
-		{"makes a pair that keeps records", []string{"socketpair", "5"}},
 		{"signals its parent", []string{"parent"}},
 		{"signals the gateway", []string{"signal", me, "18"}},
 		{"asks whether the gateway is there", []string{"signal", me, "0"}},

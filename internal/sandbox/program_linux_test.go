@@ -367,6 +367,11 @@ func TestFullNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
+	records, err := net.Listen("unixpacket", abstract+"-records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer records.Close()
 	p := Policy{Mode: Auto, Network: FullNetwork}
 	eachMachine(t, func(t *testing.T, m machine) {
 		for _, tt := range []struct {
@@ -381,6 +386,8 @@ func TestFullNetwork(t *testing.T) {
 			{"error: ", []string{"socket", "2", "3", "1"}},
 			{"error: ", []string{"socket", "17", "3", "0"}},
 			{"error: ", []string{"socketpair", "2"}},
+			{"error: transport endpoint is already connected", []string{"repair", "1", abstract}},
+			{"error: transport endpoint is already connected", []string{"repair", "5", abstract + "-records"}},
 		} {
 			if got := runChild(t, p, tt.deed[0], tt.deed[1:]...); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("%v: got %q, want %q", tt.deed, got, tt.want)

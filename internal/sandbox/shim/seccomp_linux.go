@@ -93,12 +93,12 @@ func (p *Plan) rules(self int) []rule {
 			{arg: 0, value: syscall.PR_SET_PDEATHSIG},
 			{arg: 1, value: uint32(syscall.SIGKILL), not: true},
 		}}},
-		// Stream sockets in a pair stay connected to each other. Other kinds can send to
-		// any address.
-		{nr: nrSocketpair, answer: noSocket, only: [][]term{{
-			{arg: 0, value: syscall.AF_UNIX},
-			{arg: 1, mask: typeMask, value: syscall.SOCK_STREAM},
-		}}},
+		// Sockets of streams and of records in a pair stay connected to each other, and ignore
+		// an address that is given with a message. Other kinds can send to any address.
+		{nr: nrSocketpair, answer: noSocket, only: [][]term{
+			{{arg: 0, value: syscall.AF_UNIX}, {arg: 1, mask: typeMask, value: syscall.SOCK_STREAM}},
+			{{arg: 0, value: syscall.AF_UNIX}, {arg: 1, mask: typeMask, value: syscall.SOCK_SEQPACKET}},
+		}},
 	}...)
 
 	clone := rule{nr: nrClone, deny: [][]term{{{arg: 0, mask: namespaces, not: true}}}}
