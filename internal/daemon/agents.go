@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/gate"
@@ -22,21 +23,26 @@ func (d *Daemon) serveAgents() {
 		Nested: func(present func() (*gate.Identity, bool), capsule string) mcp.NestedCaller {
 			return d.gateway.NestedFor(present, proxy.Scope{Capsule: capsule}, "agent")
 		},
-		May: func(ctx context.Context, id *gate.Identity, capsule, agent string) string {
-			tool := native.ServerKey + "__" + agent
-			w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
-			switch {
-			case w == nil || w.View.Effect != gate.Allow:
-				return fmt.Sprintf("There is no agent %.60q for you.", agent)
-			case w.Call.Asks:
-				return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool)
-			case w.Call.Effect != gate.Allow:
-				return fmt.Sprintf("You may not call %s.", tool)
-			}
-			return ""
-		},
+		May: d.mayRun,
 		Budget: func(id *gate.Identity, agent string) native.Budget {
 			return &agents.Charges{Limiter: func() *budget.Limiter { return d.budgets.inForce.Load() }, Caller: id, Agent: agent}
 		},
 	})
+}
+
+// mayRun returns why a caller may not call the tool of an agent; empty where it may. Once the
+// call has begun, what only its beginning needs does not count.
+func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent string, begun bool) string {
+	tool := native.ServerKey + "__" + agent
+	w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
+	switch {
+	case w == nil || w.View.Effect != gate.Allow:
+		return fmt.Sprintf("There is no agent %.60q for you.", agent)
+	case begun && (w.Call.Asks || slices.Contains([]string{"breaker", "rate", "budget"}, w.Call.Phase)):
+	case w.Call.Asks:
+		return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool)
+	case w.Call.Effect != gate.Allow:
+		return fmt.Sprintf("You may not call %s.", tool)
+	}
+	return ""
 }

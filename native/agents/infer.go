@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/native/agents/model"
@@ -68,7 +69,7 @@ func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, err
 	}
 	if r.Allowed != nil {
 		if err := r.Allowed(ctx); err != nil {
-			return nil, failed("The caller may not run this agent any more: %s.", err)
+			return nil, failed("The caller may not run this agent any more: %s.", strings.TrimSuffix(err.Error(), "."))
 		}
 	}
 	input := int64(r.size())*bytesPerToken/leastBytes + promptTokens

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,8 +57,10 @@ type Options struct {
 	Present func(principal, credential string) (*gate.Identity, bool)
 	Lasts   func(id *gate.Identity) bool
 	// May returns why a caller may not call the tool of an agent, in a sentence; empty where it
-	// may. It is asked where the agent is named to the tool that runs any of them.
-	May func(ctx context.Context, id *gate.Identity, capsule, agent string) string
+	// may. It is asked where the agent is named to the tool that runs any of them, and before
+	// each turn of a run whose caller is not there. The call of the latter has begun: who
+	// approves it, its rate and its budget do not count again. nil allows all.
+	May func(ctx context.Context, id *gate.Identity, capsule, agent string, begun bool) string
 	// Budget returns what the inferences of an agent for a caller are charged to; nil
 	// charges nothing.
 	Budget func(id *gate.Identity, agent string) agents.Budget
@@ -130,7 +133,7 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 		return nil, toolapi.Problemf("The agent %s works on this already, further out, and waits for this call.", agent)
 	}
 	if by := inside.CallOf(ctx); by != nil && by.Key == agents.RunTool && h.o.May != nil {
-		if why := h.o.May(ctx, id, capsule, agent); why != "" {
+		if why := h.o.May(ctx, id, capsule, agent, false); why != "" {
 			return nil, toolapi.Problem(why)
 		}
 	}
@@ -422,7 +425,7 @@ func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
 		Budget: h.o.Budget(w.id, w.run.Agent), Log: h.o.Log, Steps: w.steps, More: w.more,
 	}
 	if w.call == nil {
-		r.Allowed = func(context.Context) error { return h.stillPresent(&w.run) }
+		r.Allowed = func(ctx context.Context) error { return h.stillAllowed(ctx, &w.run) }
 		return r, nil
 	}
 	call := inside.CallOf(caller)
@@ -441,11 +444,17 @@ func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
 // errAbsent ends the runs of callers whose credential was revoked.
 var errAbsent = errors.New("the credential of its caller is no longer accepted")
 
-// stillPresent reports whether the rights of a caller who is not there can still be looked
-// up.
-func (h *Host) stillPresent(run *runs.Run) error {
-	if _, ok := h.o.Present(run.Principal, run.Credential); !ok {
+// stillAllowed reports whether a caller who is not there may still run its agent.
+func (h *Host) stillAllowed(ctx context.Context, run *runs.Run) error {
+	id, ok := h.o.Present(run.Principal, run.Credential)
+	if !ok {
 		return errAbsent
+	}
+	if h.o.May == nil {
+		return nil
+	}
+	if why := h.o.May(ctx, id, run.Capsule, run.Agent, true); why != "" {
+		return errors.New(strings.TrimSuffix(why, "."))
 	}
 	return nil
 }
