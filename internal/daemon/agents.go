@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store/runs"
 	native "github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
 // serveAgents makes what runs the agents of the configuration.
@@ -23,7 +25,8 @@ func (d *Daemon) serveAgents() {
 		Nested: func(present func() (*gate.Identity, bool), capsule string) mcp.NestedCaller {
 			return d.gateway.NestedFor(present, proxy.Scope{Capsule: capsule}, "agent")
 		},
-		May: d.mayRun,
+		May:   d.mayRun,
+		Ended: func(cause error) bool { return errors.Is(cause, refusal.ShutDown) || errors.Is(cause, errEnding) },
 		Budget: func(id *gate.Identity, agent string) native.Budget {
 			return &agents.Charges{Limiter: func() *budget.Limiter { return d.budgets.inForce.Load() }, Caller: id, Agent: agent}
 		},

@@ -83,6 +83,10 @@ func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen
 	return front.Serve(ctx, d.Handler(), d.DrainTime)
 }
 
+// errEnding is the cause of the end of a stream that ends with its gateway. For the calls on it
+// that is a cancellation.
+var errEnding = fmt.Errorf("the gateway ends: %w", context.Canceled)
+
 // ServeStream serves a client on a stream of lines, as the owner of an API key or token
 // and with a view ([proxy.ScopeOfView]), until ctx or the gateway ends or the stream does;
 // it closes the stream then. It returns at once, with an error when nobody has the key or
@@ -97,7 +101,10 @@ func (d *Daemon) ServeStream(ctx context.Context, key, view string, stream io.Re
 		return err
 	}
 	d.tasks.Go(func() {
-		_ = d.gateway.ServeStdio(ctx, id, scope, stream, stream)
+		own, end := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer end(nil)
+		defer context.AfterFunc(ctx, func() { end(errEnding) })()
+		_ = d.gateway.ServeStdio(own, id, scope, stream, stream)
 		stream.Close()
 	})
 	return nil

@@ -64,6 +64,9 @@ type Options struct {
 	// Budget returns what the inferences of an agent for a caller are charged to; nil
 	// charges nothing.
 	Budget func(id *gate.Identity, agent string) agents.Budget
+	// Ended tells whether the cause of the end of a call is the end of its gateway. A run
+	// whose call ends otherwise is cancelled. nil knows no such cause.
+	Ended func(cause error) bool
 	// Lease is how long a claim stands that is not renewed; 30 s when zero.
 	Lease time.Duration
 }
@@ -85,7 +88,9 @@ type Host struct {
 
 	mu     sync.Mutex
 	active map[string]context.CancelCauseFunc // runs that this gateway works on
-	ending bool                               // what ends now is gone on with later
+	ending bool                               // what begins now is gone on with later
+	calls  context.Context                    //nolint:containedctx // of Run: once it has ended, calls end with the gateway; nil before
+	idle   chan struct{}                      // closed when nothing is worked on any more; nil before the gateway ends
 }
 
 var _ agents.Host = (*Host)(nil)
@@ -396,21 +401,39 @@ func (h *Host) enter(caller context.Context, id string) (ctx context.Context, do
 		cancel(agents.ErrLeft)
 	}
 	h.mu.Unlock()
-	stop := context.AfterFunc(caller, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.ending { // the call ends with the gateway
-			cancel(agents.ErrLeft)
-			return
-		}
-		cancel(context.Cause(caller))
-	})
+	stop := context.AfterFunc(caller, func() { cancel(h.causeOf(caller)) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.active, id)
+		h.signalIdle()
+	}
+}
+
+// causeOf returns why a run ends with the call of its caller. What the gateway has ended goes
+// on elsewhere. What the caller has cancelled does not, also while the gateway drains.
+func (h *Host) causeOf(caller context.Context) error {
+	h.mu.Lock()
+	left := h.calls != nil && h.calls.Err() != nil
+	h.mu.Unlock()
+	cause := context.Cause(caller)
+	if left || errors.Is(cause, agents.ErrLeft) || h.o.Ended != nil && h.o.Ended(cause) {
+		return agents.ErrLeft
+	}
+	return cause
+}
+
+// signalIdle wakes whoever waits for the work on all runs to end; mu is held.
+func (h *Host) signalIdle() {
+	if h.idle == nil || len(h.active) > 0 {
+		return
+	}
+	select {
+	case <-h.idle:
+	default:
+		close(h.idle)
 	}
 }
 

@@ -37,6 +37,9 @@ func (h *Host) Changed() {
 func (h *Host) Run(claims, calls context.Context) error {
 	defer h.taken.Wait()
 	defer h.leave()
+	h.mu.Lock()
+	h.calls = calls
+	h.mu.Unlock()
 	places := make(chan struct{}, maxTaken)
 	beat := time.NewTicker(h.o.Lease / 3)
 	defer beat.Stop()
@@ -69,6 +72,7 @@ func (h *Host) Run(claims, calls context.Context) error {
 			select { // claims stays ended
 			case <-calls.Done():
 				return nil
+			case <-h.changed: // somebody may have cancelled a run
 			case <-beat.C:
 			}
 		case <-h.changed:
@@ -85,13 +89,21 @@ func (h *Host) end() {
 	h.ending = true
 }
 
-// leave gives up the work on all runs.
+// leave gives up the work on all runs, and waits until what has become of them is recorded.
 func (h *Host) leave() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ending = true
+	h.ending, h.idle = true, make(chan struct{})
 	for _, cancel := range h.active {
 		cancel(agents.ErrLeft)
+	}
+	idle := h.idle
+	h.signalIdle()
+	h.mu.Unlock()
+	late := time.NewTimer(storeTime)
+	defer late.Stop()
+	select {
+	case <-idle:
+	case <-late.C:
 	}
 }
 
@@ -164,6 +176,9 @@ func (h *Host) resume(ctx context.Context, run *runs.Run, had bool) {
 	}
 	settings, ok := h.o.Agents()[run.Agent]
 	switch {
+	case run.Cancel:
+		end(agents.Cancelled, "Somebody has cancelled it.")
+		return
 	case !ok && had: // another gateway may have it
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 		defer stop()
@@ -177,10 +192,6 @@ func (h *Host) resume(ctx context.Context, run *runs.Run, had bool) {
 	id, ok := present()
 	if !ok {
 		end(agents.Failed, "The credential by which the run was begun is not accepted any more.")
-		return
-	}
-	if run.Cancel {
-		end(agents.Cancelled, "Somebody has cancelled it.")
 		return
 	}
 	w := &work{run: *run, settings: &settings, id: id, nested: h.o.Nested(present, run.Capsule)}

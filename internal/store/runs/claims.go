@@ -62,7 +62,8 @@ func (r *Runs) Save(ctx context.Context, id, holder string, steps ...Step) (canc
 }
 
 // Finish ends the work of a holder on a run, in a state that is not [Running], with what
-// came of it. The error is [ErrLost] for everybody but the holder.
+// came of it. Where somebody has asked to cancel it, it does not stay open. The error is
+// [ErrLost] for everybody but the holder.
 func (r *Runs) Finish(ctx context.Context, id, holder string, state State, result []byte) error {
 	switch {
 	case state == Running || !slices.Contains(States, state):
@@ -71,8 +72,13 @@ func (r *Runs) Finish(ctx context.Context, id, holder string, state State, resul
 		return fmt.Errorf("finish a run: a result of %d bytes: %w", len(result), ErrTooLarge)
 	}
 	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
-		const q = `UPDATE runs SET state = ?, result = ?, holder = '', lease = 0, changed_at = ? WHERE id = ? AND holder = ? AND state = 'running'`
-		n, err := tx.Exec(ctx, q, string(state), nonNil(result), time.Now().UnixNano(), id, holder)
+		cancelled := state
+		if state == Waiting || state == Interrupted || state == Limit {
+			cancelled = Cancelled
+		}
+		const q = `UPDATE runs SET state = CASE WHEN cancel = 1 THEN ? ELSE ? END, result = ?, holder = '', lease = 0, changed_at = ?
+			WHERE id = ? AND holder = ? AND state = 'running'`
+		n, err := tx.Exec(ctx, q, string(cancelled), string(state), nonNil(result), time.Now().UnixNano(), id, holder)
 		switch {
 		case err != nil:
 			return fmt.Errorf("finish a run: %w", err)
@@ -83,14 +89,16 @@ func (r *Runs) Finish(ctx context.Context, id, holder string, state State, resul
 	})
 }
 
-// Release gives up the claim on a run, which another gateway may take over at once.
+// Release gives up the claim on a run, which another gateway may take over at once. One that
+// somebody has asked to cancel ends.
 func (r *Runs) Release(ctx context.Context, id, holder string) error {
 	return r.s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.Lock(ctx, Topic); err != nil {
 			return err
 		}
 		ended := time.Now().Add(-clocks).UnixNano()
-		n, err := tx.Exec(ctx, `UPDATE runs SET holder = '', lease = ? WHERE id = ? AND holder = ? AND state = 'running'`, ended, id, holder)
+		const q = `UPDATE runs SET holder = '', lease = ?, state = CASE WHEN cancel = 1 THEN 'cancelled' ELSE state END WHERE id = ? AND holder = ? AND state = 'running'`
+		n, err := tx.Exec(ctx, q, ended, id, holder)
 		if err != nil {
 			return fmt.Errorf("release a run: %w", err)
 		}
@@ -142,7 +150,7 @@ func places(n int) string { return "(" + strings.TrimSuffix(strings.Repeat("?, "
 
 // Claim gives a holder a running run whose lease has ended, until lease: one of some agents,
 // or one that has waited for [AgentTime] for a gateway that has its agent. Those whose owner
-// has to be there become [Interrupted] instead. The runs of but, which the holder works on
+// has to be there become [Interrupted] instead, or [Cancelled] where somebody has asked for it. The runs of but, which the holder works on
 // itself, are left alone, and so is for a minute what it has got otherwise: a slow store must
 // not give it the same run twice. ok is false when there is none.
 func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time, agents []string, but ...string) (run Run, ok bool, err error) {
@@ -163,7 +171,7 @@ func (r *Runs) Claim(ctx context.Context, holder string, lease time.Time, agents
 		if n := len(own) - 2; n > 0 {
 			others += ` AND id NOT IN ` + places(n)
 		}
-		const absent = `UPDATE runs SET state = 'interrupted', holder = '', lease = 0, changed_at = ? WHERE state = 'running' AND lease < ? AND lasting = 0`
+		const absent = `UPDATE runs SET state = CASE WHEN cancel = 1 THEN 'cancelled' ELSE 'interrupted' END, holder = '', lease = 0, changed_at = ? WHERE state = 'running' AND lease < ? AND lasting = 0`
 		if _, err := tx.Exec(ctx, absent+others, append([]any{now, now}, own...)...); err != nil {
 			return fmt.Errorf("interrupt runs: %w", err)
 		}

@@ -276,6 +276,39 @@ func TestOwnersGoOn(t *testing.T) {
 	})
 }
 
+// TestCancelledRunsDoNotGoOn: whatever becomes of its gateway, a run that somebody has asked to
+// cancel ends.
+func TestCancelledRunsDoNotGoOn(t *testing.T) {
+	onEach(t, func(t *testing.T, _ *store.Store, r *runs.Runs) {
+		ctx := t.Context()
+		for name, tc := range map[string]struct {
+			lasting bool
+			lease   time.Time
+			end     func(id string) error
+			want    runs.State
+		}{
+			"released":             {true, later(), func(id string) error { return r.Release(ctx, id, "h1") }, runs.Cancelled},
+			"with a dead gateway":  {false, before(), func(string) error { _, _, err := r.Claim(ctx, "h2", later(), has); return err }, runs.Cancelled},
+			"at its limit":         {true, later(), func(id string) error { return r.Finish(ctx, id, "h1", runs.Limit, nil) }, runs.Cancelled},
+			"waiting for a client": {true, later(), func(id string) error { return r.Finish(ctx, id, "h1", runs.Waiting, nil) }, runs.Cancelled},
+			"when it has ended":    {true, later(), func(id string) error { return r.Finish(ctx, id, "h1", runs.Completed, nil) }, runs.Completed},
+		} {
+			one, err := r.Add(ctx, run("p", tc.lasting), "h1", tc.lease)
+			must(t, err)
+			if ok, err := r.Cancel(ctx, "p", one.ID); !ok || err != nil {
+				t.Errorf("%s: %v, %v", name, ok, err)
+			}
+			must(t, tc.end(one.ID))
+			if got, _, _ := r.Get(ctx, "p", one.ID); got.State != tc.want {
+				t.Errorf("%s: it is %s", name, got.State)
+			}
+			if _, ok, err := r.Take(ctx, "p", one.ID, "h3", later(), runs.Running, runs.Waiting, runs.Limit, runs.Interrupted); ok || err != nil {
+				t.Errorf("%s: it goes on: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestRunsAreBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *store.Store, r *runs.Runs) {
 		ctx := t.Context()
