@@ -92,12 +92,12 @@ func TestNestedAtOnce(t *testing.T) {
 // not idle.
 func TestNestedEnds(t *testing.T) {
 	spec := specOf("plain")
-	spec.Timeouts.Call = 100 * time.Millisecond
+	spec.Timeouts.Call = time.Second
 	p := run(t, spec)
 	call := callOf("nest", `{"tool":"s__t","n":1}`)
 	call.Nested = nester(func(ctx context.Context, _ mcp.NestedCall) mcp.NestedAnswer {
 		select {
-		case <-time.After(400 * time.Millisecond):
+		case <-time.After(2500 * time.Millisecond):
 			return textResult("late")
 		case <-ctx.Done():
 			return mcp.NestedAnswer{Fault: mcp.Errorf(mcp.CodeInternal, "cancelled")}

@@ -458,7 +458,7 @@ func TestSilenceHasADeadline(t *testing.T) {
 	}
 	// A stream that is open has none.
 	c := serve(t, &fakeGateway{}, token)
-	c.Timeout = 200 * time.Millisecond
+	c.Timeout = time.Second
 	s, err := c.Stdio(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)

@@ -419,7 +419,9 @@ func TestReaderOfPostgresCannotWrite(t *testing.T) {
 }
 
 func TestSlowStatementEnds(t *testing.T) {
-	s := open(t, store.Options{URL: shared.URL(t) + "&statement_timeout=100"})
+	url := shared.URL(t)
+	open(t, store.Options{URL: url}) // makes the tables, which may take longer
+	s := open(t, store.Options{URL: url + "&statement_timeout=500"})
 	sleep := func(ctx context.Context, tx *store.Tx) error {
 		_, err := tx.Query(ctx, "SELECT pg_sleep(60)")
 		return err
@@ -429,7 +431,7 @@ func TestSlowStatementEnds(t *testing.T) {
 			t.Errorf("%s = %v", name, err)
 		}
 	}
-	patient := open(t, store.Options{URL: shared.URL(t)})
+	patient := open(t, store.Options{URL: url})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := patient.View(ctx, sleep); !errors.Is(err, context.DeadlineExceeded) {

@@ -128,7 +128,8 @@ func gateway(path, file, stop string) (err error) {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(list, func(c store.Schedule) bool { return c.EndedAt.IsZero() }) {
+		// One that is to be killed stays, though its claim may end before.
+		if stop == "" && !slices.ContainsFunc(list, func(c store.Schedule) bool { return c.EndedAt.IsZero() }) {
 			return nil
 		}
 	}
