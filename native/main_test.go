@@ -186,6 +186,8 @@ func addNested(p *sdk.Plugin) {
 				var got sdk.Result
 				if got, errs[i] = call.CallTool(ctx, in.Tool, map[string]int{"n": i}); errs[i] == nil {
 					texts[i] = got.Text
+				} else {
+					call.Progress(1, 1, "one is not made")
 				}
 			})
 		}
@@ -329,12 +331,15 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
+// looksOften has a process that hangs be found soon. On a busy machine that may be one that is slow.
+func looksOften(o *Options) { o.health = 500 * time.Millisecond }
+
 // run runs a plugin to the end of the test.
 func run(t *testing.T, s Spec, change ...func(*Options)) *running {
 	t.Helper()
 	log := &logged{}
 	o := Options{
-		Folder: t.TempDir() + "/sockets", Version: "9", health: 500 * time.Millisecond,
+		Folder: t.TempDir() + "/sockets", Version: "9",
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {
@@ -343,6 +348,9 @@ func run(t *testing.T, s Spec, change ...func(*Options)) *running {
 	h, err := NewHost(o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.Timeouts.Start == 0 {
+		s.Timeouts.Start = patience // the machine may be busy
 	}
 	p := h.Plugin(s)
 	ctx, stop := context.WithCancel(context.Background())

@@ -70,14 +70,13 @@ func TestNestedCalls(t *testing.T) {
 func TestNestedAtOnce(t *testing.T) {
 	p := run(t, specOf("plain"))
 	var running atomic.Int64
-	all := make(chan struct{})
+	refused := make(chan struct{})
 	call := callOf("nest", fmt.Sprintf(`{"tool":"s__t","n":%d}`, maxNested+1))
+	call.Progress, call.Notify = true, func(string, []byte) { close(refused) } // the tool says so once
 	call.Nested = nester(func(ctx context.Context, _ mcp.NestedCall) mcp.NestedAnswer {
-		if running.Add(1) == maxNested {
-			close(all)
-		}
-		select {
-		case <-all:
+		running.Add(1)
+		select { // none ends before the last one was refused
+		case <-refused:
 		case <-ctx.Done():
 		}
 		return textResult("x")

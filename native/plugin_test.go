@@ -283,7 +283,7 @@ func TestFailsForGood(t *testing.T) {
 // A process that is there and does nothing is ended and started again.
 func TestHangs(t *testing.T) {
 	t.Parallel()
-	p := run(t, specOf("plain"))
+	p := run(t, specOf("plain"), looksOften)
 	p.await(t, mcp.Ready)
 	pid := p.PID()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

@@ -169,7 +169,7 @@ func TestShippedLargeIsRefused(t *testing.T) {
 
 func TestShippedDiesAndHangs(t *testing.T) {
 	t.Parallel()
-	p := run(t, shipped("stage"))
+	p := run(t, shipped("stage"), looksOften)
 	p.await(t, mcp.Ready)
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		pid := p.PID()

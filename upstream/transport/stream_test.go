@@ -225,8 +225,11 @@ func TestStreamNotRead(t *testing.T) {
 			in.Close()
 		}()
 		<-joined
+		const said = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		process.says(t, said)
+		synctest.Wait() // the writer has taken what waits, and takes nothing more
 		for range 3 * streamRequests {
-			process.says(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			process.says(t, said)
 		}
 		if err := <-served; err == nil || !strings.Contains(err.Error(), "slower") {
 			t.Errorf("the stream ended because of %v", err)
