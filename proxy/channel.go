@@ -208,16 +208,14 @@ func (hf *httpFront) serveSSE(w http.ResponseWriter, r *http.Request, id *gate.I
 		writeBusy(w, "", err)
 		return
 	}
-	defer s.release()
-	defer s.end(errSessionEnded)
 	d := newChannel(s, id)
-	defer d.drain()
-	defer s.cancel(errSessionEnded)
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
-	defer stop()
-	hf.stream(ctx, w, d.box, []byte("event: endpoint\ndata: "+hf.g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
+	ended := func() {
+		s.cancel(errSessionEnded)
+		d.drain()
+		s.end(errSessionEnded)
+		s.release()
+	}
+	hf.stream(w, r, s, d.box, ended, []byte("event: endpoint\ndata: "+hf.g.opts.PublicURL+"/message?sessionId="+s.id+"\n\n"))
 }
 
 // serveMessage receives the messages of an HTTP+SSE client.

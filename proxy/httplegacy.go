@@ -230,8 +230,8 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 	if s == nil {
 		return
 	}
-	defer s.release()
 	if last := r.Header.Get(mcp.HeaderLastEvent); last != "" {
+		defer s.release()
 		if err := hf.resume(w, r, s, id, last); err != nil {
 			// Not 404, which would tell the client that its session has ended.
 			writeFault(w, http.StatusBadRequest, "", mcp.Errorf(mcp.CodeInvalidRequest, "The stream cannot be resumed: %v", err))
@@ -240,15 +240,14 @@ func (hf *httpFront) legacyStream(w http.ResponseWriter, r *http.Request, id *ga
 	}
 	box := hf.g.newQueue()
 	if !s.attach(id, box) {
+		s.release()
 		writeFault(w, http.StatusConflict, "", mcp.Errorf(mcp.CodeInvalidRequest, "The session has a stream already"))
 		return
 	}
-	defer s.detach()
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	stop := context.AfterFunc(s.ctx, func() { cancel(errSessionEnded) })
-	defer stop()
-	hf.stream(ctx, w, box)
+	hf.stream(w, r, s, box, func() {
+		s.detach()
+		s.release()
+	})
 }
 
 // legacyEnd ends a session at the request of its client.
@@ -415,7 +414,7 @@ func (hf *httpFront) resume(w http.ResponseWriter, r *http.Request, s *Session, 
 	})
 	defer fed.Wait()
 	defer cancel(nil)
-	hf.stream(ctx, w, box)
+	hf.handlerStream(w, ctx.Done(), r.Context().Done(), box, nil)
 	return nil
 }
 

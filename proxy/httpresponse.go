@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -268,10 +267,29 @@ func event(raw []byte) [][]byte {
 }
 
 // stream writes a long-lived stream of events: the GET stream of a session or the
-// stream of the HTTP+SSE transport.
-func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *stream.Queue, first ...[]byte) {
-	rc := http.NewResponseController(w)
+// stream of the HTTP+SSE transport. ended is called at its end, which may be after the
+// handler has returned.
+func (hf *httpFront) stream(w http.ResponseWriter, r *http.Request, s *Session, box *stream.Queue, ended func(), first ...[]byte) {
+	if !revalidated(r.Context()) { // else the stream ends with its request
+		streamHeaders(w.Header())
+		if out := stream.Take(w, r, writeTimeout); out != nil {
+			hf.g.wg.Go(func() { // ends with the session, or the connection
+				defer ended()
+				write := func(parts ...[]byte) bool { return out.Send(writeTimeout, parts...) }
+				hf.carry(s.ctx.Done(), out.Gone(), box, write, first)
+				_ = out.Close(writeTimeout) // the client may have closed it
+			})
+			return
+		}
+	}
+	defer ended()
+	hf.handlerStream(w, s.ctx.Done(), r.Context().Done(), box, first)
+}
+
+// handlerStream is a stream that ends before its handler returns.
+func (hf *httpFront) handlerStream(w http.ResponseWriter, over, gone <-chan struct{}, box *stream.Queue, first [][]byte) {
 	streamHeaders(w.Header())
+	rc := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	write := func(parts ...[]byte) bool {
 		_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -282,7 +300,13 @@ func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *str
 		}
 		return rc.Flush() == nil
 	}
-	if !write(bytes.Join(first, nil)) {
+	hf.carry(over, gone, box, write, first)
+}
+
+// carry writes what is queued until over or gone is closed. What was queued before over is
+// still written.
+func (hf *httpFront) carry(over, gone <-chan struct{}, box *stream.Queue, write func(...[]byte) bool, first [][]byte) {
+	if !write(first...) {
 		return
 	}
 	alive := time.NewTicker(hf.g.opts.Limits.KeepAlive)
@@ -296,12 +320,12 @@ func (hf *httpFront) stream(ctx context.Context, w http.ResponseWriter, box *str
 			}
 		case <-alive.C:
 			ok = write([]byte(":\n\n"))
-		case <-ctx.Done():
-			for raw := box.Take(); raw != nil; raw = box.Take() { // messages queued before the end
-				if !write(event(raw)...) {
-					return
-				}
+		case <-over:
+			for raw := box.Take(); raw != nil && ok; raw = box.Take() {
+				ok = write(event(raw)...)
 			}
+			return
+		case <-gone:
 			return
 		}
 		if !ok {

@@ -32,3 +32,39 @@ func BenchmarkSessionAtReplica(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSessionIsRebuilt is the first request of sessions at another gateway after their own has
+// ended, which rebuilds them, and the second one. Each session has set its log level. p50-us and
+// p99-us are of a request.
+func BenchmarkSessionIsRebuilt(b *testing.B) {
+	const sessions, ping, level = 300, `{"jsonrpc":"2.0","id":7,"method":"ping"}`, `{"jsonrpc":"2.0","id":8,"method":"logging/setLevel","params":{"level":"warning"}}`
+	rs := newReplicas(b, 2, servers{"s": fake()}, map[string]any{"limits": map[string]any{"sessions_per_principal": 2 * sessions}})
+	ids := make([]string, sessions)
+	for i := range ids {
+		ids[i] = open(b, rs.all[0].url, "k")
+		if got := post(b, rs.all[0].url+"/mcp", "k", level, mcp.HeaderSession, ids[i]); got.status != http.StatusOK {
+			b.Fatal(got.status, got.body)
+		}
+	}
+	rs.end(b, rs.all[0])
+	rs.know(b, 1)
+	for _, name := range []string{"first", "second"} {
+		b.Run(name, func(b *testing.B) {
+			if b.N > 1 {
+				b.Skip("the first request comes once: run it with -benchtime 1x")
+			}
+			var times []time.Duration
+			for _, id := range ids {
+				began := time.Now()
+				if got := post(b, rs.all[1].url+"/mcp", "k", ping, mcp.HeaderSession, id); got.status != http.StatusOK {
+					b.Fatal(got.status, got.body)
+				}
+				times = append(times, time.Since(began))
+			}
+			slices.Sort(times)
+			for name, at := range map[string]int{"p50-us": sessions / 2, "p99-us": sessions * 99 / 100} {
+				b.ReportMetric(float64(times[at].Nanoseconds())/1000, name)
+			}
+		})
+	}
+}

@@ -107,7 +107,7 @@ func (rs *replicas) pick() string {
 }
 
 // end ends a gateway.
-func (rs *replicas) end(t *testing.T, r *replica) {
+func (rs *replicas) end(t testing.TB, r *replica) {
 	t.Helper()
 	rs.mu.Lock()
 	r.gone = true
