@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -227,10 +228,9 @@ func TestListChanged(t *testing.T) {
 			stream := func(x *exchange) {
 				for {
 					select {
-					case n := <-bursts:
-						for range n {
-							x.notify(mcp.NotifyToolsChanged, `{}`)
-						}
+					case n := <-bursts: // written at once, so that they come together
+						one := "data: " + string(mcp.AppendNotification(nil, mcp.NotifyToolsChanged, []byte(`{}`))) + "\n"
+						x.block(slices.Repeat([]string{one}, n)...)
 					case <-x.r.Context().Done():
 						return
 					case <-x.down:

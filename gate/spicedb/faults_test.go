@@ -73,7 +73,7 @@ func refusedFor(t *testing.T, p *spicedb.Phase, reason string, most time.Duratio
 }
 
 // slack is what a loaded machine may add.
-const slack = 400 * time.Millisecond
+const slack = 2 * time.Second
 
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestFrozenServer(t *testing.T) {
 	for range 3 {
 		_, _ = p.Check(t.Context(), &search)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 2*time.Second+slack {
 		t.Errorf("the first five decisions took %v", took)
 	}
 	began = time.Now()

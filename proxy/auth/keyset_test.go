@@ -71,6 +71,7 @@ func TestUnknownKeysCoolDown(t *testing.T) {
 	s := newSigner(t, "k1", "EdDSA")
 	a := newAuthority(t, s)
 	server := serve(t, newJWT(t, a), nil, nil)
+	began := time.Now()
 	var wg sync.WaitGroup
 	for worker := range 8 {
 		wg.Go(func() {
@@ -83,8 +84,10 @@ func TestUnknownKeysCoolDown(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if fetches, _ := a.count(); fetches != 1 {
-		t.Errorf("%d fetches for 1000 unknown keys, want 1", fetches)
+	// A busy machine may take longer than the pause between two fetches.
+	fetches, _ := a.count()
+	if most := 1 + int(time.Since(began)/(30*time.Second)); fetches < 1 || fetches > most {
+		t.Errorf("%d fetches for 1000 unknown keys, want 1 each 30 s", fetches)
 	}
 }
 

@@ -48,6 +48,9 @@ func (v *Vectors) PutQuery(tenant, text string, numbers []float32) {
 // QueryTime is how long a search waits for the vector of its query.
 const QueryTime = queryTime
 
+// RestTime is how long an endpoint that does not work is left alone.
+const RestTime = restTime
+
 // MaxBatch is how many texts one request has.
 const MaxBatch = maxBatch
 

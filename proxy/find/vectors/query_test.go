@@ -132,13 +132,19 @@ func TestQueriesOfOneCaller(t *testing.T) {
 			if name != "endless" {
 				asking.Wait()
 			}
-			for i := range 3 {
-				if r.Advise(t.Context(), by("alice"), fmt.Sprintf("photo %d", i), view) == nil {
+			// On a busy machine one query may take too long. An endpoint that is left alone is for longer.
+			n := 0
+			advised := func() bool {
+				n++
+				return r.Advise(t.Context(), by("alice"), fmt.Sprintf("photo %d", n), view) != nil
+			}
+			for range 3 {
+				if !testwait.Within(vectors.RestTime/3, advised) {
 					t.Error("the queries of one caller keep another from being advised")
 				}
 			}
 			asking.Wait()
-			if r.Advise(t.Context(), by("alice"), "photo", view) == nil || r.Problem() != "" {
+			if !testwait.Within(vectors.RestTime/3, func() bool { return advised() && r.Problem() == "" }) {
 				t.Errorf("the endpoint is left alone, which works: %s", r.Problem())
 			}
 		})
