@@ -109,6 +109,8 @@ func start(t testing.TB, s *spicedbtest.Server, change func(*spicedb.Options)) *
 	p := open(t, o)
 	run(t, p)
 	watching(t, p)
+	// A stream counts as one that stands before the server has it.
+	testwait.Until(t, spicedbtest.Soon, "the stream is open", func() bool { return s.Opened() > 0 })
 	return p
 }
 

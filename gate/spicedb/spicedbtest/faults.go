@@ -19,6 +19,7 @@ type faults struct {
 	mute        bool
 	watchBroken error
 	watchNumber int // streams opened before this one are broken
+	opened      int // Watch streams that were ever open
 }
 
 // Before is called for every call before it is answered; an error is the
@@ -60,6 +61,13 @@ func (s *Server) Lag(revisions int) {
 // written meanwhile.
 func (s *Server) Mute(on bool) {
 	s.set(func(x *faults) { x.mute = on })
+}
+
+// Opened returns how many Watch streams were ever open.
+func (s *Server) Opened() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.opened
 }
 
 // BreakWatch ends every Watch stream that is open with an error.

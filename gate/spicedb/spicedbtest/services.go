@@ -263,6 +263,7 @@ func (w *watches) Watch(req *v1.WatchRequest, stream grpc.ServerStreamingServer[
 	s := w.s
 	s.mu.Lock()
 	at, number, err := len(s.revisions)-1, s.faults.watchNumber, error(nil)
+	s.faults.opened++
 	if c := req.GetOptionalStartCursor(); c != nil {
 		if at, err = s.numberLocked(c.GetToken()); err == nil && at < s.oldest {
 			err = status.Error(codes.OutOfRange, "the specified start cursor is too old")

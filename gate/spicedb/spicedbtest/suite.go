@@ -34,7 +34,7 @@ type Backend struct {
 }
 
 // Soon bounds the wait for a change to be noticed in a test.
-const Soon = 10 * time.Second
+const Soon = 30 * time.Second
 
 // Run runs the contract. Each test opens a backend of its own.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
