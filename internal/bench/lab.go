@@ -90,7 +90,8 @@ type room struct {
 	token string            // what clients show them; empty for nothing
 	shows map[string]string // headers that they send their servers
 
-	console string // address of their console; empty for none
+	pipes   map[string][]string // arguments of this binary for servers that are processes instead
+	console string              // address of their console; empty for none
 }
 
 func (l *lab) enter(ctx context.Context) *room { return &room{lab: l, ctx: ctx} }
@@ -167,6 +168,9 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		entry := map[string]any{"type": "http", "url": url}
 		if r.shows != nil {
 			entry["headers"] = r.shows
+		}
+		if args := r.pipes[key]; args != nil {
+			entry = map[string]any{"command": r.self, "args": args}
 		}
 		servers[key] = entry
 		own := map[string]any{"client_requests": map[string]any{"per_hour": 100000}}
@@ -269,7 +273,11 @@ func freeAddress(ctx context.Context) (string, error) {
 
 // ready waits until toolgate lists so many tools.
 func (r *room) ready(s *server, era string, tools int) error {
-	deadline := time.Now().Add(startTime)
+	return r.readyWithin(s, era, tools, startTime)
+}
+
+func (r *room) readyWithin(s *server, era string, tools int, most time.Duration) error {
+	deadline := time.Now().Add(most)
 	c := newClient(s.url+"/mcp", era, "")
 	c.authorize(r.token)
 	defer c.close()
@@ -283,7 +291,7 @@ func (r *room) ready(s *server, era string, tools int) error {
 			err = errors.Join(err, c.end(r.ctx))
 		}
 		if time.Now().After(deadline) || r.ctx.Err() != nil {
-			return s.failure(errors.Join(fmt.Errorf("lists %d tools within %v, want %d", n, startTime, tools), err, context.Cause(r.ctx)))
+			return s.failure(errors.Join(fmt.Errorf("lists %d tools within %v, want %d", n, most, tools), err, context.Cause(r.ctx)))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -20,7 +20,7 @@ import (
 
 // order is what the load generator is to do next.
 type order struct {
-	// Do is open, stream, echo, say, refused, refusal, nobody, blob, tools, churn,
+	// Do is open, stream, hang up, echo, say, refused, refusal, nobody, blob, tools, churn,
 	// ask, tell or end.
 	Do string `json:"do"`
 	// Count is how many: clients to open, else calls in all.
@@ -125,6 +125,11 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 			if err := c.listen(ctx); err != nil {
 				return report{Done: n}, err
 			}
+		}
+		return report{Done: len(l.clients)}, nil
+	case "hang up":
+		for _, c := range l.clients {
+			c.pool.CloseIdleConnections()
 		}
 		return report{Done: len(l.clients)}, nil
 	case "end":

@@ -45,6 +45,7 @@ func exit(err error) {
 // standard input does, so that none outlives the runner.
 var programs = map[string]func(context.Context, []string) error{
 	"upstream": upstreamProgram,
+	"pipe":     pipeProgram,
 	"reverse":  reverseProgram,
 	"load":     loadProgram,
 }

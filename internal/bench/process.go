@@ -31,14 +31,15 @@ type process struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	stderr *tail
-	last   sync.Once // begins to discard standard output
+	most   time.Duration // how long it may take to end when asked to
+	last   sync.Once     // begins to discard standard output
 	ended  chan struct{}
 	err    error // of the program; read after ended
 }
 
 // start runs a program with the environment env.
 func start(ctx context.Context, name string, env []string, binary string, args ...string) (*process, error) {
-	p := &process{name: name, stderr: &tail{}, ended: make(chan struct{})}
+	p := &process{name: name, stderr: &tail{}, most: stopTime, ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, binary, args...)
 	p.cmd.Env, p.cmd.Stderr = env, p.stderr
 	p.cmd.WaitDelay = 2 * time.Second
@@ -105,9 +106,9 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(stopTime):
+	case <-time.After(p.most):
 		p.kill()
-		return p.failure(fmt.Errorf("not ended %v after it was asked to", stopTime))
+		return p.failure(fmt.Errorf("not ended %v after it was asked to", p.most))
 	}
 }
 

@@ -36,24 +36,30 @@ type Catalogs struct {
 // Catalogs returns the handle for last good catalogs.
 func (s *Store) Catalogs() *Catalogs { return &Catalogs{s} }
 
-// Save replaces the record of the same server, credential and specification. It returns
-// when r is committed. It returns [ErrTooLarge] for a body above 64 MiB, and an error
-// for a record without server, specification or time.
-func (c *Catalogs) Save(ctx context.Context, r CatalogRecord) error {
-	switch {
-	case c.s == nil:
+// Save replaces the records of the same server, credential and specification, all or none
+// of them. It returns when they are committed. It returns [ErrTooLarge] for a body above
+// 64 MiB, and an error for a record without server, specification or time.
+func (c *Catalogs) Save(ctx context.Context, records ...CatalogRecord) error {
+	if c.s == nil {
 		return ErrClosed
-	case r.Server == "" || r.Spec == "" || r.SavedAt.IsZero():
-		return errors.New("save catalog: server, spec and time must be set")
-	case len(r.Body) > maxCatalog:
-		return fmt.Errorf("save catalog of %s: body of %d bytes: %w", r.Server, len(r.Body), ErrTooLarge)
+	}
+	for i := range records {
+		switch r := &records[i]; {
+		case r.Server == "" || r.Spec == "" || r.SavedAt.IsZero():
+			return errors.New("save catalog: server, spec and time must be set")
+		case len(r.Body) > maxCatalog:
+			return fmt.Errorf("save catalog of %s: body of %d bytes: %w", r.Server, len(r.Body), ErrTooLarge)
+		}
 	}
 	return c.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 		const q = `INSERT INTO catalog (server, credential, spec, body, mac, saved_at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (server, credential, spec) DO UPDATE
 			SET body = excluded.body, mac = excluded.mac, saved_at = excluded.saved_at`
-		if _, err := tx.Exec(ctx, q, r.Server, r.Credential, r.Spec, nonNil(r.Body), nonNil(r.MAC), r.SavedAt.UnixNano()); err != nil {
-			return fmt.Errorf("save catalog of %s: %w", r.Server, err)
+		for i := range records {
+			r := &records[i]
+			if _, err := tx.Exec(ctx, q, r.Server, r.Credential, r.Spec, nonNil(r.Body), nonNil(r.MAC), r.SavedAt.UnixNano()); err != nil {
+				return fmt.Errorf("save catalog of %s: %w", r.Server, err)
+			}
 		}
 		return nil
 	})

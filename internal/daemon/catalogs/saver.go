@@ -23,6 +23,8 @@ const (
 	sharedCredential = "static"
 	// saveTime bounds the loading of one catalog and the saving of all.
 	saveTime = 5 * time.Second
+	// batchRecords and batchBytes bound what is saved at once.
+	batchRecords, batchBytes = 64, 4 << 20
 )
 
 // Listed is what a server lists, by principal; the empty one is everyone.
@@ -38,7 +40,9 @@ type Saver struct {
 	log   *slog.Logger
 	wake  chan struct{}
 
-	saved map[string]*mcp.Listing // by server and principal; Run's alone
+	// Of Run alone:
+	saved map[string]*mcp.Listing // by server and principal
+	some  bool                    // something was saved since save began
 }
 
 // NewSaver returns the saver of a store. keys authenticate what is saved.
@@ -102,11 +106,22 @@ func (c *Saver) Run(ctx context.Context, list func() []Listed) error {
 	}
 }
 
+// unsaved are records to save, each with the listing that it is of and the name of that in
+// what was saved.
+type unsaved struct {
+	records  []store.CatalogRecord
+	names    []string
+	listings []*mcp.Listing
+	bytes    int
+}
+
 // save saves the listings that are not the ones saved last. All of them share one
 // deadline, so that they do not hold up the end of the gateway.
 func (c *Saver) save(ctx context.Context, servers []Listed) {
 	ctx, cancel := context.WithTimeout(ctx, saveTime)
 	defer cancel()
+	c.some = false
+	var next unsaved
 	for i := range servers {
 		spec := &servers[i].Spec
 		for principal, l := range servers[i].Listings {
@@ -121,17 +136,48 @@ func (c *Saver) save(ctx context.Context, servers []Listed) {
 				Server: spec.Key, Credential: credentialKey(principal), Spec: spec.Hash(), Body: l.Encode(), SavedAt: time.Now().UTC(),
 			}
 			r.MAC = c.keys.MAC(purpose, authenticated(&r))
-			err := c.store.Catalogs().Save(ctx, r)
-			if errors.Is(err, context.Canceled) {
-				return // the gateway ends, and saves what is left then
-			}
-			if err != nil {
-				c.log.Warn("catalog not saved", "server", spec.Key, "err", err)
+			next.records, next.names, next.listings = append(next.records, r), append(next.names, of), append(next.listings, l)
+			if next.bytes += len(r.Body); len(next.records) < batchRecords && next.bytes < batchBytes {
 				continue
 			}
-			c.saved[of] = l
+			if !c.commit(ctx, &next) {
+				return
+			}
 		}
 	}
+	c.commit(ctx, &next)
+}
+
+// commit saves records at once, or one by one if that fails: one of them may be too large. It
+// reports whether there is time for more.
+func (c *Saver) commit(ctx context.Context, u *unsaved) bool {
+	defer func() { *u = unsaved{} }()
+	if len(u.records) == 0 {
+		return true
+	}
+	err := c.store.Catalogs().Save(ctx, u.records...)
+	for i := range u.records {
+		if err != nil && ctx.Err() == nil {
+			if err := c.store.Catalogs().Save(ctx, u.records[i]); err != nil {
+				c.log.Warn("catalog not saved", "server", u.records[i].Server, "err", err)
+				continue
+			}
+		} else if err != nil {
+			break
+		}
+		c.saved[u.names[i]], c.some = u.listings[i], true
+	}
+	switch {
+	case ctx.Err() == nil:
+		return true
+	case errors.Is(ctx.Err(), context.Canceled): // the gateway ends, and saves what is left then
+	default:
+		c.log.Warn("not all catalogs are saved in time", "server", u.records[0].Server, "err", err)
+		if c.some { // the store is there, and slow
+			c.Changed()
+		}
+	}
+	return false
 }
 
 // credentialKey is the part of a saved catalog's key for a credential.

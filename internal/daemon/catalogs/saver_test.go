@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -198,5 +199,26 @@ func TestUnansweredServers(t *testing.T) {
 	}
 	if spec.Args = []string{"other"}; kept.Has(t.Context(), &spec) {
 		t.Error("it is not waited for as another one")
+	}
+}
+
+// A thousand catalogs are saved together, and one that cannot be saved keeps none of the others
+// from it.
+func TestManyAreSaved(t *testing.T) {
+	t.Parallel()
+	c := newSaver(t)
+	var all []Listed
+	for i := range 1000 {
+		all = append(all, listed(&upstream.Spec{Key: fmt.Sprintf("s%d", i), Command: "a"})...)
+	}
+	all[100].Spec.Key = "" // which no store takes
+	c.save(t.Context(), all)
+	for i := range all {
+		if got := c.Load(t.Context(), &all[i].Spec, ""); (got != nil) != (i != 100) {
+			t.Errorf("the catalog %d is there: %t", i, got != nil)
+		}
+	}
+	if len(c.saved) != 999 {
+		t.Errorf("%d are noted as saved", len(c.saved))
 	}
 }
