@@ -75,6 +75,14 @@ var trials = func() []trial {
 			}})
 		}
 	}
+	for _, era := range []string{"legacy", "modern"} {
+		for _, answers := range []string{"json", "sse"} {
+			s := setting{era, answers}
+			all = append(all, trial{"light, " + s.String(), func(ctx context.Context, l *lab, c *counts) ([]row, error) {
+				return benchLight(ctx, l, c, s)
+			}})
+		}
+	}
 	for _, era := range []string{"legacy", "modern", askable} {
 		all = append(all, trial{"cross, " + era, func(ctx context.Context, l *lab, c *counts) ([]row, error) {
 			return benchCross(ctx, l, c, era)

@@ -11,6 +11,11 @@
 //	bench -quick   the same cases with small counts and without judgement
 //	bench -soak    long counts: does the process stay as large as it was?
 //
+// The server and the load of most cases use the standard library, and cost more than
+// what they measure: a ratio of latencies or of whole machines would flatter there. The cases
+// "light" have a server and a load over raw connections, which cost about a quarter of the
+// reverse proxy, and toolgate with the limits and namespaces that a user gets.
+//
 // CPU time is that of the whole process, system and user. Ratios are judged by
 // the median of the turns, and so are the figures of memory. Wall-clock times
 // are judged by the best round, as other work on the machine can only add to

@@ -90,8 +90,9 @@ type room struct {
 	token string            // what clients show them; empty for nothing
 	shows map[string]string // headers that they send their servers
 
-	pipes   map[string][]string // arguments of this binary for servers that are processes instead
-	console string              // address of their console; empty for none
+	pipes    map[string][]string // arguments of this binary for servers that are processes instead
+	console  string              // address of their console; empty for none
+	defaults bool                // they have the limits and the namespaces that a user gets
 }
 
 func (l *lab) enter(ctx context.Context) *room { return &room{lab: l, ctx: ctx} }
@@ -174,7 +175,7 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		}
 		servers[key] = entry
 		own := map[string]any{"client_requests": map[string]any{"per_hour": 100000}}
-		if len(m) == 1 {
+		if len(m) == 1 && !r.defaults {
 			own["namespace"] = ""
 		}
 		settings[key] = own
@@ -183,6 +184,9 @@ func (r *room) config(m mounts, address, metrics string) (string, error) {
 		"listen":  map[string]any{"http": address, "metrics": metrics, "console": r.console},
 		"limits":  wide(),
 		"servers": settings,
+	}
+	if r.defaults {
+		delete(toolgate, "limits")
 	}
 	maps.Copy(toolgate, r.extra)
 	text, err := json.MarshalIndent(map[string]any{"mcpServers": servers, "toolgate": toolgate}, "", "  ")

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/bench/raw"
 )
 
 // The load generator takes one order per line of standard input and writes one
@@ -30,6 +32,11 @@ type order struct {
 	Size int `json:"size,omitempty"`
 	// Most bounds the time; what is not begun by then is left out.
 	Most time.Duration `json:"most"`
+	// Light calls echo, or blob with a Size, by connections that cost little.
+	Light bool `json:"light,omitempty"`
+	// Rate is how many calls of a light order begin each second; 0 is as many as there are
+	// clients at a time.
+	Rate float64 `json:"rate,omitempty"`
 	// Tolerate goes on after a call that failed, with a short rest.
 	Tolerate bool `json:"tolerate,omitempty"`
 }
@@ -78,12 +85,16 @@ type load struct {
 	url, era, prefix string
 	kind             string // of the refusals that are ordered
 	clients          []*client
+	light            map[int]*raw.Load // by the size of what is called
 }
 
 func (l *load) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer func() {
 		for _, c := range l.clients {
 			c.close()
+		}
+		for _, c := range l.light {
+			c.Close()
 		}
 	}()
 	lines := bufio.NewScanner(in)
@@ -106,6 +117,9 @@ func (l *load) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (l *load) do(ctx context.Context, o *order) (report, error) {
+	if o.Light {
+		return l.callLight(ctx, o)
+	}
 	switch o.Do {
 	case "open":
 		for n := range o.Count {
@@ -161,6 +175,26 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 		return l.loop(ctx, o, (*client).churn)
 	}
 	return report{}, fmt.Errorf("unknown order %q", o.Do)
+}
+
+// callLight carries out a light order with the clients that are open.
+func (l *load) callLight(ctx context.Context, o *order) (report, error) {
+	if l.light[o.Size] == nil {
+		all, host, err := callers(l.clients, o.Size)
+		if err != nil {
+			return report{}, err
+		}
+		light, err := raw.NewLoad(ctx, host, all...)
+		if err != nil {
+			return report{}, err
+		}
+		if l.light == nil {
+			l.light = map[int]*raw.Load{}
+		}
+		l.light[o.Size] = light
+	}
+	f, err := l.light[o.Size].Run(ctx, raw.Run{Count: o.Count, Rate: o.Rate, Most: o.Most})
+	return report{Done: f.Done, Took: f.Took, P50: f.P50, P99: f.P99}, err
 }
 
 // once lets each of some clients do something once, clients at a time.

@@ -46,6 +46,7 @@ func exit(err error) {
 var programs = map[string]func(context.Context, []string) error{
 	"upstream": upstreamProgram,
 	"pipe":     pipeProgram,
+	"light":    lightProgram,
 	"reverse":  reverseProgram,
 	"load":     loadProgram,
 }

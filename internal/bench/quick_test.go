@@ -45,6 +45,8 @@ func TestQuick(t *testing.T) {
 			switch {
 			case strings.HasPrefix(c.name, "echo"), strings.HasPrefix(c.name, "restart"), strings.HasPrefix(c.name, "cross"):
 				want = 2
+			case strings.HasPrefix(c.name, "light"):
+				want = 6
 			case strings.HasPrefix(c.name, "large"):
 				want = 3
 			case strings.HasPrefix(c.name, "gate, ") && want == 0:

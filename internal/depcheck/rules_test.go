@@ -533,10 +533,11 @@ var rules = merged(map[string]rule{
 	"internal/built":        {why: "builds programs of any package, and imports none"},
 
 	"internal/bench": {
-		ours:   []string{"gate/spicedb/spicedbtest", "internal/audit", "internal/built", "internal/mcp", "native/handshake"},
+		ours:   []string{"gate/spicedb/spicedbtest", "internal/audit", "internal/bench/raw", "internal/built", "internal/mcp", "native/handshake"},
 		others: []string{"github.com/golang-jwt/jwt/v5", "golang.org/x/sys"},
 		why:    "measures whole programs, so that it puts no gateway together; it makes tokens and relations for them and reads their audit log; x/sys reads the clocks of processes",
 	},
+	"internal/bench/raw":    {others: []string{"golang.org/x/sys"}, why: "knows HTTP/1.1 and no MCP; x/sys has epoll"},
 	"internal/e2e/...":      {ours: []string{anything}, others: []string{anything}, why: "tests whole programs"},
 	"internal/matrix/...":   {ours: []string{anything}, others: []string{anything}, why: "tests every client revision through one gateway to every server revision"},
 	"internal/depcheck/...": {ours: []string{anything}, others: []string{anything}, why: "looks at everything from outside"},
