@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -70,18 +71,27 @@ func New(o Options) *Phase {
 	return p
 }
 
-// Learn takes what the servers list from now on.
-func (p *Phase) Learn(offers []*gate.Offer) {
+// Learn takes what the servers list from now on. It returns the misfits that there were not
+// before.
+func (p *Phase) Learn(offers []*gate.Offer) (news []string) {
 	parts := make(map[string][]Part)
 	for _, names := range p.o.Of {
 		for _, name := range names {
 			parts[name] = nil
 		}
 	}
+	namespaces := make(map[string]bool)
+	for _, o := range offers {
+		namespaces[o.Namespace] = true
+	}
 	for _, o := range offers {
 		for i := range o.Items {
 			item := &o.Items[i]
 			if _, called := parts[item.Exposed]; !called || item.Kind != mcp.Tool || item.Withheld {
+				continue
+			}
+			// A server without a namespace does not get names in that of another one.
+			if of, _, in := strings.Cut(item.Exposed, "__"); in && o.Namespace == "" && of != "" && namespaces[of] {
 				continue
 			}
 			parts[item.Exposed] = append(parts[item.Exposed], Part{gate.Capability{
@@ -92,9 +102,11 @@ func (p *Phase) Learn(offers []*gate.Offer) {
 	maps.DeleteFunc(parts, func(_ string, found []Part) bool { return len(found) == 0 })
 	old := p.known.Load()
 	if maps.EqualFunc(old.parts, parts, func(a, b []Part) bool { return slices.EqualFunc(a, b, same) }) {
-		return
+		return nil
 	}
 	p.known.Store(&catalog{parts, p.misfits(parts), old.revision + 1})
+	before := old.texts()
+	return slices.DeleteFunc(p.Misfits(), func(text string) bool { return slices.Contains(before, text) })
 }
 
 func same(a, b Part) bool {

@@ -105,6 +105,31 @@ func TestWithheldIsNotThere(t *testing.T) {
 	}
 }
 
+// A name that its server does not get, because it is one of another server, is not there.
+func TestShadowedIsNotThere(t *testing.T) {
+	t.Parallel()
+	others := gate.NewChain(gate.Open{})
+	p := composite.New(composite.Options{
+		Of: map[composite.Tool][]string{report: {"github__get"}}, Views: others, Calls: func() *gate.Chain { return others },
+	})
+	chain := gate.NewChain(gate.Open{}, p)
+	item := gate.Offered{Kind: mcp.Tool, Original: "github__get", Exposed: "github__get"}
+	shadowing := &gate.Offer{Server: "free", Items: []gate.Offered{item}}
+	own := &gate.Offer{Server: "github", Namespace: "github"}
+	for i, tc := range []struct {
+		offers []*gate.Offer
+		want   gate.Effect
+	}{{[]*gate.Offer{shadowing}, gate.Allow}, {[]*gate.Offer{shadowing, own}, gate.Deny}, {[]*gate.Offer{own, shadowing}, gate.Deny}} {
+		p.Learn(tc.offers)
+		d := chain.Decide(t.Context(), &gate.Request{
+			Action: gate.Call, Kind: mcp.Tool, Server: "tools", Original: "report", Identity: gate.NewIdentity(gate.Identity{Principal: gate.Local}),
+		})
+		if d.Effect != tc.want {
+			t.Errorf("%d: %+v", i, d)
+		}
+	}
+}
+
 // A decision about arguments is left to the call, and what else decides still counts.
 func TestArgumentsAreLeftToTheCalls(t *testing.T) {
 	t.Parallel()
@@ -216,7 +241,12 @@ func TestMisfits(t *testing.T) {
 		stops  string
 		all    int
 	}{{misfit, "a step does not fit github__get", 2}, {append(slices.Clone(misfit), fitting[0]), "", 0}, {fitting, "", 0}, {nil, "", 0}, {misfit, "a step does not fit github__get", 2}} {
-		p.Learn(tc.offers)
+		if news := p.Learn(tc.offers); len(news) != tc.all {
+			t.Errorf("%d: news: %q", i, news)
+		}
+		if news := p.Learn(tc.offers); len(news) != 0 {
+			t.Errorf("%d: told again: %q", i, news)
+		}
 		for _, tool := range []composite.Tool{report, outer} {
 			if got := p.Stops(tool); got != tc.stops {
 				t.Errorf("%d: %v: %q", i, tool, got)

@@ -63,11 +63,16 @@ func (p *Phase) Stops(of Tool) string {
 }
 
 // Misfits returns all misfits, sorted.
-func (p *Phase) Misfits() (all []string) {
+func (p *Phase) Misfits() []string {
 	if p == nil {
 		return nil
 	}
-	for _, found := range p.known.Load().misfits {
+	return p.known.Load().texts()
+}
+
+// texts returns the misfits, sorted.
+func (c *catalog) texts() (all []string) {
+	for _, found := range c.misfits {
 		for _, m := range found {
 			all = append(all, m.Text)
 		}

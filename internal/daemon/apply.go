@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/identity"
@@ -258,7 +259,11 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.budgets.inForce.Store(a.limiter)
 	r.d.identities.Tokens.Use(servers.TradesTokens(a.servers))
 	if a.gates.Steps != nil {
-		applied.Offered = a.gates.Steps.Learn
+		applied.Offered = func(offers []*gate.Offer) {
+			for _, text := range a.gates.Steps.Learn(offers) {
+				r.d.log.Warn("a step of a tool cannot do its call", "why", text)
+			}
+		}
 	}
 	if a.gates.Capsules != nil { // a nil pointer would be no nil interface
 		applied.Capsules = a.gates.Capsules

@@ -17,7 +17,7 @@ import (
 )
 
 // endpoint serves a model that follows a script, and returns its address.
-func endpoint(t *testing.T, script string) string {
+func endpoint(t testing.TB, script string) string {
 	t.Helper()
 	return serveModel(t, script, nil)
 }
@@ -34,7 +34,7 @@ func watched(t *testing.T, script string) (string, <-chan modeltest.Seen) {
 	}), seen
 }
 
-func serveModel(t *testing.T, script string, seen func(modeltest.Seen)) string {
+func serveModel(t testing.TB, script string, seen func(modeltest.Seen)) string {
 	t.Helper()
 	s, err := modeltest.Parse([]byte(script))
 	if err != nil {

@@ -43,11 +43,12 @@ var Tools = []string{
 type server struct {
 	mu     sync.Mutex
 	tools  []string
-	says   string // instructions
-	varies bool   // lists by what its client declared
-	tasks  string // file for the ids of cancelled tasks; empty makes no tasks
-	asks   string // schema of what the tool ask asks for
-	asking string // id of the call of the tool ask that waits for an answer
+	says   string            // instructions
+	varies bool              // lists by what its client declared
+	tasks  string            // file for the ids of cancelled tasks; empty makes no tasks
+	asks   string            // schema of what the tool ask asks for
+	asking string            // id of the call of the tool ask that waits for an answer
+	gone   map[string]string // files that are written when calls are cancelled, by the id of the call
 }
 
 // run serves on stdin and stdout. Its arguments change it: "hang" never answers;
@@ -140,14 +141,25 @@ func (s *server) handle(line []byte) {
 		Params struct {
 			ProtocolVersion string
 			Name            string
+			RequestID       json.RawMessage
 			Capabilities    struct{ Elicitation json.RawMessage }
 			Arguments       struct {
 				File string // written when the call begins
 				Wait string // the call ends when this file exists
+				Gone string // written when the call is cancelled
 			}
 		}
 	}
-	if json.Unmarshal(line, &r) != nil || r.ID == nil {
+	if json.Unmarshal(line, &r) != nil {
+		return
+	}
+	if r.Method == "notifications/cancelled" {
+		s.mu.Lock()
+		file := s.gone[string(r.Params.RequestID)]
+		s.mu.Unlock()
+		_ = os.WriteFile(file, nil, 0o600) // no call without a file is looked at
+	}
+	if r.ID == nil {
 		return
 	}
 	if r.Method == "" && string(r.ID) == askID {
@@ -191,6 +203,12 @@ func (s *server) handle(line []byte) {
 			_ = json.Unmarshal(line, &whole) // parsed above
 			result = text(string(whole.Params.Arguments))
 		case "slow":
+			s.mu.Lock()
+			if s.gone == nil {
+				s.gone = make(map[string]string)
+			}
+			s.gone[string(r.ID)] = r.Params.Arguments.Gone
+			s.mu.Unlock()
 			_ = os.WriteFile(r.Params.Arguments.File, nil, 0o600)
 			for _, err := os.Stat(r.Params.Arguments.Wait); err != nil; _, err = os.Stat(r.Params.Arguments.Wait) {
 				<-time.After(10 * time.Millisecond)

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/mcp"
+)
+
+const (
+	// maxRun is what a run of an agent may hold while it waits for its model, in KB, with the
+	// connections to its client and to the model, and with what is not collected yet.
+	maxRun = 160.0
+	// ofCaller is how many runs one caller has open: a principal may have 64.
+	ofCaller = 50
+	// runsTools are the tools of the gateway of [benchRuns]: one agent, and the one for any.
+	runsTools = 2
+)
+
+// benchRuns measures what runs of agents hold that wait for their model, as the growth of
+// resident memory. Fewer of them come first, so that what any run needs is there already.
+func benchRuns(ctx context.Context, l *lab, n *counts) ([]row, error) {
+	var all series
+	for range n.fresh {
+		kb, err := waitingRuns(ctx, l, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, kb)
+	}
+	return []row{{
+		name: fmt.Sprintf("%d runs of an agent that wait for its model, each", n.sessions), toolgate: all.both("KB"),
+		limit: fmt.Sprintf("%v KB", maxRun), verdict: within(all.median(), maxRun),
+	}}, nil
+}
+
+func waitingRuns(ctx context.Context, l *lab, n *counts) (kb float64, err error) {
+	r := l.enter(ctx)
+	defer leave(r, &err)
+	m, err := newSlowModel(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.end()
+	var keys []map[string]any
+	for i := range (sessionsBefore+n.sessions)/ofCaller + 1 {
+		sum := sha256.Sum256([]byte(callerKey(i)))
+		keys = append(keys, map[string]any{"id": callerKey(i), "sha256": hex.EncodeToString(sum[:]), "subject": callerKey(i)})
+	}
+	r.token = callerKey(0)
+	r.extra = map[string]any{
+		"gate": map[string]any{"open": true}, "auth": map[string]any{"keys": keys},
+		"servers": map[string]any{"agent": map[string]any{"concurrency": 10000}},
+		"agents":  map[string]any{"waiter": map[string]any{"endpoint": m.url + "/v1", "model": "m", "timeout": "1h"}},
+	}
+	gate, err := r.gateway(nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.ready(gate, "modern", runsTools); err != nil {
+		return 0, err
+	}
+	calling, stop := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer stop()
+	begun := 0
+	add := func(count int) (memory, error) {
+		for range count {
+			key := callerKey(begun / ofCaller)
+			begun++
+			calls.Go(func() { m.told(callAgent(calling, gate.url+"/mcp", key)) })
+		}
+		if err := m.await(ctx, count); err != nil {
+			return memory{}, gate.failure(err)
+		}
+		if err := pause(ctx, n.settle); err != nil {
+			return memory{}, err
+		}
+		return memoryOf(gate.pid())
+	}
+	before, err := add(sessionsBefore)
+	if err != nil {
+		return 0, err
+	}
+	after, err := add(n.sessions)
+	if err != nil {
+		return 0, err
+	}
+	return max(0, float64(after.resident-before.resident)) / 1024 / float64(n.sessions), nil
+}
+
+func callerKey(i int) string { return fmt.Sprintf("caller-%d", i) }
+
+// callAgent calls the agent, as a client of 2026-07-28, and waits for the answer.
+func callAgent(ctx context.Context, url, key string) error {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agent__waiter","arguments":{"task":"wait"},"_meta":{` +
+		`"` + mcp.MetaVersion + `":"2026-07-28","` + mcp.MetaClientInfo + `":{"name":"bench","version":"1"},"` + mcp.MetaCapabilities + `":{}}}}`
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]string{
+		"Authorization": "Bearer " + key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		mcp.HeaderVersion: "2026-07-28", mcp.HeaderMethod: mcp.MethodToolsCall, mcp.HeaderName: "agent__waiter",
+	} {
+		q.Header.Set(name, value)
+	}
+	got, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	return errors.Join(err, fmt.Errorf("a run has ended: %d, %.300s", got.StatusCode, text))
+}
+
+// slowModel is an endpoint that never answers.
+type slowModel struct {
+	url    string
+	server *http.Server
+	asked  chan struct{} // has each request
+	failed chan error    // has why a call ended; capacity 1
+}
+
+func newSlowModel(ctx context.Context) (*slowModel, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("serve a model: %w", err)
+	}
+	m := &slowModel{url: "http://" + listener.Addr().String(), asked: make(chan struct{}), failed: make(chan error, 1)}
+	m.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices that a client has gone once it has read everything
+		select {
+		case m.asked <- struct{}{}:
+		case <-r.Context().Done():
+		}
+		<-r.Context().Done()
+	})}
+	go func() { _ = m.server.Serve(listener) }() // ends with end
+	return m, nil
+}
+
+func (m *slowModel) end() { m.server.Close() }
+
+// told keeps the first error of a call.
+func (m *slowModel) told(err error) {
+	select {
+	case m.failed <- err:
+	default:
+	}
+}
+
+// await waits until the model is asked by so many more runs.
+func (m *slowModel) await(ctx context.Context, more int) error {
+	for range more {
+		select {
+		case <-m.asked:
+		case err := <-m.failed:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(startTime):
+			return fmt.Errorf("the model is not asked within %v", startTime)
+		}
+	}
+	return nil
+}
