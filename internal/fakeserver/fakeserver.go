@@ -154,10 +154,7 @@ func (s *server) handle(line []byte) {
 		return
 	}
 	if r.Method == "notifications/cancelled" {
-		s.mu.Lock()
-		file := s.gone[string(r.Params.RequestID)]
-		s.mu.Unlock()
-		_ = os.WriteFile(file, nil, 0o600) // no call without a file is looked at
+		s.cancelled(r.Params.RequestID)
 	}
 	if r.ID == nil {
 		return
@@ -203,16 +200,7 @@ func (s *server) handle(line []byte) {
 			_ = json.Unmarshal(line, &whole) // parsed above
 			result = text(string(whole.Params.Arguments))
 		case "slow":
-			s.mu.Lock()
-			if s.gone == nil {
-				s.gone = make(map[string]string)
-			}
-			s.gone[string(r.ID)] = r.Params.Arguments.Gone
-			s.mu.Unlock()
-			_ = os.WriteFile(r.Params.Arguments.File, nil, 0o600)
-			for _, err := os.Stat(r.Params.Arguments.Wait); err != nil; _, err = os.Stat(r.Params.Arguments.Wait) {
-				<-time.After(10 * time.Millisecond)
-			}
+			s.wait(r.ID, r.Params.Arguments.File, r.Params.Arguments.Wait, r.Params.Arguments.Gone)
 			result = text("waited")
 		case "job":
 			result = `{"task":{"taskId":"1","status":"working","createdAt":"2026-01-01T00:00:00Z","ttl":null}}`
@@ -235,6 +223,30 @@ func (s *server) handle(line []byte) {
 		return
 	}
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", r.ID, result)
+}
+
+// wait writes a file and waits for another one. It writes gone when the call is cancelled.
+func (s *server) wait(id json.RawMessage, begun, until, gone string) {
+	s.mu.Lock()
+	if s.gone == nil {
+		s.gone = make(map[string]string)
+	}
+	s.gone[string(id)] = gone
+	s.mu.Unlock()
+	_ = os.WriteFile(begun, nil, 0o600)
+	for _, err := os.Stat(until); err != nil; _, err = os.Stat(until) {
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// cancelled writes the file of a call that waits, if it has one.
+func (s *server) cancelled(id json.RawMessage) {
+	s.mu.Lock()
+	file := s.gone[string(id)]
+	s.mu.Unlock()
+	if file != "" {
+		_ = os.WriteFile(file, nil, 0o600)
+	}
 }
 
 // askID is the id of the request by which the tool ask asks.
