@@ -18,7 +18,9 @@ type callsData struct {
 	Calls []admin.Call
 	Next  string // URL of the next page; empty for the last one
 	Own   bool   // only calls of the person
-	Down  string // why there are none to see
+	// Roleless tells that neither the person nor one of their groups has a role.
+	Roleless bool
+	Down     string // why there are none to see
 }
 
 // callsForm is what somebody searches for, as it was written.
@@ -30,7 +32,7 @@ const shownCalls = 50
 // calls searches calls.
 func (v *visit) calls() {
 	form := callsForm{v.r.FormValue("server"), v.r.FormValue("tool"), v.r.FormValue("tenant"), v.r.FormValue("error"), v.r.FormValue("since")}
-	d := &callsData{Query: form, Own: v.person.role < Auditor}
+	d := &callsData{Query: form, Own: v.person.role < Auditor, Roleless: v.person.role == ViewerOwn}
 	q := admin.CallQuery{Server: form.Server, Tool: form.Tool, Tenant: form.Tenant, Error: form.Error, Limit: shownCalls + 1}
 	if d.Own {
 		q.Principal = v.person.id.Key()

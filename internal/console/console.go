@@ -29,6 +29,9 @@ type Options struct {
 	Model func(id *gate.Identity) Model
 	// Failures wraps the handlers that take credentials, and bounds how many fail.
 	Failures func(http.Handler) http.Handler
+	// From returns the address of a browser, by which those who have not signed in are
+	// counted.
+	From func(*http.Request) string
 	// Done is closed when the gateway ends, and live views with it.
 	Done <-chan struct{}
 }
@@ -38,6 +41,7 @@ type Console struct {
 	o        Options
 	sessions *sessions
 	logins   *logins
+	asking   issuerLimit
 	mux      *http.ServeMux
 }
 

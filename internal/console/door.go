@@ -25,11 +25,18 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
+// framed are the destinations of requests whose answer is shown inside a page. The headers
+// of the answer forbid to show it; refusing the request also keeps it from doing anything.
+var framed = []string{"iframe", "frame", "fencedframe", "embed", "object"}
+
 // admitted tells whether a request may have come from a page of this console or from a
 // person; the text says why not.
 func (c *Console) admitted(r *http.Request) (refusal string) {
 	if !c.named(r.Host) {
 		return "The console is not served under this name. Open it under its own address, or add the name to listen.hosts."
+	}
+	if slices.Contains(framed, r.Header.Get("Sec-Fetch-Dest")) {
+		return "The console is not shown inside another page."
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		// A page elsewhere may lead here, but not read from here.

@@ -37,7 +37,17 @@ const (
 	callbackPath = "/sign-in/callback"
 )
 
-// OpenID lets people sign in at issuers of the gateway.
+// Advised is an error of [OpenID] for whoever reads the page.
+type Advised interface {
+	error
+	// Advice says what to do about it, and repeats nothing of what an issuer or a browser
+	// has said.
+	Advice() string
+	// Elsewhere tells that neither the browser nor its person is at fault.
+	Elsewhere() bool
+}
+
+// OpenID lets people sign in at issuers of the gateway. Its errors are [Advised].
 type OpenID interface {
 	// Issuers returns where people can sign in.
 	Issuers() []string
@@ -190,7 +200,8 @@ func (c *Console) signInWith(w http.ResponseWriter, r *http.Request) {
 	login, at, err := c.o.OpenID.Begin(r.Context(), issuer, redirect)
 	if err != nil {
 		c.o.Log.Warn("nobody can be sent to an issuer to sign in to the console", "issuer", issuer, "err", err)
-		c.showSignIn(w, r, http.StatusBadGateway, to, "Nobody can sign in there at the moment. The log of the gateway says why.")
+		_, text := advised(err)
+		c.showSignIn(w, r, http.StatusBadGateway, to, text)
 		return
 	}
 	a := &away{Login: login, To: to, Ends: time.Now().Add(loginTime), Before: sha256.Sum256([]byte(c.cookie(r)))}
@@ -225,12 +236,17 @@ func (c *Console) signInBack(w http.ResponseWriter, r *http.Request) {
 		c.showSignIn(w, r, http.StatusForbidden, "/", "This sign-in is over, or was not begun in this browser. Begin again.")
 		return
 	}
+	if !c.asking.allow(c.o.From(r)) {
+		w.Header().Set("Retry-After", "60")
+		c.showSignIn(w, r, http.StatusTooManyRequests, a.To, "Too many people come back from an issuer at the moment. Wait for a minute, then begin again.")
+		return
+	}
 	settings := c.o.Identities.Settings() // before the issuer is asked: a reload meanwhile ends the session
 	id, until, err := c.o.OpenID.Finish(r.Context(), a.Login, r.URL.Query())
 	if err != nil {
-		now := time.Now()
 		c.o.Log.Warn("somebody could not sign in to the console at an issuer", "err", err)
-		c.showSignIn(w, r, http.StatusForbidden, a.To, "The issuer did not sign you in. Begin again; if it goes on, tell whoever runs this gateway that it was at "+now.Format(time.TimeOnly)+".")
+		status, text := advised(err)
+		c.showSignIn(w, r, status, a.To, text)
 		return
 	}
 	if tries, ok := c.sessions.endHash(a.Before); ok {
@@ -239,6 +255,18 @@ func (c *Console) signInBack(w http.ResponseWriter, r *http.Request) {
 	c.setCookie(w, c.sessions.beginUnder(id, until, settings))
 	w.Header().Set("Refresh", "0; url="+a.To)
 	c.write(w, http.StatusOK, "signedin", &page{Title: "Signed in", View: "signedin", Data: a.To})
+}
+
+// advised is how an error of an issuer is answered. The time leads to its line in the log.
+func advised(err error) (status int, text string) {
+	status, text = http.StatusForbidden, "Nobody can sign in there at the moment."
+	if known, ok := errors.AsType[Advised](err); ok {
+		text = known.Advice()
+		if known.Elsewhere() {
+			status = http.StatusBadGateway
+		}
+	}
+	return status, text + " It was " + time.Now().UTC().Format(time.TimeOnly) + " UTC."
 }
 
 // signInPath is the page for signing in, from where one comes back to a path.

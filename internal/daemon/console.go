@@ -70,6 +70,7 @@ func (d *Daemon) pages(at string, local bool, done <-chan struct{}) *console.Con
 		Log: d.log, URL: at, Secure: strings.HasPrefix(at, "https:"), Local: local, Done: done,
 		Hosts: d.consoleHosts, Identities: visitors{d}, Failures: d.gateway.CountFailures,
 		OpenID: openid.New(openid.Options{Verify: d.identities.OpenID, Issuers: func() []auth.Issuer { return d.Current().Toolgate.Auth.JWT }}),
+		From:   build.Proxies(d.Current()).Client,
 		Model:  func(id *gate.Identity) console.Model { return d.control(actor{id}) },
 	})
 }

@@ -3,6 +3,8 @@
 package daemon_test
 
 import (
+	"fmt"
+	"html"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/upstream/oauth/oauthtest"
 )
 
@@ -153,6 +156,10 @@ func TestConsoleOpenID(t *testing.T) {
 				t.Errorf("%q at %s: %d", group, path, w.Code)
 			}
 		}
+		roleless := group == "" || group == "other"
+		if page := b.get(t, "/calls").Body.String(); strings.Contains(page, "You have no role that sees more.") != roleless {
+			t.Errorf("%q is told of roles wrongly: %s", group, page)
+		}
 		if w := b.post(t, "/mode", url.Values{"mode": {"NORMAL"}, "reason": {"x"}}); (w.Code == http.StatusSeeOther) != (group == "ops") {
 			t.Errorf("%q decides: %d", group, w.Code)
 		}
@@ -177,14 +184,14 @@ func TestConsoleOpenID(t *testing.T) {
 func TestConsoleOpenIDEnds(t *testing.T) {
 	t.Parallel()
 	o := withOpenID(t)
-	o.first.OpenID.Claims = func(c map[string]any) { c["exp"] = time.Now().Add(-10 * time.Second).Unix() } // within the leeway
+	o.first.OpenID.Claims = func(c map[string]any) { c["exp"] = time.Now().Add(2 * time.Second).Unix() }
 	b := o.leave(t, o.first, "/")
 	if b.cookie = sessionOf(b.comeBack(t, b.back)); b.cookie == "" {
 		t.Fatal("no session")
 	}
-	if w := b.get(t, "/calls?tool=x"); w.Header().Get("Location") != "/sign-in?to=%2Fcalls%3Ftool%3Dx" {
-		t.Errorf("after the end of the token: %d %s", w.Code, w.Header())
-	}
+	testwait.Until(t, patience, "the session ends with the token", func() bool {
+		return b.get(t, "/calls?tool=x").Header().Get("Location") == "/sign-in?to=%2Fcalls%3Ftool%3Dx"
+	})
 	o.first.OpenID.Claims = nil
 	b = o.leave(t, o.first, "/")
 	old := b.comeBack(t, b.back)
@@ -216,35 +223,164 @@ func TestConsoleOpenIDAttacks(t *testing.T) {
 	claims := func(name string, value any) func(*testing.T, *away) {
 		return func(*testing.T, *away) { o.first.OpenID.Claims = func(c map[string]any) { c[name] = value } }
 	}
-	for name, attack := range map[string]func(*testing.T, *away){
-		"a link of somebody else's sign-in":     func(_ *testing.T, b *away) { b.login = "" },
-		"a link in a browser with its own":      func(t *testing.T, b *away) { b.login = o.leave(t, o.first, "/").login },
-		"a code of somebody else":               func(t *testing.T, b *away) { stolen(t, o.leave(t, o.first, "/"), b) },
-		"a code of another issuer":              func(t *testing.T, b *away) { stolen(t, o.leave(t, o.second, "/"), b) },
-		"a state that nobody has":               query(func(q url.Values) { q.Set("state", "x") }),
-		"no state":                              query(func(q url.Values) { q.Del("state") }),
-		"two states":                            query(func(q url.Values) { q.Add("state", q.Get("state")) }),
-		"an answer of another issuer":           query(func(q url.Values) { q.Set("iss", o.second.Issuer) }),
-		"an answer that does not name its own":  query(func(q url.Values) { q.Del("iss") }),
-		"two issuers":                           query(func(q url.Values) { q.Add("iss", o.second.Issuer) }),
-		"an error":                              query(func(q url.Values) { q.Set("error", "access_denied") }),
-		"no code":                               query(func(q url.Values) { q.Del("code") }),
-		"a cookie that nobody sealed":           func(_ *testing.T, b *away) { b.login = strings.Repeat("A", 200) },
-		"a changed cookie":                      func(_ *testing.T, b *away) { b.login = "A" + b.login[1:] },
-		"an ID token with another nonce":        claims("nonce", "x"),
-		"an ID token without a nonce":           claims("nonce", nil),
-		"an ID token for somebody else":         claims("aud", "other"),
-		"an ID token of another issuer":         claims("iss", o.second.Issuer),
-		"an ID token that is over":              claims("exp", time.Now().Add(-time.Hour).Unix()),
-		"an ID token of another access token":   claims("at_hash", "x"),
-		"an ID token that another one asked of": claims("azp", "other"),
-		"no ID token":                           func(*testing.T, *away) { o.first.OpenID.None = true },
+	answers := func(code string, status int) func(*testing.T, *away) {
+		return func(*testing.T, *away) {
+			o.first.Token = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `{"error":%q,"error_description":"canary"}`, code)
+				return true
+			}
+		}
+	}
+	const (
+		notBegun = "This sign-in was not begun in this browser. Begin again."
+		over     = "This sign-in is over, or was not begun in this browser. Begin again."
+		foreign  = "The answer is not of the sign-in that this browser has begun."
+		code     = "The code of the issuer was over, or used before."
+		client   = "The issuer does not take this gateway as a client."
+		clocks   = "The ID token is over, or not good yet."
+	)
+	for name, attack := range map[string]struct {
+		do   func(*testing.T, *away)
+		says string
+	}{
+		"a link of somebody else's sign-in":     {func(_ *testing.T, b *away) { b.login = "" }, notBegun},
+		"a link in a browser with its own":      {func(t *testing.T, b *away) { b.login = o.leave(t, o.first, "/").login }, foreign},
+		"a code of somebody else":               {func(t *testing.T, b *away) { stolen(t, o.leave(t, o.first, "/"), b) }, code},
+		"a code of another issuer":              {func(t *testing.T, b *away) { stolen(t, o.leave(t, o.second, "/"), b) }, code},
+		"a state that nobody has":               {query(func(q url.Values) { q.Set("state", "x") }), notBegun},
+		"no state":                              {query(func(q url.Values) { q.Del("state") }), notBegun},
+		"two states":                            {query(func(q url.Values) { q.Add("state", q.Get("state")) }), foreign},
+		"an answer of another issuer":           {query(func(q url.Values) { q.Set("iss", o.second.Issuer) }), foreign},
+		"an answer that does not name its own":  {query(func(q url.Values) { q.Del("iss") }), foreign},
+		"two issuers":                           {query(func(q url.Values) { q.Add("iss", o.second.Issuer) }), foreign},
+		"an error":                              {query(func(q url.Values) { q.Set("error", "access_denied") }), "The issuer did not let you in, or you have cancelled."},
+		"an error that is a script":             {query(func(q url.Values) { q.Set("error", "<script>canary") }), "The issuer did not sign you in."},
+		"an issuer that is out of order":        {query(func(q url.Values) { q.Set("error", "server_error") }), "The issuer does not answer, or has a problem of its own."},
+		"no code":                               {query(func(q url.Values) { q.Del("code") }), "The issuer did not sign you in."},
+		"a cookie that nobody sealed":           {func(_ *testing.T, b *away) { b.login = strings.Repeat("A", 200) }, over},
+		"a changed cookie":                      {func(_ *testing.T, b *away) { b.login = "A" + b.login[1:] }, over},
+		"an ID token with another nonce":        {claims("nonce", "canary"), "The ID token belongs to another sign-in."},
+		"an ID token without a nonce":           {claims("nonce", nil), "The ID token belongs to another sign-in."},
+		"an ID token for somebody else":         {claims("aud", "canary"), "The ID token was made for another client."},
+		"an ID token of another issuer":         {claims("iss", o.second.Issuer), "The ID token cannot be verified."},
+		"an ID token that is over":              {claims("exp", time.Now().Add(-time.Hour).Unix()), clocks},
+		"an ID token over within the leeway":    {claims("exp", time.Now().Add(-10*time.Second).Unix()), clocks},
+		"an ID token of tomorrow":               {claims("iat", time.Now().Add(time.Hour).Unix()), clocks},
+		"an ID token of another access token":   {claims("at_hash", "canary"), "The ID token cannot be verified."},
+		"an ID token that another one asked of": {claims("azp", "canary"), "The ID token was made for another client."},
+		"an ID token of nobody":                 {claims("sub", ""), "The ID token does not say who you are"},
+		"no ID token":                           {func(*testing.T, *away) { o.first.OpenID.None = true }, "The issuer gave no ID token."},
+		"an unknown client":                     {answers("invalid_client", http.StatusUnauthorized), client},
+		"a scope that nobody has":               {answers("invalid_scope", http.StatusBadRequest), client},
+		"a token endpoint that is broken":       {answers("canary", http.StatusInternalServerError), "The issuer does not answer, or has a problem of its own."},
+		"a token endpoint that hangs up": {func(*testing.T, *away) {
+			o.first.Token = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+		}, "The issuer does not answer, or has a problem of its own."},
 	} {
-		o.first.OpenID.Claims, o.first.OpenID.None = nil, false
+		o.first.OpenID.Claims, o.first.OpenID.None, o.first.Token = nil, false, nil
+		o.pages = o.r.Console(t.Context(), consoleURL, true) // with all token requests before it
 		b := o.leave(t, o.first, "/")
-		attack(t, b)
-		if w := b.comeBack(t, b.back); w.Code != http.StatusForbidden || sessionOf(w) != "" {
-			t.Errorf("%s: %d %v", name, w.Code, w.Result().Cookies())
+		attack.do(t, b)
+		w := b.comeBack(t, b.back)
+		want := http.StatusForbidden
+		if strings.HasPrefix(attack.says, "The issuer does not") {
+			want = http.StatusBadGateway
+		}
+		if page := html.UnescapeString(w.Body.String()); w.Code != want || sessionOf(w) != "" || !strings.Contains(page, attack.says) || strings.Contains(page, "canary") {
+			t.Errorf("%s: %d %v %s", name, w.Code, w.Result().Cookies(), page)
+		}
+	}
+}
+
+// Strangers cannot have the gateway ask an issuer as often as they like.
+func TestConsoleOpenIDFlood(t *testing.T) {
+	t.Parallel()
+	o := withOpenID(t)
+	o.first.OpenID.None = true
+	refused := 0
+	for range 15 {
+		b := o.leave(t, o.first, "/")
+		w := b.comeBack(t, b.back)
+		if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "" && sessionOf(w) == "" {
+			refused++
+		}
+	}
+	if asked := len(o.first.Requests("/token")); asked > 12 || refused < 3 {
+		t.Errorf("%d token requests, %d refused", asked, refused)
+	}
+}
+
+// An issuer that says nothing of PKCE, such as Entra ID, is sent S256. The nonce of the ID
+// token makes a code of somebody else worthless even if it does not look at it.
+func TestConsoleOpenIDWithoutWordOfPKCE(t *testing.T) {
+	t.Parallel()
+	o := withOpenID(t)
+	o.first.Metadata = func(m map[string]any) { delete(m, "code_challenge_methods_supported") }
+	b := o.leave(t, o.first, "/")
+	if q := b.at.Query(); q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("nonce") == "" {
+		t.Errorf("asked with %v", q)
+	}
+	if w := b.comeBack(t, b.back); sessionOf(w) == "" {
+		t.Errorf("not signed in: %d %s", w.Code, w.Body)
+	}
+	if asked := o.first.Requests("/token"); len(asked) != 1 || asked[0].Form.Get("code_verifier") == "" {
+		t.Errorf("token requests %+v", asked)
+	}
+}
+
+// Nothing of signing in is answered inside a page of another site, and nothing happens there.
+func TestConsoleOpenIDFramed(t *testing.T) {
+	t.Parallel()
+	o := withOpenID(t)
+	b := o.leave(t, o.first, "/")
+	for _, path := range []string{"/sign-in", "/sign-in/with?issuer=" + url.QueryEscape(o.first.Issuer), b.back, "/sign-in/callback", "/open/x", "/assets/console.css", "/calls", "/now/events"} {
+		for _, dest := range []string{"iframe", "frame", "fencedframe", "embed", "object", ""} {
+			for _, site := range []string{"cross-site", "same-site", "same-origin"} {
+				w := b.do(t, http.MethodGet, path, nil, func(r *http.Request) {
+					r.Header.Set("Sec-Fetch-Site", site)
+					if dest != "" {
+						r.Header.Set("Sec-Fetch-Dest", dest)
+						r.AddCookie(&http.Cookie{Name: b.name, Value: b.login})
+					}
+				})
+				h := w.Header()
+				if !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") || h.Get("X-Frame-Options") != "DENY" {
+					t.Errorf("%s to %q of %s may be framed: %v", path, dest, site, h)
+				}
+				if dest != "" && (w.Code != http.StatusForbidden || len(w.Result().Cookies()) != 0) {
+					t.Errorf("%s in %s of %s: %d %v", path, dest, site, w.Code, w.Result().Cookies())
+				}
+			}
+		}
+	}
+	if asked := o.first.Requests("/token"); len(asked) != 0 {
+		t.Errorf("%d token requests", len(asked))
+	}
+	if w := b.comeBack(t, b.back); sessionOf(w) == "" {
+		t.Errorf("the sign-in itself is used up: %d", w.Code)
+	}
+}
+
+// Each failure on the way to an issuer says what to do about it.
+func TestConsoleOpenIDAway(t *testing.T) {
+	t.Parallel()
+	for says, change := range map[string]func(*openIDs){
+		"What the issuer says of itself cannot be used.": func(o *openIDs) { o.first.Metadata = func(m map[string]any) { m["issuer"] = "https://canary.example" } },
+		"it does not support PKCE with S256": func(o *openIDs) {
+			o.first.Metadata = func(m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} }
+		},
+		"This issuer does not name itself": func(o *openIDs) {
+			o.first.Metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
+		},
+		"The issuer does not answer": func(o *openIDs) { o.first.Close() },
+	} {
+		o := withOpenID(t)
+		change(o)
+		w := (&browser{l: o.looked}).get(t, "/sign-in/with?issuer="+url.QueryEscape(o.first.Issuer))
+		if page := html.UnescapeString(w.Body.String()); w.Code != http.StatusBadGateway || !strings.Contains(page, says) || strings.Contains(page, "canary") {
+			t.Errorf("%s: %d %s", says, w.Code, page)
 		}
 	}
 }
@@ -307,12 +443,11 @@ func TestConsoleOpenIDOnce(t *testing.T) {
 	}
 }
 
-// An issuer whose metadata is of another one, or does without PKCE, is not used.
+// An issuer whose metadata is of another one, or names other kinds of PKCE, is not used.
 func TestConsoleOpenIDDiscovery(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(map[string]any){
 		"metadata of another issuer":  func(m map[string]any) { m["issuer"] = "https://evil.example" },
-		"no PKCE":                     func(m map[string]any) { delete(m, "code_challenge_methods_supported") },
 		"PKCE without a hash":         func(m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} },
 		"a script for a sign-in page": func(m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" },
 		"a sign-in page in the clear": func(m map[string]any) { m["authorization_endpoint"] = "http://issuer.example/authorize" },

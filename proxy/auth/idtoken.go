@@ -6,11 +6,21 @@ import (
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+)
+
+// What is wrong with an ID token, as far as people can do something about it. Errors wrap
+// these together with [gate.ErrBadCredential].
+var (
+	ErrNonce  = errors.New("its nonce is not that of the request")
+	ErrClient = errors.New("it was made for another client")
+	ErrClaims = errors.New("its claims cannot be read")
 )
 
 // IDToken is what an ID token was asked for with (OpenID Connect Core section 3.1.3.7).
@@ -45,7 +55,7 @@ func (j *JWT) OpenID(ctx context.Context, token string, asked IDToken) (*gate.Id
 	}
 	id, err := from.Claims.identity(t.issuer, credentialOf("oidc", t.claims), keyOf(token), t.claims)
 	if err != nil {
-		return nil, time.Time{}, badCredentialf("%v", err)
+		return nil, time.Time{}, fmt.Errorf("%w: %w: %s", gate.ErrBadCredential, ErrClaims, err)
 	}
 	if err := from.checkSignature(ctx, t); err != nil {
 		return nil, time.Time{}, err
@@ -73,7 +83,7 @@ func (i *issuer) checkIDToken(t *compactToken, asked IDToken) (until time.Time, 
 	}
 	nonce, _, err := member(t.claims, "nonce")
 	if err != nil || subtle.ConstantTimeCompare([]byte(nonce), []byte(asked.Nonce)) != 1 {
-		return time.Time{}, badCredentialf("its nonce is not that of the request")
+		return time.Time{}, fmt.Errorf("%w: %w", gate.ErrBadCredential, ErrNonce)
 	}
 	return until, t.checkAccess(asked.Access)
 }
@@ -93,9 +103,9 @@ func checkParty(claims map[string]any, client string) error {
 	azp, named, err := member(claims, "azp")
 	switch {
 	case !slices.Contains(audiences, client):
-		return badCredentialf("its audience is not this client")
+		return fmt.Errorf("%w: %w: its audience is not this client", gate.ErrBadCredential, ErrClient)
 	case err != nil || named && azp != client || !named && len(audiences) > 1:
-		return badCredentialf("it was made for another client")
+		return fmt.Errorf("%w: %w", gate.ErrBadCredential, ErrClient)
 	}
 	return nil
 }

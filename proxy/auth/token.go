@@ -4,9 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/gate"
 )
 
 // compactToken is a parsed signed token (RFC 7515 section 3.1). Nothing in it is
@@ -99,7 +102,7 @@ func checkTimes(claims map[string]any, now time.Time, leeway time.Duration, requ
 	case !ok && required:
 		return time.Time{}, badCredentialf("it has no exp")
 	case ok && !now.Before(exp.Add(leeway)):
-		return time.Time{}, badCredentialf("it has expired")
+		return time.Time{}, fmt.Errorf("%w: it has expired (%w)", gate.ErrBadCredential, ErrClock)
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		at, ok, err := dateClaim(claims, name)
@@ -107,7 +110,7 @@ func checkTimes(claims map[string]any, now time.Time, leeway time.Duration, requ
 		case err != nil:
 			return time.Time{}, err
 		case ok && at.After(now.Add(leeway)):
-			return time.Time{}, badCredentialf("its %s is in the future", name)
+			return time.Time{}, fmt.Errorf("%w: its %s is in the future (%w)", gate.ErrBadCredential, name, ErrClock)
 		}
 	}
 	return exp, nil

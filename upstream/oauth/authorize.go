@@ -27,16 +27,25 @@ type Login struct {
 	Proof *ProofKey `json:"proof,omitempty"`
 }
 
+// ErrNoProof means that an authorization server does not say that codes are safe there.
+var ErrNoProof = errors.New("the authorization server does not say that it supports PKCE with S256, without which codes are not safe")
+
 // Begin returns a login and the URL that a browser is sent to.
 func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, scopes []string) (*Login, string, error) {
+	if !slices.Contains(m.ChallengeMethods, "S256") {
+		return nil, "", ErrNoProof
+	}
+	return c.begin(m, r, resource, redirect, scopes)
+}
+
+// begin is [Client.Begin] without a look at what is said of PKCE.
+func (c *Client) begin(m *Metadata, r *Registration, resource, redirect string, scopes []string) (*Login, string, error) {
 	to, err := c.endpoint("authorization endpoint", m.AuthorizationEndpoint)
 	switch {
 	case err != nil:
 		return nil, "", err
 	case r.Issuer != "" && r.Issuer != m.Issuer:
 		return nil, "", errors.New("the client is registered at another authorization server")
-	case !slices.Contains(m.ChallengeMethods, "S256"):
-		return nil, "", errors.New("the authorization server does not say that it supports PKCE with S256, without which codes are not safe")
 	}
 	l := &Login{
 		State: rand.Text(), Verifier: rand.Text() + rand.Text(), Issuer: m.Issuer, Named: m.IssuerInResponse,
@@ -67,9 +76,15 @@ func (c *Client) Begin(m *Metadata, r *Registration, resource, redirect string, 
 }
 
 // BeginOpenID is [Client.Begin] for somebody who signs in to the gateway itself (OpenID
-// Connect Core section 3.1.2.1). The answer's ID token has to hold the nonce of the login.
+// Connect Core section 3.1.2.1). The answer's ID token has to hold the nonce of the login,
+// which makes a code of somebody else worthless here even where PKCE is not looked at
+// (RFC 9700 section 2.1.1). So a server that says nothing of PKCE is used, with S256: some
+// support it without saying so, such as Microsoft Entra ID.
 func (c *Client) BeginOpenID(m *Metadata, r *Registration, redirect string, scopes []string) (*Login, string, error) {
-	l, address, err := c.Begin(m, r, "", redirect, Union([]string{openID}, scopes))
+	if len(m.ChallengeMethods) > 0 && !slices.Contains(m.ChallengeMethods, "S256") {
+		return nil, "", ErrNoProof
+	}
+	l, address, err := c.begin(m, r, "", redirect, Union([]string{openID}, scopes))
 	if err != nil {
 		return nil, "", err
 	}
@@ -90,12 +105,16 @@ type Answer struct {
 	HasIssuer                  bool
 }
 
+// ErrForeignAnswer is wrapped by the errors of answers that are not of the login which was
+// begun.
+var ErrForeignAnswer = errors.New("it is not used")
+
 // ParseAnswer reads the query of a redirect. A parameter that is there twice is
 // refused.
 func ParseAnswer(query url.Values) (Answer, error) {
 	for _, name := range [...]string{"code", "state", "iss", "error"} {
 		if len(query[name]) > 1 {
-			return Answer{}, fmt.Errorf("the answer has %s twice", name)
+			return Answer{}, fmt.Errorf("the answer has %s twice; %w", name, ErrForeignAnswer)
 		}
 	}
 	_, named := query["iss"]
@@ -108,11 +127,11 @@ func ParseAnswer(query url.Values) (Answer, error) {
 func (l *Login) Check(a Answer) error {
 	switch {
 	case l.State == "" || a.State != l.State:
-		return errors.New("the answer belongs to no login that was begun here")
+		return fmt.Errorf("the answer belongs to no login that was begun here; %w", ErrForeignAnswer)
 	case l.Named && !a.HasIssuer:
-		return errors.New("the answer does not name its authorization server, which it must; it is not used")
+		return fmt.Errorf("the answer does not name its authorization server, which it must; %w", ErrForeignAnswer)
 	case a.HasIssuer && a.Issuer != l.Issuer:
-		return errors.New("the answer is of another authorization server; it is not used")
+		return fmt.Errorf("the answer is of another authorization server; %w", ErrForeignAnswer)
 	case a.Error != "":
 		return &Error{Code: errorCode(a.Error), Host: hostOf(l.Issuer), Status: 200}
 	case !visible(a.Code):

@@ -64,12 +64,13 @@ func (p *Tokens) heard(r *http.Request, g *auth.Grant) {
 		if until.IsZero() {
 			until = g.Until
 		}
-		p.note(g.Identity, text, until)
+		p.note(g.Identity, text, until, true)
 	}
 }
 
 // lent notes the token of somebody who has shown it in a browser, for as long as the answer
-// about it stands. What callers have sent themselves is kept as it is.
+// about it stands. What callers have sent themselves is kept as it is, and goes on being the
+// latest.
 func (p *Tokens) lent(r *http.Request, g *auth.Grant) {
 	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || g.Identity == nil || g.Identity.Token == "" || g.Until.IsZero() {
@@ -82,7 +83,7 @@ func (p *Tokens) lent(r *http.Request, g *auth.Grant) {
 	if known {
 		return
 	}
-	p.note(g.Identity, text, g.Until)
+	p.note(g.Identity, text, g.Until, false)
 	time.AfterFunc(time.Until(g.Until), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -92,8 +93,9 @@ func (p *Tokens) lent(r *http.Request, g *auth.Grant) {
 	})
 }
 
-// note takes the token of a caller who was let in by it until a time.
-func (p *Tokens) note(id *gate.Identity, text string, until time.Time) {
+// note takes the token of a caller who was let in by it until a time. One that is not the
+// caller's own is the latest only where there is no other one.
+func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool) {
 	if !p.keep.Load() || text == "" {
 		return
 	}
@@ -116,7 +118,9 @@ func (p *Tokens) note(id *gate.Identity, text string, until time.Time) {
 		p.of[t.principal] = append(p.of[t.principal], id.Token)
 	}
 	p.byToken[id.Token] = t
-	p.latest[t.rights] = id.Token
+	if latest, ok := p.byToken[p.latest[t.rights]]; own || !ok || latest.over(time.Now()) {
+		p.latest[t.rights] = id.Token
+	}
 }
 
 // tidy removes expired tokens; the caller holds mu.

@@ -21,7 +21,7 @@ func TestPresentedTokens(t *testing.T) {
 		return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: subject}, Scopes: scopes, Token: token})
 	}
 	later := time.Now().Add(time.Hour)
-	p.note(id("a", "0"), "nothing is held before it is asked for", later)
+	p.note(id("a", "0"), "nothing is held before it is asked for", later, true)
 	if _, ok := p.Text("0"); ok {
 		t.Error("a token is held that nobody needs")
 	}
@@ -29,8 +29,8 @@ func TestPresentedTokens(t *testing.T) {
 	spec := upstream.Spec{PerRights: true}
 	key := p.Key(&spec)
 	broad, narrow := id("a", "1", "read", "admin"), id("a", "2", "read")
-	p.note(broad, "broad", later)
-	p.note(narrow, "narrow", later)
+	p.note(broad, "broad", later, true)
+	p.note(narrow, "narrow", later, true)
 	for _, who := range []*gate.Identity{broad, narrow} {
 		if got := key(context.Background(), spec.Holder(who.Key(), who.Rights())); got != who.Token {
 			t.Errorf("apart from requests %v is shown %q", who.Scopes, got)
@@ -39,18 +39,18 @@ func TestPresentedTokens(t *testing.T) {
 	if got := key(context.Background(), spec.Holder("a", "other rights")); got != "" {
 		t.Errorf("for rights that nobody has shown there is %q", got)
 	}
-	p.note(id("b", "over", "read"), "over", time.Now().Add(-time.Second))
+	p.note(id("b", "over", "read"), "over", time.Now().Add(-time.Second), true)
 	if _, ok := p.Text("over"); ok {
 		t.Error("a token is held that is not good any more")
 	}
 	for i := range 3 * maxPresentedEach {
-		p.note(id("many", fmt.Sprint("m", i), fmt.Sprint("s", i)), "x", later)
+		p.note(id("many", fmt.Sprint("m", i), fmt.Sprint("s", i)), "x", later, true)
 	}
 	if len(p.of[id("many", "").Key()]) != maxPresentedEach || len(p.byToken) != maxPresentedEach+2 || len(p.latest) != len(p.byToken) {
 		t.Errorf("%d tokens of one caller, %d and %d in all", len(p.of[id("many", "").Key()]), len(p.byToken), len(p.latest))
 	}
 	for i := range maxPresented {
-		p.note(id(fmt.Sprint("c", i), fmt.Sprint("c", i)), "x", later)
+		p.note(id(fmt.Sprint("c", i), fmt.Sprint("c", i)), "x", later, true)
 	}
 	if len(p.byToken) != maxPresented {
 		t.Errorf("%d tokens are held", len(p.byToken))
@@ -72,7 +72,7 @@ func TestPresentedTokensGetOld(t *testing.T) {
 		var p Tokens
 		p.Use(true)
 		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: "a"}, Token: "1"})
-		p.note(id, "text", time.Now().Add(time.Minute))
+		p.note(id, "text", time.Now().Add(time.Minute), true)
 		spec := upstream.Spec{PerRights: true}
 		key := p.Key(&spec)
 		shown := func() string { return key(t.Context(), spec.Holder(id.Key(), id.Rights())) }
@@ -122,6 +122,20 @@ func TestLentTokens(t *testing.T) {
 			}
 			p.Use(false)
 			p.Use(true)
+		}
+		// Another token of the same rights does not take the place of the caller's own.
+		own := gate.NewIdentity(gate.Identity{Principal: g.Identity.Principal, Token: "own"})
+		p.note(own, "own", time.Now().Add(time.Hour), true)
+		spec := upstream.Spec{PerRights: true}
+		key, holder := p.Key(&spec), spec.Holder(own.Key(), own.Rights())
+		g.Until = time.Now().Add(time.Minute)
+		p.lent(r, &g)
+		for range 2 {
+			if got := key(t.Context(), holder); got != "own" {
+				t.Errorf("apart from requests %q is shown", got)
+			}
+			time.Sleep(2 * time.Minute) // the shown one is over
+			synctest.Wait()
 		}
 	})
 }

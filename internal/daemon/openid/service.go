@@ -68,7 +68,7 @@ func (s *Service) client(issuer string) (auth.ConsoleClient, error) {
 			return i.Console, nil
 		}
 	}
-	return auth.ConsoleClient{}, errors.New("nobody signs in to the console at this issuer")
+	return auth.ConsoleClient{}, failed(gone, errors.New("nobody signs in to the console at this issuer"))
 }
 
 // registration is a client as package oauth knows it.
@@ -77,7 +77,7 @@ func registration(issuer string, c auth.ConsoleClient) *oauth.Registration {
 }
 
 // Begin returns a login for a browser to keep, which is secret, and where the browser goes
-// with it.
+// with it. Its errors are a [Failure].
 func (s *Service) Begin(ctx context.Context, issuer, redirect string) (login []byte, to string, err error) {
 	c, err := s.client(issuer)
 	if err != nil {
@@ -89,29 +89,29 @@ func (s *Service) Begin(ctx context.Context, issuer, redirect string) (login []b
 	}
 	if !m.IssuerInResponse && len(s.Issuers()) > 1 {
 		// One of them could pass on an answer of another one as its own (RFC 9700 section 4.4).
-		return nil, "", errors.New("its answers do not name it (authorization_response_iss_parameter_supported), so that it must be the only issuer with auth.jwt.console")
+		return nil, "", failed(nameless, errors.New("its answers do not name it (authorization_response_iss_parameter_supported), so that it must be the only issuer with auth.jwt.console"))
 	}
 	l, to, err := checking(issuer).BeginOpenID(m, registration(issuer, c), redirect, c.Scopes)
 	if err != nil {
-		return nil, "", err
+		return nil, "", failed(ofBegin(err), err)
 	}
 	login, err = json.Marshal(l)
-	return login, to, err
+	return login, to, failed(unknown, err)
 }
 
 // Finish returns who has signed in, and until when, by the login of a browser and the
-// answer that it came back with.
+// answer that it came back with. Its errors are a [Failure].
 func (s *Service) Finish(ctx context.Context, login []byte, answer url.Values) (*gate.Identity, time.Time, error) {
 	var l oauth.Login
 	if err := json.Unmarshal(login, &l); err != nil {
-		return nil, time.Time{}, fmt.Errorf("read the login: %w", err)
+		return nil, time.Time{}, failed(foreign, fmt.Errorf("read the login: %w", err))
 	}
 	got, err := oauth.ParseAnswer(answer)
-	if err != nil {
-		return nil, time.Time{}, err
+	if err == nil {
+		err = l.Check(got)
 	}
-	if err := l.Check(got); err != nil {
-		return nil, time.Time{}, err
+	if err != nil {
+		return nil, time.Time{}, failed(ofAnswer(err), err)
 	}
 	c, err := s.client(l.Issuer)
 	if err != nil {
@@ -125,17 +125,24 @@ func (s *Service) Finish(ctx context.Context, login []byte, answer url.Values) (
 	defer cancel()
 	asking, end, err := reaching(l.Issuer, m.TokenEndpoint)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, time.Time{}, failed(metadataBad, err)
 	}
 	defer end()
 	token, err := asking.Redeem(ctx, m, registration(l.Issuer, c), &l, got.Code)
 	switch {
 	case err != nil:
-		return nil, time.Time{}, err
+		return nil, time.Time{}, failed(ofToken(err), err)
 	case token.ID == "":
-		return nil, time.Time{}, errors.New("the issuer gave no ID token")
+		return nil, time.Time{}, failed(noToken, errors.New("the issuer gave no ID token"))
 	}
-	return s.o.Verify(ctx, token.ID, auth.IDToken{Issuer: l.Issuer, ClientID: c.ClientID, Nonce: l.Nonce, Access: token.Access})
+	id, until, err := s.o.Verify(ctx, token.ID, auth.IDToken{Issuer: l.Issuer, ClientID: c.ClientID, Nonce: l.Nonce, Access: token.Access})
+	if err == nil && !time.Now().Before(until) {
+		err = errOver
+	}
+	if err != nil {
+		return nil, time.Time{}, failed(ofIDToken(err), err)
+	}
+	return id, until, nil
 }
 
 // metadata returns what an issuer says of itself. Browsers of people who have not signed
@@ -180,8 +187,9 @@ func (s *Service) forget() {
 func discover(ctx context.Context, issuer string) (*oauth.Metadata, error) {
 	asking, end, err := reaching(issuer, issuer)
 	if err != nil {
-		return nil, err
+		return nil, failed(metadataBad, err)
 	}
 	defer end()
-	return asking.FindServer(ctx, issuer)
+	m, err := asking.FindServer(ctx, issuer)
+	return m, failed(ofMetadata(err), err)
 }

@@ -50,6 +50,7 @@ type Authority struct {
 	// User is whom the next login is of.
 	User string
 
+	server   *httptest.Server
 	mu       sync.Mutex
 	requests []Request
 	codes    map[string]url.Values
@@ -85,9 +86,12 @@ func New(t testing.TB) *Authority {
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	a.Issuer = s.URL
+	a.Issuer, a.server = s.URL, s
 	return a
 }
+
+// Close has the authority answer nobody any more.
+func (a *Authority) Close() { a.server.Close() }
 
 func (a *Authority) note(r *http.Request) {
 	_ = r.ParseForm()
