@@ -535,6 +535,14 @@ type Capability struct {
 	// Schema is the input schema of a tool as its server listed it, nil where there is
 	// none. It must not be modified.
 	Schema []byte
+
+	route   *Route
+	schemas schemas.Mode
+}
+
+// Listed returns the item as clients of the newest revision see it. It must not be modified.
+func (c *Capability) Listed() []byte {
+	return c.route.listed(revision.Of(mcp.LatestModern), c.schemas)
 }
 
 // Capabilities returns everything that the gateway exposes to any client, whoever may
@@ -553,7 +561,7 @@ func (g *Gateway) Capabilities() []Capability {
 				seen[r.Exposed] = true
 				all = append(all, Capability{
 					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
-					CapabilityID: r.CapabilityID, Schema: r.input,
+					CapabilityID: r.CapabilityID, Schema: r.input, route: r, schemas: snap.schemas,
 				})
 			}
 		}

@@ -40,6 +40,7 @@ type CatalogEntry struct {
 	AllowedPersonas []string        `json:"allow_personas,omitempty"`
 	Config          json.RawMessage `json:"config,omitempty"`  // the operator's settings for it
 	InMode          string          `json:"in_mode,omitempty"` // pass or ask, by the mode of the query
+	Tokens          int             `json:"tokens,omitempty"`  // about what a tool costs a model, where it is listed
 	Actor           string          `json:"actor"`
 	Reason          string          `json:"reason,omitempty"`
 	FirstSeen       time.Time       `json:"first_seen"`

@@ -8,6 +8,8 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -28,8 +30,10 @@ func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.
 		return nil, err
 	}
 	out := []admin.CatalogEntry{}
+	tokens := ctl.tokens()
 	for i := range entries {
 		e := ctl.catalogEntry(&entries[i])
+		e.Tokens = tokens[e.ID]
 		if q.Class != "" && q.Class != e.Class || q.Risk != "" && q.Risk != e.Risk {
 			continue
 		}
@@ -43,6 +47,17 @@ func (ctl *Control) Catalog(ctx context.Context, q admin.CatalogQuery) ([]admin.
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+// tokens are about how many tokens each tool that is listed costs a model, by its id.
+func (ctl *Control) tokens() map[string]int {
+	of := map[string]int{}
+	for _, c := range ctl.d.gateway.Capabilities() {
+		if c.Kind == mcp.Tool {
+			of[c.CapabilityID] = build.ToolTokens(c.Listed())
+		}
+	}
+	return of
 }
 
 // requestOf is a call of an entry by nobody, to ask what rules make of it.
@@ -60,6 +75,7 @@ func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.
 		return admin.CatalogEntry{}, err
 	}
 	out := ctl.catalogEntry(&e)
+	out.Tokens = ctl.tokens()[e.ID]
 	out.Description, out.Definition, out.Held = e.Description, e.Record.Definition, e.Record.HeldDefinition
 	if e.Record.HeldHash != "" {
 		out.Diff = registry.Diff(e.Record.Definition, e.Record.HeldDefinition)

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/admin"
@@ -446,4 +447,26 @@ func TestConsoleEvents(t *testing.T) {
 		t.Error(in.Err())
 	}
 	second.Body.Close()
+}
+
+// Several people open calls at once: each waits while the log is read for another one.
+func TestConsoleCallsTogether(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("one")}, nil)
+	l.calledBy(t, "root", "a__pid", 20)
+	calls, err := l.r.Calls(t.Context(), admin.CallQuery{Limit: 1})
+	if err != nil || len(calls) != 1 {
+		t.Fatal(calls, err)
+	}
+	b := l.as(t, "root")
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			one := *b
+			if w := one.get(t, "/calls/"+calls[0].ID); w.Code != http.StatusOK {
+				t.Errorf("one of several: %d %s", w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
 }

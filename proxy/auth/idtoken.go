@@ -55,7 +55,7 @@ func (j *JWT) OpenID(ctx context.Context, token string, asked IDToken) (*gate.Id
 	}
 	id, err := from.Claims.identity(t.issuer, credentialOf("oidc", t.claims), keyOf(token), t.claims)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("%w: %w: %s", gate.ErrBadCredential, ErrClaims, err)
+		return nil, time.Time{}, fmt.Errorf("%w: %w: %w", gate.ErrBadCredential, ErrClaims, err)
 	}
 	if err := from.checkSignature(ctx, t); err != nil {
 		return nil, time.Time{}, err

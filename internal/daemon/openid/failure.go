@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/upstream/oauth"
@@ -84,11 +85,7 @@ func (f *Failure) Advice() string { return advice[f.kind] }
 
 // Elsewhere tells that neither the browser nor the person is at fault.
 func (f *Failure) Elsewhere() bool {
-	switch f.kind {
-	case unreachable, metadataBad, nameless, noProof, client:
-		return true
-	}
-	return false
+	return slices.Contains([]kind{unreachable, metadataBad, nameless, noProof, client}, f.kind)
 }
 
 // ofBegin is the kind of an error of the way to the issuer.

@@ -21,15 +21,17 @@ const anchorTime = 5 * time.Second
 var errNoAudit = errors.New("this gateway keeps no audit log")
 
 // readAudit calls fn with the entries of the log, or of one call if an id is named, until ctx
-// ends. One question is answered at a time: each reads the whole log.
+// ends. One question is answered at a time, because each reads the whole log; others wait for
+// their turn.
 func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, call string, fn func(*audit.Record)) error {
 	if from.r.audit.Path() == "" {
 		return errNoAudit
 	}
-	if !from.r.reading.TryLock() {
-		return admin.ErrAuditBusy
+	done, err := from.r.reading.take(ctx)
+	if err != nil {
+		return err
 	}
-	defer from.r.reading.Unlock()
+	defer done()
 	files, err := audit.Files(from.r.audit.Path())
 	if err != nil {
 		return err
@@ -87,10 +89,11 @@ func (from Reader) VerifyAudit(ctx context.Context) (*audit.Report, error) {
 	if from.r.audit.Path() == "" {
 		return nil, errNoAudit
 	}
-	if !from.r.reading.TryLock() {
-		return nil, admin.ErrAuditBusy
+	done, err := from.r.reading.take(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer from.r.reading.Unlock()
+	defer done()
 	keys, err := Keys(from.r.config(), from.r.state)
 	if err != nil {
 		return nil, err

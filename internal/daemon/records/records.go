@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,7 +40,7 @@ type Records struct {
 	config  func() *config.Config
 
 	audit      *audit.Log
-	reading    sync.Mutex // held while the audit log is read for an administrator
+	reading    turns // of reading the audit log for an administrator
 	executions *store.Executions
 	instance   string            // names this gateway to a collector
 	traces     *telemetry.Traces // nil where nobody takes them
@@ -56,7 +55,7 @@ type Records struct {
 // records closes them.
 func Open(ctx context.Context, o Options, c *config.Config, authenticated bool) (*Records, error) {
 	r := &Records{
-		log: o.Log, metrics: o.Metrics, store: o.Store, state: o.State, hidden: o.Hidden, config: o.Config, approvals: make(chan struct{}, 1),
+		log: o.Log, metrics: o.Metrics, store: o.Store, state: o.State, hidden: o.Hidden, config: o.Config, approvals: make(chan struct{}, 1), reading: newTurns(),
 		executions: o.Store.Executions(c.Toolgate.Retention.Executions), instance: rand.Text(),
 	}
 	var err error
