@@ -43,6 +43,7 @@ func TestConsoleFacts(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) { facts(t, r.read(t, path)) })
 	}
+	t.Run("live", func(t *testing.T) { factsOfLive(t, r) })
 }
 
 // reader reads pages as a browser without JavaScript, and runs the commands of pages.
@@ -115,14 +116,26 @@ type readPage struct {
 	tables  [][][]string // rows of cells, without the heads
 	pairs   map[string]string
 	printed []json.RawMessage
+	lines   []string // texts of the paragraphs
+	by      *reader
 }
 
 // read reads a page, and runs the commands that it lets copy.
 func (r *reader) read(t *testing.T, path string) *readPage {
 	t.Helper()
-	p := &readPage{pairs: map[string]string{}}
+	p := r.parts(t, r.get(t, path))
+	if len(p.printed) == 0 {
+		t.Fatalf("%s names no command", path)
+	}
+	return p
+}
+
+// parts reads what is in a document, and runs the commands that it lets copy.
+func (r *reader) parts(t *testing.T, root *html.Node) *readPage {
+	t.Helper()
+	p := &readPage{pairs: map[string]string{}, by: r}
 	term := ""
-	for n := range r.get(t, path).Descendants() {
+	for n := range root.Descendants() {
 		switch n.Data {
 		case "tbody":
 			var rows [][]string
@@ -137,6 +150,8 @@ func (r *reader) read(t *testing.T, path string) *readPage {
 				rows = append(rows, cells)
 			}
 			p.tables = append(p.tables, rows)
+		case "p":
+			p.lines = append(p.lines, textOf(n))
 		case "dt":
 			term = textOf(n)
 		case "dd":
@@ -146,9 +161,6 @@ func (r *reader) read(t *testing.T, path string) *readPage {
 				p.printed = append(p.printed, r.run(t, command))
 			}
 		}
-	}
-	if len(p.printed) == 0 {
-		t.Fatalf("%s names no command", path)
 	}
 	return p
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,17 +12,41 @@ import (
 )
 
 func factsOfNow(t *testing.T, p *readPage) {
-	status := printedAs[struct {
-		Servers []struct {
-			Name, Kind, State, Sandbox, Reason string
-			Tools, Tokens                      int
-		}
-	}](t, p, 0)
+	factsOfState(t, p, printedAs[gatewayStatus](t, p, 0))
+}
+
+// gatewayStatus is what is read of the status of a gateway.
+type gatewayStatus struct {
+	Servers []struct {
+		Name, Kind, State, Sandbox, Reason, Breaker string
+		Tools, Tokens                               int
+	}
+	Mode     struct{ Mode, Reason string }
+	NotReady string `json:"not_ready"`
+	Alarms   []string
+}
+
+// factsOfState compares the state on a page, or in an event, with the status.
+func factsOfState(t *testing.T, p *readPage, status gatewayStatus) {
+	t.Helper()
 	var want [][]string
 	for _, s := range status.Servers {
-		want = append(want, []string{s.Name, s.Kind, s.State, fmt.Sprint(s.Tools), fmt.Sprint(s.Tokens), s.Sandbox, s.Reason})
+		state := s.State
+		if s.Breaker != "" {
+			state += " breaker " + s.Breaker
+		}
+		want = append(want, []string{s.Name, s.Kind, state, fmt.Sprint(s.Tools), fmt.Sprint(s.Tokens), s.Sandbox, s.Reason})
 	}
 	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5, 6))
+	ready := "ready"
+	if status.NotReady != "" {
+		ready = "not ready: " + status.NotReady
+	}
+	for _, fact := range append([]string{strings.TrimSpace("Mode " + status.Mode.Mode + " " + status.Mode.Reason), ready}, status.Alarms...) {
+		if !slices.Contains(p.lines, fact) {
+			t.Errorf("the page has no %q: %q", fact, p.lines)
+		}
+	}
 }
 
 // auditEntry is what is read of an entry of the audit log.
@@ -48,7 +73,11 @@ type auditEntry struct {
 func factsOfCalls(t *testing.T, p *readPage) {
 	entries := printedAs[[]auditEntry](t, p, 0)
 	slices.Reverse(entries) // a command ends with the latest
-	var want [][]string
+	same(t, rowsOfCalls(entries), p.columns(t, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+}
+
+// rowsOfCalls are entries as the rows of a table of calls.
+func rowsOfCalls(entries []auditEntry) (want [][]string) {
 	for _, e := range entries {
 		outcome := "ok"
 		if e.Outcome != "ok" {
@@ -59,7 +88,7 @@ func factsOfCalls(t *testing.T, p *readPage) {
 		}
 		want = append(want, []string{e.Name, e.Server, e.Principal.Tenant, outcome, microsText(e.Took), microsText(e.Upstream), sizeText(e.Out), e.ID})
 	}
-	same(t, want, p.columns(t, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+	return want
 }
 
 func factsOfCall(t *testing.T, p *readPage) {
@@ -98,6 +127,15 @@ type catalogEntry struct {
 	Hash                                   string    `json:"definition_hash"`
 	Held                                   string    `json:"held_hash"`
 	Enabled                                bool
+	Tokens                                 int
+}
+
+// tokensText is what the console makes of the tokens of an entry.
+func (e *catalogEntry) tokensText() string {
+	if e.Tokens == 0 {
+		return "-"
+	}
+	return fmt.Sprint(e.Tokens)
 }
 
 func factsOfCatalog(t *testing.T, p *readPage) {
@@ -112,15 +150,42 @@ func factsOfCatalog(t *testing.T, p *readPage) {
 			if held {
 				name += " held"
 			}
-			want = append(want, []string{name, e.Kind, e.Server, e.State, strings.TrimSpace(e.Class + " " + e.Risk), e.Actor + " " + clockText(e.Changed)})
+			want = append(want, []string{name, e.Kind, e.Server, e.State, strings.TrimSpace(e.Class + " " + e.Risk), e.tokensText(), e.Actor + " " + clockText(e.Changed)})
 		}
 	}
-	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5))
+	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5, 6))
+	// The tokens are those of the list of tools.
+	var listed struct {
+		Tools []struct {
+			Name   string
+			Tokens int
+		}
+	}
+	if err := json.Unmarshal(p.by.run(t, "toolgate tools"), &listed); err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]string{}
+	for _, tool := range listed.Tools {
+		of[tool.Name] = fmt.Sprint(tool.Tokens)
+	}
+	compared := 0
+	for _, row := range p.columns(t, 0, 0, 1, 5) {
+		name := strings.TrimSuffix(row[0], " held")
+		if tokens, ok := of[name]; ok && row[1] == "tool" {
+			compared++
+			if row[2] != tokens {
+				t.Errorf("%s has %s tokens, and the command says %s", name, row[2], tokens)
+			}
+		}
+	}
+	if compared < 2 {
+		t.Errorf("only %d tools are compared", compared)
+	}
 }
 
 func factsOfEntry(t *testing.T, p *readPage) {
 	e := printedAs[catalogEntry](t, p, 0)
-	for term, want := range map[string]string{"Kind": e.Kind, "State": e.State + ", enabled", "Definition": e.Hash} {
+	for term, want := range map[string]string{"Kind": e.Kind, "Tokens": "about " + e.tokensText() + " wherever it is listed", "State": e.State + ", enabled", "Definition": e.Hash} {
 		if p.pairs[term] != want {
 			t.Errorf("%s is %q, and the command says %q", term, p.pairs[term], want)
 		}
