@@ -169,12 +169,18 @@ type browsed struct {
 // browse runs a script of node in a browser, and fails t for each problem that it has found.
 func (w *watched) browse(t *testing.T, script string, plan object) browsed {
 	t.Helper()
+	return w.browseFor(t, browseTimeout, script, plan)
+}
+
+// browseFor is browse for a script that may take longer.
+func (w *watched) browseFor(t *testing.T, timeout time.Duration, script string, plan object) browsed {
+	t.Helper()
 	node, chromium := need(t, lab.node), need(t, browser())
 	data, err := json.Marshal(with(object{"chromium": chromium, "url": w.console, "link": w.link(t)}, plan))
 	if err != nil {
 		t.Fatalf("writing the plan of %s: %v", script, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), browseTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join(lab.cache, "node", script))
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.WaitDelay = w.env, w.dir, bytes.NewReader(data), 2*time.Second

@@ -1,0 +1,199 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/testwait"
+)
+
+var consoleWatch = flag.Duration("console-watch", 5*time.Second, "how long browsers watch calls in TestConsoleWatched")
+
+const (
+	watchers     = 10
+	watchCallers = 4
+	// quietCalls is how many calls are made before anybody watches, for each second of watching.
+	quietCalls = 200
+	// shownLive is how many calls the live view shows.
+	shownLive = 20
+	// maxLiveNodes bounds what the live view keeps of a document, and maxMoreNodes what it
+	// gains while it is watched. Figures of memory are printed.
+	maxLiveNodes, maxMoreNodes = 6000, 1500
+)
+
+// load makes calls as fast as they are answered, and keeps how long each took by phase.
+type load struct {
+	phase atomic.Pointer[took]
+	wg    sync.WaitGroup
+}
+
+// took is how long the calls of one phase took.
+type took struct {
+	mu    sync.Mutex
+	all   []time.Duration
+	began time.Time
+	ended time.Time
+}
+
+// begin begins a phase, and ends the one before.
+func (l *load) begin() *took {
+	p := &took{began: time.Now()}
+	if before := l.phase.Swap(p); before != nil {
+		before.mu.Lock()
+		before.ended = p.began
+		before.mu.Unlock()
+	}
+	return p
+}
+
+// calls is how many calls there were.
+func (p *took) calls() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.all)
+}
+
+func (p *took) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slices.Sort(p.all)
+	if len(p.all) == 0 {
+		return "no calls"
+	}
+	at := func(q float64) time.Duration { return p.all[int(q*float64(len(p.all)-1))].Round(10 * time.Microsecond) }
+	return fmt.Sprintf("%.0f calls/s, p50 %s, p99 %s", float64(len(p.all))/p.ended.Sub(p.began).Seconds(), at(0.5), at(0.99))
+}
+
+// run makes calls until ctx ends.
+func (l *load) run(ctx context.Context, t *testing.T, w *watched) {
+	for range watchCallers {
+		l.wg.Go(func() {
+			c := &raw{url: w.mcp, key: ownerKey}
+			for ctx.Err() == nil {
+				began := time.Now()
+				_, err := c.callTool(ctx, "demo__add", object{"a": 1, "b": 2})
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("a call while browsers watch: %v", err)
+					return
+				}
+				p := l.phase.Load()
+				p.mu.Lock()
+				p.all = append(p.all, time.Since(began))
+				p.mu.Unlock()
+			}
+		})
+	}
+}
+
+var residentLine = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+
+// resident is the memory of the gateway, in MB.
+func (w *watched) resident(t *testing.T) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.proc.cmd.Process.Pid))
+	if err != nil {
+		return 0 // a system without it prints no figure
+	}
+	found := residentLine.FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no memory in %s", text)
+	}
+	kb, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kb / 1024
+}
+
+// TestConsoleWatched has ten Chromium pages watch calls as fast as they can be made. Each page
+// keeps as many calls as it shows, and its document does not grow. Rates, times and memory are
+// printed; -console-watch 10m watches for longer.
+func TestConsoleWatched(t *testing.T) {
+	need(t, browser())
+	w := consoleGateway(t, newDesk(), object{"budgets": []object{}})
+	links := make([]string, watchers)
+	for i := range links {
+		links[i] = w.link(t)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var l load
+	quiet := l.begin()
+	l.run(ctx, t, w)
+	defer l.wg.Wait()
+	defer cancel()
+	enough := int(consoleWatch.Seconds() * quietCalls)
+	testwait.Until(t, startTimeout+*consoleWatch, "calls that nobody watches", func() bool { return quiet.calls() >= enough })
+	before := w.resident(t)
+
+	// Pages that are opened cost time of their own, which is of no phase.
+	l.begin()
+	ready := filepath.Join(w.dir, "ready")
+	watching := make(chan *took, 1)
+	var opened sync.WaitGroup
+	opened.Go(func() { // ends with the test at the latest
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			if _, err := os.Stat(ready); err == nil {
+				watching <- l.begin()
+				return
+			}
+			<-tick.C
+		}
+	})
+	b := w.browseFor(t, browseTimeout+*consoleWatch, "console_watched.mjs", object{
+		"links": links, "ready": ready, "watch": consoleWatch.Milliseconds(), "samples": 10,
+	})
+	if b.Facts["samples"] == nil {
+		t.Fatal("the browsers have not watched")
+	}
+	opened.Wait()
+	during := w.resident(t)
+	l.begin()
+	watchedCalls := <-watching
+	cancel()
+	l.wg.Wait()
+
+	var samples [][]struct{ Heap, Nodes float64 }
+	var seen []struct {
+		Rows   int
+		Latest string
+	}
+	if err := json.Unmarshal(b.Facts["samples"], &samples); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b.Facts["seen"], &seen); err != nil || len(seen) != watchers || len(samples) < 2 {
+		t.Fatalf("%d pages, %d samples, %v", len(seen), len(samples), err)
+	}
+	for i, s := range seen {
+		if s.Rows != shownLive || s.Latest == "" {
+			t.Errorf("page %d shows %d calls, the latest %q", i, s.Rows, s.Latest)
+		}
+	}
+	fmt.Printf("nobody watches: %s; the gateway has %.0f MB\n", quiet, before)
+	fmt.Printf("%d browsers watch for %s: %s; the gateway has %.0f MB\n", watchers, *consoleWatch, watchedCalls, during)
+	for i, of := range samples {
+		heap, nodes := 0.0, 0.0
+		for _, page := range of {
+			heap, nodes = heap+page.Heap, max(nodes, page.Nodes)
+		}
+		fmt.Printf("after %2d %% of the time: %.2f MB of objects in a page, at most %.0f nodes\n", i*100/(len(samples)-1), heap/watchers/(1<<20), nodes)
+		if first := samples[0]; nodes > maxLiveNodes || nodes > first[0].Nodes+maxMoreNodes {
+			t.Errorf("a document has grown from %.0f to %.0f nodes", first[0].Nodes, nodes)
+		}
+	}
+}
