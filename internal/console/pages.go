@@ -53,7 +53,7 @@ var views = []struct {
 }
 
 var functions = template.FuncMap{
-	"t": short, "long": long, "micros": micros, "seconds": seconds, "size": size, "clock": clock, "took": took, "visible": visibleJSON, "asset": assetPath,
+	"t": short, "long": long, "micros": micros, "seconds": seconds, "size": size, "clock": clock, "day": day, "hour": hour, "diff": diffLines, "indented": indented, "took": took, "visible": visibleJSON, "asset": assetPath,
 	"iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "command": command,
 	"join": func(all []string) string { return short(strings.Join(all, ", ")) },
 	"for":  func(p *page, v any) part { return part{p, v} },

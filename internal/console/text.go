@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -116,6 +118,64 @@ func clock(t time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05.000")
+}
+
+// day and hour are the parts of [clock], of which a narrow page shows one.
+func day(t time.Time) string { date, _, _ := strings.Cut(clock(t), " "); return date }
+
+func hour(t time.Time) string { _, hour, _ := strings.Cut(clock(t), " "); return hour }
+
+// diffLine is a line of a difference, and how it looks.
+type diffLine struct{ Text, Class string }
+
+// diffLines are the lines of a difference, as [long] has them.
+func diffLines(diff string) (lines []diffLine) {
+	for line := range strings.Lines(long(diff)) {
+		l := diffLine{Text: strings.TrimSuffix(line, "\n")}
+		switch {
+		case strings.HasPrefix(line, "+"):
+			l.Class = "good"
+		case strings.HasPrefix(line, "-"):
+			l.Class = "bad"
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+const (
+	// maxIndented bounds the JSON that is indented, in bytes, and maxDepth how deep it may be:
+	// the spaces of what is deep are far more than it.
+	maxIndented = 64 << 10
+	maxDepth    = 30
+)
+
+// indented returns JSON with lines for people, or as it is.
+func indented(raw json.RawMessage) string {
+	if len(raw) > maxIndented {
+		return string(raw)
+	}
+	depth, text := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return string(raw)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
 }
 
 // quote writes an argument of a command for a shell.

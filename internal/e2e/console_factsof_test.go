@@ -95,7 +95,7 @@ func factsOfCall(t *testing.T, p *readPage) {
 	entries := printedAs[[]auditEntry](t, p, 0)
 	e := entries[len(entries)-1]
 	for term, want := range map[string]string{
-		"Tool": e.Name, "Caller": e.Principal.Subject + " of " + e.Principal.Tenant, "Time": clockText(e.Time), "Arguments": "hash " + e.Hash,
+		"Tool": e.Name, "Caller": e.Principal.Subject + " of " + e.Principal.Tenant, "Time": clockText(e.Time) + " UTC", "Arguments": "hash " + e.Hash,
 		"Took":  fmt.Sprintf("%s: %s in the gateway, %s in the server", microsText(e.Took), microsText(e.Gateway), microsText(e.Upstream)),
 		"Bytes": fmt.Sprintf("%s asked, %s answered", sizeText(e.In), sizeText(e.Out)),
 	} {
@@ -211,7 +211,7 @@ func factsOfApprovals(t *testing.T, p *readPage) {
 func factsOfApproval(t *testing.T, p *readPage) {
 	q := printedAs[askedPerson](t, p, 0)
 	for term, want := range map[string]string{
-		"Tool": q.Tool + " on " + q.Server, "Caller": q.Subject + " of " + q.Tenant, "State": q.State, "Asked": clockText(q.Asked), "Until": clockText(q.Expires), "Why": strings.Join(q.Reasons, ", "),
+		"Tool": q.Tool + " on " + q.Server, "Caller": q.Subject + " of " + q.Tenant, "State": q.State, "Asked": clockText(q.Asked) + " UTC", "Until": clockText(q.Expires) + " UTC", "Why": strings.Join(q.Reasons, ", "),
 	} {
 		if p.pairs[term] != want {
 			t.Errorf("%s is %q, and the command says %q", term, p.pairs[term], want)

@@ -30,9 +30,13 @@
     const data = await answer.json();
     place.replaceChildren();
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
+    // Times are in UTC, as everywhere on a page.
+    const time = (s) => (s == null ? "" : new Date(s * 1e3).toISOString().slice(11, 16));
+    const line = (label, stroke, width) => ({ label, stroke, width, points: { show: false }, value: (_, n) => n ?? "" });
     new uPlot({
-      width: place.clientWidth, height: 160, axes: [axis, axis],
-      series: [{}, { label: "calls", stroke: color("--bar"), width: 2 }, { label: "failures", stroke: color("--bad"), width: 1 }],
+      width: place.clientWidth, height: 160,
+      axes: [{ ...axis, values: (_, all) => all.map(time) }, axis],
+      series: [{ label: "UTC", value: (_, s) => time(s) }, line("calls", color("--bar"), 2), line("failures", color("--bad"), 1)],
     }, data, place);
   }
   function charts() { document.querySelectorAll("[data-chart]").forEach(draw); }
