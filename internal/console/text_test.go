@@ -13,13 +13,13 @@ func TestIndented(t *testing.T) {
 		return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
 	}
 	for in, want := range map[string]string{
-		`{"a":[1],"b":"x y"}`:           "{\n  \"a\": [\n    1\n  ],\n  \"b\": \"x y\"\n}",
-		`{"]}\"}":"\\"}`:                "{\n  \"]}\\\"}\": \"\\\\\"\n}",
-		`{"a":`:                         `{"a":`,
-		"":                              "",
-		nested("[", "]", 31):            nested("[", "]", 31),
-		nested(`{"}]":`, "}", 9000):     nested(`{"}]":`, "}", 9000),
-		nested(`{"\"}":`, "}", 6000):    nested(`{"\"}":`, "}", 6000),
+		`{"a":[1],"b":"x y"}`:            "{\n  \"a\": [\n    1\n  ],\n  \"b\": \"x y\"\n}",
+		`{"]}\"}":"\\"}`:                 "{\n  \"]}\\\"}\": \"\\\\\"\n}",
+		`{"a":`:                          `{"a":`,
+		"":                               "",
+		nested("[", "]", 31):             nested("[", "]", 31),
+		nested(`{"}]":`, "}", 9000):      nested(`{"}]":`, "}", 9000),
+		nested(`{"\"}":`, "}", 6000):     nested(`{"\"}":`, "}", 6000),
 		`"` + strings.Repeat("x", 1<<17): `"` + strings.Repeat("x", 1<<17),
 	} {
 		if got := indented(json.RawMessage(in)); got != want {
