@@ -79,12 +79,12 @@ func (p *took) String() string {
 
 // run makes calls until ctx ends.
 func (l *load) run(ctx context.Context, t *testing.T, w *watched) {
-	for range watchCallers {
+	for caller := range watchCallers {
 		l.wg.Go(func() {
 			c := &raw{url: w.mcp, key: ownerKey}
-			for ctx.Err() == nil {
+			for n := 0; ctx.Err() == nil; n++ {
 				began := time.Now()
-				_, err := c.callTool(ctx, "demo__add", object{"a": 1, "b": 2})
+				_, err := c.callTool(ctx, "demo__add", object{"a": n, "b": caller})
 				if err != nil && ctx.Err() == nil {
 					t.Errorf("a call while browsers watch: %v", err)
 					return
