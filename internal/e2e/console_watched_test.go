@@ -122,6 +122,7 @@ func (w *watched) resident(t *testing.T) float64 {
 // keeps as many calls as it shows, and its document does not grow. Rates, times and memory are
 // printed; -console-watch 10m watches for longer.
 func TestConsoleWatched(t *testing.T) {
+	t.Parallel()
 	need(t, browser())
 	w := consoleGateway(t, newDesk(), object{"budgets": []object{}})
 	links := make([]string, watchers)
