@@ -119,9 +119,19 @@ type CatalogSeeded struct {
 	Unmatched []string `json:"unmatched"` // entries that match nothing
 }
 
+// NoEntryError tells that not one entry has a name, and not that the catalog cannot be read.
+type NoEntryError struct{ Err error }
+
+// Error implements error.
+func (e *NoEntryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NoEntryError) Unwrap() error { return e.Err }
+
 // Cataloger is a [Gateway] whose catalog can be managed. Errors are for people.
 type Cataloger interface {
 	Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error)
+	// CatalogEntry returns one entry, or a [NoEntryError].
 	CatalogEntry(ctx context.Context, name, kind string) (CatalogEntry, error)
 	// CatalogHistory returns the accepted definitions of a capability, the latest first.
 	CatalogHistory(ctx context.Context, name, kind string) ([]AcceptedDefinition, error)

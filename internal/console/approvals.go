@@ -58,7 +58,7 @@ func (v *visit) approval() {
 		v.missing()
 		return
 	case err != nil:
-		v.fail(http.StatusServiceUnavailable, err.Error())
+		v.fail(http.StatusServiceUnavailable, "This cannot be shown: "+err.Error())
 		return
 	}
 	v.veil(&i)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,8 +54,12 @@ func (v *visit) catalog() {
 // entry shows one entry with its definitions.
 func (v *visit) entry() {
 	e, err := v.model.CatalogEntry(v.r.Context(), v.r.FormValue("name"), v.r.FormValue("kind"))
-	if err != nil {
+	if _, none := errors.AsType[*admin.NoEntryError](err); none {
 		v.missing()
+		return
+	}
+	if err != nil {
+		v.fail(http.StatusServiceUnavailable, "This cannot be shown: "+err.Error())
 		return
 	}
 	v.render(http.StatusOK, &page{Title: "Catalog", View: "entry", Command: command("catalog", "show", e.Name), Data: &e})

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/toolgate/toolgate/gate"
@@ -71,7 +72,10 @@ func requestOf(e *registry.Entry) *gate.Request {
 func (ctl *Control) CatalogEntry(ctx context.Context, name, kind string) (admin.CatalogEntry, error) {
 	ctl.d.gateway.Settle(ctx)
 	e, err := ctl.d.registry.Entry(ctx, name, kind)
-	if err != nil {
+	switch {
+	case errors.Is(err, registry.ErrUnknown), errors.Is(err, registry.ErrAmbiguous):
+		return admin.CatalogEntry{}, &admin.NoEntryError{Err: err}
+	case err != nil:
 		return admin.CatalogEntry{}, err
 	}
 	out := ctl.catalogEntry(&e)

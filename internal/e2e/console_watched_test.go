@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 var consoleWatch = flag.Duration("console-watch", 5*time.Second, "how long browsers watch calls in TestConsoleWatched")
@@ -109,13 +107,33 @@ func (w *watched) resident(t *testing.T) float64 {
 	}
 	found := residentLine.FindSubmatch(text)
 	if found == nil {
-		t.Fatalf("no memory in %s", text)
+		t.Errorf("no memory in %s", text)
+		return 0
 	}
 	kb, err := strconv.ParseFloat(string(found[1]), 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("the memory of the gateway: %v", err)
 	}
 	return kb / 1024
+}
+
+// eventually looks again and again whether ok returns true, until ctx ends.
+func eventually(ctx context.Context, ok func() bool) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// appears waits until a file is there.
+func appears(ctx context.Context, file string) bool {
+	return eventually(ctx, func() bool { _, err := os.Stat(file); return err == nil })
 }
 
 // TestConsoleWatched has ten Chromium pages watch calls as fast as they can be made. Each page
@@ -125,47 +143,48 @@ func TestConsoleWatched(t *testing.T) {
 	t.Parallel()
 	need(t, browser())
 	w := consoleGateway(t, newDesk(), object{"budgets": []object{}})
-	links := make([]string, watchers)
-	for i := range links {
-		links[i] = w.link(t)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var l load
-	quiet := l.begin()
-	l.run(ctx, t, w)
-	defer l.wg.Wait()
-	defer cancel()
-	enough := int(consoleWatch.Seconds() * quietCalls)
-	testwait.Until(t, startTimeout+*consoleWatch, "calls that nobody watches", func() bool { return quiet.calls() >= enough })
-	before := w.resident(t)
-
-	// Pages that are opened cost time of their own, which is of no phase.
-	l.begin()
-	ready := filepath.Join(w.dir, "ready")
-	watching := make(chan *took, 1)
-	var opened sync.WaitGroup
-	opened.Go(func() { // ends with the test at the latest
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			if _, err := os.Stat(ready); err == nil {
-				watching <- l.begin()
-				return
-			}
-			<-tick.C
+	mark := func(name string) string { return filepath.Join(w.dir, name) }
+	var (
+		l              load
+		quiet, watched *took
+		before         float64
+		steps          sync.WaitGroup
+	)
+	steps.Go(func() { // ends with ctx at the latest
+		if !appears(ctx, mark("opened")) {
+			return
+		}
+		quiet = l.begin()
+		l.run(ctx, t, w)
+		enough := int(consoleWatch.Seconds() * quietCalls)
+		if !eventually(ctx, func() bool { return quiet.calls() >= enough }) {
+			return
+		}
+		before = w.resident(t)
+		l.begin() // pages that are opened cost time of their own
+		if err := os.WriteFile(mark("go"), nil, 0o600); err != nil {
+			t.Errorf("telling the browsers to go on: %v", err)
+		}
+		if appears(ctx, mark("ready")) {
+			watched = l.begin()
 		}
 	})
-	b := w.browseFor(t, browseTimeout+*consoleWatch, "console_watched.mjs", object{
-		"links": links, "ready": ready, "watch": consoleWatch.Milliseconds(), "samples": 10,
+	defer func() {
+		cancel()
+		steps.Wait()
+		l.wg.Wait()
+	}()
+	b := w.browseFor(t, 2*browseTimeout+2**consoleWatch, "console_watched.mjs", object{
+		"browsers": watchers, "key": ownerKey, "opened": mark("opened"), "go": mark("go"), "ready": mark("ready"), "watch": consoleWatch.Milliseconds(), "samples": 10,
 	})
 	if b.Facts["samples"] == nil {
 		t.Fatal("the browsers have not watched")
 	}
-	opened.Wait()
+	steps.Wait()
 	during := w.resident(t)
 	l.begin()
-	watchedCalls := <-watching
 	cancel()
 	l.wg.Wait()
 
@@ -186,7 +205,7 @@ func TestConsoleWatched(t *testing.T) {
 		}
 	}
 	fmt.Printf("nobody watches: %s; the gateway has %.0f MB\n", quiet, before)
-	fmt.Printf("%d browsers watch for %s: %s; the gateway has %.0f MB\n", watchers, *consoleWatch, watchedCalls, during)
+	fmt.Printf("%d browsers watch for %s: %s; the gateway has %.0f MB\n", watchers, *consoleWatch, watched, during)
 	for i, of := range samples {
 		heap, nodes := 0.0, 0.0
 		for _, page := range of {

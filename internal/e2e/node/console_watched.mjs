@@ -1,17 +1,26 @@
-// Keeps the live view open in several browsers of their own while calls are made, and writes
-// down the memory of each page as it goes on.
-import { writeFileSync } from 'node:fs';
+// Opens several browsers, waits until it is told to go on, keeps the live view open in them while
+// calls are made, and writes down the memory of each page as it goes on.
+import { existsSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fact, open, plan, run, visit, wrong } from './browser.mjs';
 
 await run(async browser => {
   const pages = [];
-  for (const link of plan.links) {
-    const page = await open(browser, link);
-    await visit(page, '/now');
+  for (let i = 0; i < plan.browsers; i++) {
+    const page = await open(browser, null);
+    await visit(page, '/sign-in?to=/try');
+    await page.getByLabel('API key or token of your client').fill(plan.key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL(/\/try$/);
     const devtools = await page.context().newCDPSession(page);
     await devtools.send('Performance.enable');
     pages.push({ page, devtools });
+  }
+  writeFileSync(plan.opened, '');
+  while (!existsSync(plan.go)) await pause(50);
+  for (const { page } of pages) {
+    page.setDefaultTimeout(60_000);
+    await page.goto(plan.url + '/now', { waitUntil: 'domcontentloaded', timeout: 60_000 });
   }
   for (const { page } of pages) await page.locator('[sse-swap="calls"] tbody tr td.time').first().waitFor();
   writeFileSync(plan.ready, '');
