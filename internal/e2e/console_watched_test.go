@@ -142,7 +142,8 @@ func appears(ctx context.Context, file string) bool {
 func TestConsoleWatched(t *testing.T) {
 	t.Parallel()
 	need(t, browser())
-	w := consoleGateway(t, newDesk(), object{"budgets": []object{}})
+	auth := object{"keys": []object{apiKey("owner", ownerKey, "ann", "acme")}, "viewers": []object{{"subject": "ann"}}}
+	w := consoleGateway(t, newDesk(), object{"auth": auth, "budgets": []object{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	mark := func(name string) string { return filepath.Join(w.dir, name) }
