@@ -142,7 +142,7 @@ func appears(ctx context.Context, file string) bool {
 func TestConsoleWatched(t *testing.T) {
 	t.Parallel()
 	need(t, browser())
-	auth := object{"keys": []object{apiKey("owner", ownerKey, "ann", "acme")}, "viewers": []object{{"subject": "ann"}}}
+	auth := object{"keys": []object{apiKey("owner", ownerKey, "ann", "acme")}, "viewers": []object{{"subject": "ann", "tenant": "acme"}}}
 	w := consoleGateway(t, newDesk(), object{"auth": auth, "budgets": []object{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
