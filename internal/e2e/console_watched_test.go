@@ -178,7 +178,7 @@ func TestConsoleWatched(t *testing.T) {
 		l.wg.Wait()
 	}()
 	b := w.browseFor(t, 2*browseTimeout+2**consoleWatch, "console_watched.mjs", object{
-		"browsers": watchers, "key": ownerKey, "opened": mark("opened"), "go": mark("go"), "ready": mark("ready"), "watch": consoleWatch.Milliseconds(), "samples": 10,
+		"browsers": watchers, "key": ownerKey, "opened": mark("opened"), "go": mark("go"), "ready": mark("ready"), "watch": consoleWatch.Milliseconds(), "samples": 5,
 	})
 	if b.Facts["samples"] == nil {
 		t.Fatal("the browsers have not watched")

@@ -42,12 +42,10 @@ await run(async browser => {
 // sample is the memory of all pages after their garbage is collected: bytes of objects of
 // scripts, and nodes of documents.
 async function sample(pages) {
-  const of = [];
-  for (const { devtools } of pages) {
+  return Promise.all(pages.map(async ({ devtools }) => {
     await devtools.send('HeapProfiler.collectGarbage');
     const { metrics } = await devtools.send('Performance.getMetrics');
     const value = name => metrics.find(m => m.name === name).value;
-    of.push({ heap: value('JSHeapUsedSize'), nodes: value('Nodes') });
-  }
-  return of;
+    return { heap: value('JSHeapUsedSize'), nodes: value('Nodes') };
+  }));
 }
