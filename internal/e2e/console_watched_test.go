@@ -24,7 +24,7 @@ const (
 	watchers     = 10
 	watchCallers = 4
 	// quietCalls is how many calls are made before anybody watches, for each second of watching.
-	quietCalls = 200
+	quietCalls = 20
 	// shownLive is how many calls the live view shows.
 	shownLive = 20
 	// maxLiveNodes bounds what the live view keeps of a document, and maxMoreNodes what it
