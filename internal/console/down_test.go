@@ -60,7 +60,9 @@ func (broken) ToolUsage(context.Context, time.Time, []string) ([]admin.ToolUsage
 
 func (broken) Why(context.Context, admin.WhyQuestion) (none admin.Why, _ error) { return none, errDown }
 
-func (broken) WhoCan(context.Context, string, *admin.Caller) ([]admin.WhoCan, error) { return nil, errDown }
+func (broken) WhoCan(context.Context, string, *admin.Caller) ([]admin.WhoCan, error) {
+	return nil, errDown
+}
 
 // nobody knows no callers.
 type nobody struct{}
