@@ -64,11 +64,16 @@ func TestPathsAreReadInTheTimeOfTheirLength(t *testing.T) {
 		"braces of one": strings.Repeat("{", 4000) + strings.Repeat("}", 4000), "many braces": strings.Repeat("{a,b}", 1600), "ranges": strings.Repeat("{a..b}", 1300),
 		"commas": "{" + strings.Repeat(",", 8000) + "}", "relative": strings.Repeat("a/", 4000), "wild": strings.Repeat("a*/", 2700), "absolute": strings.Repeat("/a*", 2700),
 	} {
-		begin := time.Now()
-		for range 16 { // as many as a call may well have
-			r.Judge(pathCall(path))
+		const most = 4 * time.Second
+		took := most + 1
+		for try := 0; took > most && try < 5; try++ { // the machine may be busy with something else
+			begin := time.Now()
+			for range 16 { // as many as a call may well have
+				r.Judge(pathCall(path))
+			}
+			took = time.Since(begin)
 		}
-		if took := time.Since(begin); took > 4*time.Second {
+		if took > most {
 			t.Errorf("%s: %v", name, took)
 		}
 	}
