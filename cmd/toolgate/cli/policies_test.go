@@ -97,6 +97,7 @@ func TestPolicyOfCentralizedTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHome(t)
+	h.serves = plain // the race detector would use up the 50 ms that a decision has
 	shaped := as(tools...)
 	shaped["more"] = map[string]any{"offer": map[string]any{"description": "another"}}
 	shaped["dangerous_tool"] = map[string]any{"offer": map[string]any{"description": "none that may be added"}}
@@ -161,6 +162,7 @@ func TestPolicyOfRolesOnAGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHome(t)
+	h.serves = plain // the race detector would use up the 50 ms that a decision has
 	h.write(t, servers{"a": fake()}, map[string]any{
 		"auth": known(callers), "servers": as(tools...),
 		"opa": map[string]any{"path": policies, "decision": "data.soma.tools.allow", "rego_version": "v0", "actions": map[string]any{"tool.view": "execute", "tool.request": "execute"}},

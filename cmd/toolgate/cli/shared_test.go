@@ -83,8 +83,8 @@ func TestSharedServerOfAKilledGateway(t *testing.T) {
 			})
 		}
 		f.kill(t, at)
-		for _, server := range []string{"s", "x"} {
-			testwait.Until(t, patience, server+" answers again", func() bool { return answers(server) })
+		for _, server := range []string{"s", "x"} { // one that must not run twice rests for 20 seconds
+			testwait.Until(t, 3*patience, server+" answers again", func() bool { return answers(server) })
 		}
 		close(stop)
 		callers.Wait()
