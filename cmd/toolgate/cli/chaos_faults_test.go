@@ -3,8 +3,6 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/budget/redis/redistest"
-	"github.com/toolgate/toolgate/internal/built"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 	"github.com/toolgate/toolgate/internal/testport"
 )
@@ -29,14 +26,19 @@ import (
 type wires struct {
 	f *fleet
 
-	mu   sync.Mutex
-	cut  [2]int // the two that do not reach each other; the same for none
-	open map[net.Conn][2]int
+	mu     sync.Mutex
+	cut    [2]int        // the two that do not reach each other; the same for none
+	silent [2]int        // the two between which nothing arrives, and nothing is closed
+	heard  chan struct{} // closed when that ends
+	open   map[net.Conn][2]int
 }
 
 func newWires(t *testing.T, f *fleet) *wires {
-	w := &wires{f: f, open: make(map[net.Conn][2]int)}
-	t.Cleanup(func() { w.breakAll(func([2]int) bool { return true }) })
+	w := &wires{f: f, open: make(map[net.Conn][2]int), heard: make(chan struct{})}
+	t.Cleanup(func() {
+		w.swallow(0, 0)
+		w.breakAll(func([2]int) bool { return true })
+	})
 	return w
 }
 
@@ -50,6 +52,7 @@ func (w *wires) to(t *testing.T, i int, listens string) string {
 	var all sync.WaitGroup
 	t.Cleanup(func() {
 		_ = l.Close()
+		w.swallow(0, 0)
 		w.breakAll(func([2]int) bool { return true })
 		all.Wait()
 	})
@@ -69,6 +72,7 @@ func (w *wires) to(t *testing.T, i int, listens string) string {
 func (w *wires) carry(in net.Conn, i int, listens string) {
 	defer in.Close()
 	pair := [2]int{w.f.owner(in.RemoteAddr().(*net.TCPAddr).Port), i}
+	w.await(pair)
 	out, err := net.Dial("tcp", listens)
 	if err != nil {
 		return
@@ -83,7 +87,8 @@ func (w *wires) carry(in net.Conn, i int, listens string) {
 	w.mu.Unlock()
 	var both sync.WaitGroup
 	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from)
+		_, _ = io.Copy(passing{to, w, pair}, from)
+		w.await(pair) // nor does the end arrive
 		_ = to.Close()
 		_ = from.Close()
 	}
@@ -96,9 +101,50 @@ func (w *wires) carry(in net.Conn, i int, listens string) {
 	delete(w.open, out)
 }
 
+// passing is a connection to which bytes go once they arrive.
+type passing struct {
+	net.Conn
+	w    *wires
+	pair [2]int
+}
+
+// Write implements io.Writer.
+func (p passing) Write(b []byte) (int, error) {
+	p.w.await(p.pair)
+	return p.Conn.Write(b)
+}
+
+// await returns when what one of a pair of gateways sends arrives at the other.
+func (w *wires) await(pair [2]int) {
+	for {
+		w.mu.Lock()
+		silent, heard := same(pair, w.silent), w.heard
+		w.mu.Unlock()
+		if !silent {
+			return
+		}
+		<-heard
+	}
+}
+
+// swallow has nothing arrive between two gateways, in whatever is open and in what is opened.
+// The same one twice has all arrive, with what was held back.
+func (w *wires) swallow(a, b int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = [2]int{a, b}
+	close(w.heard)
+	w.heard = make(chan struct{})
+}
+
+// same reports whether a pair is that of two gateways that do not reach each other.
+func same(pair, apart [2]int) bool {
+	return apart[0] != apart[1] && (pair == apart || pair == [2]int{apart[1], apart[0]})
+}
+
 // isCut reports whether two gateways do not reach each other; mu is held.
 func (w *wires) isCut(pair [2]int) bool {
-	return w.cut[0] != w.cut[1] && (pair == w.cut || pair == [2]int{w.cut[1], w.cut[0]})
+	return same(pair, w.cut)
 }
 
 // separate cuts what connects two gateways. The same one twice connects all again.
@@ -173,16 +219,7 @@ func otherClocks(t *testing.T) (program string) {
 		}
 		replaced[filepath.Join(of, name)] = filepath.Join(dir, name)
 	}
-	overlay, _ := json.Marshal(map[string]any{"Replace": replaced})
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	program = filepath.Join(dir, "toolgate")
-	err = built.Program(context.WithoutCancel(t.Context()), program, "github.com/toolgate/toolgate/cmd/toolgate", "-overlay", filepath.Join(dir, "overlay.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
+	return overlaid(t, dir, replaced)
 }
 
 // testClock is a file of the package time: how many seconds the clock of the process is off.
@@ -204,7 +241,7 @@ var testClock = func() (seconds int64) {
 }()
 `
 
-// faults are what happens to a fleet, in turn: three kills of gateways to one of
+// faults are what happens to a fleet, in turn: four kills of gateways to one of
 // everything else.
 func (f *fleet) faults(t *testing.T, database *storetest.Server, redis *redistest.Server, count map[string]int) func() {
 	order := rand.New(rand.NewPCG(1, uint64(*chaosFaults)))
@@ -223,7 +260,9 @@ func (f *fleet) faults(t *testing.T, database *storetest.Server, redis *redistes
 		kill,
 		func() string { f.wires.separate(0, 0); database.Kill(t); database.Start(t); return "PostgreSQL killed" },
 		kill,
-		func() string { redis.Kill(t); redis.Restart(t); return "Redis killed" },
+		func() string { f.wires.swallow((pair+1)%3, (pair+2)%3); return "packets swallowed" },
+		kill,
+		func() string { f.wires.swallow(0, 0); redis.Kill(t); redis.Restart(t); return "Redis killed" },
 	}
 	return func() {
 		count[all[n%len(all)]()]++

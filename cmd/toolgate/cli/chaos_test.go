@@ -30,7 +30,7 @@ import (
 
 // What the test of chaos does; `make soak` does it for 20 minutes.
 var (
-	chaosFaults = flag.Int("chaos-faults", 6, "how often something happens to three gateways under load")
+	chaosFaults = flag.Int("chaos-faults", 8, "how often something happens to three gateways under load")
 	chaosClocks = flag.Bool("chaos-clocks", false, "whether the clocks of the gateways are minutes apart; it compiles the program anew")
 )
 

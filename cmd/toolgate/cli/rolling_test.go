@@ -4,7 +4,9 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/built"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -45,8 +48,61 @@ func TestRolling(t *testing.T) {
 	rolled(t, old, program, old)
 }
 
+// A version whose store has one step more is rolled out, and every call is answered: gateways of the
+// earlier one go on beside it. They do not start again, and say why.
+func TestRollingOverAMigration(t *testing.T) {
+	f := rolled(t, "", nextSchema(t))
+	if code := f.all[0].stop(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	h := f.homes[0]
+	h.serves = ""
+	p := h.start(t, "up", h.file)
+	p.says(t, p.err, `written by a newer toolgate`)
+	if code := p.wait(t); code == 0 {
+		t.Error("a gateway of the earlier version starts")
+	}
+}
+
+// nextSchema builds the program with one more migration.
+func nextSchema(t *testing.T) (program string) {
+	t.Helper()
+	of, err := filepath.Abs("../../../internal/store/migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, replaced := t.TempDir(), map[string]string{}
+	for _, dialect := range []string{"postgres", "sqlite"} {
+		there, err := filepath.Glob(filepath.Join(of, dialect, "*.sql"))
+		if err != nil || len(there) == 0 {
+			t.Fatalf("no migrations of %s: %v", dialect, err)
+		}
+		step := filepath.Join(dir, dialect+".sql")
+		if err := os.WriteFile(step, []byte("CREATE TABLE of_the_next_version (id INTEGER);\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[filepath.Join(of, dialect, fmt.Sprintf("%04d_next.sql", len(there)+1))] = step
+	}
+	return overlaid(t, dir, replaced)
+}
+
+// overlaid builds the program with files in place of others, in a folder.
+func overlaid(t *testing.T, dir string, replaced map[string]string) (program string) {
+	t.Helper()
+	overlay, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "toolgate")
+	text, _ := json.Marshal(map[string]any{"Replace": replaced}) // a map of strings
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := built.Program(context.WithoutCancel(t.Context()), program, "github.com/toolgate/toolgate/cmd/toolgate", "-overlay", overlay); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 // rolled starts a fleet of the first program, and rolls it to each of the others.
-func rolled(t *testing.T, first string, then ...string) {
+func rolled(t *testing.T, first string, then ...string) *fleet {
+	t.Helper()
 	tool, url := newOnce(t)
 	f := newFleet(t, postgres.URL(t), servers{"api": {"type": "http", "url": url}}, map[string]any{
 		"servers": map[string]any{"api": map[string]any{"concurrency": 64}},
@@ -63,6 +119,7 @@ func rolled(t *testing.T, first string, then ...string) {
 		t.Errorf("%v of %d calls, and %d have run", o.count, len(o.of), len(tool.ran))
 	}
 	t.Logf("%v", o.count)
+	return f
 }
 
 // commitProgram builds the program of a commit.
