@@ -26,8 +26,8 @@ func (p *connPool) setOwn(conn *Conn) {
 }
 
 // dropOwn records that the own connection was lost, or with a nil conn that it could not
-// be opened. A connection to a process is left for the caller to close. A lost session is renewed at once. running is false after the server has
-// stopped.
+// be opened. A connection to a process is left for the caller to close. A lost session is
+// renewed at once. running is false after the server has stopped.
 func (p *connPool) dropOwn(conn *Conn, err error) (running bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +210,7 @@ func (p *connPool) endSession(its func(connKey) bool) {
 }
 
 // retire closes a connection in the background when its last call has ended: calls over
-// HTTP may still get their answers.
-// mu is held.
+// HTTP may still get their answers. mu is held.
 func (p *connPool) retire(conn *Conn) {
 	p.leaving[conn] = struct{}{}
 	p.wg.Go(func() {
