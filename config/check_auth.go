@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -30,7 +31,7 @@ func (t *Toolgate) PublicURL() string {
 		return strings.TrimRight(t.Listen.PublicURL, "/")
 	}
 	host, port, err := net.SplitHostPort(t.Listen.HTTP)
-	if err != nil || port == "0" || !decode.ThisMachine(host) {
+	if err != nil || port == "0" || !loopback.Host(host) {
 		return ""
 	}
 	scheme := "http://"
@@ -182,7 +183,7 @@ func checkPublicURL(p *tree.Problems, section *tree.Node, t *Toolgate) {
 		} else if strings.Contains(t.Listen.PublicURL, "?") {
 			p.At(n, "listen.public_url", "write it without a query", "has a query, which no resource identifier has")
 		}
-	case t.Listen.PublicURL == "" && err == nil && !decode.ThisMachine(host):
+	case t.Listen.PublicURL == "" && err == nil && !loopback.Host(host):
 		p.At(section.Get("auth"), "listen.public_url", "add listen.public_url, such as https://tools.example.com",
 			"is missing: clients with tokens learn from it where to get one")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/format"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
@@ -68,7 +69,7 @@ func checkToolURLs(p *tree.Problems, n *tree.Node, list []ToolURL) {
 		if strings.ContainsAny(list[i].URL, "{}#") {
 			p.At(at, path, "write the address alone", "an address of tools has no places and no fragment")
 		}
-		if u, err := url.Parse(list[i].URL); err == nil && u.Scheme == "http" && list[i].SHA256 == "" && !decode.ThisMachine(u.Hostname()) {
+		if u, err := url.Parse(list[i].URL); err == nil && u.Scheme == "http" && list[i].SHA256 == "" && !loopback.Host(u.Hostname()) {
 			p.At(at, path, "write https, or the sha256 of the document", "whoever is on the way could answer in its place")
 		}
 	}

@@ -314,14 +314,11 @@ func formatAuthority(text, _ string) (string, string, error) {
 		return "", "remove the user and the password", errors.New("it holds a user")
 	case strings.Contains(text, "#"):
 		return "", "write it without the # and what follows", errors.New("it has a fragment")
-	case u.Scheme != "https" && !ThisMachine(u.Hostname()):
+	case u.Scheme != "https" && !loopback.Host(u.Hostname()):
 		return "", authorityHint, errors.New("it does not use https")
 	}
 	return text, "", nil
 }
-
-// ThisMachine tells whether a host is this machine by its name or address.
-func ThisMachine(host string) bool { return loopback.Host(host) }
 
 // offlineAccess asks for refresh tokens, which no resource needs.
 const offlineAccess = "offline_access"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // DefaultDecision is the rule that decides when no other is named.
@@ -190,7 +190,7 @@ func (o Options) checkSource() error {
 			return fmt.Errorf("%s: not a URL: %w", name, withoutURL(err))
 		case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 			return fmt.Errorf("%s: must begin with http:// or https:// and a host", name)
-		case u.Scheme == "http" && !decode.ThisMachine(u.Hostname()):
+		case u.Scheme == "http" && !loopback.Host(u.Hostname()):
 			return fmt.Errorf("%s: must begin with https://: whoever is in between could say what is allowed", name)
 		case name == "url" && (u.RawQuery != "" || u.Fragment != ""):
 			return errors.New("url: must be the server's base URL, without ? and #")

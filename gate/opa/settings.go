@@ -3,8 +3,8 @@ package opa
 import (
 	"net/url"
 
-	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Settings say where the policy is and how it is read; exactly one of Path, Bundle
@@ -44,7 +44,7 @@ func (s *Settings) Set() bool { return s.Path != "" || s.Bundle != "" || s.URL !
 // Check implements [decode.Checker]: nobody else may change a policy on its way here.
 func (s *Settings) Check(p *tree.Problems, n *tree.Node, path string) {
 	for _, from := range []struct{ key, url string }{{"bundle", s.Bundle}, {"url", s.URL}} {
-		if u, err := url.Parse(from.url); err == nil && u.Scheme == "http" && !decode.ThisMachine(u.Hostname()) {
+		if u, err := url.Parse(from.url); err == nil && u.Scheme == "http" && !loopback.Host(u.Hostname()) {
 			p.At(n.Get(from.key), tree.Join(path, from.key), "write https://, or an address of this machine such as 127.0.0.1",
 				"over http, whoever is in between says what is allowed")
 		}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Warnings are what is right about the policy in force and is hardly meant so, each
 // with its place; of a remote one nothing is known.
 func (p *Phase) Warnings() []string {
 	var list []string
-	if u, err := url.Parse(p.o.Bundle); err == nil && p.o.Bundle != "" && p.o.signer == nil && !decode.ThisMachine(u.Hostname()) {
+	if u, err := url.Parse(p.o.Bundle); err == nil && p.o.Bundle != "" && p.o.signer == nil && !loopback.Host(u.Hostname()) {
 		list = append(list, "opa.bundle: nobody has to sign the bundle, so that whoever serves it says what is allowed; sign it, and name the public key in opa.bundle_key")
 	}
 	if now := p.current.Load(); now != nil {

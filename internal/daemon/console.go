@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/openid"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
@@ -29,7 +30,7 @@ func (d *Daemon) OpenConsole(ctx context.Context) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
-	if !build.Loopback(address) && d.settings.boot.Listen.TLS.Cert == "" {
+	if !loopback.Address(address) && d.settings.boot.Listen.TLS.Cert == "" {
 		return nil, failure.Newf(failure.Config, "listen.console: %s is not of this machine alone, where sessions would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
 	}
 	var lc net.ListenConfig
@@ -57,7 +58,7 @@ func (d *Daemon) ServeConsole(ctx context.Context, l net.Listener) error {
 		l.Close()
 		return err
 	}
-	pages := d.pages(d.ConsoleURL(l), build.Loopback(l.Addr().String()), ctx.Done())
+	pages := d.pages(d.ConsoleURL(l), loopback.Address(l.Addr().String()), ctx.Done())
 	d.console.Store(pages)
 	defer d.console.Store(nil)
 	return listen.NewFront(l, certs, sideConnections, d.log).Serve(ctx, admin.RefuseDescendants(pages), func() time.Duration { return 0 })

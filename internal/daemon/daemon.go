@@ -39,6 +39,7 @@ import (
 	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/orphan"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -312,7 +313,7 @@ func (d *Daemon) gatewayOptions(c *config.Config, known *identity.Set) proxy.Opt
 	d.messages = build.Messages(&c.Toolgate.Limits)
 	g.Messages = d.messages
 	g.LocalOrigins = known.Authenticated()
-	g.AnyHost = known.Authenticated() && !build.Loopback(c.Toolgate.Listen.HTTP)
+	g.AnyHost = known.Authenticated() && !loopback.Address(c.Toolgate.Listen.HTTP)
 	g.CapabilityIDs = capabilityIDs(d.store)
 	g.UseRound = d.store.Rounds().Use
 	g.FirstListTimedOut = func(keys []string) {

@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -174,7 +175,7 @@ func (d *Daemon) serveAdmin(ctx context.Context, token string) error {
 	if address == "" {
 		return nil
 	}
-	if !build.Loopback(address) && d.settings.boot.Listen.TLS.Cert == "" {
+	if !loopback.Address(address) && d.settings.boot.Listen.TLS.Cert == "" {
 		return failure.Newf(failure.Config, "listen.admin: %s is not of this machine alone, where the admin token would be sent in the clear; set listen.tls, or an address such as 127.0.0.1:7778", address)
 	}
 	var lc net.ListenConfig

@@ -57,11 +57,11 @@ var daemonRules = map[string]rule{
 		why:  "who is known follows from the settings and the request; no server is started for it and nothing is stored",
 	},
 	"internal/daemon/openid": {
-		ours: []string{"gate", "internal/egress", "proxy/auth", "upstream/oauth"}, others: []string{"golang.org/x/sync/singleflight"},
+		ours: []string{"gate", "internal/egress", "internal/loopback", "proxy/auth", "upstream/oauth"}, others: []string{"golang.org/x/sync/singleflight"},
 		why: "brings people to issuers and asks who they are; what an ID token says is verified elsewhere",
 	},
 	"internal/daemon/signin": {
-		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
+		ours: []string{"config", "gate", "internal/admin", "internal/daemon/identity", "internal/descent", "internal/egress", "internal/loopback", "internal/seal", "internal/store", "upstream", "upstream/credential", "upstream/oauth", "upstream/transport"},
 		why:  "brings people to authorization servers and keeps what comes of it; of the running gateway it is told what it needs",
 	},
 	"internal/daemon/agents": {

@@ -345,7 +345,7 @@ var rules = merged(map[string]rule{
 		why:    "the suite that every backend passes, and a server for it",
 	},
 	"gate/opa": {
-		ours:   []string{"config/decode", "config/tree", "gate", "internal/mcp", "internal/store"},
+		ours:   []string{"config/decode", "config/tree", "gate", "internal/loopback", "internal/mcp", "internal/store"},
 		others: []string{"github.com/open-policy-agent/opa", "github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v3"},
 		why:    "the driver stays in the one phase that asks it; policies are watched, and their YAML may not name a key twice",
 	},
@@ -372,7 +372,7 @@ var rules = merged(map[string]rule{
 		ours: []string{
 			"budget", "budget/rate", "config/clients", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
-			"internal/feedback", "internal/headroom", "internal/logs", "internal/telemetry", "native/agents", "native/declared", "native/group", "native/plugins/...",
+			"internal/feedback", "internal/headroom", "internal/logs", "internal/loopback", "internal/telemetry", "native/agents", "native/declared", "native/group", "native/plugins/...",
 			"native/queue", "native/steps", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // wellKnown returns the possible addresses of an issuer's metadata, in the order of MCP
@@ -32,7 +34,7 @@ func (f *fetcher) discover(ctx context.Context, issuer string) (string, error) {
 		document, err := f.object(ctx, at)
 		if err == nil {
 			var keys string
-			if keys, err = keysOf(document, issuer, onThisMachine(u)); err == nil {
+			if keys, err = keysOf(document, issuer, loopback.Host(u.Hostname())); err == nil {
 				return keys, nil
 			}
 			err = fmt.Errorf("GET %s: %w", at, err)
@@ -57,7 +59,7 @@ func keysOf(document map[string]any, issuer string, local bool) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("jwks_uri: %w", err)
 	}
-	if !local && onThisMachine(u) {
+	if !local && loopback.Host(u.Hostname()) {
 		return "", errors.New("jwks_uri leads to this machine, where the issuer is not")
 	}
 	return address, nil

@@ -178,12 +178,10 @@ func serverURL(raw string) (*url.URL, error) {
 		return nil, errors.New("a URL of an authorization server must hold no user or password")
 	case strings.Contains(raw, "#"):
 		return nil, fmt.Errorf("%q must have no fragment", raw)
-	case u.Scheme == "http" && !onThisMachine(u):
+	case u.Scheme == "http" && !loopback.Host(u.Hostname()):
 		return nil, fmt.Errorf("%q must use https; http is for this machine only", raw)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%q must use https", raw)
 	}
 	return u, nil
 }
-
-func onThisMachine(u *url.URL) bool { return loopback.Host(u.Hostname()) }

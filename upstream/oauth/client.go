@@ -70,15 +70,12 @@ func (c *Client) endpoint(what, text string) (*url.URL, error) {
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"'`$(){}<>\\^|", r) }):
 		return nil, fmt.Errorf("the %s holds characters that no URL has", what)
 	case u.Scheme == "https":
-	case u.Scheme == "http" && c.Loopback && ThisMachine(u.Hostname()):
+	case u.Scheme == "http" && c.Loopback && loopback.Host(u.Hostname()):
 	default:
 		return nil, fmt.Errorf("the %s is not https", what)
 	}
 	return u, nil
 }
-
-// ThisMachine tells whether a host is a name or an address of this machine.
-func ThisMachine(host string) bool { return loopback.Host(host) }
 
 // do makes one request and returns the JSON object of its answer.
 func (c *Client) do(ctx context.Context, r *http.Request) (status int, header http.Header, body []byte, err error) {

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/loopback"
 )
 
 // Methods by which a client authenticates at a token endpoint.
@@ -56,7 +58,7 @@ func NewDocument(name, redirect string) Document {
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 		AuthMethod: AuthNone, ApplicationType: "web",
 	}
-	if u, err := url.Parse(redirect); err == nil && ThisMachine(u.Hostname()) {
+	if u, err := url.Parse(redirect); err == nil && loopback.Host(u.Hostname()) {
 		d.ApplicationType = "native"
 	}
 	return d

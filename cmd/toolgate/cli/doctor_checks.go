@@ -31,6 +31,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/headroom"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/sandbox"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream"
@@ -146,7 +147,7 @@ func (e *examination) listeners(ctx context.Context, c *config.Config, running *
 			e.add(try[0], try[1], doctor.Listen(ctx, try[0], try[1])...)
 		}
 	}
-	if l.HTTP != "" && !build.Loopback(l.HTTP) && !c.Toolgate.Authenticates() {
+	if l.HTTP != "" && !loopback.Address(l.HTTP) && !c.Toolgate.Authenticates() {
 		e.add("authentication", "", doctor.Found(doctor.CodeOpen, "listen.http", l.HTTP+" can be reached from other machines, and nothing authenticates callers", ""))
 	}
 	if l.TLS.Cert != "" {

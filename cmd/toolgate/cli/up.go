@@ -26,6 +26,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/listen"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy/auth"
@@ -274,7 +275,7 @@ const guardKeyFile = "api-key.sha256"
 // authentication. It returns the key's hash, and its text if it is new and must be
 // stored.
 func guardKey(c *config.Config, state *statedir.Dir) (sum, fresh string, err error) {
-	if c.Toolgate.Listen.HTTP == "" || build.Loopback(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
+	if c.Toolgate.Listen.HTTP == "" || loopback.Address(c.Toolgate.Listen.HTTP) || c.Toolgate.Authenticates() {
 		return "", "", nil
 	}
 	path := filepath.Join(state.Path, guardKeyFile)

@@ -15,7 +15,6 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
-	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
@@ -148,9 +147,6 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 	}
 	return m
 }
-
-// Loopback tells whether only this machine can reach an address.
-func Loopback(address string) bool { return loopback.Address(address) }
 
 // GatewayOptions returns the gateway's options from the file.
 func GatewayOptions(c *config.Config) proxy.Options {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
@@ -33,7 +34,7 @@ func policy(issuer, endpoint string) egress.Policy {
 	}
 	to, err := url.Parse(endpoint)
 	switch {
-	case oauth.ThisMachine(from.Hostname()):
+	case loopback.Host(from.Hostname()):
 		p.HTTPSOnly, p.Allow = false, thisMachine
 	case err == nil && strings.EqualFold(from.Hostname(), to.Hostname()):
 		p.Allow = private

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/egress"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
@@ -25,7 +26,7 @@ func egressFor(s *config.Server) (*oauth.Client, error) {
 
 func egressPolicy(s *config.Server) (egress.Policy, error) {
 	policy := egress.Policy{HTTPSOnly: true, AnyPort: true}
-	if u, err := url.Parse(s.URL); err == nil && oauth.ThisMachine(u.Hostname()) {
+	if u, err := url.Parse(s.URL); err == nil && loopback.Host(u.Hostname()) {
 		policy.HTTPSOnly = false
 		policy.Allow = append(policy.Allow, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 	}

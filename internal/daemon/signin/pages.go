@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/descent"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream/credential"
@@ -81,7 +82,7 @@ func (s *Service) ownHost(base string, r *http.Request) bool {
 	}
 	_, port, err := net.SplitHostPort(r.Host)
 	name, _, _ := net.SplitHostPort(r.Host)
-	return err == nil && port == u.Port() && oauth.ThisMachine(u.Hostname()) && oauth.ThisMachine(name)
+	return err == nil && port == u.Port() && loopback.Host(u.Hostname()) && loopback.Host(name)
 }
 
 // document describes the gateway to authorization servers (OAuth Client ID Metadata

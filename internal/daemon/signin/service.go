@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/daemon/identity"
+	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/upstream/credential"
-	"github.com/toolgate/toolgate/upstream/oauth"
 )
 
 // Options are the parts of a running gateway that sign-in needs. All except PublicURL
@@ -93,7 +93,7 @@ func (s *Service) base() string {
 		return ""
 	}
 	u, err := url.Parse(*at)
-	if err != nil || !oauth.ThisMachine(u.Hostname()) {
+	if err != nil || !loopback.Host(u.Hostname()) {
 		return ""
 	}
 	return *at
