@@ -345,7 +345,7 @@ var rules = merged(map[string]rule{
 		why:    "the suite that every backend passes, and a server for it",
 	},
 	"gate/opa": {
-		ours:   []string{"config/decode", "config/tree", "gate", "internal/loopback", "internal/mcp", "internal/store"},
+		ours:   []string{"config/tree", "gate", "internal/loopback", "internal/mcp", "internal/store"},
 		others: []string{"github.com/open-policy-agent/opa", "github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v3"},
 		why:    "the driver stays in the one phase that asks it; policies are watched, and their YAML may not name a key twice",
 	},
