@@ -111,6 +111,9 @@ func (r *Receipt) exceed(ctx context.Context, by spent) error {
 			used = by.cost
 		}
 		c := r.bill.Charges[i]
+		if c.Least == 0 && r.balances[i].Taken != c.Amount {
+			continue // it was reserved by rules that are no longer in force
+		}
 		c.Amount, c.Least = min(used-r.balances[i].Taken, MaxAmount), 0
 		if c.Amount > 0 {
 			over.bill.Charges, over.rules = append(over.bill.Charges, c), append(over.rules, r.rules[i])

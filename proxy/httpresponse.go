@@ -17,8 +17,13 @@ import (
 	"github.com/toolgate/toolgate/proxy/stream"
 )
 
-// writeTimeout bounds one write to a client over HTTP.
-const writeTimeout = 30 * time.Second
+const (
+	// writeTimeout bounds one write to a client over HTTP.
+	writeTimeout = 30 * time.Second
+	// endTime bounds all that is written to a stream once its session has ended, so that no
+	// client holds up the end of the gateway.
+	endTime = 5 * time.Second
+)
 
 // httpResponse is the response to one POST. It is held back until it is complete, so
 // that it can go out as plain JSON. A first notification, or the end of the wait, turns
@@ -273,11 +278,17 @@ func (hf *httpFront) stream(w http.ResponseWriter, r *http.Request, s *Session, 
 	if !revalidated(r.Context()) { // else the stream ends with its request
 		streamHeaders(w.Header())
 		if out := stream.Take(w, r, writeTimeout); out != nil {
-			hf.g.wg.Go(func() { // ends with the session, or the connection
+			hf.g.wg.Go(func() { // ends soon after the session, or with the connection
+				defer func() { _ = out.Close(endTime) }() // the client may have closed it
+				defer func() {
+					if p := recover(); p != nil { // it would end the gateway here
+						_ = hf.g.panicked(p)
+					}
+				}()
 				defer ended()
+				defer context.AfterFunc(s.ctx, func() { out.End(endTime) })()
 				write := func(parts ...[]byte) bool { return out.Send(writeTimeout, parts...) }
 				hf.carry(s.ctx.Done(), out.Gone(), box, write, first)
-				_ = out.Close(writeTimeout) // the client may have closed it
 			})
 			return
 		}

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -93,7 +94,7 @@ func TestReadCall(t *testing.T) {
 	want := map[string]int{"a": 1, "b": 2, "ab": 1, "c": 1, "": 5, "d": 0}
 	for id, n := range want {
 		got := 0
-		if err := audit.ReadCall([]string{path}, id, func(r *audit.Record) error { got++; return nil }); err != nil || got != n {
+		if err := audit.ReadCall(t.Context(), []string{path}, id, func(r *audit.Record) error { got++; return nil }); err != nil || got != n {
 			t.Errorf("%q has %d entries (%v), want %d", id, got, err, n)
 		}
 	}
@@ -102,7 +103,24 @@ func TestReadCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unreadable *audit.UnreadableError
-	if err := audit.ReadCall([]string{path}, "c", func(*audit.Record) error { return errors.New("found") }); !errors.As(err, &unreadable) || unreadable.Lines != 1 {
+	if err := audit.ReadCall(t.Context(), []string{path}, "c", func(*audit.Record) error { return errors.New("found") }); !errors.As(err, &unreadable) || unreadable.Lines != 1 {
+		t.Errorf("ReadCall = %v", err)
+	}
+}
+
+// Whoever leaves is read for no longer, also where nothing is of the call.
+func TestReadCallThatIsOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l := open(t, path, audit.Options{Fsync: audit.FsyncNone})
+	for range 300 {
+		add(t, l, "a")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := audit.ReadCall(ctx, []string{path}, "b", func(*audit.Record) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("ReadCall = %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -44,10 +45,11 @@ func Read(files []string, fn func(*Record) error) error {
 	return c.unreadable()
 }
 
-// ReadCall is [Read] for the entries of one call; an empty id is that of all. Lines of other calls are not looked into,
-// which makes it many times faster, and an [*UnreadableError] does not count them.
-func ReadCall(files []string, id string, fn func(*Record) error) error {
-	c := cursor{call: id}
+// ReadCall is [Read] for the entries of one call, until ctx ends; an empty id is that of all.
+// Lines of other calls are not looked into, which makes it many times faster, and an
+// [*UnreadableError] does not count them.
+func ReadCall(ctx context.Context, files []string, id string, fn func(*Record) error) error {
+	c := cursor{call: id, over: ctx.Err}
 	for _, name := range files {
 		if err := c.read(name, fn); err != nil {
 			return err
@@ -56,10 +58,15 @@ func ReadCall(files []string, id string, fn func(*Record) error) error {
 	return c.unreadable()
 }
 
+// askedLines is after how many lines a reading looks whether it is over.
+const askedLines = 256
+
 // cursor is a position in the files of a log.
 type cursor struct {
-	call   string      // whose lines are read; empty for those of all
-	chain  string      // of the lines at the position
+	call   string       // whose lines are read; empty for those of all
+	chain  string       // of the lines at the position
+	over   func() error // asked now and then; an error of it ends the reading. May be nil
+	lines  int
 	file   os.FileInfo // nil before the first file
 	offset int64       // after the last complete line
 	bad    UnreadableError
@@ -85,6 +92,11 @@ func (c *cursor) read(name string, fn func(*Record) error) error {
 	c.file = info
 	var half int64
 	return eachLine(f, func(line []byte, whole bool) error {
+		if c.lines++; c.over != nil && c.lines%askedLines == 0 {
+			if err := c.over(); err != nil {
+				return err
+			}
+		}
 		if !whole { // too long, or being written
 			half += int64(len(line))
 			return nil

@@ -115,6 +115,15 @@ type bar struct {
 func (v *visit) call() {
 	id := v.r.PathValue("id")
 	d := &callData{ID: id, Payloads: v.person.role >= Admin}
+	if v.person.role < Auditor {
+		end, ok := v.reading.begin(v.person.id.Key())
+		if !ok {
+			d.Down = "You read other calls at the moment. Wait until they are there."
+			v.render(http.StatusTooManyRequests, &page{Title: "Call", View: "call", Command: command("audit", "show", id), Data: d})
+			return
+		}
+		defer end()
+	}
 	found, err := v.model.ShowAudit(v.r.Context(), id)
 	switch {
 	case errors.Is(err, admin.ErrNoCall):

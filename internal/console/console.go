@@ -42,6 +42,7 @@ type Console struct {
 	sessions *sessions
 	logins   *logins
 	asking   issuerLimit
+	reading  readings
 	mux      *http.ServeMux
 }
 

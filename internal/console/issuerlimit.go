@@ -13,7 +13,8 @@ const (
 	maxOwnAsking = 12
 )
 
-// issuerLimit bounds the token requests that browsers have the gateway make. Whoever comes back
+// issuerLimit bounds the token requests that browsers have the gateway make and that sign
+// nobody in. Whoever comes back
 // from an issuer has not signed in yet, so that strangers could use the gateway to flood an
 // issuer. It is safe for concurrent use. Its zero value is ready.
 type issuerLimit struct {
@@ -21,6 +22,16 @@ type issuerLimit struct {
 	until time.Time
 	all   int
 	own   map[string]int // by address; at most maxAsking
+}
+
+// release gives back a request that has signed somebody in: many people may share one address.
+func (a *issuerLimit) release(from string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.own[from] > 0 { // of these minutes, as far as is known
+		a.all--
+		a.own[from]--
+	}
 }
 
 // allow tells whether one more request is made for an address, and counts it.

@@ -33,5 +33,16 @@ func TestIssuerLimit(t *testing.T) {
 			}
 			time.Sleep(askingTime)
 		}
+		for range 3 * maxAsking { // many people of one address sign in
+			if !a.allow("a") {
+				t.Fatal("who has signed in counts")
+			}
+			a.release("a")
+		}
+		a.release("a")
+		a.release("b")
+		if a.all != 0 || a.own["a"] != 0 {
+			t.Errorf("%d and %d are counted", a.all, a.own["a"])
+		}
 	})
 }

@@ -54,8 +54,9 @@ type OpenID interface {
 	// Begin returns a login, which is secret, and where a browser goes with it. The browser
 	// comes back to redirect.
 	Begin(ctx context.Context, issuer, redirect string) (login []byte, to string, err error)
-	// Finish returns whom a login and the answer of its issuer are of, and until when.
-	Finish(ctx context.Context, login []byte, answer url.Values) (id *gate.Identity, until time.Time, err error)
+	// Finish returns whom a login and the answer of its issuer are of, and until when. It asks
+	// allowed before it asks the issuer for a token.
+	Finish(ctx context.Context, login []byte, answer url.Values, allowed func() bool) (id *gate.Identity, until time.Time, err error)
 }
 
 // away is a login as the browser keeps it while somebody is at an issuer.
@@ -236,19 +237,24 @@ func (c *Console) signInBack(w http.ResponseWriter, r *http.Request) {
 		c.showSignIn(w, r, http.StatusForbidden, "/", "This sign-in is over, or was not begun in this browser. Begin again.")
 		return
 	}
-	if !c.asking.allow(c.o.From(r)) {
+	from, allowed := c.o.From(r), true
+	settings := c.o.Identities.Settings() // before the issuer is asked: a reload meanwhile ends the session
+	id, until, err := c.o.OpenID.Finish(r.Context(), a.Login, r.URL.Query(), func() bool {
+		allowed = c.asking.allow(from)
+		return allowed
+	})
+	switch {
+	case !allowed:
 		w.Header().Set("Retry-After", "60")
 		c.showSignIn(w, r, http.StatusTooManyRequests, a.To, "Too many people come back from an issuer at the moment. Wait for a minute, then begin again.")
 		return
-	}
-	settings := c.o.Identities.Settings() // before the issuer is asked: a reload meanwhile ends the session
-	id, until, err := c.o.OpenID.Finish(r.Context(), a.Login, r.URL.Query())
-	if err != nil {
+	case err != nil:
 		c.o.Log.Warn("somebody could not sign in to the console at an issuer", "err", err)
 		status, text := advised(err)
 		c.showSignIn(w, r, status, a.To, text)
 		return
 	}
+	c.asking.release(from)
 	if tries, ok := c.sessions.endHash(a.Before); ok {
 		c.o.Model(nil).EndTries(admin.Trier{Session: tries})
 	}

@@ -172,8 +172,8 @@ func indented(raw json.RawMessage) string {
 		}
 	}
 	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return string(raw)
+	if json.Indent(&b, raw, "", "  ") != nil || b.Len() > longText {
+		return string(raw) // whole, where its lines would be cut
 	}
 	return b.String()
 }

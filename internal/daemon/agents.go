@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store/runs"
 	native "github.com/toolgate/toolgate/native/agents"
+	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
@@ -25,8 +26,10 @@ func (d *Daemon) serveAgents() {
 		Nested: func(present func() (*gate.Identity, bool), capsule string) mcp.NestedCaller {
 			return d.gateway.NestedFor(present, proxy.Scope{Capsule: capsule}, "agent")
 		},
-		May:   d.mayRun,
-		Ended: func(cause error) bool { return errors.Is(cause, refusal.ShutDown) || errors.Is(cause, errEnding) },
+		May: d.mayRun,
+		Ended: func(cause error) bool {
+			return errors.Is(cause, refusal.ShutDown) || errors.Is(cause, errEnding) || errors.Is(cause, queue.ErrStopped)
+		},
 		Budget: func(id *gate.Identity, agent string) native.Budget {
 			return &agents.Charges{Limiter: func() *budget.Limiter { return d.budgets.inForce.Load() }, Caller: id, Agent: agent}
 		},
@@ -34,18 +37,27 @@ func (d *Daemon) serveAgents() {
 }
 
 // mayRun returns why a caller may not call the tool of an agent; empty where it may. Once the
-// call has begun, what only its beginning needs does not count.
-func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent string, begun bool) string {
+// call has begun, what only its beginning needs does not count. The error says that nobody can
+// decide it at the moment.
+func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent string, args []byte, begun bool) (why string, err error) {
 	tool := native.ServerKey + "__" + agent
-	w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
+	w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, args)
 	switch {
-	case w == nil || w.View.Effect != gate.Allow:
-		return fmt.Sprintf("There is no agent %.60q for you.", agent)
+	case w == nil && begun:
+		return "", fmt.Errorf("nothing has the name %s at the moment", tool)
+	case w == nil:
+		return fmt.Sprintf("There is no agent %.60q for you.", agent), nil
+	case w.View.Err != nil:
+		return "", w.View.Err
+	case w.View.Effect != gate.Allow:
+		return fmt.Sprintf("There is no agent %.60q for you.", agent), nil
 	case begun && (w.Call.Asks || slices.Contains([]string{"breaker", "rate", "budget"}, w.Call.Phase)):
 	case w.Call.Asks:
-		return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool)
+		return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool), nil
+	case w.Call.Err != nil:
+		return "", w.Call.Err
 	case w.Call.Effect != gate.Allow:
-		return fmt.Sprintf("You may not call %s.", tool)
+		return fmt.Sprintf("You may not call %s.", tool), nil
 	}
-	return ""
+	return "", nil
 }

@@ -30,6 +30,9 @@ func TestCancelDuringADrain(t *testing.T) {
 	onStream := func(ctx context.Context, t *testing.T, r *running) {
 		_, _ = r.Client(t, "alice").Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"agent__worker","arguments":{"task":"work"}}`))
 	}
+	asTask := func(ctx context.Context, t *testing.T, r *running) {
+		_, _ = r.Client(t, "alice").Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"agent__worker","arguments":{"task":"work"},"task":{}}`))
+	}
 	goes := func(_ *running, gone func(), _ string) error { gone(); return nil }
 	stays := func(*running, func(), string) error { return nil }
 	for name, tc := range map[string]struct {
@@ -42,6 +45,7 @@ func TestCancelDuringADrain(t *testing.T) {
 		"a run that an operator cancels":         {overHTTP, func(r *running, _ func(), run string) error { return r.Control.CancelRun(t.Context(), run) }, "1m", "cancelled"},
 		"a request that the gateway cuts":        {overHTTP, stays, "100ms", "completed"},
 		"a stream that ends with the gateway":    {onStream, stays, "100ms", "completed"},
+		"a task that ends with the gateway":      {asTask, stays, "100ms", "completed"},
 		"a request that is closed after its end": {overHTTP, func(r *running, gone func(), _ string) error { defer gone(); return r.End() }, "100ms", "completed"},
 	} {
 		t.Run(name, func(t *testing.T) {

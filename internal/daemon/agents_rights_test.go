@@ -4,9 +4,11 @@ package daemon_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,6 +59,7 @@ func TestRightsDuringARun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keys   []string // that are let in afterwards
 		change func(section map[string]any)
+		policy string // that holds all along
 		// present and absent are what the run says with and without its caller.
 		present, absent string
 	}{
@@ -66,6 +69,12 @@ func TestRightsDuringARun(t *testing.T) {
 			s["capsules"] = map[string]any{"c": map[string]any{"groups": []string{"new"}, "visible": []string{"*"}, "callable": []string{"util__*"}}}
 			delete(s, "gate")
 		}, present: "may not run this agent any more", absent: "You may not call agent__worker"},
+		"a policy that looks at the task": {keys: []string{"alice"}, policy: `package toolgate
+default decision := false
+decision if endswith(input.action, ".view")
+decision if input.tool_name != "agent__worker"
+decision if input.args.task == "work"
+`},
 		"a budget, which its call has passed": {keys: []string{"alice"}, change: func(s map[string]any) {
 			s["budgets"] = []any{map[string]any{"name": "none", "unit": "calls", "limit": 0, "window": "day", "per": "subject"}}
 		}},
@@ -79,10 +88,16 @@ func TestRightsDuringARun(t *testing.T) {
 					return keyed(func(section map[string]any) {
 						section["agents"] = map[string]any{"worker": map[string]any{"model": "m", "api_key": "model-key", "endpoint": m.url}}
 						section["limits"] = map[string]any{"drain": "10ms"}
+						if tc.policy != "" {
+							section["opa"] = map[string]any{"path": h.path("policy")}
+						}
 						if change != nil {
 							change(section)
 						}
 					}, keys...)
+				}
+				if err := errors.Join(os.Mkdir(h.path("policy"), 0o700), os.WriteFile(h.path("policy/p.rego"), []byte(tc.policy), 0o600)); err != nil {
+					t.Fatal(err)
 				}
 				h.write(t, servers{}, configuration(nil, "alice", "bob"))
 				r := h.newRunning(t)

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -51,6 +53,10 @@ func (c *Catalogs) Save(ctx context.Context, records ...CatalogRecord) error {
 			return fmt.Errorf("save catalog of %s: body of %d bytes: %w", r.Server, len(r.Body), ErrTooLarge)
 		}
 	}
+	// All gateways take the rows in one order, so that none waits for another that waits for it.
+	records = slices.SortedFunc(slices.Values(records), func(a, b CatalogRecord) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Credential, b.Credential), cmp.Compare(a.Spec, b.Spec))
+	})
 	return c.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 		const q = `INSERT INTO catalog (server, credential, spec, body, mac, saved_at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (server, credential, spec) DO UPDATE

@@ -68,7 +68,13 @@ func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, err
 		return nil, ctx.Err()
 	}
 	if r.Allowed != nil {
-		if err := r.Allowed(ctx); err != nil {
+		switch err := r.Allowed(ctx); {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, ErrLeft):
+			return nil, ErrLeft
+		default:
 			return nil, failed("The caller may not run this agent any more: %s.", strings.TrimSuffix(err.Error(), "."))
 		}
 	}

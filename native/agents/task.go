@@ -89,6 +89,42 @@ func choiceOf(text string) model.Choice {
 	return model.Choice{Mode: model.ChooseTool, Tool: text}
 }
 
+// Arguments are those of the tool of an agent that give it this task.
+func (t *Task) Arguments() json.RawMessage {
+	in := map[string]any{"task": t.Task}
+	if t.Context != "" {
+		in["context"] = t.Context
+	}
+	if t.Allowed != nil {
+		in["allowed_tools"] = t.Allowed
+	}
+	if t.MaxTurns != 0 {
+		in["max_turns"] = t.MaxTurns
+	}
+	switch {
+	case t.Choice.Mode == model.ChooseTool:
+		in["tool_choice"] = t.Choice.Tool
+	case t.Choice.Mode != model.ChooseAuto:
+		in["tool_choice"] = string(t.Choice.Mode)
+	}
+	var functions []map[string]any
+	for _, f := range t.Functions {
+		one := map[string]any{"name": f.Name}
+		if f.Description != "" {
+			one["description"] = f.Description
+		}
+		if f.Schema != nil {
+			one["parameters"] = f.Schema
+		}
+		functions = append(functions, one)
+	}
+	if functions != nil {
+		in["tools"] = functions
+	}
+	raw, _ := json.Marshal(in) // texts, numbers, and JSON that was read
+	return raw
+}
+
 // prompt is what the model is asked first.
 func (t *Task) prompt() string {
 	if t.Context == "" {

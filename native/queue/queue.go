@@ -91,7 +91,7 @@ func (p *Pool) Drain(ctx context.Context) (cut int) {
 	p.mu.Lock()
 	for _, t := range p.tasks {
 		if t.status == working {
-			t.cancel(errStopped)
+			t.cancel(ErrStopped)
 			cut++
 		}
 	}
@@ -100,9 +100,11 @@ func (p *Pool) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
+// ErrStopped is the cause of the end of a task with its gateway.
+var ErrStopped = errors.New("the gateway ends")
+
 var (
 	errCancelled = errors.New("the task was cancelled")
-	errStopped   = errors.New("the gateway ends")
 	errTooLong   = errors.New("the task took too long")
 )
 

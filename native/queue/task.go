@@ -106,7 +106,7 @@ func reason(err error) string {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return refused.Error()
 	}
-	if errors.Is(err, errStopped) || errors.Is(err, errTooLong) {
+	if errors.Is(err, ErrStopped) || errors.Is(err, errTooLong) {
 		return err.Error()
 	}
 	return "the tool could not do it"

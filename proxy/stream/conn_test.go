@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -101,4 +102,55 @@ func TestOldConnectionIsNotTaken(t *testing.T) {
 	if <-taken != nil {
 		t.Error("it is taken")
 	}
+}
+
+// A request with a body stays with its server, which has to read it.
+func TestTakesNoRequestWithABody(t *testing.T) {
+	url, taken := serveTaken(t, func(*Conn) {})
+	for _, body := range []io.Reader{strings.NewReader("{}"), io.MultiReader(strings.NewReader("{}"))} { // with a length, and in chunks
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if <-taken != nil {
+			t.Error("the connection is taken")
+		}
+	}
+}
+
+// Whoever reads nothing holds up nobody for longer than End allows, and after a part of a chunk
+// nothing follows.
+func TestTakenConnectionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := &Conn{conn: ours, gone: make(chan struct{})}
+		sent := make(chan bool, 1)
+		began := time.Now()
+		go func() { sent <- c.Send(time.Hour, []byte("a message")) }()
+		time.Sleep(time.Second)
+		c.End(5 * time.Second)
+		if <-sent || time.Since(began) != 6*time.Second {
+			t.Errorf("sent after %v", time.Since(began))
+		}
+		if c.Send(time.Hour, []byte("another")) {
+			t.Error("something follows a part of a chunk")
+		}
+		read := make(chan []byte, 1)
+		go func() {
+			all, _ := io.ReadAll(theirs)
+			read <- all
+		}()
+		if err := c.Close(time.Hour); err != nil {
+			t.Error(err)
+		}
+		if got := <-read; len(got) > 0 || time.Since(began) != 6*time.Second {
+			t.Errorf("%q follows after %v", got, time.Since(began))
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store/runs"
@@ -59,8 +60,9 @@ type Options struct {
 	// May returns why a caller may not call the tool of an agent, in a sentence; empty where it
 	// may. It is asked where the agent is named to the tool that runs any of them, and before
 	// each turn of a run whose caller is not there. The call of the latter has begun: who
-	// approves it, its rate and its budget do not count again. nil allows all.
-	May func(ctx context.Context, id *gate.Identity, capsule, agent string, begun bool) string
+	// approves it, its rate and its budget do not count again. args are the arguments of the
+	// tool. The error says that nobody can decide it at the moment. nil allows all.
+	May func(ctx context.Context, id *gate.Identity, capsule, agent string, args []byte, begun bool) (why string, err error)
 	// Budget returns what the inferences of an agent for a caller are charged to; nil
 	// charges nothing.
 	Budget func(id *gate.Identity, agent string) agents.Budget
@@ -138,7 +140,10 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 		return nil, toolapi.Problemf("The agent %s works on this already, further out, and waits for this call.", agent)
 	}
 	if by := inside.CallOf(ctx); by != nil && by.Key == agents.RunTool && h.o.May != nil {
-		if why := h.o.May(ctx, id, capsule, agent, false); why != "" {
+		switch why, err := h.o.May(ctx, id, capsule, agent, t.Arguments(), false); {
+		case err != nil:
+			return nil, toolapi.Problemf("Nobody can decide at the moment whether you may call the agent %.60q. Try again later.", agent)
+		case why != "":
 			return nil, toolapi.Problem(why)
 		}
 	}
@@ -448,7 +453,7 @@ func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
 		Budget: h.o.Budget(w.id, w.run.Agent), Log: h.o.Log, Steps: w.steps, More: w.more,
 	}
 	if w.call == nil {
-		r.Allowed = func(ctx context.Context) error { return h.stillAllowed(ctx, &w.run) }
+		r.Allowed = func(ctx context.Context) error { return h.stillAllowed(ctx, w) }
 		return r, nil
 	}
 	call := inside.CallOf(caller)
@@ -467,19 +472,37 @@ func (h *Host) runOf(caller context.Context, w *work) (*agents.Run, error) {
 // errAbsent ends the runs of callers whose credential was revoked.
 var errAbsent = errors.New("the credential of its caller is no longer accepted")
 
-// stillAllowed reports whether a caller who is not there may still run its agent.
-func (h *Host) stillAllowed(ctx context.Context, run *runs.Run) error {
-	id, ok := h.o.Present(run.Principal, run.Credential)
-	if !ok {
-		return errAbsent
+// undecidedTime is how long a run waits before somebody is asked again who could not decide
+// whether it may go on.
+const undecidedTime = 5 * time.Second
+
+// stillAllowed reports whether a caller who is not there may still run its agent. It waits while
+// nobody can decide that, at most as long as the run may take.
+func (h *Host) stillAllowed(ctx context.Context, w *work) error {
+	for told := false; ; told = true {
+		id, ok := h.o.Present(w.run.Principal, w.run.Credential)
+		if !ok {
+			return errAbsent
+		}
+		if h.o.May == nil {
+			return nil
+		}
+		if _, ok := h.o.Agents()[w.run.Agent]; !ok {
+			return agents.ErrLeft // another gateway may have it
+		}
+		why, err := h.o.May(ctx, id, w.run.Capsule, w.run.Agent, w.task.Arguments(), true)
+		switch {
+		case err == nil && why == "":
+			return nil
+		case err == nil:
+			return errors.New(strings.TrimSuffix(why, "."))
+		case !told:
+			h.o.Log.Warn("a run of an agent waits: nobody can decide whether its caller may call it", "run", w.run.ID, "agent", w.run.Agent, "err", err)
+		}
+		if err := backoff.Sleep(ctx, undecidedTime); err != nil {
+			return err
+		}
 	}
-	if h.o.May == nil {
-		return nil
-	}
-	if why := h.o.May(ctx, id, run.Capsule, run.Agent, true); why != "" {
-		return errors.New(strings.TrimSuffix(why, "."))
-	}
-	return nil
 }
 
 // sealed writes a value as it is kept.

@@ -159,6 +159,9 @@ func (c *Saver) commit(ctx context.Context, u *unsaved) bool {
 	for i := range u.records {
 		if err != nil && ctx.Err() == nil {
 			if err := c.store.Catalogs().Save(ctx, u.records[i]); err != nil {
+				if ctx.Err() != nil {
+					break
+				}
 				c.log.Warn("catalog not saved", "server", u.records[i].Server, "err", err)
 				continue
 			}
@@ -172,7 +175,9 @@ func (c *Saver) commit(ctx context.Context, u *unsaved) bool {
 		return true
 	case errors.Is(ctx.Err(), context.Canceled): // the gateway ends, and saves what is left then
 	default:
-		c.log.Warn("not all catalogs are saved in time", "server", u.records[0].Server, "err", err)
+		if err != nil {
+			c.log.Warn("not all catalogs are saved in time", "server", u.records[0].Server, "err", err)
+		}
 		if c.some { // the store is there, and slow
 			c.Changed()
 		}

@@ -77,13 +77,9 @@ func (p *Tokens) lent(r *http.Request, g *auth.Grant) {
 		return
 	}
 	name := g.Identity.Token
-	p.mu.Lock()
-	_, known := p.byToken[name]
-	p.mu.Unlock()
-	if known {
+	if !p.note(g.Identity, text, g.Until, false) {
 		return
 	}
-	p.note(g.Identity, text, g.Until, false)
 	time.AfterFunc(time.Until(g.Until), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -93,11 +89,12 @@ func (p *Tokens) lent(r *http.Request, g *auth.Grant) {
 	})
 }
 
-// note takes the token of a caller who was let in by it until a time. One that is not the
-// caller's own is the latest only where there is no other one.
-func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool) {
+// note takes the token of a caller who was let in by it until a time, and reports whether it
+// did. One that is not the caller's own is the latest only where there is no other one, and
+// takes the place of no note of it that still counts.
+func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool) bool {
 	if !p.keep.Load() || text == "" {
-		return
+		return false
 	}
 	t := token{text: text, principal: id.Key(), rights: id.Rights(), until: until}
 	p.mu.Lock()
@@ -105,7 +102,11 @@ func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool)
 	if p.byToken == nil {
 		p.byToken, p.latest, p.of = make(map[string]token), make(map[string]string), make(map[string][]string)
 	}
-	if _, known := p.byToken[id.Token]; !known {
+	before, known := p.byToken[id.Token]
+	if known && !own && !before.over(time.Now()) {
+		return false
+	}
+	if !known {
 		for len(p.of[t.principal]) >= maxPresentedEach {
 			p.forget(p.of[t.principal][0])
 		}
@@ -113,7 +114,7 @@ func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool)
 			p.tidy(time.Now())
 		}
 		if len(p.byToken) >= maxPresented {
-			return
+			return false
 		}
 		p.of[t.principal] = append(p.of[t.principal], id.Token)
 	}
@@ -121,6 +122,7 @@ func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool)
 	if latest, ok := p.byToken[p.latest[t.rights]]; own || !ok || latest.over(time.Now()) {
 		p.latest[t.rights] = id.Token
 	}
+	return true
 }
 
 // tidy removes expired tokens; the caller holds mu.

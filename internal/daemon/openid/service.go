@@ -100,8 +100,9 @@ func (s *Service) Begin(ctx context.Context, issuer, redirect string) (login []b
 }
 
 // Finish returns who has signed in, and until when, by the login of a browser and the
-// answer that it came back with. Its errors are a [Failure].
-func (s *Service) Finish(ctx context.Context, login []byte, answer url.Values) (*gate.Identity, time.Time, error) {
+// answer that it came back with. It asks allowed before it asks the issuer for a token. Its
+// errors are a [Failure].
+func (s *Service) Finish(ctx context.Context, login []byte, answer url.Values, allowed func() bool) (*gate.Identity, time.Time, error) {
 	var l oauth.Login
 	if err := json.Unmarshal(login, &l); err != nil {
 		return nil, time.Time{}, failed(foreign, fmt.Errorf("read the login: %w", err))
@@ -128,6 +129,9 @@ func (s *Service) Finish(ctx context.Context, login []byte, answer url.Values) (
 		return nil, time.Time{}, failed(metadataBad, err)
 	}
 	defer end()
+	if !allowed() {
+		return nil, time.Time{}, failed(unknown, errors.New("too many token requests"))
+	}
 	token, err := asking.Redeem(ctx, m, registration(l.Issuer, c), &l, got.Code)
 	switch {
 	case err != nil:

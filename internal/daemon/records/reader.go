@@ -36,9 +36,9 @@ func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, call 
 	if err != nil {
 		return err
 	}
-	err = audit.ReadCall(files, call, func(r *audit.Record) error {
+	err = audit.ReadCall(ctx, files, call, func(r *audit.Record) error {
 		fn(r)
-		return ctx.Err()
+		return nil
 	})
 	if unreadable, ok := errors.AsType[*audit.UnreadableError](err); ok {
 		found.Unreadable = unreadable.Error()

@@ -129,6 +129,13 @@ func (p *Plan) rules(self int) []rule {
 	} else {
 		list = append(list, rule{nr: nrConnect, answer: noSocket, only: [][]term{}})
 	}
+	if p.Network != FullNetwork && p.Listen == 0 {
+		// A kernel before 6.2 may take a socket of records for one that is not connected, where a
+		// message and the end of the other one meet.
+		for _, nr := range []uint32{nrListen, nrAccept, nrAccept4} {
+			list = append(list, rule{nr: nr, answer: noSocket, only: [][]term{}})
+		}
+	}
 	list = append(list, rule{nr: nrSocket, answer: noSocket, only: sockets})
 
 	if p.Alone == 0 {

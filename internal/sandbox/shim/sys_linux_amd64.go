@@ -33,6 +33,7 @@ var denied = []uint32{
 // Numbers of system calls that are judged by their arguments.
 const (
 	nrSocket, nrSocketpair, nrConnect = 41, 53, 42
+	nrListen, nrAccept, nrAccept4     = 50, 43, 288
 	nrClone, nrIoctl, nrPrctl         = 56, 16, 157
 	nrPersonality                     = 135
 	nrFchmod, nrFchmodat, nrOpenat    = 91, 268, 257

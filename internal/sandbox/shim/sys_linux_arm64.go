@@ -31,6 +31,7 @@ var denied = []uint32{
 // Numbers of system calls that are judged by their arguments.
 const (
 	nrSocket, nrSocketpair, nrConnect = 198, 199, 203
+	nrListen, nrAccept, nrAccept4     = 201, 202, 242
 	nrClone, nrIoctl, nrPrctl         = 220, 29, 167
 	nrPersonality                     = 92
 	nrFchmod, nrFchmodat, nrOpenat    = 52, 53, 56

@@ -96,9 +96,10 @@ func (r *Runs) Release(ctx context.Context, id, holder string) error {
 		if err := tx.Lock(ctx, Topic); err != nil {
 			return err
 		}
-		ended := time.Now().Add(-clocks).UnixNano()
-		const q = `UPDATE runs SET holder = '', lease = ?, state = CASE WHEN cancel = 1 THEN 'cancelled' ELSE state END WHERE id = ? AND holder = ? AND state = 'running'`
-		n, err := tx.Exec(ctx, q, ended, id, holder)
+		now := time.Now()
+		const q = `UPDATE runs SET holder = '', lease = ?, state = CASE WHEN cancel = 1 THEN 'cancelled' ELSE state END,
+			changed_at = CASE WHEN cancel = 1 THEN ? ELSE changed_at END WHERE id = ? AND holder = ? AND state = 'running'`
+		n, err := tx.Exec(ctx, q, now.Add(-clocks).UnixNano(), now.UnixNano(), id, holder)
 		if err != nil {
 			return fmt.Errorf("release a run: %w", err)
 		}
