@@ -225,12 +225,12 @@ func TestConsoleOpenIDAttacks(t *testing.T) {
 	}
 	answers := func(code string, status int) func(*testing.T, *away) {
 		return func(*testing.T, *away) {
-			o.first.Token = func(w http.ResponseWriter, _ *http.Request) bool {
+			o.first.AnswerTokens(func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
 				fmt.Fprintf(w, `{"error":%q,"error_description":"canary"}`, code)
 				return true
-			}
+			})
 		}
 	}
 	const (
@@ -276,10 +276,11 @@ func TestConsoleOpenIDAttacks(t *testing.T) {
 		"a scope that nobody has":               {answers("invalid_scope", http.StatusBadRequest), client},
 		"a token endpoint that is broken":       {answers("canary", http.StatusInternalServerError), "The issuer does not answer, or has a problem of its own."},
 		"a token endpoint that hangs up": {func(*testing.T, *away) {
-			o.first.Token = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+			o.first.AnswerTokens(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 		}, "The issuer does not answer, or has a problem of its own."},
 	} {
-		o.first.OpenID.Claims, o.first.OpenID.None, o.first.Token = nil, false, nil
+		o.first.OpenID.Claims, o.first.OpenID.None = nil, false
+		o.first.AnswerTokens(nil)
 		o.pages = o.r.Console(t.Context(), consoleURL, true) // with all token requests before it
 		b := o.leave(t, o.first, "/")
 		attack.do(t, b)

@@ -200,8 +200,18 @@ func (a *Authority) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
+// AnswerTokens sets Token, while requests may be under way.
+func (a *Authority) AnswerTokens(by func(w http.ResponseWriter, r *http.Request) bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Token = by
+}
+
 func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
-	if a.Token != nil && a.Token(w, r) {
+	a.mu.Lock()
+	answer := a.Token
+	a.mu.Unlock()
+	if answer != nil && answer(w, r) {
 		return
 	}
 	key, ok := a.proven(w, r)
