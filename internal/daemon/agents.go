@@ -42,6 +42,9 @@ func (d *Daemon) serveAgents() {
 func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent string, args []byte, begun bool) (why string, err error) {
 	tool := native.ServerKey + "__" + agent
 	w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, args)
+	if w != nil && w.Call.Phase == "arguments" { // some of them are the operator's, which no caller gives
+		w = d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
+	}
 	switch {
 	case w == nil && begun:
 		return "", fmt.Errorf("nothing has the name %s at the moment", tool)
@@ -51,8 +54,8 @@ func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent s
 		return "", w.View.Err
 	case w.View.Effect != gate.Allow:
 		return fmt.Sprintf("There is no agent %.60q for you.", agent), nil
-	case begun && (w.Call.Asks || slices.Contains([]string{"breaker", "rate", "budget"}, w.Call.Phase)):
-	case w.Call.Asks:
+	case begun && (w.Call.Asks || slices.Contains([]string{"breaker", "rate", "approval", "budget"}, w.Call.Phase)):
+	case w.Call.Asks || asksApproval(&w.Call): // also one that is granted: it is used by the call that asked for it
 		return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool), nil
 	case w.Call.Err != nil:
 		return "", w.Call.Err
@@ -60,4 +63,9 @@ func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent s
 		return fmt.Sprintf("You may not call %s.", tool), nil
 	}
 	return "", nil
+}
+
+// asksApproval tells whether a call needs an approval, granted or not.
+func asksApproval(v *proxy.Verdict) bool {
+	return slices.ContainsFunc(v.Steps, func(s proxy.Step) bool { return s.Phase == "approval" })
 }

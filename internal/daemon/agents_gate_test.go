@@ -295,3 +295,35 @@ func TestAgentRunAsksTheGate(t *testing.T) {
 		}
 	}
 }
+
+// An approval of an agent is used by the call that it was asked for. The tool that runs any agent
+// neither asks for one nor runs by one that was given.
+func TestAgentRunUsesNoApproval(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(t, servers{}, withAgents(map[string]map[string]any{"worker": {"endpoint": endpoint(t, `{"turns":[{"text":"done"}],"repeat":true}`)}}, func(section map[string]any) {
+		section["governance"] = map[string]any{"tools": map[string]any{"agent__worker": map[string]any{"requires_approval": true}}}
+	}))
+	r := h.newRunning(t)
+	r.settle(t)
+	run := func(name, arguments string) string {
+		body, headers := modernRequest(mcp.MethodToolsCall, name, `"name":"`+name+`","arguments":`+arguments+`,`)
+		return r.postOnce(t, "alice", "/mcp", body, headers...).body
+	}
+	const byRun = `{"agent":"worker","task":"x"}`
+	if got := run("agent__run", byRun); !strings.Contains(got, "needs an approval") {
+		t.Errorf("before it is asked for: %s", got)
+	}
+	if got := run("agent__worker", `{"task":"x"}`); strings.Contains(got, "done") {
+		t.Fatalf("it runs without an approval: %s", got)
+	}
+	if _, err := r.Answer(t.Context(), r.asked(t), admin.Answer{Do: admin.Approve}); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("agent__run", byRun); !strings.Contains(got, "needs an approval") {
+		t.Errorf("by an approval of another call: %s", got)
+	}
+	if got := run("agent__worker", `{"task":"x"}`); !strings.Contains(got, "done") {
+		t.Errorf("the call that was approved: %s", got)
+	}
+}

@@ -72,8 +72,8 @@ type Options struct {
 type Table struct {
 	o       Options
 	host    *native.Host
-	tasks   *queue.Pool    // of the calls that run as tasks
-	running sync.WaitGroup // everything that was started
+	tasks   *queue.Pool // of the calls that run as tasks
+	running background  // everything that was started
 
 	mu  sync.Mutex // one generation is put in force at a time
 	now atomic.Pointer[generation]
