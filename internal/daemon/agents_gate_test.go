@@ -65,6 +65,7 @@ func TestAgentStaysInItsCapsule(t *testing.T) {
 		section["capsules"] = map[string]any{"reads": map[string]any{"visible": []any{"util__echo", "agent__*"}, "callable": []any{"util__echo"}}}
 	}))
 	r := h.newRunning(t)
+	r.settle(t)
 	c := r.Client(t, "alice")
 	if got := text(t, c, "a__echo", `{}`); got == "" { // nobody holds the capsule, and it grants nobody anything
 		t.Error("the caller cannot call what the agent cannot")
@@ -97,6 +98,7 @@ func TestAgentsCallAgents(t *testing.T) {
 	second := endpoint(t, `{"turns":[{"calls":[{"tool":"agent__first","args":{"task":"back"}},{"tool":"util__echo","args":{"text":"deep"}}]},{"text":"second is done"}]}`)
 	h.write(t, servers{}, withAgents(map[string]map[string]any{"first": {"endpoint": first}, "second": {"endpoint": second}}, nil))
 	r := h.newRunning(t)
+	r.settle(t)
 	if got := text(t, r.Client(t, "alice"), "agent__first", `{"task":"begin"}`); got != "first is done" {
 		t.Fatal(got)
 	}
@@ -128,6 +130,7 @@ func TestAgentIsCancelled(t *testing.T) {
 	url := endpoint(t, fmt.Sprintf(`{"turns":[{"calls":[{"tool":"a__slow","args":{"file":%q}}]},{"text":"done"}]}`, wait))
 	h.write(t, servers{"a": fake()}, withAgents(map[string]map[string]any{"waiter": {"endpoint": url}}, nil))
 	r := h.newRunning(t)
+	r.settle(t)
 	c := r.Client(t, "alice")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -225,6 +228,7 @@ func TestSamplingAgent(t *testing.T) {
 		section["budgets"] = []any{map[string]any{"name": "words", "per": "agent", "unit": "tokens", "limit": 400, "window": "day"}}
 	}))
 	r := h.newRunning(t)
+	r.settle(t)
 	c := r.Client(t, "alice")
 	if got := text(t, c, "s__colour", `{}`); got != "the model says blue" {
 		t.Fatal(got)
@@ -288,6 +292,7 @@ func TestAgentRunAsksTheGate(t *testing.T) {
 		}}
 	}))
 	r := h.newRunning(t)
+	r.settle(t)
 	c := r.Client(t, "alice")
 	for agent, want := range map[string]string{"open": "done", "seen": "You may not call agent__seen", "hidden": "There is no agent"} {
 		if got := text(t, c, "agent__run", `{"agent":"`+agent+`","task":"x"}`); !strings.Contains(got, want) {
