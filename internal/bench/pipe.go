@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -31,32 +32,17 @@ func pipeProgram(ctx context.Context, args []string) error {
 		if session != "" {
 			r.Header[mcp.HeaderSession] = []string{session}
 		}
-		w := &pipeWriter{header: http.Header{}}
+		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
-		if id := w.header.Get(mcp.HeaderSession); id != "" {
+		if id := w.Header().Get(mcp.HeaderSession); id != "" {
 			session = id
 		}
-		if w.body.Len() == 0 {
+		if w.Body.Len() == 0 {
 			continue
 		}
-		if _, err := os.Stdout.Write(append(bytes.TrimSpace(w.body.Bytes()), '\n')); err != nil {
+		if _, err := os.Stdout.Write(append(bytes.TrimSpace(w.Body.Bytes()), '\n')); err != nil {
 			return fmt.Errorf("write an answer: %w", err)
 		}
 	}
 	return lines.Err()
 }
-
-// pipeWriter keeps an answer.
-type pipeWriter struct {
-	header http.Header
-	body   bytes.Buffer
-}
-
-// Header implements [http.ResponseWriter].
-func (w *pipeWriter) Header() http.Header { return w.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (*pipeWriter) WriteHeader(int) {}
-
-// Write implements [http.ResponseWriter].
-func (w *pipeWriter) Write(p []byte) (int, error) { return w.body.Write(p) }

@@ -14,9 +14,8 @@ const (
 )
 
 // issuerLimit bounds the token requests that browsers have the gateway make and that sign
-// nobody in. Whoever comes back
-// from an issuer has not signed in yet, so that strangers could use the gateway to flood an
-// issuer. It is safe for concurrent use. Its zero value is ready.
+// nobody in. Whoever comes back from an issuer has not signed in yet, so that strangers could
+// use the gateway to flood an issuer. It is safe for concurrent use. Its zero value is ready.
 type issuerLimit struct {
 	mu    sync.Mutex
 	until time.Time
@@ -28,7 +27,7 @@ type issuerLimit struct {
 func (a *issuerLimit) release(from string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.own[from] > 0 { // of these minutes, as far as is known
+	if a.own[from] > 0 { // the minute that counted it may be over
 		a.all--
 		a.own[from]--
 	}

@@ -92,7 +92,7 @@ type Host struct {
 	active map[string]context.CancelCauseFunc // runs that this gateway works on
 	ending bool                               // what begins now is gone on with later
 	calls  context.Context                    //nolint:containedctx // of Run: once it has ended, calls end with the gateway; nil before
-	idle   chan struct{}                      // closed when nothing is worked on any more; nil before the gateway ends
+	idle   chan struct{}                      // closed when nothing is worked on any more; nil while nobody waits
 }
 
 var _ agents.Host = (*Host)(nil)
@@ -435,11 +435,8 @@ func (h *Host) signalIdle() {
 	if h.idle == nil || len(h.active) > 0 {
 		return
 	}
-	select {
-	case <-h.idle:
-	default:
-		close(h.idle)
-	}
+	close(h.idle)
+	h.idle = nil
 }
 
 // runOf makes the run of the work.
