@@ -134,11 +134,11 @@ func (r *Route) in(mode schemas.Mode) *withSchemas {
 }
 
 func (s *backendEntry) shape(kind mcp.Kind, original string) *ToolShape {
-	if kind != mcp.Tool {
-		return nil
-	}
-	if shape, ok := s.mount.Tools[original]; ok {
-		return &shape
+	if kind == mcp.Tool {
+		if _, shaped := s.mount.Tools[original]; shaped { // else every tool would cost the memory of a shape
+			shape := s.mount.Tools[original]
+			return &shape
+		}
 	}
 	return nil
 }
@@ -166,26 +166,25 @@ func (s *backendEntry) render(ids map[CapabilityKey]string, before *backendEntry
 	for _, kind := range mcp.Kinds {
 		known := before.routes(kind, s)
 		items := s.listing.Items[kind]
-		names := s.names(kind)
+		named := s.namesFrom(kind, before, known)
 		routes := make([]*Route, 0, len(items))
 		for i := range items {
 			shape := s.shape(kind, items[i].Key)
 			if shape != nil && shape.Hidden || !s.isShown(kind, &items[i]) {
 				continue
 			}
-			name, ok := names[items[i].Key]
+			name, ok := named(items[i].Key)
 			if !ok {
 				s.nameless = append(s.nameless, &Route{Capability: &gate.Capability{Kind: kind, Server: s.backend.Name(), Original: items[i].Key}})
 				continue
 			}
-			r := &Route{
-				Capability: &gate.Capability{
-					Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
-					CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
-				},
-				Params: items[i].Params, to: s, shape: shape, item: items[i].Raw,
+			of := gate.Capability{
+				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
+				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
 			}
-			if !r.reuse(known[r.Original]) {
+			r := &Route{Params: items[i].Params, to: s, shape: shape, item: items[i].Raw}
+			if !r.reuse(known[of.Original], &of) {
+				r.Capability = new(of)
 				s.renderRoute(r)
 			}
 			if s.said[descriptionOf{kind, r.Original}].Withheld {
@@ -243,10 +242,11 @@ func (s *backendEntry) offers(kind mcp.Kind) []*Route {
 	return slices.Concat(s.rendered[kind], s.withheld[kind])
 }
 
-// reuse takes over what was made of the same item before. It reports whether that is so.
-func (r *Route) reuse(before *Route) bool {
-	of := descriptionOf{r.Kind, r.Original}
-	if before == nil || *before.Capability != *r.Capability || !bytes.Equal(before.item, r.item) || before.to.said[of] != r.to.said[of] {
+// reuse takes over what was made of the same item before, which has to be a capability. It
+// reports whether that is so.
+func (r *Route) reuse(before *Route, capability *gate.Capability) bool {
+	of := descriptionOf{capability.Kind, capability.Original}
+	if before == nil || *before.Capability != *capability || !bytes.Equal(before.item, r.item) || before.to.said[of] != r.to.said[of] {
 		return false
 	}
 	r.Capability, r.item, r.raw, r.input, r.tasks = before.Capability, before.item, before.raw, before.input, before.tasks
@@ -450,6 +450,29 @@ func (c *claim) before(other *claim) bool {
 		return c.changed
 	}
 	return c.original < other.original
+}
+
+// namesFrom returns what [backendEntry.names] has, from the routes that an entry before made
+// of items with the same names where there are some.
+func (s *backendEntry) namesFrom(kind mcp.Kind, before *backendEntry, known map[string]*Route) func(original string) (gate.Names, bool) {
+	missing := func(i mcp.Item) bool { return known[i.Key] == nil }
+	if known != nil && before.listing != nil && s.listsSame(kind, before) && !slices.ContainsFunc(s.listing.Items[kind], missing) {
+		return func(original string) (gate.Names, bool) { return known[original].names(), true }
+	}
+	named := s.names(kind)
+	return func(original string) (gate.Names, bool) {
+		name, ok := named[original]
+		return name, ok
+	}
+}
+
+// listsSame reports whether the sets of definitions of two entries have the same items, by
+// their names at the server.
+func (s *backendEntry) listsSame(kind mcp.Kind, before *backendEntry) bool {
+	same := func(a, b *mcp.Listing) bool {
+		return slices.EqualFunc(a.Items[kind], b.Items[kind], func(a, b mcp.Item) bool { return a.Key == b.Key })
+	}
+	return same(s.listing, before.listing) && slices.EqualFunc(s.others, before.others, same)
 }
 
 // names returns the exposed names of the server's items of a kind, by their names at

@@ -177,6 +177,7 @@ func (s *backendEntry) offered() *gate.Offer {
 	}
 	for _, kind := range mcp.Kinds {
 		routes := s.offers(kind)
+		o.Items = slices.Grow(o.Items, len(routes))
 		for _, set := range [...]*backendEntry{s.withoutFeatures, s.otherEra} {
 			if set == nil {
 				continue

@@ -141,13 +141,17 @@ func (x *Index[K]) Current() *Built[K] { return x.built.Load() }
 // build makes the index of a catalog. Items of several clients that are equal are one,
 // and what is equal in the index before is reused.
 func build[K comparable](c *Catalog[K], before *Built[K]) *Built[K] {
-	b := &Built[K]{of: c, byKey: make(map[K]int), byName: make(map[named]int)}
+	size := 0 // about
+	if before != nil {
+		size = before.Len()
+	}
+	b := &Built[K]{of: c, byKey: make(map[K]int, size), byName: make(map[named]int, size)}
 	var previous *find.Index
 	if before != nil && !before.Wasteful() {
 		previous = before.Index
 	}
-	var items []find.Item
-	equal := make(map[string]int) // by hash
+	items := make([]find.Item, 0, size)
+	equal := make(map[string]int, size) // by hash
 	for key, read := range c.Items {
 		var item find.Item
 		if i, known := before.numberOf(key); known && previous != nil {
