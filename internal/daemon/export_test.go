@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/daemon/tries"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -44,6 +45,9 @@ func (d *Daemon) Parts() Parts {
 		SignIn: d.signIn, Hidden: &d.hidden, Budgets: &d.budgets, Messages: d.messages, Opts: d.opts, d: d,
 	}
 }
+
+// Keys are those that seal.
+func (p *Parts) Keys() *seal.Keyring { return p.d.keys }
 
 // Tries are the calls by hand of a caller.
 func (p *Parts) Tries(id *gate.Identity) tries.Caller { return p.d.tries.Caller(id) }

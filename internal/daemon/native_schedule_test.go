@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/daemon/inside"
 	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
@@ -27,17 +28,50 @@ func planned(t *testing.T, c *lineclient.Client, tool, args string) string {
 	return id
 }
 
-// due lets the time of all planned calls come.
+// due lets the time of all planned calls come, as if they had been planned for it.
 func (r *running) due(t *testing.T) {
 	t.Helper()
 	err := r.Store.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 		tx.Bump(store.TopicSchedules)
-		_, err := tx.Exec(ctx, `UPDATE schedules SET due_at = ?`, time.Now().UnixNano())
+		list, err := plannedCalls(ctx, tx)
+		for i := range list {
+			one := &list[i]
+			if opened, wrong := r.Keys().Open(inside.PlannedCall, inside.SealedWith(one), string(one.Arguments)); wrong == nil {
+				one.DueAt = time.Now()
+				sealed, wrong := r.Keys().Seal(inside.PlannedCall, inside.SealedWith(one), opened)
+				if wrong != nil {
+					return wrong
+				}
+				one.Arguments = []byte(sealed)
+			}
+			if err == nil {
+				_, err = tx.Exec(ctx, `UPDATE schedules SET due_at = ?, arguments = ? WHERE id = ?`, min(one.DueAt.UnixNano(), time.Now().UnixNano()), one.Arguments, one.ID)
+			}
+		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// plannedCalls returns the calls that are planned, of everybody.
+func plannedCalls(ctx context.Context, tx *store.Tx) (list []store.Schedule, err error) {
+	rows, err := tx.Query(ctx, `SELECT id, principal, credential, capsule, tool, due_at, arguments FROM schedules WHERE state = 'planned'`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one store.Schedule
+		var at int64
+		if err := rows.Scan(&one.ID, &one.Principal, &one.Credential, &one.Capsule, &one.Tool, &at, &one.Arguments); err != nil {
+			return nil, err
+		}
+		one.DueAt = time.Unix(0, at)
+		list = append(list, one)
+	}
+	return list, rows.Err()
 }
 
 // became waits for the end of a call of a principal and returns what is kept of it.
@@ -298,8 +332,8 @@ func TestPlannedCallWaitsAndItsOwnerChanges(t *testing.T) {
 	}
 }
 
-// Nobody reads planned arguments in the store, or makes them those of another call; and they
-// are gone when the call has ended.
+// Nobody reads planned arguments in the store, or makes them those of another call, another
+// time or a second call; and they are gone when the call has ended.
 func TestPlannedArgumentsAreSealed(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -318,8 +352,9 @@ func TestPlannedArgumentsAreSealed(t *testing.T) {
 	moved := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"of alice"}`)
 	other := planned(t, r.Client(t, "alice"), "util__timestamp", `{}`)
 	plain := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"x"}`)
+	early := planned(t, r.Client(t, "alice"), "util__echo", `{"text":"in an hour"}`)
 	list, err := store.NewSchedules(r.Store).List(t.Context(), alice.Key())
-	if err != nil || len(list) != 4 {
+	if err != nil || len(list) != 5 {
 		t.Fatalf("%d, %v", len(list), err)
 	}
 	for i := range list {
@@ -327,6 +362,7 @@ func TestPlannedArgumentsAreSealed(t *testing.T) {
 			t.Errorf("stored: %s", list[i].Arguments)
 		}
 	}
+	copied := store.NewScheduleID()
 	if err := r.Store.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE schedules SET principal = ?, credential = ? WHERE id = ?`, bob.Key(), bob.Credential, moved)
 		if err == nil {
@@ -334,6 +370,13 @@ func TestPlannedArgumentsAreSealed(t *testing.T) {
 		}
 		if err == nil {
 			_, err = tx.Exec(ctx, `UPDATE schedules SET arguments = ? WHERE id = ?`, []byte(`{"text":"x"}`), plain)
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE schedules SET due_at = ? WHERE id = ?`, time.Now().UnixNano(), early)
+		}
+		if err == nil {
+			const columns = `principal, credential, capsule, tool, arguments, state, due_at, created_at, holder, lease, ended_at, call_id, result`
+			_, err = tx.Exec(ctx, `INSERT INTO schedules (id, `+columns+`) SELECT ?, `+columns+` FROM schedules WHERE id = ?`, copied, made)
 		}
 		return err
 	}); err != nil {
@@ -343,7 +386,7 @@ func TestPlannedArgumentsAreSealed(t *testing.T) {
 	if got := r.became(t, alice.Key(), made); got.State != store.ScheduleMade || string(got.Result) != "nobody reads this" || len(got.Arguments) != 0 {
 		t.Errorf("%+v, %s", got, got.Result)
 	}
-	for id, who := range map[string]string{moved: bob.Key(), other: alice.Key(), plain: alice.Key()} {
+	for id, who := range map[string]string{moved: bob.Key(), other: alice.Key(), plain: alice.Key(), early: alice.Key(), copied: alice.Key()} {
 		if got := r.became(t, who, id); got.State != store.ScheduleRefused || !strings.Contains(string(got.Result), "toolgate.keys") || len(got.Arguments) != 0 {
 			t.Errorf("%+v, %s", got, got.Result)
 		}

@@ -42,7 +42,7 @@ const (
 
 // Schedule is a call that is made at a time.
 type Schedule struct {
-	ID         string // "sch_" and 26 characters of lower-case base32; set by the store
+	ID         string // see [NewScheduleID]; an empty one is set by the store
 	Principal  string // whose call it is, as the gate encodes it
 	Credential string // by which it was known; at most 512 bytes
 	Capsule    string // of the endpoint; empty for none
@@ -66,7 +66,7 @@ func (s *Schedule) check() error {
 	if len(s.Arguments) > MaxScheduledArguments {
 		return fmt.Errorf("arguments of %d bytes: %w", len(s.Arguments), ErrTooLarge)
 	}
-	return errors.Join(checkPrincipal(s.Principal), checkText("credential", s.Credential, maxName), checkText("capsule", s.Capsule, maxName), checkName("tool", s.Tool))
+	return errors.Join(checkText("id", s.ID, maxName), checkPrincipal(s.Principal), checkText("credential", s.Credential, maxName), checkText("capsule", s.Capsule, maxName), checkName("tool", s.Tool))
 }
 
 // Schedules stores calls that are made at a time. A call is made by whoever claims its
@@ -80,6 +80,10 @@ type Schedules struct {
 // NewSchedules returns the handle for schedules in a store.
 func NewSchedules(s *Store) *Schedules { return &Schedules{s} }
 
+// NewScheduleID returns an id that no schedule has: "sch_" and 26 characters of lower-case
+// base32.
+func NewScheduleID() string { return schedulePrefix + strings.ToLower(rand.Text()) }
+
 // Add plans a call and returns it with its id. It returns [ErrTooMany] when the
 // principal has [MaxPlanned] calls planned.
 func (c *Schedules) Add(ctx context.Context, s Schedule) (Schedule, error) {
@@ -89,7 +93,9 @@ func (c *Schedules) Add(ctx context.Context, s Schedule) (Schedule, error) {
 	if err := s.check(); err != nil {
 		return Schedule{}, fmt.Errorf("plan a call: %w", err)
 	}
-	s.ID = schedulePrefix + strings.ToLower(rand.Text())
+	if s.ID == "" {
+		s.ID = NewScheduleID()
+	}
 	err := c.s.change(ctx, TopicSchedules, func(ctx context.Context, tx *Tx) (bool, error) {
 		now := time.Now()
 		s.State, s.CreatedAt, s.EndedAt, s.ScheduleEnd = SchedulePlanned, now.UTC(), time.Time{}, ScheduleEnd{}

@@ -63,8 +63,8 @@ func (p *planner) Plan(ctx context.Context, tool string, arguments []byte, at ti
 	case w.Server == schedule.Name:
 		return schedule.Call{}, toolapi.Problemf("A scheduled call does not schedule others.")
 	}
-	call := store.Schedule{Principal: id.Key(), Credential: id.Credential, Capsule: capsule, Tool: tool, DueAt: at}
-	sealed, err := p.parts.Keys.Seal(purpose, sealedWith(&call), slices.Concat([]byte(proxy.SchemasOf(ctx)), []byte("\n"), arguments))
+	call := store.Schedule{ID: store.NewScheduleID(), Principal: id.Key(), Credential: id.Credential, Capsule: capsule, Tool: tool, DueAt: at}
+	sealed, err := p.parts.Keys.Seal(PlannedCall, SealedWith(&call), slices.Concat([]byte(proxy.SchemasOf(ctx)), []byte("\n"), arguments))
 	if err != nil {
 		return schedule.Call{}, fmt.Errorf("seal the arguments of a planned call: %w", err)
 	}
@@ -105,13 +105,14 @@ func planned(s *store.Schedule) schedule.Call {
 	}
 }
 
-// purpose separates the seals of planned arguments from all others.
-const purpose = seal.Kept + "planned call"
+// PlannedCall separates the seals of planned arguments from all others.
+const PlannedCall = seal.Kept + "planned call"
 
-// sealedWith is what the arguments of a planned call belong to: no row can be made another
-// caller's, or a call of another tool.
-func sealedWith(c *store.Schedule) string {
-	return fmt.Sprintf("%q %q %q %q", c.Principal, c.Credential, c.Capsule, c.Tool)
+// SealedWith is what the arguments of a planned call belong to. A row of the store cannot be
+// made another caller's, a call of another tool or one at another time, and no copy of it is
+// made once more.
+func SealedWith(c *store.Schedule) string {
+	return fmt.Sprintf("%q %q %q %q %q %d", c.ID, c.Principal, c.Credential, c.Capsule, c.Tool, c.DueAt.UnixNano())
 }
 
 // writtenFor splits what is sealed into the arguments, an object, and the mode of schemas
@@ -128,7 +129,7 @@ func writtenFor(opened []byte) (schemas.Mode, []byte) {
 // returns what is kept of it: the text of the result without its secrets, cut. present
 // returns its caller as it is then.
 func (g *Groups) Make(ctx context.Context, present func() (*gate.Identity, bool), call *store.Schedule) (state string, end store.ScheduleEnd) {
-	arguments, err := g.parts.Keys.Open(purpose, sealedWith(call), string(call.Arguments))
+	arguments, err := g.parts.Keys.Open(PlannedCall, SealedWith(call), string(call.Arguments))
 	if err != nil {
 		return store.ScheduleRefused, store.ScheduleEnd{Result: []byte("Its arguments were not sealed with a key of this gateway. Set the same toolgate.keys on all gateways that share the store.")}
 	}
