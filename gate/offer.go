@@ -2,6 +2,9 @@ package gate
 
 import "github.com/toolgate/toolgate/internal/mcp"
 
+// OwnNamespace begins the names of the gateway's own tools. No other server gets names in it.
+const OwnNamespace = "toolgate"
+
 // Offer is what one server lists, before any client sees it. It is not changed once
 // made: the same offer is the same pointer.
 type Offer struct {

@@ -82,6 +82,7 @@ type Route struct {
 	cleanUntil      atomic.Int64                // when its names are searched for secrets again, in ns since 1970
 	verbatim        byRevision                  // of raw
 	compact, strict atomic.Pointer[withSchemas] // raw with other schemas, made at first use
+	nested          atomic.Pointer[mcp.NestedTool]
 }
 
 // byRevision is an item as clients of each revision can take it, made at first use.
@@ -327,15 +328,12 @@ func (c *Catalog) merge(kind mcp.Kind) *list {
 	return l
 }
 
-// ownPrefix begins the names of the gateway's own tools. No server may be named so.
-const ownPrefix = "toolgate"
-
 // claimed reports whether a name of the server without a namespace has the form of
 // another server's names. Such a name is not offered: no server may take the place of
 // another.
 func (c *Catalog) claimed(r *Route) bool {
 	prefix, ok := names.Namespace(r.Kind, r.Exposed)
-	return ok && prefix != "" && (c.byPrefix[prefix] != nil || prefix == ownPrefix && !r.to.mount.Native)
+	return ok && prefix != "" && (c.byPrefix[prefix] != nil || prefix == gate.OwnNamespace && !r.to.mount.Native)
 }
 
 // resolve returns the route of an exposed name within a scope, nil when there is none.

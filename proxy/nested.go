@@ -280,17 +280,25 @@ func (n *nestedCaller) Tools(ctx context.Context, as mcp.NestedAs) ([]mcp.Nested
 		case d.Effect != gate.Allow, as.Only != nil && !slices.Contains(as.Only, r.Exposed):
 			continue
 		}
-		all = append(all, r.nestedTool(x.Version))
+		all = append(all, r.nestedTool())
 	}
 	return all, nil
 }
 
-// nestedTool describes the tool for nested calls.
-func (r *Route) nestedTool(version mcp.Version) mcp.NestedTool {
-	listed := r.listed(revision.Of(version), schemas.Verbatim)
-	t := mcp.NestedTool{Name: r.Exposed, Input: bytes.Clone(mcp.Lookup(listed, "inputSchema")), Output: bytes.Clone(mcp.Lookup(listed, "outputSchema"))}
-	t.Title, _ = mcp.LookupString(listed, "title")
-	t.Description, _ = mcp.LookupString(listed, "description")
+// nestedTool describes the tool for nested calls. The texts are made once and shared: many runs
+// of agents wait with the same ones.
+func (r *Route) nestedTool() mcp.NestedTool {
+	made := r.nested.Load()
+	if made == nil {
+		listed := r.listed(revision.Of(mcp.LatestModern), schemas.Verbatim)
+		made = &mcp.NestedTool{
+			Name: r.Exposed, Input: slices.Clip(mcp.Lookup(listed, "inputSchema")), Output: slices.Clip(mcp.Lookup(listed, "outputSchema")),
+		}
+		made.Title, _ = mcp.LookupString(listed, "title")
+		made.Description, _ = mcp.LookupString(listed, "description")
+		r.nested.Store(made) // a concurrent caller stores an equal one
+	}
+	t := *made
 	hint := func(name string) bool { return string(mcp.Lookup(r.raw, "annotations", name)) == "true" }
 	if g, guarded := r.to.backend.(*guard.Guard); guarded && !r.to.mount.Native {
 		t.Idempotent = g.MayRepeat(r.Original) // a server's own hints are believed only where the operator says so

@@ -120,6 +120,21 @@ func TestWhyOfScopes(t *testing.T) {
 	}
 }
 
+// An open breaker hides nothing of what the rules say: it closes by itself, and they do not.
+func TestWhyBehindAnOpenBreaker(t *testing.T) {
+	var g guarded
+	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, tool("echo"))), behindGuard(&g), func(_ *Options, c *Config) { c.Arguments = locked{} })
+	g.trip()
+	w := r.Why(t.Context(), person("alice"), Scope{}, "s__echo", nil)
+	if w.Call.Effect != gate.Deny || w.Call.Phase != "breaker" || w.Call.Asks {
+		t.Fatalf("%+v", w.Call)
+	}
+	last := w.Call.Steps[len(w.Call.Steps)-1]
+	if last.Phase == "breaker" || last.Effect != gate.Deny {
+		t.Errorf("the last step is %+v", last)
+	}
+}
+
 // A call of a prompt is explained by its arguments, as it is decided.
 func TestWhyOfAPrompt(t *testing.T) {
 	r := newRig(t, mounted(newScript(t, "s", mcp.Legacy, `prompt {"name":"p"}`)), func(_ *Options, config *Config) {

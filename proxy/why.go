@@ -175,7 +175,9 @@ func (d *dryRun) order() []dryStep {
 	}
 }
 
-// steps adds the steps to a verdict that allows the call, up to the first that refuses.
+// steps adds the steps to a verdict that allows the call, up to the first that refuses. What
+// comes after an open breaker is there as well: the breaker refuses this moment, and they say
+// whether the call will be allowed once it has closed.
 func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 	for _, step := range d.order() {
 		said, there, err := step.do(ctx)
@@ -186,17 +188,20 @@ func (d *dryRun) steps(ctx context.Context, v *Verdict) {
 		switch refused, is := errors.AsType[*refusal.Error](classify(err)); {
 		case err == nil:
 		case errors.Is(err, errAsksPeople):
-			s.Asks, v.Asks, v.Reason = true, true, said
+			s.Asks = true
+			if v.Effect == gate.Allow {
+				v.Asks, v.Reason = true, said
+			}
 		case is:
 			s.deny(refused)
 		default: // a protocol error, such as arguments of the wrong kind
 			s.Decision = gate.Decision{Phase: step.phase, Reason: err.Error()}
 		}
 		v.Steps = append(v.Steps, s)
-		if err != nil && !s.Asks {
+		if err != nil && !s.Asks && v.Effect == gate.Allow {
 			v.Decision = s.Decision
 		}
-		if err != nil {
+		if err != nil && step.of != "breaker" {
 			return
 		}
 	}

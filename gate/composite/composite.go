@@ -71,9 +71,8 @@ func New(o Options) *Phase {
 	return p
 }
 
-// Learn takes what the servers list from now on. It returns the misfits that there were not
-// before.
-func (p *Phase) Learn(offers []*gate.Offer) (news []string) {
+// Learn takes what the servers list from now on.
+func (p *Phase) Learn(offers []*gate.Offer) {
 	parts := make(map[string][]Part)
 	for _, names := range p.o.Of {
 		for _, name := range names {
@@ -90,8 +89,8 @@ func (p *Phase) Learn(offers []*gate.Offer) (news []string) {
 			if _, called := parts[item.Exposed]; !called || item.Kind != mcp.Tool || item.Withheld {
 				continue
 			}
-			// A server without a namespace does not get names in that of another one.
-			if of, _, in := strings.Cut(item.Exposed, "__"); in && o.Namespace == "" && of != "" && namespaces[of] {
+			// A server without a namespace gets no names in that of another one.
+			if of, _, in := strings.Cut(item.Exposed, "__"); in && o.Namespace == "" && (of != "" && namespaces[of] || of == gate.OwnNamespace && !o.Native) {
 				continue
 			}
 			parts[item.Exposed] = append(parts[item.Exposed], Part{gate.Capability{
@@ -102,11 +101,9 @@ func (p *Phase) Learn(offers []*gate.Offer) (news []string) {
 	maps.DeleteFunc(parts, func(_ string, found []Part) bool { return len(found) == 0 })
 	old := p.known.Load()
 	if maps.EqualFunc(old.parts, parts, func(a, b []Part) bool { return slices.EqualFunc(a, b, same) }) {
-		return nil
+		return
 	}
 	p.known.Store(&catalog{parts, p.misfits(parts), old.revision + 1})
-	before := old.texts()
-	return slices.DeleteFunc(p.Misfits(), func(text string) bool { return slices.Contains(before, text) })
 }
 
 func same(a, b Part) bool {

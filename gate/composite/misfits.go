@@ -67,12 +67,8 @@ func (p *Phase) Misfits() []string {
 	if p == nil {
 		return nil
 	}
-	return p.known.Load().texts()
-}
-
-// texts returns the misfits, sorted.
-func (c *catalog) texts() (all []string) {
-	for _, found := range c.misfits {
+	var all []string
+	for _, found := range p.known.Load().misfits {
 		for _, m := range found {
 			all = append(all, m.Text)
 		}

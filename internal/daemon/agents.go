@@ -54,15 +54,33 @@ func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent s
 		return "", w.View.Err
 	case w.View.Effect != gate.Allow:
 		return fmt.Sprintf("There is no agent %.60q for you.", agent), nil
-	case begun && (w.Call.Asks || slices.Contains([]string{"breaker", "rate", "approval", "budget"}, w.Call.Phase)):
-	case w.Call.Asks || asksApproval(&w.Call): // also one that is granted: it is used by the call that asked for it
+	case !begun && (w.Call.Asks || asksApproval(&w.Call)): // also one that is granted: it is used by the call that asked for it
 		return fmt.Sprintf("A call of this agent needs an approval. Call %s, which asks for it.", tool), nil
-	case w.Call.Err != nil:
-		return "", w.Call.Err
-	case w.Call.Effect != gate.Allow:
+	}
+	switch d := decision(&w.Call, begun); {
+	case d.Err != nil:
+		return "", d.Err
+	case d.Effect != gate.Allow:
 		return fmt.Sprintf("You may not call %s.", tool), nil
 	}
 	return "", nil
+}
+
+// beginning are the steps that only the beginning of a call needs.
+var beginning = []string{"breaker", "rate", "approval", "budget"}
+
+// decision is what is decided on a call; on one that has begun, without what only its beginning
+// needs. An open breaker hides nothing of what the rules say.
+func decision(v *proxy.Verdict, begun bool) gate.Decision {
+	if !begun || !slices.Contains(beginning, v.Phase) {
+		return v.Decision
+	}
+	for i := range v.Steps {
+		if s := &v.Steps[i]; s.Effect == gate.Deny && !slices.Contains(beginning, s.Phase) {
+			return s.Decision
+		}
+	}
+	return gate.Decision{Effect: gate.Allow}
 }
 
 // asksApproval tells whether a call needs an approval, granted or not.

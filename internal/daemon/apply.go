@@ -37,6 +37,7 @@ type reloads struct {
 	intercepting []intercept.Settings
 	asking       *enable.Backend // of the tools with which agents ask for more; nil before the first
 	askingFor    enabled
+	misfits      misfits
 }
 
 // application is a configuration on its way to be the running one: everything that
@@ -260,7 +261,8 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 	r.d.identities.Tokens.Use(servers.TradesTokens(a.servers))
 	if a.gates.Steps != nil {
 		applied.Offered = func(offers []*gate.Offer) {
-			for _, text := range a.gates.Steps.Learn(offers) {
+			a.gates.Steps.Learn(offers)
+			for _, text := range r.misfits.news(a.gates.Steps.Misfits()) {
 				r.d.log.Warn("a step of a tool cannot do its call", "why", text)
 			}
 		}

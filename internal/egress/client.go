@@ -20,6 +20,9 @@ type Limits struct {
 	Header    int64         // bytes of the response header; 64 KiB
 	Body      int64         // bytes of the decompressed response body; 1 MiB
 	Redirects int           // that are followed; with 0 the redirect is the response
+	// Many is for clients with many requests at once whose answers take long: those to one host
+	// share a connection where that has HTTP/2, and the buffers of connections are small.
+	Many bool
 }
 
 func (l Limits) withDefaults() Limits {
@@ -28,6 +31,15 @@ func (l Limits) withDefaults() Limits {
 	l.Body = cmp.Or(max(0, l.Body), 1<<20)
 	return l
 }
+
+const (
+	// pingAfter is how long a connection that many requests share may be silent before it is
+	// looked at, and pingTime how long the other side has for an answer.
+	pingAfter, pingTime = 30 * time.Second, 15 * time.Second
+	// smallBuffer is what a connection of [Limits.Many] buffers of either direction, in bytes.
+	// Bodies are not copied through it.
+	smallBuffer = 1 << 10
+)
 
 // ErrTooLarge is returned by reads beyond the limit of a body.
 var ErrTooLarge = errors.New("the answer is too large")
@@ -47,6 +59,11 @@ func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
 		Proxy: nil, DialContext: g.DialContext, TLSClientConfig: trust,
 		MaxResponseHeaderBytes: l.Header, ResponseHeaderTimeout: l.Timeout, TLSHandshakeTimeout: dialTime,
 		MaxIdleConns: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+	}
+	if l.Many {
+		base.ForceAttemptHTTP2 = true
+		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime}
+		base.ReadBufferSize, base.WriteBufferSize = smallBuffer, smallBuffer
 	}
 	c := &Client{limits: l, base: base}
 	c.http = &http.Client{

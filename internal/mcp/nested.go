@@ -49,8 +49,8 @@ type NestedTool struct {
 	Name        string // exposed
 	Title       string
 	Description string
-	Input       []byte // JSON Schema of the arguments, an object
-	Output      []byte // JSON Schema of the structured result; nil for none
+	Input       []byte // JSON Schema of the arguments, an object; shared, and never changed
+	Output      []byte // JSON Schema of the structured result; nil for none; shared, and never changed
 	// ReadOnly and Idempotent are what the operator or the tool says; false where it is
 	// unknown.
 	ReadOnly, Idempotent bool

@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -74,9 +76,11 @@ func newEndpoint(of *reached) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	client := egress.NewClient(guard, egress.Limits{Timeout: turnTime, Body: model.MaxAnswer + 1}, nil)
+	client := egress.NewClient(guard, egress.Limits{Timeout: turnTime, Body: model.MaxAnswer + 1, Many: true}, nil)
 	made := endpoint{of: *of, http: client}
-	at := &model.Endpoint{URL: of.url, Key: of.key, HTTP: client.HTTP()}
+	unlimited := *client.HTTP()
+	unlimited.Timeout = 0 // it would hold a goroutine while a model thinks; see bounded
+	at := &model.Endpoint{URL: of.url, Key: of.key, HTTP: &unlimited}
 	if of.parameters != "" {
 		if err := json.Unmarshal([]byte(of.parameters), &at.Parameters); err != nil {
 			return endpoint{}, fmt.Errorf("parameters: %w", err)
@@ -90,7 +94,25 @@ func newEndpoint(of *reached) (endpoint, error) {
 	default:
 		made.client, err = openai.NewChat(at)
 	}
+	made.client = bounded{made.client, turnTime}
 	return made, err
+}
+
+// bounded is a model whose turns end in time.
+type bounded struct {
+	of    model.Model
+	limit time.Duration
+}
+
+// Infer implements [model.Model].
+func (b bounded) Infer(ctx context.Context, r *model.Request, delta func(model.Delta)) (*model.Turn, error) {
+	within, cancel := context.WithTimeout(ctx, b.limit)
+	defer cancel()
+	turn, err := b.of.Infer(within, r, delta)
+	if _, ok := errors.AsType[*model.Error](err); err != nil && !ok && ctx.Err() == nil && within.Err() != nil {
+		return nil, model.Errorf(model.Timeout, "it took too long")
+	}
+	return turn, err
 }
 
 // policyOf is what may be reached: the host of the URL, at addresses that it names itself

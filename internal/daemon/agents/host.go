@@ -313,6 +313,7 @@ type work struct {
 	call     *toolapi.Call // nil where nobody waits
 	steps    []agents.Step
 	more     bool
+	place    *place           // among the runs that are taken over; nil where its caller waits
 	nested   mcp.NestedCaller // nil for that of the call
 }
 
@@ -496,7 +497,7 @@ func (h *Host) stillAllowed(ctx context.Context, w *work) error {
 		case !told:
 			h.o.Log.Warn("a run of an agent waits: nobody can decide whether its caller may call it", "run", w.run.ID, "agent", w.run.Agent, "err", err)
 		}
-		if err := backoff.Sleep(ctx, undecidedTime); err != nil {
+		if err := w.place.idle(ctx, func() error { return backoff.Sleep(ctx, undecidedTime) }); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// maxTaken bounds the runs of dead gateways that one gateway works on at once.
-	maxTaken = 32
 	// look is how often the store is asked for runs to take over when nothing is known of
 	// any: another gateway may have died.
 	look = 30 * time.Second
@@ -40,7 +38,7 @@ func (h *Host) Run(claims, calls context.Context) error {
 	h.mu.Lock()
 	h.calls = calls
 	h.mu.Unlock()
-	places := make(chan struct{}, maxTaken)
+	places := newPlaces()
 	beat := time.NewTicker(h.o.Lease / 3)
 	defer beat.Stop()
 	var looked, pruned time.Time
@@ -134,19 +132,18 @@ func (h *Host) renew(ctx context.Context) {
 }
 
 // takeOver claims runs that nobody works on any more, and goes on with them.
-func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
+func (h *Host) takeOver(claims, calls context.Context, places *places) {
 	has := slices.Collect(maps.Keys(h.o.Agents()))
 	for {
-		select {
-		case places <- struct{}{}:
-		default:
+		own := places.take()
+		if own == nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(claims, storeTime)
 		run, ok, err := h.o.Runs.Claim(ctx, h.holder, time.Now().Add(h.o.Lease), has, h.working()...)
 		cancel()
 		if err != nil || !ok {
-			<-places
+			own.leave()
 			if err != nil && claims.Err() == nil {
 				h.o.Log.Warn("runs of agents cannot be taken over; they wait", "err", err)
 			}
@@ -154,15 +151,16 @@ func (h *Host) takeOver(claims, calls context.Context, places chan struct{}) {
 		}
 		h.taken.Go(func() {
 			defer h.Changed() // there may be more of them
-			defer func() { <-places }()
-			h.resume(calls, &run, slices.Contains(has, run.Agent))
+			defer own.leave()
+			own.freed = h.Changed // whoever waits for a place gets it
+			h.resume(calls, &run, slices.Contains(has, run.Agent), own)
 		})
 	}
 }
 
 // resume goes on with a run whose gateway has died. Nobody waits for it. had tells that this
 // gateway had its agent when it claimed the run.
-func (h *Host) resume(ctx context.Context, run *runs.Run, had bool) {
+func (h *Host) resume(ctx context.Context, run *runs.Run, had bool, own *place) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.o.Log.Error("panic in a run of an agent", "run", run.ID, "panic", p, "stack", string(debug.Stack()))
@@ -194,7 +192,7 @@ func (h *Host) resume(ctx context.Context, run *runs.Run, had bool) {
 		end(agents.Failed, "The credential by which the run was begun is not accepted any more.")
 		return
 	}
-	w := &work{run: *run, settings: &settings, id: id, nested: h.o.Nested(present, run.Capsule)}
+	w := &work{run: *run, settings: &settings, id: id, place: own, nested: h.o.Nested(present, run.Capsule)}
 	if err := h.load(ctx, w); err != nil {
 		h.o.Log.Error("a run of an agent cannot go on", "run", run.ID, "err", err)
 		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) { // another one may read it

@@ -85,10 +85,7 @@ func (c *Messages) Infer(ctx context.Context, r *model.Request, delta func(model
 		return nil, err
 	}
 	names := model.NewNames(r.Tools, maxName)
-	body, err := wire.Body(c.e, newRequest(r, names))
-	if err != nil {
-		return nil, err
-	}
+	write := func() ([]byte, error) { return wire.Body(c.e, newRequest(r, names)) }
 	header := http.Header{}
 	header.Set("Anthropic-Version", version)
 	if c.e.Key != "" {
@@ -99,7 +96,7 @@ func (c *Messages) Infer(ctx context.Context, r *model.Request, delta func(model
 	}
 	base := strings.TrimSuffix(strings.TrimRight(c.e.URL, "/"), "/v1")
 	a := &answer{r: r, names: names, delta: delta}
-	if err := wire.Do(ctx, c.e, base+"/v1/messages", header, body, a); err != nil {
+	if err := wire.Do(ctx, c.e, base+"/v1/messages", header, write, a); err != nil {
 		return nil, err
 	}
 	return a.turn(), nil

@@ -77,12 +77,9 @@ func (c *Chat) Infer(ctx context.Context, r *model.Request, delta func(model.Del
 		return nil, err
 	}
 	names := model.NewNames(r.Tools, maxName)
-	body, err := wire.Body(c.e, c.request(r, names))
-	if err != nil {
-		return nil, err
-	}
+	write := func() ([]byte, error) { return wire.Body(c.e, c.request(r, names)) }
 	answer := &chatAnswer{r: r, names: names, delta: delta}
-	if err := wire.Do(ctx, c.e, address(c.e, "/chat/completions"), header(c.e, r.ID), body, answer); err != nil {
+	if err := wire.Do(ctx, c.e, address(c.e, "/chat/completions"), header(c.e, r.ID), write, answer); err != nil {
 		return nil, err
 	}
 	return answer.turn(), nil

@@ -81,12 +81,9 @@ func (c *Responses) Infer(ctx context.Context, r *model.Request, delta func(mode
 
 func (c *Responses) infer(ctx context.Context, r *model.Request, delta func(model.Delta)) (*model.Turn, error) {
 	names := model.NewNames(r.Tools, maxName)
-	body, err := wire.Body(c.e, c.request(r, names))
-	if err != nil {
-		return nil, err
-	}
+	write := func() ([]byte, error) { return wire.Body(c.e, c.request(r, names)) }
 	answer := &responsesAnswer{r: r, names: names, delta: delta}
-	if err := wire.Do(ctx, c.e, address(c.e, "/responses"), header(c.e, r.ID), body, answer); err != nil {
+	if err := wire.Do(ctx, c.e, address(c.e, "/responses"), header(c.e, r.ID), write, answer); err != nil {
 		return nil, err
 	}
 	return answer.turn()

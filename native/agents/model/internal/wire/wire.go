@@ -65,13 +65,22 @@ func Body(e *model.Endpoint, request any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Do makes one request, and hands its answer to a reader. Nothing is repeated.
-func Do(ctx context.Context, e *model.Endpoint, address string, header http.Header, body []byte, r Reader) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+// Do makes one request, and hands its answer to a reader. Nothing is repeated. write writes the
+// same body each time; see [sent].
+func Do(ctx context.Context, e *model.Endpoint, address string, header http.Header, write func() ([]byte, error), r Reader) error {
+	body, err := write()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, &sent{left: body})
 	if err != nil {
 		return model.Errorf(model.Refused, "the address cannot be used") // the original error contains it
 	}
-	req.Header = header
+	req.Header, req.ContentLength = header, int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) {
+		body, err := write()
+		return &sent{left: body}, err
+	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
 	req.Header.Set("User-Agent", "toolgate")
