@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/http1"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
@@ -82,7 +82,7 @@ type Server struct {
 	hash string
 	opts Options
 	log  *slog.Logger
-	http *http.Transport
+	http *http1.Pool
 
 	kick    chan struct{} // try to connect now
 	refetch chan struct{} // the lists may have changed

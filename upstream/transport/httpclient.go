@@ -19,13 +19,14 @@ import (
 
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/http1"
 )
 
 // httpClient is shared by both HTTP transports: a connection pool for one server, the
 // credential on every request, no redirects, bounded answers.
 type httpClient struct {
 	url        *url.URL
-	pool       *http.Transport
+	pool       *http1.Pool
 	credential Credential
 	principal  string
 	limits     Limits
@@ -43,9 +44,9 @@ func newHTTPClient(o *Options) (httpClient, error) {
 
 // NewPool returns the HTTP connection pool for one server and that many concurrent calls.
 // Servers share nothing.
-func NewPool(calls int) *http.Transport {
+func NewPool(calls int) *http1.Pool {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Transport{
+	return http1.NewPool(&http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
@@ -60,7 +61,7 @@ func NewPool(calls int) *http.Transport {
 		// bypass them.
 		ReadBufferSize:  1 << 10,
 		WriteBufferSize: 2 << 10,
-	}
+	})
 }
 
 // request builds a request with the credential of the principal.

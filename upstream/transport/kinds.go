@@ -3,10 +3,10 @@ package transport
 import (
 	"context"
 	"log/slog"
-	"net/http"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/sandbox"
+	"github.com/toolgate/toolgate/upstream/http1"
 )
 
 // kinds are the transports by their names in the configuration. A transport is a file of
@@ -50,7 +50,7 @@ type Options struct {
 	Sandbox *sandbox.Policy
 
 	URL        string
-	Pool       *http.Transport // of the server alone; see [NewPool]
+	Pool       *http1.Pool // of the server alone; see [NewPool]
 	Credential Credential
 	Principal  string // whose credential is sent
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/upstream/http1"
 )
 
 const (
@@ -223,9 +224,10 @@ func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 			return false, err
 		}
 		if answered, err := s.take(&ev, err != nil); answered {
-			if err != nil {
+			switch {
+			case err != nil:
 				body.Close()
-			} else {
+			case !http1.Finish(body):
 				s.l.drain(body)
 			}
 			return true, err

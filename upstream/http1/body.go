@@ -1,0 +1,194 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http/httputil"
+	"sync/atomic"
+)
+
+// body is the body of an answer. Read is for one goroutine; Close may be called beside it.
+type body struct {
+	conn *conn
+	ctx  context.Context
+	stop func() bool // ends the watch over ctx
+
+	left    int64 // of the body or, if it is chunked, of the current chunk
+	chunked bool
+	begun   bool // a chunk was begun
+	closes  bool
+	odd     io.Reader // reads the chunks that are not plain
+	err     error     // of every further read
+
+	over atomic.Bool // the connection is idle, or closed
+}
+
+// errClosed is the error of reads from a closed body.
+var errClosed = errors.New("the body of the answer was closed")
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (n int, err error) {
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	if b.over.Load() {
+		return 0, errClosed
+	}
+	switch {
+	case b.odd != nil:
+		if n, err = b.odd.Read(p); err == io.EOF {
+			b.end()
+		}
+	case b.chunked:
+		n, err = b.readChunk(p)
+	default:
+		n, err = b.read(p)
+		if err == nil && b.left == 0 {
+			b.end()
+			err = io.EOF
+		}
+	}
+	if err != nil {
+		b.err = b.why(err)
+	}
+	return n, b.err
+}
+
+// why returns the error of a read: the end of the context comes before what it has caused.
+func (b *body) why(err error) error {
+	if err == io.EOF {
+		return err
+	}
+	closed := !b.close()
+	switch cause := b.ctx.Err(); {
+	case cause != nil:
+		return cause
+	case closed:
+		return errClosed
+	}
+	return err
+}
+
+// read reads what is left of the body or of a chunk.
+func (b *body) read(p []byte) (int, error) {
+	p = p[:min(int64(len(p)), b.left)]
+	n, err := b.conn.read(p)
+	b.left -= int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// read reads into p what was received, else from the connection.
+func (c *conn) read(p []byte) (int, error) {
+	if c.r < c.w {
+		n := copy(p, c.buf[c.r:c.w])
+		c.r += n
+		return n, nil
+	}
+	return c.net.Read(p)
+}
+
+// end ends the exchange after the whole body. The connection can carry the next one unless
+// the server has said otherwise, or sent more.
+func (b *body) end() {
+	c := b.conn
+	quiet := c.r == c.w
+	b.err = io.EOF
+	if !b.over.CompareAndSwap(false, true) {
+		return
+	}
+	buffers.Put(c.buf)
+	c.buf = nil
+	if !b.stop() || b.closes || !quiet { // a context that has ended may have set a deadline
+		c.net.Close()
+		return
+	}
+	c.pool.put(c)
+}
+
+// close gives the connection up; it is false if that was done before.
+func (b *body) close() bool {
+	if !b.over.CompareAndSwap(false, true) {
+		return false
+	}
+	b.stop()
+	b.conn.net.Close()
+	return true
+}
+
+// Close implements [io.Closer]. A body that was not read to its end takes the connection with
+// it.
+func (b *body) Close() error {
+	b.close()
+	return nil
+}
+
+// readChunk reads from the chunks of a body (RFC 9112 section 7.1).
+func (b *body) readChunk(p []byte) (int, error) {
+	if b.left > 0 {
+		return b.read(p)
+	}
+	rest, plain, err := b.nextChunk()
+	if err != nil {
+		return 0, err
+	}
+	if !plain {
+		b.closes = true
+		b.odd = httputil.NewChunkedReader(rest)
+		return 0, nil
+	}
+	if b.left == 0 {
+		b.end()
+		return 0, io.EOF
+	}
+	return b.read(p)
+}
+
+// oddBody is the body of an answer that net/http reads.
+type oddBody struct {
+	io.ReadCloser
+	conn net.Conn
+	ctx  context.Context
+	stop func() bool
+}
+
+// Read implements [io.Reader].
+func (b *oddBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if cause := b.ctx.Err(); err != nil && err != io.EOF && cause != nil {
+		err = cause
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *oddBody) Close() error {
+	b.stop()
+	return b.conn.Close()
+}
+
+// Finish ends an answer of which nothing more is wanted, if its end was received. It is false
+// if the body has to be read or closed. It does not wait.
+func Finish(from io.Reader) bool {
+	b, ok := from.(*body)
+	switch {
+	case !ok:
+		return false
+	case b.err == io.EOF:
+		return true
+	case b.err != nil, b.over.Load(), !b.chunked, b.odd != nil, b.left > 0:
+		return false
+	}
+	if done, _ := b.parseChunk(); !done || b.left > 0 {
+		return false
+	}
+	b.end()
+	return true
+}

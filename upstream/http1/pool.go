@@ -1,0 +1,185 @@
+package http1
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxBody is the largest body of a request that is sent here. The buffers of the system take
+// as much, so a server that answers before it has read the request does not hold up both
+// sides.
+const maxBody = 64 << 10
+
+// Pool keeps the connections to one server. It implements [http.RoundTripper] and is safe for
+// concurrent use. The context of a request bounds everything about it, until the body of the
+// answer is closed or read to its end.
+type Pool struct {
+	other *http.Transport
+	most  int           // idle connections
+	rest  time.Duration // after which an idle connection is closed
+	head  int           // bytes of the head of an answer
+
+	// odd is set once a server has sent what only net/http reads. It gets all further
+	// requests.
+	odd atomic.Bool
+
+	mu     sync.Mutex
+	idle   []*conn // the one that was used last is the last one
+	sweep  *time.Timer
+	direct string // the host that was found to need no proxy
+}
+
+// NewPool returns a pool with the dialer, proxies and limits of a transport, which takes the
+// requests that do not fit. The transport needs all of them to be set.
+func NewPool(other *http.Transport) *Pool {
+	return &Pool{other: other, most: other.MaxIdleConnsPerHost, rest: other.IdleConnTimeout, head: int(other.MaxResponseHeaderBytes)}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.odd.Load() || !plain(r) || !p.isDirect(r) {
+		return p.other.RoundTrip(r)
+	}
+	defer r.Body.Close()
+	c, used, err := p.take(r.Context(), r.URL)
+	if err != nil {
+		return nil, err
+	}
+	b := requests.Get().(*[]byte)
+	defer requests.Put(b)
+	if *b, err = appendRequest((*b)[:0], r); err != nil {
+		c.net.Close()
+		return nil, err
+	}
+	resp, sent, err := c.exchange(r, *b)
+	if err == nil || sent || !used || r.Context().Err() != nil {
+		return resp, err
+	}
+	// The server closed the connection after it was looked at. It has seen nothing.
+	if c, err = p.dial(r.Context(), r.URL); err != nil {
+		return nil, err
+	}
+	resp, _, err = c.exchange(r, *b)
+	return resp, err
+}
+
+// requests are buffers for whole requests.
+var requests = sync.Pool{New: func() any { return new([]byte) }}
+
+// plain tells whether a request has the form that is sent here.
+func plain(r *http.Request) bool {
+	return checked && r.URL.Scheme == "http" && r.Method == http.MethodPost && r.Body != nil &&
+		r.ContentLength > 0 && r.ContentLength <= maxBody && len(r.TransferEncoding) == 0 && len(r.Trailer) == 0 &&
+		!r.Close && isHost(r.Host) && isHost(r.URL.Host) && areFields(r.Header)
+}
+
+// isDirect tells whether a request needs no proxy.
+func (p *Pool) isDirect(r *http.Request) bool {
+	if p.other.Proxy == nil {
+		return true
+	}
+	p.mu.Lock()
+	known := p.direct == r.URL.Host
+	p.mu.Unlock()
+	if known {
+		return true
+	}
+	if by, err := p.other.Proxy(r); by != nil || err != nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.direct = r.URL.Host
+	return true
+}
+
+// take returns an idle connection, which was used before, or a new one.
+func (p *Pool) take(ctx context.Context, to *url.URL) (c *conn, used bool, err error) {
+	for {
+		if c = p.pop(to.Host); c == nil {
+			c, err = p.dial(ctx, to)
+			return c, false, err
+		}
+		if c.isAlive() {
+			return c, true, nil
+		}
+		c.net.Close()
+	}
+}
+
+// dial opens a connection.
+func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
+	address := to.Host
+	if to.Port() == "" {
+		address = net.JoinHostPort(to.Hostname(), "80")
+	}
+	dialed, err := p.other.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{pool: p, net: dialed, host: to.Host}, nil
+}
+
+// pop takes the idle connection to a host that was used last; nil if there is none.
+func (p *Pool) pop(host string) *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if c := p.idle[i]; c.host == host {
+			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+			return c
+		}
+	}
+	return nil
+}
+
+// put keeps a connection whose exchange is over.
+func (p *Pool) put(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) >= p.most {
+		c.net.Close()
+		return
+	}
+	c.since = time.Now()
+	p.idle = append(p.idle, c)
+	switch {
+	case len(p.idle) > 1: // the timer runs
+	case p.sweep == nil:
+		p.sweep = time.AfterFunc(p.rest, p.closeOld)
+	default:
+		p.sweep.Reset(p.rest)
+	}
+}
+
+// closeOld closes the connections that were idle for too long.
+func (p *Pool) closeOld() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, old := time.Now(), 0
+	for old < len(p.idle) && now.Sub(p.idle[old].since) >= p.rest {
+		p.idle[old].net.Close()
+		p.idle[old] = nil
+		old++
+	}
+	p.idle = append(p.idle[:0], p.idle[old:]...)
+	if len(p.idle) > 0 {
+		p.sweep.Reset(p.rest - now.Sub(p.idle[0].since))
+	}
+}
+
+// CloseIdleConnections closes the connections that carry nothing.
+func (p *Pool) CloseIdleConnections() {
+	p.other.CloseIdleConnections()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		c.net.Close()
+	}
+	p.idle = nil
+}
