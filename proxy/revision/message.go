@@ -59,8 +59,7 @@ func mayNeedDowngrade(version mcp.Version, method string, object []byte) bool {
 }
 
 var (
-	structureKey = []byte(`"structuredContent"`)
-	lateBlocks   = [][]byte{[]byte(`"resource_link"`), []byte(`"audio"`)}
+	lateBlocks = [][]byte{[]byte(`"resource_link"`), []byte(`"audio"`)}
 	// escapedLetter begins the escape of an ASCII letter, which could spell a name in
 	// another way.
 	escapedLetter = []byte(`\u00`)
@@ -85,19 +84,11 @@ func mentions(object []byte, names [][]byte) bool {
 	return bytes.Contains(object, escapedLetter)
 }
 
-// mayHaveStructure reports whether there may be a structuredContent that a revision
-// does not have: any at all, or one that is not an object.
+// mayHaveStructure reports whether there is a structuredContent that a revision does not
+// have: any at all, or one that is not an object.
 func mayHaveStructure(version mcp.Version, object []byte) bool {
-	for rest := object; ; {
-		i := bytes.Index(rest, structureKey)
-		if i < 0 {
-			return bytes.Contains(object, escapedLetter)
-		}
-		rest = rest[i+len(structureKey):]
-		if version < mcp.V20250618 || !bytes.HasPrefix(rest, []byte(":{")) {
-			return true
-		}
-	}
+	value := mcp.Lookup(object, "structuredContent")
+	return value != nil && (version < mcp.V20250618 || !mcp.IsObject(value))
 }
 
 // withoutStructure removes a structuredContent that the revision does not have from the

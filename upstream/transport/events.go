@@ -80,6 +80,10 @@ func (r *eventReader) next() (sseEvent, error) {
 	return event, err
 }
 
+// release gives back what the reader holds. It must not be used after that; the events that
+// it has returned stay.
+func (r *eventReader) release() { r.scan.release() }
+
 // block reads lines up to the empty one that ends a block worth returning.
 func (r *eventReader) block() (sseEvent, error) {
 	var (

@@ -272,23 +272,46 @@ var blocks = sync.Pool{New: func() any { b := make([]byte, blockSize); return &b
 
 const blockSize = 256 << 10
 
-// announcedMost is the largest announced size for which memory is allocated at once.
-// Beyond it, memory grows with the data: an announcement costs its sender nothing.
-const announcedMost = 1 << 20
+const (
+	// announcedMost is the most memory that is allocated at once for an announced size: an
+	// announcement costs its sender nothing. Beyond it, memory grows with the data.
+	announcedMost = 1 << 20
+	// announcedShare is the part of a larger body after which memory for all of it is
+	// allocated, if the part was within announcedMost.
+	announcedShare = 4
+)
 
 // readBody reads an answer of at most limit bytes into memory of exactly its size. known
 // is the announced size, or -1. A body that ends early is io.ErrUnexpectedEOF.
 func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
-	if known > int64(limit) {
+	switch {
+	case known > int64(limit):
 		return nil, ErrTooLarge
+	case known < 0 || known > announcedShare*announcedMost:
+		return readGrowing(r, known, limit)
 	}
-	if known >= 0 && known <= announcedMost {
-		buf := make([]byte, known)
-		if n, err := readFull(r, buf); n < len(buf) {
-			return nil, cmp.Or(err, io.ErrUnexpectedEOF)
-		}
-		return buf, nil
+	part := known
+	if known > announcedMost {
+		part = known / announcedShare
 	}
+	buf := make([]byte, part)
+	n, err := readFull(r, buf)
+	if n == len(buf) && part < known {
+		all := make([]byte, known)
+		copy(all, buf)
+		buf = all
+		var more int
+		more, err = readFull(r, buf[part:])
+		n += more
+	}
+	if n < len(buf) {
+		return nil, cmp.Or(err, io.ErrUnexpectedEOF)
+	}
+	return buf, nil
+}
+
+// readGrowing is readBody with memory that grows with the data.
+func readGrowing(r io.Reader, known int64, limit int) ([]byte, error) {
 	small := make([]byte, 4<<10)
 	n, err := readFull(r, small)
 	size := n

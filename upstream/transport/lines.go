@@ -187,9 +187,7 @@ func (s *lineScanner) next() (lineFate, error) {
 			if s.size > 0 {
 				return lineHalf, nil
 			}
-			giveBuffer(s.buf)
-			s.setBuffer(nil)
-			s.tail = nil
+			s.release()
 			return 0, s.err
 		}
 		if fate := s.makeRoom(); fate != 0 {
@@ -226,6 +224,13 @@ func (s *lineScanner) appendTo(dst []byte, off int) []byte {
 		dst = append(dst, segment[skip:]...)
 	}
 	return append(dst, s.tail[min(off, left):left]...)
+}
+
+// release gives back all buffers. The scanner must not be used after that.
+func (s *lineScanner) release() {
+	s.forget()
+	giveBuffer(s.buf)
+	s.setBuffer(nil)
 }
 
 // forget gives back what the last line was held in.

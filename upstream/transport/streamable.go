@@ -214,6 +214,7 @@ type answerStream struct {
 // the answer.
 func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 	events := newEventReader(body, s.l.limits.Result)
+	defer events.release()
 	for {
 		ev, err := events.next()
 		if err != nil && !errors.Is(err, errEventTooLarge) {
@@ -419,6 +420,7 @@ func (l *streamableLink) listen(resp *http.Response, last *string) {
 	stop := context.AfterFunc(l.ctx, func() { resp.Body.Close() })
 	defer stop()
 	events := newEventReader(resp.Body, l.limits.Result)
+	defer events.release()
 	for {
 		ev, err := events.next()
 		if ev.HasID {
