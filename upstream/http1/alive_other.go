@@ -9,3 +9,5 @@ import "net"
 const checked = false
 
 func isOpen(net.Conn) bool { return false }
+
+func readNow(net.Conn, []byte) int { return 0 }

@@ -21,6 +21,7 @@ type body struct {
 	closes  bool
 	odd     io.Reader // reads the chunks that are not plain
 	err     error     // of every further read
+	dropped int       // bytes, after nothing more was wanted
 
 	over atomic.Bool // the connection is idle, or closed
 }
@@ -95,18 +96,22 @@ func (c *conn) read(p []byte) (int, error) {
 	return c.net.Read(p)
 }
 
-// end ends the exchange after the whole body. The connection can carry the next one unless
-// the server has said otherwise, or sent more.
-func (b *body) end() {
+// end ends the exchange after the whole body. A context that has ended may have set a
+// deadline.
+func (b *body) end() { b.giveBack(b.stop()) }
+
+// giveBack ends the exchange after the whole body. The connection can carry the next one if
+// it is clean, unless the server has said otherwise, or sent more.
+func (b *body) giveBack(clean bool) {
 	c := b.conn
-	quiet := c.r == c.w
+	clean = clean && !b.closes && c.r == c.w
 	b.err = io.EOF
 	if !b.over.CompareAndSwap(false, true) {
 		return
 	}
 	buffers.Put(c.buf)
 	c.buf = nil
-	if !b.stop() || b.closes || !quiet { // a context that has ended may have set a deadline
+	if !clean {
 		c.net.Close()
 		return
 	}
@@ -172,23 +177,4 @@ func (b *oddBody) Read(p []byte) (int, error) {
 func (b *oddBody) Close() error {
 	b.stop()
 	return b.conn.Close()
-}
-
-// Finish ends an answer of which nothing more is wanted, if its end was received. It is false
-// if the body has to be read or closed. It does not wait.
-func Finish(from io.Reader) bool {
-	b, ok := from.(*body)
-	switch {
-	case !ok:
-		return false
-	case b.err == io.EOF:
-		return true
-	case b.err != nil, b.over.Load(), !b.chunked, b.odd != nil, b.left > 0:
-		return false
-	}
-	if done, _ := b.parseChunk(); !done || b.left > 0 {
-		return false
-	}
-	b.end()
-	return true
 }

@@ -23,7 +23,7 @@ func (b *body) nextChunk() (rest io.Reader, plain bool, err error) {
 			if b.begun && !startsLike(b.conn.unread(), "\r\n") {
 				return nil, false, errChunk
 			}
-			return b.conn.rest(b.begun), false, nil
+			return b.conn.remaining(b.begun), false, nil
 		}
 		if err := b.conn.fill(); err != nil {
 			return nil, false, err

@@ -28,11 +28,7 @@ type conn struct {
 
 	buf  *[bufferSize]byte // nil while it is idle
 	r, w int               // what was received and not read is buf[r:w]
-}
-
-// isAlive tells whether an idle connection can be used.
-func (c *conn) isAlive() bool {
-	return time.Since(c.since) < c.pool.rest && isOpen(c.net)
+	rest *body             // of the answer before, while its end has not come; else nil
 }
 
 // past is a deadline that ends reads and writes.
@@ -154,8 +150,8 @@ func (c *conn) fill() error {
 	return err
 }
 
-// rest reads what was not read, without the end of the chunk before, and what follows.
-func (c *conn) rest(begun bool) io.Reader {
+// remaining reads what was not read, without the end of the chunk before, and what follows.
+func (c *conn) remaining(begun bool) io.Reader {
 	b := bytes.Clone(c.unread())
 	if begun {
 		b = b[len("\r\n"):]

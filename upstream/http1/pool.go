@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,7 @@ func NewPool(other *http.Transport) *Pool {
 // RoundTrip implements [http.RoundTripper].
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.odd.Load() || !plain(r) || !p.isDirect(r) {
-		return p.other.RoundTrip(r)
+		return p.detach(r)
 	}
 	defer r.Body.Close()
 	c, used, err := p.take(r.Context(), r.URL)
@@ -105,7 +106,7 @@ func (p *Pool) take(ctx context.Context, to *url.URL) (c *conn, used bool, err e
 			c, err = p.dial(ctx, to)
 			return c, false, err
 		}
-		if c.isAlive() {
+		if isOpen(c.net) {
 			return c, true, nil
 		}
 		c.net.Close()
@@ -125,15 +126,28 @@ func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
 	return &conn{pool: p, net: dialed, host: to.Host}, nil
 }
 
-// pop takes the idle connection to a host that was used last; nil if there is none.
+// pop takes the idle connection to a host that was used last and can carry something; nil if
+// there is none.
 func (p *Pool) pop(host string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.idle) - 1; i >= 0; i-- {
-		if c := p.idle[i]; c.host == host {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+		c := p.idle[i]
+		if c.host != host {
+			continue
+		}
+		state := settled
+		if c.rest != nil {
+			state = c.settle()
+		}
+		if state == waiting {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if state == settled {
 			return c
 		}
+		c.net.Close()
 	}
 	return nil
 }
@@ -164,10 +178,9 @@ func (p *Pool) closeOld() {
 	now, old := time.Now(), 0
 	for old < len(p.idle) && now.Sub(p.idle[old].since) >= p.rest {
 		p.idle[old].net.Close()
-		p.idle[old] = nil
 		old++
 	}
-	p.idle = append(p.idle[:0], p.idle[old:]...)
+	p.idle = slices.Delete(p.idle, 0, old)
 	if len(p.idle) > 0 {
 		p.sweep.Reset(p.rest - now.Sub(p.idle[0].since))
 	}
