@@ -8,7 +8,10 @@ import (
 
 // maxLight is what a call of an echo may cost beside the reverse proxy, where load and server
 // cost little.
-const maxLight = 1.5
+const maxLight = 1.05
+
+// maxLarge is what a call with a result of a size may cost.
+var maxLarge = map[int]float64{64 << 10: 1.15, 1 << 20: 1.1}
 
 // benchLight compares calls of a gateway as a user gets it, with two servers, with those of the
 // reverse proxy in front of one: at full load, and at half of what the slower one can do, by an
@@ -128,10 +131,15 @@ func lightBlob(ctx context.Context, n *counts, size int, a, b *contestant) (row,
 	if err := inTurn(ctx, &some, order{Do: "blob", Size: size, Light: true}, c, d); err != nil {
 		return row{}, err
 	}
-	return row{
-		name: fmt.Sprintf("- %d KB", size>>10), reverse: c.cpu.both("µs"), toolgate: d.cpu.both("µs"), ratio: short(d.cpu.per(c.cpu).median()),
+	ratio := d.cpu.per(c.cpu).median()
+	line := row{
+		name: fmt.Sprintf("- %d KB", size>>10), reverse: c.cpu.both("µs"), toolgate: d.cpu.both("µs"), ratio: short(ratio),
 		alloc: short(d.allocated / 1024 / float64(d.calls)),
-	}, nil
+	}
+	if most, ok := maxLarge[size]; ok {
+		line.limit, line.verdict = fmt.Sprint(most), within(ratio, most)
+	}
+	return line, nil
 }
 
 // enrollLight lets clients talk to a proxy over raw connections and warms it up.

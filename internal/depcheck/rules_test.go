@@ -128,7 +128,7 @@ var rules = merged(map[string]rule{
 	},
 
 	"upstream": {
-		ours: []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/transport"},
+		ours: []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
 		why:  "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
 	},
 	"upstream/...": {
@@ -136,8 +136,12 @@ var rules = merged(map[string]rule{
 		others: []string{"golang.org/x/sys"},
 		why:    "a transport or credential is a folder beside the state machine",
 	},
+	"upstream/http1": {
+		others: []string{"golang.org/x/net"},
+		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
+	},
 	"upstream/transport": {
-		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox"},
+		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
 		why:  "carries messages; what they mean, and for whom they are, is known above it; the process at the other end may be confined",
 	},
 	"upstream/shared": {

@@ -3,6 +3,7 @@
 package http1
 
 import (
+	"errors"
 	"net"
 	"syscall"
 )
@@ -19,7 +20,7 @@ func isOpen(c net.Conn) bool {
 		n, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK)
 		return n, err
 	})
-	return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	return errors.Is(err, syscall.EAGAIN)
 }
 
 // readNow reads what was received, without waiting; 0 where that is nothing.

@@ -39,7 +39,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	}
 	switch {
 	case b.odd != nil:
-		if n, err = b.odd.Read(p); err == io.EOF {
+		if n, err = b.odd.Read(p); errors.Is(err, io.EOF) {
 			b.end()
 		}
 	case b.chunked:
@@ -59,11 +59,11 @@ func (b *body) Read(p []byte) (n int, err error) {
 
 // why returns the error of a read: the end of the context comes before what it has caused.
 func (b *body) why(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return err
 	}
 	closed := !b.close()
-	switch cause := b.ctx.Err(); {
+	switch cause := context.Cause(b.ctx); {
 	case cause != nil:
 		return cause
 	case closed:
@@ -80,7 +80,7 @@ func (b *body) read(p []byte) (int, error) {
 	if n > 0 {
 		return n, nil
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -167,7 +167,7 @@ type oddBody struct {
 // Read implements [io.Reader].
 func (b *oddBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if cause := b.ctx.Err(); err != nil && err != io.EOF && cause != nil {
+	if cause := context.Cause(b.ctx); err != nil && !errors.Is(err, io.EOF) && cause != nil {
 		err = cause
 	}
 	return n, err

@@ -47,14 +47,11 @@ func (c *conn) exchange(r *http.Request, request []byte) (resp *http.Response, s
 	}
 	stop()
 	c.net.Close()
-	if ended := ctx.Err(); ended != nil {
+	if ended := context.Cause(ctx); ended != nil {
 		return nil, n > 0, ended
 	}
 	return nil, n > 0, cmp.Or(unsent, err)
 }
-
-// errHead is the error of an answer whose head does not end.
-var errHead = errors.New("the head of the answer is too large")
 
 // receive reads the head of an answer.
 func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error) {
@@ -90,7 +87,7 @@ func (c *conn) readHead() (b []byte, end int, err error) {
 	for n := 0; ; {
 		if n == len(b) {
 			if n >= c.pool.head {
-				return nil, 0, errHead
+				return nil, 0, fmt.Errorf("the response headers exceeded %d bytes", n)
 			}
 			b = append(b[:n:n], make([]byte, min(n, c.pool.head-n))...)
 		}
@@ -144,7 +141,7 @@ func (c *conn) fill() error {
 	switch {
 	case n > 0:
 		return nil
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	}
 	return err

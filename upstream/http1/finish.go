@@ -2,6 +2,7 @@ package http1
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -32,7 +33,7 @@ func Finish(from io.ReadCloser) bool {
 // finish is Finish for a body of this package. Only the goroutine that reads it calls it.
 func (b *body) finish() {
 	switch {
-	case b.err == io.EOF:
+	case errors.Is(b.err, io.EOF):
 	case b.err != nil, b.odd != nil, b.closes, !b.stop():
 		b.close()
 	case b.settle(nil) == settled:

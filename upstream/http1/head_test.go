@@ -133,7 +133,7 @@ func FuzzHead(f *testing.F) {
 // knows what to do.
 func TestFields(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields("Connection Content-Length Expect Host Keep-Alive Proxy-Connection Te Trailer Transfer-Encoding Upgrade") {
+	for name := range strings.FieldsSeq("Connection Content-Length Expect Host Keep-Alive Proxy-Connection Te Trailer Transfer-Encoding Upgrade") {
 		if areFields(http.Header{name: {"x"}}) {
 			t.Errorf("%s is sent", name)
 		}

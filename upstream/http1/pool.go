@@ -131,8 +131,7 @@ func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
 func (p *Pool) pop(host string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		c := p.idle[i]
+	for i, c := range slices.Backward(p.idle) {
 		if c.host != host {
 			continue
 		}
