@@ -59,7 +59,8 @@ func mayNeedDowngrade(version mcp.Version, method string, object []byte) bool {
 }
 
 var (
-	lateBlocks = [][]byte{[]byte(`"resource_link"`), []byte(`"audio"`)}
+	structureKey = []byte(`"structuredContent"`)
+	lateBlocks   = [][]byte{[]byte(`"resource_link"`), []byte(`"audio"`)}
 	// escapedLetter begins the escape of an ASCII letter, which could spell a name in
 	// another way.
 	escapedLetter = []byte(`\u00`)
@@ -84,11 +85,14 @@ func mentions(object []byte, names [][]byte) bool {
 	return bytes.Contains(object, escapedLetter)
 }
 
-// mayHaveStructure reports whether there is a structuredContent that a revision does not
-// have: any at all, or one that is not an object.
+// mayHaveStructure reports whether there may be a structuredContent that a revision does not
+// have: any at all, also within a block of the content, or one that is not an object.
 func mayHaveStructure(version mcp.Version, object []byte) bool {
+	if version < mcp.V20250618 {
+		return bytes.Contains(object, structureKey) || bytes.Contains(object, escapedLetter)
+	}
 	value := mcp.Lookup(object, "structuredContent")
-	return value != nil && (version < mcp.V20250618 || !mcp.IsObject(value))
+	return value != nil && !mcp.IsObject(value)
 }
 
 // withoutStructure removes a structuredContent that the revision does not have from the

@@ -17,8 +17,7 @@ type body struct {
 
 	left    int64 // of the body or, if it is chunked, of the current chunk
 	chunked bool
-	begun   bool // a chunk was begun
-	closes  bool
+	begun   bool      // a chunk was begun
 	odd     io.Reader // reads the chunks that are not plain
 	err     error     // of every further read
 	dropped int       // bytes, after nothing more was wanted
@@ -104,7 +103,7 @@ func (b *body) end() { b.giveBack(b.stop()) }
 // it is clean, unless the server has said otherwise, or sent more.
 func (b *body) giveBack(clean bool) {
 	c := b.conn
-	clean = clean && !b.closes && c.r == c.w
+	clean = clean && !c.last && c.r == c.w
 	b.err = io.EOF
 	if !b.over.CompareAndSwap(false, true) {
 		return
@@ -145,7 +144,7 @@ func (b *body) readChunk(p []byte) (int, error) {
 		return 0, err
 	}
 	if !plain {
-		b.closes = true
+		b.conn.last = true
 		b.odd = httputil.NewChunkedReader(rest)
 		return 0, nil
 	}

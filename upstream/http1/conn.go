@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -29,6 +30,7 @@ type conn struct {
 	buf  *[bufferSize]byte // nil while it is idle
 	r, w int               // what was received and not read is buf[r:w]
 	rest *body             // of the answer before, while its end has not come; else nil
+	last bool              // it carries no further exchange
 }
 
 // past is a deadline that ends reads and writes.
@@ -39,7 +41,12 @@ var past = time.Unix(1, 0)
 func (c *conn) exchange(r *http.Request, request []byte) (resp *http.Response, sent bool, err error) {
 	ctx := r.Context()
 	stop := context.AfterFunc(ctx, func() { _ = c.net.SetDeadline(past) })
-	n, unsent := c.net.Write(request)
+	var n int
+	unsent := ctx.Err()
+	if unsent == nil {
+		n, unsent = c.net.Write(request)
+	}
+	c.last = unsent != nil
 	if unsent == nil || n > 0 { // a server that refuses early says why, and closes
 		if resp, err = c.receive(r, stop); err == nil {
 			return resp, true, nil
@@ -61,16 +68,17 @@ func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error
 		return nil, err
 	}
 	h, ok := parseHead(b[:end])
-	if !ok {
-		c.pool.odd.Store(true)
+	if !ok || len(b)-end > bufferSize { // more than there is room for came with a long head
+		c.pool.odd.CompareAndSwap(false, !ok)
 		return c.receiveOdd(r, b, stop)
 	}
 	if len(b) <= bufferSize {
 		c.r = end
-	} else { // the rest of what is in b was received with the end of a long head
+	} else {
 		c.r, c.w = 0, copy(c.buf[:], b[end:])
 	}
-	body := &body{conn: c, stop: stop, ctx: r.Context(), left: h.length, chunked: h.chunked, closes: h.closes}
+	c.last = c.last || h.closes
+	body := &body{conn: c, stop: stop, ctx: r.Context(), left: max(0, h.length), chunked: h.chunked}
 	if h.length == 0 {
 		body.end()
 	}
@@ -87,7 +95,7 @@ func (c *conn) readHead() (b []byte, end int, err error) {
 	for n := 0; ; {
 		if n == len(b) {
 			if n >= c.pool.head {
-				return nil, 0, fmt.Errorf("the response headers exceeded %d bytes", n)
+				return nil, 0, tooLong(n)
 			}
 			b = append(b[:n:n], make([]byte, min(n, c.pool.head-n))...)
 		}
@@ -112,8 +120,10 @@ const interim = 5
 // receiveOdd lets net/http read an answer of which b was received. The connection ends with
 // it.
 func (c *conn) receiveOdd(r *http.Request, b []byte, stop func() bool) (*http.Response, error) {
-	from := bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(b)), c.net))
+	bounded := &boundedReader{from: io.MultiReader(bytes.NewReader(bytes.Clone(b)), c.net)}
+	from := bufio.NewReader(bounded)
 	for range interim + 1 {
+		bounded.left, bounded.most = c.pool.head+from.Size(), c.pool.head
 		resp, err := http.ReadResponse(from, r)
 		switch {
 		case err != nil:
@@ -121,12 +131,33 @@ func (c *conn) receiveOdd(r *http.Request, b []byte, stop func() bool) (*http.Re
 		case resp.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errors.New("the server switches to another protocol, which nobody has asked for")
 		case resp.StatusCode < 100 || resp.StatusCode >= 200:
+			bounded.left = math.MaxInt
 			resp.Body = &oddBody{ReadCloser: resp.Body, conn: c.net, stop: stop, ctx: r.Context()}
 			return resp, nil
 		}
 	}
 	return nil, fmt.Errorf("the server sends more than %d interim answers", interim)
 }
+
+// boundedReader reads at most left bytes.
+type boundedReader struct {
+	from       io.Reader
+	left, most int
+}
+
+// Read implements [io.Reader].
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, tooLong(b.most)
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	if b.left != math.MaxInt {
+		b.left -= n
+	}
+	return n, err
+}
+
+func tooLong(head int) error { return fmt.Errorf("the response headers exceeded %d bytes", head) }
 
 // unread returns what was received and not read.
 func (c *conn) unread() []byte { return c.buf[c.r:c.w] }

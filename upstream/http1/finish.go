@@ -32,15 +32,23 @@ func Finish(from io.ReadCloser) bool {
 
 // finish is Finish for a body of this package. Only the goroutine that reads it calls it.
 func (b *body) finish() {
-	switch {
-	case errors.Is(b.err, io.EOF):
-	case b.err != nil, b.odd != nil, b.closes, !b.stop():
+	if errors.Is(b.err, io.EOF) {
+		return
+	}
+	if b.err != nil || b.odd != nil || b.conn.last || !b.stop() {
 		b.close()
-	case b.settle(nil) == settled:
+		return
+	}
+	switch b.settle(nil) {
+	case settled:
 		b.giveBack(true)
-	case b.over.CompareAndSwap(false, true):
-		b.conn.rest = b
-		b.conn.pool.put(b.conn)
+	case waiting:
+		if b.over.CompareAndSwap(false, true) {
+			b.ctx, b.conn.rest = nil, b
+			b.conn.pool.put(b.conn)
+		}
+	default:
+		b.close()
 	}
 }
 

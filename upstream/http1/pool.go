@@ -32,7 +32,10 @@ type Pool struct {
 	mu     sync.Mutex
 	idle   []*conn // the one that was used last is the last one
 	sweep  *time.Timer
-	direct string // the host that was found to need no proxy
+	due    time.Time // when sweep fires; zero while it does not
+	direct string    // the host that was found to need no proxy
+	// closing is set when nothing is to stay idle, until the next request.
+	closing bool
 }
 
 // NewPool returns a pool with the dialer, proxies and limits of a transport, which takes the
@@ -47,6 +50,9 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		return p.detach(r)
 	}
 	defer r.Body.Close()
+	if r.Context().Err() != nil {
+		return nil, context.Cause(r.Context())
+	}
 	c, used, err := p.take(r.Context(), r.URL)
 	if err != nil {
 		return nil, err
@@ -76,7 +82,7 @@ var requests = sync.Pool{New: func() any { return new([]byte) }}
 func plain(r *http.Request) bool {
 	return checked && r.URL.Scheme == "http" && r.Method == http.MethodPost && r.Body != nil &&
 		r.ContentLength > 0 && r.ContentLength <= maxBody && len(r.TransferEncoding) == 0 && len(r.Trailer) == 0 &&
-		!r.Close && isHost(r.Host) && isHost(r.URL.Host) && areFields(r.Header)
+		!r.Close && isTarget(r.URL) && isHost(r.Host) && isHost(r.URL.Host) && areFields(r.Header)
 }
 
 // isDirect tells whether a request needs no proxy.
@@ -131,6 +137,7 @@ func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
 func (p *Pool) pop(host string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closing = false
 	for i, c := range slices.Backward(p.idle) {
 		if c.host != host {
 			continue
@@ -155,37 +162,57 @@ func (p *Pool) pop(host string) *conn {
 func (p *Pool) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) >= p.most {
+	if p.closing || len(p.idle) >= p.most {
 		c.net.Close()
 		return
 	}
 	c.since = time.Now()
 	p.idle = append(p.idle, c)
-	switch {
-	case len(p.idle) > 1: // the timer runs
-	case p.sweep == nil:
-		p.sweep = time.AfterFunc(p.rest, p.closeOld)
-	default:
-		p.sweep.Reset(p.rest)
-	}
+	p.sweepAt(c.ends())
 }
 
-// closeOld closes the connections that were idle for too long.
+// ends is when an idle connection is closed.
+func (c *conn) ends() time.Time {
+	if c.rest != nil {
+		return c.since.Add(restTime)
+	}
+	return c.since.Add(c.pool.rest)
+}
+
+// sweepAt lets sweep fire at a time at the latest; mu is held.
+func (p *Pool) sweepAt(at time.Time) {
+	switch {
+	case !p.due.IsZero() && !at.Before(p.due):
+		return
+	case p.sweep == nil:
+		p.sweep = time.AfterFunc(time.Until(at), p.closeOld)
+	default:
+		p.sweep.Reset(time.Until(at))
+	}
+	p.due = at
+}
+
+// closeOld closes the connections that were idle for too long, and those of which the end of
+// the last answer has not come in time.
 func (p *Pool) closeOld() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, old := time.Now(), 0
-	for old < len(p.idle) && now.Sub(p.idle[old].since) >= p.rest {
-		p.idle[old].net.Close()
-		old++
-	}
-	p.idle = slices.Delete(p.idle, 0, old)
-	if len(p.idle) > 0 {
-		p.sweep.Reset(p.rest - now.Sub(p.idle[0].since))
+	p.due = time.Time{}
+	now := time.Now()
+	p.idle = slices.DeleteFunc(p.idle, func(c *conn) bool {
+		if c.rest != nil && c.settle() == broken || !now.Before(c.ends()) {
+			c.net.Close()
+			return true
+		}
+		return false
+	})
+	for _, c := range p.idle {
+		p.sweepAt(c.ends())
 	}
 }
 
-// CloseIdleConnections closes the connections that carry nothing.
+// CloseIdleConnections closes the connections that carry nothing, and those that are under
+// way when their exchanges end, unless there is another request before.
 func (p *Pool) CloseIdleConnections() {
 	p.other.CloseIdleConnections()
 	p.mu.Lock()
@@ -193,5 +220,5 @@ func (p *Pool) CloseIdleConnections() {
 	for _, c := range p.idle {
 		c.net.Close()
 	}
-	p.idle = nil
+	p.idle, p.closing = nil, true
 }

@@ -417,6 +417,7 @@ func TestFinish(t *testing.T) {
 		{"trailers", begin + "\r\n0\r\nA: b\r\n\r\n", 2, false},
 		{"no chunk", begin + "\r\nx\r\n\r\n", 2, false},
 		{"more", begin + "\r\n0\r\n\r\nsmuggled", 2, false},
+		{"another end", begin + "\r\n0\r\n\r\n\r\n0\r\n\r\n", 2, false},
 		{"much more", "HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n" + strings.Repeat("x", 9000), 1, false},
 		{"odd", "HTTP/1.0 200 OK\r\n\r\nok", 2, false},
 	} {
@@ -556,6 +557,66 @@ func TestFinishNetHTTP(t *testing.T) {
 	}
 }
 
+// A request whose context has ended is not sent, also over a connection that is there.
+func TestEndedBefore(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	t.Cleanup(server.Close)
+	p, _ := newPool(t)
+	if _, err := post(t.Context(), p, server.URL, "{}"); err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("nobody wants it")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	for range 20 {
+		if _, err := post(ctx, p, server.URL, "{}"); !errors.Is(err, why) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := post(t.Context(), p, server.URL, "{}"); err != nil || requests.Load() != 2 {
+		t.Errorf("%d requests, %v", requests.Load(), err)
+	}
+}
+
+// The heads behind interim answers are bounded as the first one is.
+func TestEndlessHead(t *testing.T) {
+	t.Parallel()
+	to := raw(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		readRequest(in)
+		_, err := io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nX: ")
+		for text := strings.Repeat("x", 32<<10); err == nil; {
+			_, err = io.WriteString(c, text)
+		}
+	})
+	p, _ := newPool(t)
+	if _, err := post(t.Context(), p, to, "{}"); err == nil || !strings.Contains(err.Error(), "headers exceeded") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An exchange that ends after the idle connections were closed leaves no connection behind.
+func TestCloseIdleConnections(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(echo))
+	t.Cleanup(server.Close)
+	p, dialed := newPool(t)
+	body := begun(t, p, server.URL, 1)
+	p.CloseIdleConnections()
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := post(t.Context(), p, server.URL, "{}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if dialed.Load() != 2 {
+		t.Errorf("%d connections", dialed.Load())
+	}
+}
+
 // Idle connections end by themselves, and are bounded.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
@@ -579,9 +640,16 @@ func TestIdleConnections(t *testing.T) {
 		time.Sleep(35 * time.Second) // 85 s after the first one came, 65 s after the third
 		want(0, 5)
 		p.put(&conn{pool: p, net: counted{closed: &closed}})
-		want(1, 5)
+		waits := &conn{pool: p, net: counted{closed: &closed}, buf: new([bufferSize]byte)}
+		waits.rest = &body{conn: waits, chunked: true}
+		p.put(waits)
+		want(2, 5)
+		time.Sleep(restTime) // the end of its answer does not come
+		want(1, 6)
 		p.CloseIdleConnections()
-		want(0, 6)
+		want(0, 7)
+		p.put(&conn{pool: p, net: counted{closed: &closed}}) // was under way
+		want(0, 8)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -18,6 +19,16 @@ func isHost(host string) bool {
 		}
 	}
 	return host != ""
+}
+
+// isTarget tells whether the path and the query of an address can be sent as they are.
+func isTarget(to *url.URL) bool {
+	for i := range len(to.RawQuery) {
+		if c := to.RawQuery[i]; c <= ' ' || c == 0x7F {
+			return false
+		}
+	}
+	return to.Opaque == ""
 }
 
 // areFields tells whether the header of a request can be sent as it is.

@@ -125,6 +125,9 @@ var answers = []string{
 	"", "x", "\r\n", "\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n{}",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: " + strings.Repeat("x", 70<<10) + "\r\n\r\n{}",
+	"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n" + strings.Repeat("0123456789", 2000),
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n" +
+		strings.Repeat("64\r\n"+strings.Repeat("0123456789", 10)+"\r\n", 90) + "0\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n" + strings.Repeat("0123456789", 2000),
 	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4e20\r\n" + strings.Repeat("0123456789", 2000) + "\r\n0\r\n\r\n",
 }

@@ -81,7 +81,7 @@ func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Messa
 // opened takes the session that the answer to a handshake opens.
 func (l *streamableLink) opened(resp *http.Response, req *Request) {
 	if id := resp.Header[mcp.HeaderSession]; req.Handshake && len(id) == 1 {
-		l.session = id // no other request runs yet
+		l.session = []string{strings.Clone(id[0])} // without the head that it is a part of; no other request runs yet
 	}
 }
 
