@@ -307,7 +307,8 @@ func (s *shell) run(command string) (output string, code int, err error) {
 }
 
 // step runs a command of a README. Telemetry and the index of the audit log are
-// written a moment later, so commands that read them are repeated.
+// written a moment later, and a gateway hears a moment later of one that has joined, so
+// commands that read them are repeated.
 func (s *shell) step(t *testing.T, at, command string, shown []string) {
 	t.Helper()
 	var output, lacks string
@@ -318,7 +319,7 @@ func (s *shell) step(t *testing.T, at, command string, shown []string) {
 		lacks = missing(shown, output)
 		return err != nil || lacks == ""
 	}
-	later := strings.HasPrefix(command, "receiver ") || strings.HasPrefix(command, "toolgate audit search ")
+	later := strings.HasPrefix(command, "receiver ") || strings.HasPrefix(command, "toolgate audit search ") || command == "one status --all"
 	if later && !strings.HasSuffix(command, "&") {
 		testwait.Within(patience, once)
 	} else {

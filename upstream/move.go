@@ -20,34 +20,46 @@ func renewable(err error) bool {
 	return errors.Is(err, transport.ErrSessionLost) || errors.Is(err, transport.ErrMoved)
 }
 
-// move replaces the own connection by one to where the process belongs now. Calls in flight
-// end on the old one. The new one is there first, unless the process must not run twice.
-func (s *Server) move(conn *Conn) {
-	from, ok := conn.link.(transport.Moving)
-	if !ok {
-		return
+// follow moves the own connection to where the process belongs, each time its link is told to,
+// until it has moved or ends.
+func (s *Server) follow(conn *Conn, from transport.Moving) {
+	for {
+		select {
+		case <-from.Moved():
+		case <-conn.life.Done():
+			return
+		}
+		if s.move(conn, from) {
+			return
+		}
+		from.Stays()
 	}
-	if !s.moving.CompareAndSwap(false, true) {
-		return
-	}
-	defer s.moving.Store(false)
+}
+
+// move replaces the own connection by one to where the process belongs now, and tells whether
+// it did. Calls in flight end on the old one. The new one is there first, unless the process
+// must not run twice.
+func (s *Server) move(conn *Conn, from transport.Moving) bool {
 	if from.Alone() {
 		ctx, cancel := context.WithTimeout(conn.life, takesTime)
 		defer cancel()
-		if from.Takes(ctx) {
+		takes := from.Takes(ctx)
+		if takes {
 			s.pool.moveAlone(conn)
 		}
-		return
+		return takes
 	}
 	next, err := s.open(conn.life, connKey{})
 	if err != nil {
 		s.log.Debug("the server stays where it is", "err", err)
-		return
+		return false
 	}
 	to, ok := next.link.(transport.Moving)
 	if !ok || to.At() == from.At() || !s.pool.replaceOwn(conn, next) {
 		closeConn(next)
+		return false
 	}
+	return true
 }
 
 // At names the gateway where the process of a placed server runs; empty while there is none,
@@ -61,6 +73,17 @@ func (s *Server) At() string {
 		return link.At()
 	}
 	return ""
+}
+
+// Moving tells whether the process of a placed server is about to move to another gateway, as
+// far as this one knows. Until it has moved, calls go to where it was.
+func (s *Server) Moving() bool {
+	own, renewing, stopped := s.pool.current()
+	if own == nil {
+		return s.spec.Placed && renewing && !stopped // where it was, it ends first
+	}
+	link, ok := own.link.(transport.Moving)
+	return ok && link.Leaving()
 }
 
 // replaceOwn makes a connection the own one in place of another, and tells whether it did.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -95,7 +94,6 @@ type Server struct {
 	behaviour  behaviour
 	extensions extensions
 	reinits    reinitLimit
-	moving     atomic.Bool // see move
 }
 
 // New returns a server that does nothing until [Server.Run].
@@ -239,16 +237,13 @@ func (s *Server) serve(ctx context.Context, conn *Conn) error {
 	defer lists.Stop()
 	defer stream.Stop()
 	resubscribed, pending := false, false
-	var moved <-chan struct{}
 	if link, ok := conn.link.(transport.Moving); ok {
-		moved = link.Moved()
+		conn.spawn(func() { s.follow(conn, link) }) // ends with the connection
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-moved:
-			conn.spawn(func() { s.move(conn) })
 		case <-conn.link.Done():
 			return conn.link.Cause()
 		case <-s.pool.replaced:

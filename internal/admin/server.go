@@ -44,6 +44,8 @@ type Server struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	// Gateway is the id of the gateway where the process runs of a server that several share.
 	Gateway string `json:"gateway,omitempty"`
+	// Moving tells that the process of such a server is about to run at another gateway.
+	Moving bool `json:"moving,omitempty"`
 	// SignIns says who has signed in to a server with credentials per caller; nil for
 	// every other server.
 	SignIns *SignIns `json:"sign_ins,omitempty"`

@@ -73,6 +73,7 @@ type Cluster struct {
 	authority *authority
 	draining  atomic.Bool
 	changed   chan struct{} // capacity 1: the members in the store have changed
+	known     chan struct{} // closed once the members were read, or that has failed
 	members   atomic.Pointer[[]Member]
 	good      atomic.Pointer[time.Time] // when the last renewal began that succeeded; nil before Run
 
@@ -95,7 +96,7 @@ func New(o Options) (*Cluster, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	c := &Cluster{
-		o: o, changed: make(chan struct{}, 1),
+		o: o, changed: make(chan struct{}, 1), known: make(chan struct{}),
 		self:  Member{ID: hex.EncodeToString(id[:]), Address: o.Address, Version: o.Version, Wire: Wire, Started: time.Now().UTC()},
 		links: make(map[string]*link), suspects: make(map[string]time.Time), others: make(map[string]bool),
 	}
@@ -112,6 +113,9 @@ func (c *Cluster) Self() string { return c.self.ID }
 
 // Members returns the gateways that are known to be there, by id.
 func (c *Cluster) Members() []Member { return slices.Clone(*c.members.Load()) }
+
+// Known is closed once [Cluster.Run] knows the other members, or could not read them.
+func (c *Cluster) Known() <-chan struct{} { return c.known }
 
 // Draining tells whether this gateway takes nothing new.
 func (c *Cluster) Draining() bool { return c.draining.Load() }
@@ -135,7 +139,7 @@ func (c *Cluster) Changed() {
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.close()
 	again := backoff.Backoff{Base: 100 * time.Millisecond, Max: renewEvery}
-	failed := false
+	failed, first := false, true
 	var renewed time.Time
 	if c.o.Lost != nil {
 		guarded, end := context.WithCancel(ctx)
@@ -149,6 +153,10 @@ func (c *Cluster) Run(ctx context.Context) error {
 		listed, _ := find(*c.members.Load(), c.self.ID)
 		due := time.Since(renewed) >= renewEvery || c.draining.Load() != listed.Draining
 		err := c.refresh(ctx, due)
+		if first {
+			first = false
+			close(c.known)
+		}
 		var pause time.Duration
 		switch {
 		case err == nil:

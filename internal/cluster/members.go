@@ -15,6 +15,9 @@ const (
 	Topic = "members"
 	// TopicLists is raised when the lists of a member have changed.
 	TopicLists = "lists"
+	// TopicOffers is raised when a member runs servers for the others that it did not run
+	// before.
+	TopicOffers = "offers"
 	// TopicBreaker, with the key of a server behind it, is raised when a member has stopped
 	// calling it.
 	TopicBreaker = "breaker/"

@@ -233,6 +233,7 @@ func (d *Daemon) followStore() {
 	}
 	if d.cluster != nil {
 		d.onStore[cluster.Topic], d.onStore[cluster.TopicLists] = []func(){d.cluster.Changed}, []func(){func() { proxy.ChangedElsewhere(d.gateway) }}
+		d.onStore[cluster.TopicOffers] = []func(){d.places.Offered}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -53,10 +54,18 @@ func (rs *replicas) at() (at []string) {
 }
 
 // A server that all share runs at one gateway, and that one is where it belongs: a gateway
-// that joins may take it over.
+// that joins may take it over. Once all know one another and say that nothing moves, it runs
+// nowhere else.
 func TestSharedServerRunsOnce(t *testing.T) {
 	rs := newReplicas(t, 3, servers{"s": fake()}, sharedServer())
-	testwait.Until(t, patience, "one gateway runs it", func() bool { at := rs.at(); return len(at) == 1 && at[0] != "" })
+	for _, r := range rs.all {
+		testwait.Until(t, patience, "nothing moves", func() bool {
+			return !slices.ContainsFunc(r.Control.Servers(), func(s admin.Server) bool { return s.Moving })
+		})
+	}
+	if at := rs.at(); len(at) != 1 || at[0] == "" {
+		t.Errorf("it runs at %v", at)
+	}
 	want := rs.process(t, rs.all[0])
 	for _, r := range rs.all {
 		if got := rs.process(t, r); got != want {

@@ -49,7 +49,7 @@ func (d *Daemon) placed() func(copies int, exclusive bool) transport.Placed {
 	if d.settings.boot.Cluster.Advertise == "" {
 		return nil
 	}
-	d.places = placed.New(d.log, cluster.NewClaims(d.store, func() string { return d.cluster.Self() }))
+	d.places = placed.New(d.log, cluster.NewClaims(d.store, func() string { return d.cluster.Self() }), d.announceOffers)
 	return d.places.Server
 }
 
@@ -74,6 +74,13 @@ func (d *Daemon) runCluster(ctx, member context.Context) error {
 func (d *Daemon) announceLists() {
 	if err := cluster.Announce(d.store, cluster.TopicLists); err != nil {
 		d.log.Warn("the other gateways are not told that lists have changed here; their clients may have asked for them too early", "err", err)
+	}
+}
+
+// announceOffers tells the others that this gateway runs servers that it did not run before.
+func (d *Daemon) announceOffers() {
+	if err := cluster.Announce(d.store, cluster.TopicOffers); err != nil {
+		d.log.Warn("the other gateways are not told what this one runs; a server that belongs here may stay elsewhere for some minutes", "err", err)
 	}
 }
 

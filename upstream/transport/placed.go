@@ -21,6 +21,11 @@ type Moving interface {
 	Takes(ctx context.Context) bool
 	// At names the gateway where the process runs.
 	At() string
+	// Leaving tells that the process belongs elsewhere, and that it is not known whether it can
+	// run there.
+	Leaving() bool
+	// Stays is called when it cannot: the link stays where it is for the time being.
+	Stays()
 }
 
 // Placed is how the process of a server is reached that runs at one of several gateways.

@@ -51,7 +51,7 @@ toolgate tools lists what clients see of it. The states are:
 			})
 		},
 	}
-	c.Flags().DurationVar(&wait, "wait", 0, "wait up to this long until no server is starting")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait up to this long until no server is starting, or about to move to another gateway")
 	o.OutputFlag(c)
 	return c
 }
@@ -61,7 +61,7 @@ toolgate tools lists what clients see of it. The states are:
 const awaitStart = 3 * time.Second
 
 // awaitRunning waits until none of the servers of the gateway that the command talks to is
-// starting. It does not wait if wait is 0, and not for a gateway that does not run after
+// starting, or about to move. It does not wait if wait is 0, and not for a gateway that does not run after
 // awaitStart.
 func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
@@ -79,9 +79,11 @@ func awaitRunning(o *command.Options, ctx context.Context, wait time.Duration) e
 			return err
 		}
 		status, err := control.Status(asking)
-		switch starting := startingOf(status.Servers); {
-		case err == nil && len(starting) == 0:
+		switch starting, moving := startingOf(status.Servers), movingOf(status.Servers); {
+		case err == nil && len(starting)+len(moving) == 0:
 			return nil
+		case err == nil && len(starting) == 0:
+			last = fmt.Errorf("still about to run at another gateway: %s; wait longer, or see the log of that one", strings.Join(moving, ", "))
 		case err == nil:
 			last = fmt.Errorf("still starting: %s; wait longer, or see `toolgate logs %s`", strings.Join(starting, ", "), starting[0])
 		case errors.Is(err, admin.ErrNotRunning) && wait > awaitStart && time.Since(began) >= awaitStart:
@@ -106,6 +108,17 @@ func startingOf(servers []admin.Server) []string {
 	var all []string
 	for i := range servers {
 		if servers[i].State == mcp.Starting.String() {
+			all = append(all, servers[i].Name)
+		}
+	}
+	return all
+}
+
+// movingOf names the servers that are about to run at another gateway.
+func movingOf(servers []admin.Server) []string {
+	var all []string
+	for i := range servers {
+		if servers[i].Moving {
 			all = append(all, servers[i].Name)
 		}
 	}

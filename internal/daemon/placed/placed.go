@@ -43,6 +43,8 @@ type Peers interface {
 	Place(server string, copies int, out func(id string) bool) string
 	Suspected(id string) bool
 	Draining() bool
+	// Known is closed once the others are known, or were asked for in vain.
+	Known() <-chan struct{}
 	Open(ctx context.Context, to, server string, query url.Values) (*cluster.Stream, error)
 }
 
@@ -52,7 +54,9 @@ type Places struct {
 	host *shared.Host
 	log  *slog.Logger
 
-	owing chan struct{} // capacity 1: Run has something to release
+	owing    chan struct{} // capacity 1: Run has something to release
+	offering chan struct{} // capacity 1: Run has something to announce
+	announce func()        // that this gateway runs servers that it did not run before
 
 	mu     sync.Mutex
 	peers  Peers
@@ -68,10 +72,11 @@ type offer struct {
 }
 
 // New returns the places of this gateway, which are used once it has its peers. claims keep
-// servers from running twice. Run releases those that could not be released at once.
-func New(log *slog.Logger, claims shared.Claims) *Places {
+// servers from running twice. announce has the others call [Places.Offered]. Run releases what
+// could not be released at once, and announces.
+func New(log *slog.Logger, claims shared.Claims, announce func()) *Places {
 	return &Places{
-		host: shared.NewHost(claims), log: log, owing: make(chan struct{}, 1),
+		host: shared.NewHost(claims), log: log, owing: make(chan struct{}, 1), offering: make(chan struct{}, 1), announce: announce,
 		offers: make(map[string]*offer), links: make(map[*link]struct{}), told: make(chan struct{}),
 	}
 }
@@ -87,11 +92,26 @@ func (p *Places) Among(peers Peers) {
 // It does not block.
 func (p *Places) Told() {
 	if p.host.Owes() {
-		select {
-		case p.owing <- struct{}{}:
-		default: // Run has not begun with what it was told before
-		}
+		signal(p.owing)
 	}
+	p.look(false)
+}
+
+// Offered is called when a gateway runs servers that it did not run before: those that could
+// not move there are told to at once. It does not block.
+func (p *Places) Offered() { p.look(true) }
+
+// signal leaves a token in a channel of capacity 1, unless there is one.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default: // what waits there covers this, too
+	}
+}
+
+// look tells servers that belong elsewhere to move. Those that were told before and have stayed
+// are told in their time, or with again at once.
+func (p *Places) look(again bool) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,10 +119,10 @@ func (p *Places) Told() {
 	p.told = make(chan struct{})
 	for l := range p.links {
 		due := p.peers.Place(l.server, l.by.copies, nil)
-		if due != l.due {
+		if again || due != l.due {
 			l.due, l.wait, l.again = due, firstWait, time.Time{}
 		}
-		if due == l.at || now.Before(l.again) || l.by.once && l.at != p.peers.Self() { // its gateway tells it to leave
+		if now.Before(l.again) || !p.movesTo(l, due) {
 			continue
 		}
 		l.again, l.wait = now.Add(l.wait), min(2*l.wait, longestWait)
@@ -110,13 +130,21 @@ func (p *Places) Told() {
 	}
 }
 
-// Run releases, each time the gateways were read, what could not be released before. It
-// ends with ctx.
+// movesTo tells whether a link is to move by itself to where it belongs. One to a process of
+// another gateway that must not run twice is told by that gateway.
+func (p *Places) movesTo(l *link, due string) bool {
+	return due != l.at && (!l.by.once || l.at == p.peers.Self())
+}
+
+// Run releases, each time the gateways were read, what could not be released before, and
+// announces what this gateway runs. It ends with ctx.
 func (p *Places) Run(ctx context.Context) {
 	for {
 		select {
 		case <-p.owing:
 			p.settle(ctx)
+		case <-p.offering:
+			p.announce()
 		case <-ctx.Done():
 			return
 		}
@@ -171,6 +199,7 @@ func (pl *placement) Offer(server string, o *transport.Options) (withdraw func()
 	p.mu.Lock()
 	p.offers[server] = mine
 	p.mu.Unlock()
+	signal(p.offering)
 	return func() {
 		p.mu.Lock()
 		if p.offers[server] == mine {
@@ -181,10 +210,16 @@ func (pl *placement) Offer(server string, o *transport.Options) (withdraw func()
 	}
 }
 
-// Dial implements [transport.Placed]. It waits while a server that must not run twice runs
+// Dial implements [transport.Placed]. It waits until the others are known: a gateway that knows
+// none runs everything by itself. It waits also while a server that must not run twice runs
 // where it does not belong.
 func (pl *placement) Dial(ctx context.Context, server string, o *transport.Options, inbound func(mcp.Message)) (transport.Link, error) {
 	p := pl.of
+	select {
+	case <-p.peers.Known():
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the other gateways are not known: %w", context.Cause(ctx))
+	}
 	for {
 		told := p.next()
 		link, err := pl.dialOnce(ctx, server, o, inbound)
@@ -293,6 +328,10 @@ type link struct {
 	fingerprint string
 	moved       chan struct{} // capacity 1
 	told        atomic.Bool   // to leave
+
+	telling sync.Mutex
+	leaving bool // it was told to move, and that has not failed
+
 	// With mu of the places:
 	due   string        // where it belonged when the gateways were last read
 	again time.Time     // when it is told next to move there
@@ -301,10 +340,32 @@ type link struct {
 
 // tell has the link move.
 func (l *link) tell() {
-	select {
-	case l.moved <- struct{}{}:
-	default: // it was told
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.leaving = true
+	signal(l.moved)
+}
+
+// Leaving implements [transport.Moving].
+func (l *link) Leaving() bool {
+	p := l.by.of
+	p.mu.Lock()
+	due := p.peers.Place(l.server, l.by.copies, nil)
+	about := due != l.due && p.movesTo(l, due) // it is told in a moment
+	p.mu.Unlock()
+	if about {
+		return true
 	}
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	return l.leaving
+}
+
+// Stays implements [transport.Moving].
+func (l *link) Stays() {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.leaving = len(l.moved) > 0 // it was told again meanwhile
 }
 
 // Moved implements [transport.Moving].

@@ -28,13 +28,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // peers are two gateways: a, which is this one, and b, which runs nothing for others. The server
 // belongs to one of them.
 type peers struct {
-	mu sync.Mutex
-	at string
+	mu      sync.Mutex
+	at      string
+	unknown chan struct{} // until it is closed the others are not known; nil if they are
 }
 
 func (*peers) Self() string          { return "a" }
 func (*peers) Suspected(string) bool { return false }
 func (*peers) Draining() bool        { return false }
+
+// known is closed.
+var known = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Known implements Peers.
+func (p *peers) Known() <-chan struct{} {
+	if p.unknown != nil {
+		return p.unknown
+	}
+	return known
+}
 
 // Place implements Peers.
 func (p *peers) Place(_ string, _ int, out func(string) bool) string {
@@ -59,7 +71,7 @@ func (free) Release(context.Context, string) error { return nil }
 
 func newPlaces() (*Places, *peers, *transport.Options) {
 	log, at := slog.New(slog.DiscardHandler), &peers{at: "b"}
-	p := New(log, free{})
+	p := New(log, free{}, func() {})
 	p.Among(at)
 	return p, at, &transport.Options{Command: "/bin/cat", Log: log, Limits: transport.Limits{Line: 1000, Depth: 9, Result: 1000, Events: 4}}
 }
@@ -100,9 +112,77 @@ func TestStays(t *testing.T) {
 	if set("b"); !told() {
 		t.Error("it is not told to move")
 	}
-	if l.(transport.Moving).Takes(t.Context()) {
+	link := l.(transport.Moving)
+	if link.Takes(t.Context()) {
 		t.Error("a gateway takes a server that it refuses")
 	}
+	if !link.Leaving() {
+		t.Error("it is told to move, and is not about to")
+	}
+	if link.Stays(); link.Leaving() || told() {
+		t.Error("it stays, and is about to move")
+	}
+	if p.Offered(); !link.Leaving() || len(link.Moved()) != 1 {
+		t.Error("another gateway runs more than before, and it is not told to move there")
+	}
+	if link.Stays(); !link.Leaving() {
+		t.Error("it was told while it found out that it stays, and is not about to move")
+	}
+}
+
+// A gateway that does not know the others yet runs nothing: it may belong to them.
+func TestDialAwaitsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, at, o := newPlaces()
+		at.at = "a"
+		at.unknown = make(chan struct{})
+		pl := p.Server(0, false)
+		defer pl.Offer("s", o)()
+		opened := make(chan transport.Link)
+		dial := func(ctx context.Context) {
+			l, err := pl.Dial(ctx, "s", o, func(mcp.Message) {})
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			opened <- l
+		}
+		ctx, end := context.WithCancel(t.Context())
+		go dial(ctx)
+		if end(); <-opened != nil {
+			t.Error("it is opened")
+		}
+		go dial(t.Context())
+		synctest.Wait()
+		select {
+		case <-opened:
+			t.Fatal("it is opened before the others are known")
+		default:
+		}
+		close(at.unknown)
+		(<-opened).Close(t.Context())
+	})
+}
+
+// What a gateway offers is announced, once for all that is offered in a row.
+func TestOffersAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		p := New(slog.New(slog.DiscardHandler), free{}, func() { n++ })
+		_, _, o := newPlaces()
+		pl := p.Server(0, false)
+		for _, name := range []string{"s", "t", "u"} {
+			defer pl.Offer(name, o)()
+		}
+		ctx, end := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() { p.Run(ctx); close(over) }()
+		synctest.Wait()
+		end()
+		<-over
+		if n != 1 {
+			t.Errorf("announced %d times", n)
+		}
+	})
 }
 
 // debts are claims that cannot be released as long as the store is away.

@@ -27,7 +27,7 @@ func (t *Table) Rows() []admin.Server {
 			row.Resources, row.Templates = len(l.Items[mcp.Resource]), len(l.Items[mcp.Template])
 		}
 		if shared, ok := s.upstream.(alone); ok {
-			row.Gateway = shared.At()
+			row.Gateway, row.Moving = shared.At(), shared.Moving()
 		}
 		row.SignIns = s.signIns()
 		row.Reason = because(row.Reason, row.SignIns)
