@@ -81,6 +81,11 @@ test-e2e: ## toolgate between real clients and servers (installs them once)
 test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the first time)
 	$(GO) -C gate/spicedb/realtest test -timeout 20m ./...
 
+.PHONY: test-kafka
+test-kafka: ## the suite of native/queue/kafka on Kafka's own broker (needs Java and Maven; fetches its jars once)
+	mvn -q -B -f native/queue/kafka/testdata/broker.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/out/kafka
+	$(GO) test -count 1 -timeout 15m ./native/queue/kafka -run 'TestSuite|TestChaos|TestBacklog' -kafka-jars $(CURDIR)/out/kafka -v
+
 .PHONY: test-chart
 test-chart: ## render the Helm chart, and check it against the types of Kubernetes
 	$(GO) -C internal/tools/charttest test ./...

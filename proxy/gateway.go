@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/firstlist"
@@ -80,7 +81,7 @@ type Gateway struct {
 
 	life context.Context // context of Run; ends all sessions
 	stop context.CancelCauseFunc
-	wg   sync.WaitGroup
+	wg   background.Group // a request may begin something while Run ends
 
 	sessions *sessionTable
 

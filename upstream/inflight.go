@@ -66,7 +66,7 @@ func (f *inFlight) end() {
 		f.leaveStandalone()
 	}
 	f.cancel(nil)
-	f.open.wg.Wait()
+	f.open.end()
 	if f.stopWatch != nil {
 		f.stopWatch()
 	}
@@ -146,7 +146,7 @@ func (f *inFlight) ask(msg mcp.Message) {
 	asking, ok := f.open.add(f.ctx, &msg, c.spec.Limits.Result)
 	if !ok {
 		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
-			"more than %d open questions or %d bytes of them on one call, or the same id twice", asksPerCall, c.spec.Limits.Result)))
+			"more than %d open questions or %d bytes of them on one call, the same id twice, or a question after the end of the call", asksPerCall, c.spec.Limits.Result)))
 		return
 	}
 	f.clock.pause()
@@ -159,7 +159,6 @@ func (f *inFlight) ask(msg mcp.Message) {
 	if f.queued {
 		c.queue.suspend(f)
 	}
-	f.open.wg.Add(1)
 	id, size := msg.ID, len(msg.Raw)
 	f.open.wg.Go(func() { // its stack is free while the client thinks
 		f.call.Ask(asking, msg.Method, msg.Params(), func(result []byte, fault *mcp.Error) {

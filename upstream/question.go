@@ -13,17 +13,19 @@ type questions struct {
 	mu    sync.Mutex
 	open  map[string]context.CancelFunc
 	bytes int            // of the open questions
-	wg    sync.WaitGroup // of the goroutines that answer
+	over  bool           // the call has ended, and nothing is asked any more
+	wg    sync.WaitGroup // of the questions that wait, and of the goroutines that answer
 }
 
 // add opens a question. Its context ends with the call or when the server cancels the
 // question. It returns false if there are too many questions, by number or by bytes in sum
-// (most), and if the id is already open.
+// (most), if the id is already open, and after the end of the call. An open question is done
+// ([questions.wg]) when it is answered.
 func (q *questions) add(ctx context.Context, msg *mcp.Message, most int) (context.Context, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	id := msg.ID
-	if len(q.open) >= asksPerCall || q.open[id.Key()] != nil {
+	if q.over || len(q.open) >= asksPerCall || q.open[id.Key()] != nil {
 		return nil, false
 	}
 	if len(q.open) > 0 && len(msg.Raw) > most-q.bytes {
@@ -35,7 +37,16 @@ func (q *questions) add(ctx context.Context, msg *mcp.Message, most int) (contex
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	q.open[id.Key()] = cancel
+	q.wg.Add(1)
 	return ctx, true
+}
+
+// end waits until all questions are answered. None is opened any more.
+func (q *questions) end() {
+	q.mu.Lock()
+	q.over = true
+	q.mu.Unlock()
+	q.wg.Wait()
 }
 
 // close ends a question and tells whether the server still wants the answer.

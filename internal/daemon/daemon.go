@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/console"
 	"github.com/toolgate/toolgate/internal/daemon/added"
@@ -130,7 +130,7 @@ type Daemon struct {
 	unguard    func()              // ends the guardian, when every server has ended
 
 	ctx     context.Context                 // of Run
-	tasks   sync.WaitGroup                  // what is done in the background until ctx ends
+	tasks   background.Group                // what is done in the background until ctx ends
 	console atomic.Pointer[console.Console] // nil while none is served
 }
 

@@ -41,7 +41,7 @@ var daemonRules = map[string]rule{
 	},
 	"internal/daemon/servers": {
 		ours: []string{
-			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
+			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/background", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
 			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/inside", "native/proto", "native/queue",
 			"native/toolapi",
 			"proxy", "proxy/guard", "upstream", "upstream/credential", "upstream/transport",

@@ -141,7 +141,7 @@ var rules = merged(map[string]rule{
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
 	"upstream/transport": {
-		ours: []string{"internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
+		ours: []string{"internal/background", "internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
 		why:  "carries messages; what they mean, and for whom they are, is known above it; the process at the other end may be confined",
 	},
 	"upstream/shared": {
@@ -412,9 +412,10 @@ var rules = merged(map[string]rule{
 	"internal/mcp": {
 		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
 	},
-	"internal/backoff":   {why: "how long to wait does not depend on what is tried again"},
-	"internal/retrieval": {why: "measures rankings, whoever made them"},
-	"internal/filelock":  {why: "whose a file is does not depend on what is in it"},
+	"internal/background": {why: "goroutines that somebody waits for, whatever they do"},
+	"internal/backoff":    {why: "how long to wait does not depend on what is tried again"},
+	"internal/retrieval":  {why: "measures rankings, whoever made them"},
+	"internal/filelock":   {why: "whose a file is does not depend on what is in it"},
 	"internal/store": {
 		ours:   []string{"internal/backoff", "internal/failure", "internal/filelock"},
 		others: []string{"modernc.org/sqlite", "github.com/jackc/pgx/v5"},

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/http1"
@@ -50,7 +51,7 @@ type streamableLink struct {
 	cancel context.CancelCauseFunc
 	failed sync.Once
 	lost   chan struct{}
-	wg     sync.WaitGroup
+	wg     background.Group // a request may end while the link is closed, and drains its body then
 	closed atomic.Bool
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/spicedb"
+	"github.com/toolgate/toolgate/internal/background"
 )
 
 // addRelations adds the phase of relationships: a SpiceDB, or the relationships in the
@@ -132,7 +133,7 @@ func (k *RelationsKeeper) same(next *relations) *relations {
 // Use puts a phase in force, nil for none, and runs it until the context ends or
 // another phase replaces it. The previous phase lives on while requests to it may be
 // in flight. running counts all goroutines.
-func (k *RelationsKeeper) Use(ctx context.Context, next *relations, running *sync.WaitGroup, failed func(error)) {
+func (k *RelationsKeeper) Use(ctx context.Context, next *relations, running *background.Group, failed func(error)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old := k.Current

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -72,8 +73,8 @@ type Options struct {
 type Table struct {
 	o       Options
 	host    *native.Host
-	tasks   *queue.Pool // of the calls that run as tasks
-	running background  // everything that was started
+	tasks   *queue.Pool      // of the calls that run as tasks
+	running background.Group // everything that was started
 
 	mu  sync.Mutex // one generation is put in force at a time
 	now atomic.Pointer[generation]

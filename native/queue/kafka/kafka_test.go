@@ -1,6 +1,8 @@
 package kafka_test
 
 import (
+	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -13,6 +15,12 @@ import (
 	"github.com/toolgate/toolgate/native/queue/queuetest"
 )
 
+// brokerJars is for a broker in place of kfake; `make test-kafka` fetches them.
+var brokerJars = flag.String("kafka-jars", "", "a folder with the jars of Kafka's broker, which the tests start in place of kfake")
+
+// broker is the address of the broker of brokerJars, empty without.
+var broker string
+
 func TestMain(m *testing.M) {
 	queuetest.ServeBroker(func() (string, func(), error) {
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -21,12 +29,26 @@ func TestMain(m *testing.M) {
 		}
 		return address(cluster), cluster.Close, nil
 	})
-	os.Exit(m.Run())
+	flag.Parse()
+	stop := func() {}
+	if *brokerJars != "" {
+		var err error
+		if broker, stop, err = startBroker(*brokerJars); err != nil {
+			fmt.Fprintln(os.Stderr, "the broker does not start:", err)
+			os.Exit(1)
+		}
+	}
+	code := m.Run()
+	stop()
+	os.Exit(code)
 }
 
 func address(c *kfake.Cluster) string { return "kafka://" + strings.Join(c.ListenAddrs(), ",") }
 
 func open(t testing.TB, b queue.Bounds) func() queue.Engine {
+	if broker != "" {
+		return connect(t, broker, b)
+	}
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +59,9 @@ func open(t testing.TB, b queue.Bounds) func() queue.Engine {
 
 // openElsewhere starts a broker in a process of its own.
 func openElsewhere(t testing.TB, b queue.Bounds) func() queue.Engine {
+	if broker != "" {
+		return connect(t, broker, b)
+	}
 	return connect(t, queuetest.StartBroker(t), b)
 }
 

@@ -1,4 +1,4 @@
-package servers
+package background
 
 import (
 	"sync/atomic"
@@ -8,9 +8,9 @@ import (
 )
 
 // Whoever waits does so until nothing runs, and something may begin at any time.
-func TestBackground(t *testing.T) {
+func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b background
+		var b Group
 		b.Wait()
 		var ended atomic.Int32
 		for i := range 3 {
@@ -29,7 +29,7 @@ func TestBackground(t *testing.T) {
 			}
 		}
 	})
-	var b background
+	var b Group
 	for range 1000 { // the end and a beginning at once
 		waited := make(chan struct{})
 		go func() { b.Wait(); close(waited) }()

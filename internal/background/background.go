@@ -1,28 +1,29 @@
-package servers
+// Package background has goroutines that somebody waits for.
+package background
 
 import "sync"
 
-// background is what a table has started and waits for at its end. Unlike with a
+// Group are goroutines that their owner waits for at its end. Unlike with a
 // [sync.WaitGroup], something may begin while somebody waits and nothing runs: a reload may
 // meet the end of the gateway. Its zero value is ready.
-type background struct {
+type Group struct {
 	mu   sync.Mutex
 	n    int
 	idle chan struct{} // closed when nothing runs any more; nil while nobody waits
 }
 
 // Go runs f in the background.
-func (b *background) Go(f func()) {
+func (b *Group) Go(f func()) {
 	b.mu.Lock()
 	b.n++
 	b.mu.Unlock()
-	go func() { // its owner is the table; it ends with f
+	go func() { // its owner is that of the group; it ends with f
 		defer b.done()
 		f()
 	}()
 }
 
-func (b *background) done() {
+func (b *Group) done() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.n--; b.n == 0 && b.idle != nil {
@@ -32,7 +33,7 @@ func (b *background) done() {
 }
 
 // Wait waits until nothing runs.
-func (b *background) Wait() {
+func (b *Group) Wait() {
 	b.mu.Lock()
 	if b.n == 0 {
 		b.mu.Unlock()
