@@ -156,3 +156,28 @@ func TestValidateSeed(t *testing.T) {
 		t.Errorf("no such seed: %+v", o)
 	}
 }
+
+// Steps are compared with what the servers have listed in an earlier run, once there was one.
+func TestValidateSteps(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	step := func(call string, with map[string]any) map[string]any {
+		return map[string]any{"name": "says", "type": "steps", "steps": []any{map[string]any{"id": "first", "call": call, "with": with}}}
+	}
+	file := func(tool map[string]any) map[string]any { return map[string]any{"tools": []any{tool}} }
+	server := fake(`schema={"type":"object","properties":{"text":{"type":"string"}}}`)
+	const wrong = "the step first of tools__says does not fit a__echo: with.text: "
+	bad := file(step("a__echo", map[string]any{"text": 5}))
+	h.write(t, servers{"a": server}, bad)
+	if o := h.run(t, "validate", h.file); o.code != 0 || strings.Contains(o.stderr, wrong) {
+		t.Errorf("nothing is known yet: %+v", o)
+	}
+	h.ok(t, "tools", h.file)
+	if o := h.run(t, "validate", h.file); o.code != 0 || !strings.Contains(o.stderr, wrong) || !strings.Contains(o.stderr, "this is how the server last listed the tool") {
+		t.Errorf("%+v", o)
+	}
+	h.write(t, servers{"a": server}, file(step("a__echo", map[string]any{"text": "five"})))
+	if o := h.run(t, "validate", h.file); o.code != 0 || strings.Contains(o.stderr, "does not fit") {
+		t.Errorf("%+v", o)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/cmd/toolgate/settings"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/gate/composite"
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
@@ -40,7 +41,8 @@ func newValidate(o *command.Options) *cobra.Command {
 		Long: `Check a configuration without starting anything. validate also checks the names in
 rules, scopes, capsules, policy data and relations. It compares them with what the
 running gateway of this configuration offers, or with what it offered when it last
-ran. Without either, it compares them with the names that the servers can have. A
+ran. Without either, it compares them with the names that the servers can have. The
+arguments of steps are compared with the tools as their servers last listed them. A
 server that cannot start as it is written makes the exit code that of a configuration
 error. Several files are checked as the one configuration that toolgate up makes of them.`,
 		Args: command.FilesArgument(o),
@@ -70,6 +72,7 @@ error. Several files are checked as the one configuration that toolgate up makes
 			if err := checkNames(cmd.Context(), c, references.By(c, g, known.Scopes)); err != nil {
 				return err
 			}
+			warnOfSteps(cmd.Context(), c, g.Steps)
 			if g.Policy != nil {
 				for _, w := range g.Policy.Warnings() {
 					output.Warn("%s", w)
@@ -306,6 +309,23 @@ func checkSeed(ctx context.Context, c *config.Config, seed *registry.Seed) error
 		}
 	}
 	return failure.New(failure.Config, errors.Join(problems...))
+}
+
+// warnOfSteps says which steps have arguments that the tools of servers do not take, as far as
+// earlier runs know these tools. A server may list others by the time that it runs.
+func warnOfSteps(ctx context.Context, c *config.Config, steps *composite.Phase) {
+	if steps == nil {
+		return
+	}
+	records, err := statedir.KnownCatalog(ctx, c)
+	if err != nil {
+		output.Warn("the arguments of steps are not compared with the tools of servers: %v", err)
+		return
+	}
+	steps.Learn(references.LastOffers(c, records))
+	for _, text := range steps.Misfits() {
+		output.Warn("%s; this is how the server last listed the tool", text)
+	}
 }
 
 // limitWarnings says which clients cannot use a list of tools as it is. It assumes that

@@ -206,6 +206,31 @@ func (inv *Inventory) recall(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
+// LastOffers returns the tools of the servers of a configuration as the servers have last listed
+// them, by the records of earlier runs.
+func LastOffers(c *config.Config, records []store.RegistryRecord) (all []*gate.Offer) {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Disabled {
+			continue
+		}
+		o := &gate.Offer{Server: s.Key, Namespace: s.Namespace}
+		for j := range records {
+			r := &records[j]
+			if r.Server != s.Key || r.Kind != mcp.Tool.String() || r.State == store.StateOrphaned || !NamedNow(s, r) {
+				continue
+			}
+			listed := r.Definition
+			if r.HeldDefinition != nil { // nobody has accepted it yet
+				listed = r.HeldDefinition
+			}
+			o.Items = append(o.Items, gate.Offered{Kind: mcp.Tool, Original: r.Original, Exposed: r.Name, CapabilityID: r.ID, Definition: listed})
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
 // NamedNow tells whether the name in a record matches the present settings of its
 // server.
 func NamedNow(s *config.Server, r *store.RegistryRecord) bool {
