@@ -48,7 +48,7 @@ func TestEachQuestionIsAnswered(t *testing.T) {
 			}
 		}
 		var text strings.Builder
-		if err := templates["tried"].ExecuteTemplate(&text, "tried", part{new(page), d}); err != nil {
+		if err := templates()["tried"].ExecuteTemplate(&text, "tried", part{new(page), d}); err != nil {
 			t.Fatal(err)
 		}
 		chosen := strings.Count(text.String(), " selected")

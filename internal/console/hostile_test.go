@@ -155,7 +155,7 @@ func TestHostileTextIsText(t *testing.T) {
 		for view, data := range filled(payload) {
 			var b bytes.Buffer
 			p := &page{Title: payload, View: view, Command: command("x", payload), Data: data, Person: person{role: Admin}, CSRF: "t", Nav: []navItem{{"/now", "Now", "n", true}}}
-			if err := templates[view].ExecuteTemplate(&b, "layout", p); err != nil {
+			if err := templates()[view].ExecuteTemplate(&b, "layout", p); err != nil {
 				t.Fatalf("%s: %v", view, err)
 			}
 			checkPage(t, view, payload, b.Bytes())
@@ -226,7 +226,7 @@ func TestLongSchemasMakeBoundedPages(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		p := &page{Title: "Try", View: view, Data: data, Person: person{role: Admin}, Nav: []navItem{{"/now", "Now", "n", true}}}
-		if err := templates[view].ExecuteTemplate(&b, "layout", p); err != nil {
+		if err := templates()[view].ExecuteTemplate(&b, "layout", p); err != nil {
 			t.Fatalf("%s: %v", view, err)
 		}
 		if b.Len() > most {

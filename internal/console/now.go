@@ -181,7 +181,7 @@ func (s *stream) step(now time.Time) bool {
 // fragment renders a part of the page.
 func (s *stream) fragment(name string, data any) []byte {
 	var b bytes.Buffer
-	if err := templates[s.view].ExecuteTemplate(&b, name, data); err != nil {
+	if err := templates()[s.view].ExecuteTemplate(&b, name, data); err != nil {
 		s.o.Log.Error("a part of the console cannot be shown", "part", name, "err", err)
 	}
 	return b.Bytes()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -65,8 +66,9 @@ type part struct {
 	Of   any
 }
 
-// templates are the pages by view, and under "fragments" what is a part of some.
-var templates = func() map[string]*template.Template {
+// templates are the pages by view, and under "fragments" what is a part of some. To parse them
+// takes milliseconds, which a command that shows no page does not spend.
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{"fragments": base}
 	names, err := fs.Glob(files, "templates/*.html")
@@ -80,7 +82,7 @@ var templates = func() map[string]*template.Template {
 		}
 	}
 	return all
-}()
+})
 
 // render writes a page for the person of a visit. To htmx it writes what is in the main
 // part of the page.
@@ -106,7 +108,7 @@ func (c *Console) write(w http.ResponseWriter, status int, view string, p *page)
 
 func (c *Console) writeAs(w http.ResponseWriter, status int, view, name string, p *page) {
 	var b bytes.Buffer
-	if err := templates[view].ExecuteTemplate(&b, name, p); err != nil {
+	if err := templates()[view].ExecuteTemplate(&b, name, p); err != nil {
 		c.o.Log.Error("a page of the console cannot be shown", "view", view, "err", err)
 		http.Error(w, "this page cannot be shown; the log of the gateway says why", http.StatusInternalServerError)
 		return
@@ -122,7 +124,7 @@ func (c *Console) say(w http.ResponseWriter, status int, title, text string) {
 }
 
 // sums are the hashes of the assets, by name.
-var sums = func() map[string]string {
+var sums = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	entries, err := files.ReadDir("assets")
 	if err != nil {
@@ -137,19 +139,19 @@ var sums = func() map[string]string {
 		all[e.Name()] = hex.EncodeToString(sum[:8])
 	}
 	return all
-}()
+})
 
 // assetPath is the path of an asset. It changes with the asset.
-func assetPath(name string) string { return "/assets/" + name + "?" + sums[name] }
+func assetPath(name string) string { return "/assets/" + name + "?" + sums()[name] }
 
 // serveAsset serves a file that pages use.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	if sums[name] == "" {
+	if sums()[name] == "" {
 		http.NotFound(w, r)
 		return
 	}
-	if r.URL.RawQuery == sums[name] {
+	if r.URL.RawQuery == sums()[name] {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	http.ServeFileFS(w, r, files, "assets/"+name)
