@@ -20,7 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 )
 
-var kills = flag.Int("audit-kills", 200, "how often a process that writes an audit log is killed, in each fsync mode")
+var kills = flag.Int("audit-kills", 60, "how often a process that writes an audit log is killed, in each fsync mode")
 
 const (
 	// killedAt and killedWith tell a child of the test process its log and fsync mode.

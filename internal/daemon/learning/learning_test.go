@@ -2,8 +2,10 @@ package learning_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,7 +29,14 @@ import (
 	"github.com/toolgate/toolgate/proxy/findview"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// These tests wait for what the store writes once a second.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // ignored is an auditor that keeps nothing.
 type ignored struct{}

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		return address(cluster), cluster.Close, nil
 	})
+	queuetest.AtOnce()
 	flag.Parse()
 	stop := func() {}
 	if *brokerJars != "" {

@@ -1,12 +1,18 @@
 package memory_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/native/queue/memory"
 	"github.com/toolgate/toolgate/native/queue/queuetest"
 )
+
+func TestMain(m *testing.M) {
+	queuetest.AtOnce()
+	os.Exit(m.Run())
+}
 
 func open(_ testing.TB, b queue.Bounds) func() queue.Engine {
 	e := memory.New(b)

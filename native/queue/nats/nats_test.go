@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		return s.ClientURL(), func() { stop(s); _ = os.RemoveAll(folder) }, nil
 	})
+	queuetest.AtOnce()
 	os.Exit(m.Run())
 }
 

@@ -18,6 +18,7 @@ import (
 var server storetest.Server
 
 func TestMain(m *testing.M) {
+	queuetest.AtOnce()
 	code := m.Run()
 	if err := server.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)

@@ -66,8 +66,9 @@ func (c *crew) work(ctx context.Context) {
 }
 
 // Chaos kills workers and gateways at every step. Every job ends once, and what is not
-// idempotent runs at most once.
+// idempotent runs at most once. It runs in parallel.
 func Chaos(t *testing.T, open Open) {
+	t.Parallel()
 	b := Bounds
 	b.Lease, b.Attempts = 700*time.Millisecond, 3
 	r := NewRig(t, open, b)

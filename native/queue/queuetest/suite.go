@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,8 +101,17 @@ func (r *Rig) End(j *queue.Job) queue.End {
 
 func done(body string) queue.End { return queue.End{State: queue.Done, Body: []byte(body)} }
 
-// Run runs the suite.
+// AtOnce has eight parallel tests run at a time, however few processors there are: they wait
+// for leases to end more than they compute. TestMain calls it.
+func AtOnce() {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err) // no test runs without the flag
+	}
+}
+
+// Run runs the suite. It runs in parallel.
 func Run(t *testing.T, open Open) {
+	t.Parallel()
 	connect := open(t, Bounds)
 	traits := connect().Traits()
 	for name, test := range map[string]func(*testing.T, Open, queue.Traits){
