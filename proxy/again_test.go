@@ -249,25 +249,27 @@ func TestServerThatMayNotBeViewed(t *testing.T) {
 // A server that has not listed anything yet, such as one that is starting or switched
 // off, is hidden by the same rule as one that lists nothing.
 func TestUnlistedServerThatMayNotBeViewed(t *testing.T) {
-	phase := rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
-		if r.Identity.Subject == "alice" && r.Server == "payroll" {
-			return gate.Decision{}, nil
+	synctest.Test(t, func(t *testing.T) { // a list waits for a server that has not said what it has
+		phase := rule(func(_ context.Context, r *gate.Request) (gate.Decision, error) {
+			if r.Identity.Subject == "alice" && r.Server == "payroll" {
+				return gate.Decision{}, nil
+			}
+			return gate.Decision{Effect: gate.Allow}, nil
+		})
+		r := newRig(t, mounted(&script{name: "payroll"}), func(_ *Options, c *Config) { c.Chain = gate.NewChain(phase) })
+		ask := func(server, who string) *recorder {
+			req := modernRequest(modernBody("1", "tools/list", "", ""), "Authorization", "Bearer "+who)
+			req.URL.Path = "/mcp/s/" + server
+			return r.do(req)
 		}
-		return gate.Decision{Effect: gate.Allow}, nil
+		hidden, none := ask("payroll", "alice"), ask("x", "alice")
+		if hidden.code() != http.StatusNotFound || hidden.code() != none.code() || hidden.text() != none.text() {
+			t.Errorf("hidden: %d %s, none: %d %s", hidden.code(), hidden.text(), none.code(), none.text())
+		}
+		if w := ask("payroll", "bob"); w.code() != http.StatusOK {
+			t.Errorf("to somebody who may view it: %d %s", w.code(), w.text())
+		}
 	})
-	r := newRig(t, mounted(&script{name: "payroll"}), func(_ *Options, c *Config) { c.Chain = gate.NewChain(phase) })
-	ask := func(server, who string) *recorder {
-		req := modernRequest(modernBody("1", "tools/list", "", ""), "Authorization", "Bearer "+who)
-		req.URL.Path = "/mcp/s/" + server
-		return r.do(req)
-	}
-	hidden, none := ask("payroll", "alice"), ask("x", "alice")
-	if hidden.code() != http.StatusNotFound || hidden.code() != none.code() || hidden.text() != none.text() {
-		t.Errorf("hidden: %d %s, none: %d %s", hidden.code(), hidden.text(), none.code(), none.text())
-	}
-	if w := ask("payroll", "bob"); w.code() != http.StatusOK {
-		t.Errorf("to somebody who may view it: %d %s", w.code(), w.text())
-	}
 }
 
 // The lifetime of a list reveals nothing of a server of which the caller may view

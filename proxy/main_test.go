@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"flag"
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,4 +11,11 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens of testdata/wire anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// These tests wait for deadlines more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}

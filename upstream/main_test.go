@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -25,6 +26,11 @@ func TestMain(m *testing.M) {
 		}
 		part()
 		os.Exit(0)
+	}
+	// These tests wait for processes and deadlines more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-var auditKills = flag.Int("audit-kills", 66, "how often a gateway is killed under load, in each fsync mode of the audit log")
+var auditKills = flag.Int("audit-kills", 16, "how often a gateway is killed under load, in each fsync mode of the audit log")
 
 // noted are names of calls that somebody saw.
 type noted struct {

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -148,7 +149,7 @@ func TestWorkloadOfAFile(t *testing.T) {
 	h.write(t, servers{"web": {"url": s.URL}}, map[string]any{"servers": map[string]any{
 		"web": map[string]any{"auth": map[string]any{"mode": "workload", "issuer": a.Issuer, "assertion": "assertion", "scopes": []string{"read"}}},
 	}})
-	p, _ := h.up(t)
+	p, url := h.up(t)
 	for range 3 {
 		if o := h.run(t, "call", "web__echo", "--file", h.file, "text=hello"); o.code == exitOK || strings.Contains(o.stdout+o.stderr, "canary") {
 			t.Errorf("the call ends with %d:\n%s%s", o.code, o.stdout, o.stderr)
@@ -161,6 +162,11 @@ func TestWorkloadOfAFile(t *testing.T) {
 		t.Errorf("a refused assertion is shown %d times", n)
 	}
 	show("canary.good.assertion")
+	client := newClient(t)
+	testwait.Until(t, patience, "a call with the other assertion", func() bool { // without a process for each look
+		_, answer := post(t, client, url, "", "tools/call", "web__echo", `"name":"web__echo","arguments":{"text":"hello"},`)
+		return bytes.Contains(answer, []byte("exchanged canary.good.assertion:hello"))
+	})
 	h.works(t, "exchanged canary.good.assertion")
 	if n := len(a.Requests("/token")); n != 2 {
 		t.Errorf("%d tokens were asked for, want one more", n)

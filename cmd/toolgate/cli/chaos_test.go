@@ -31,15 +31,12 @@ import (
 // What the test of chaos does; `make soak` does it for 20 minutes.
 var (
 	chaosFaults = flag.Int("chaos-faults", 8, "how often something happens to three gateways under load")
+	chaosCalls  = flag.Int("chaos-calls", 100, "how many calls are answered before something happens to them")
 	chaosClocks = flag.Bool("chaos-clocks", false, "whether the clocks of the gateways are minutes apart; it compiles the program anew")
 )
 
-const (
-	// chaosWorkers is how many clients of each era call all the time.
-	chaosWorkers = 4
-	// chaosCalls is how many calls are answered between two kills.
-	chaosCalls = 300
-)
+// chaosWorkers is how many clients of each era call all the time.
+const chaosWorkers = 4
 
 // once is a tool that says what it was called with. It counts how often each argument came:
 // a call of it may not be sent twice.
@@ -307,7 +304,7 @@ func (f *fleet) answers(t *testing.T, o *outcomes, answered *atomic.Int64) {
 	before := answered.Load()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	for last := before; last < before+chaosCalls; {
+	for last := before; last < before+int64(*chaosCalls); {
 		select {
 		case <-deadline.C:
 			o.mu.Lock()
