@@ -88,8 +88,8 @@ type Status struct {
 	// what is wrong with it and what to do. Both are empty if nothing is missing.
 	NotReady string `json:"not_ready,omitempty"`
 	Detail   string `json:"detail,omitempty"`
-	// Alarms are rules of the configuration that cannot be meant that way, and what
-	// cannot be decided because of them.
+	// Alarms are rules of the configuration that cannot be meant that way, what cannot be
+	// decided because of them, and a file that cannot be put in force.
 	Alarms []string `json:"alarms,omitempty"`
 	// PolicyFailures are capabilities that the policy could not decide about recently.
 	PolicyFailures []PolicyFailure `json:"policy_failures,omitempty"`

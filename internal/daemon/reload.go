@@ -22,7 +22,12 @@ func (d *Daemon) TakeFile(manual bool) (admin.Reloaded, error) {
 func (r *reloads) file(manual bool) (_ admin.Reloaded, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer func() { r.d.metrics.Reloaded(err) }()
+	defer func() {
+		r.d.metrics.Reloaded(err)
+		if err != nil {
+			r.d.settings.setRefused(err)
+		}
+	}()
 	old := r.d.Current()
 	read, err := r.d.opts.Read(old.Path)
 	if err != nil {

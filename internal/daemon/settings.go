@@ -21,6 +21,7 @@ type settings struct {
 	applied *config.Config   // file, with the tools that are declared elsewhere; nil before the first
 	pending []config.Pending // changes of the file that a person has to ask for
 	later   []string         // settings of the file that the next start takes over
+	refused string           // why the file is not in force as it is; empty if it is
 }
 
 // current is the configuration in force, as it was read.
@@ -44,12 +45,26 @@ func (s *settings) use(file, applied *config.Config) {
 	s.file, s.applied = file, applied
 }
 
-// setWaiting notes what a reload did not take over: pending waits for a person, later for
-// the next start.
+// setWaiting notes that a reload succeeded, and what it did not take over: pending waits for
+// a person, later for the next start.
 func (s *settings) setWaiting(pending []config.Pending, later []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending, s.later = pending, later
+	s.pending, s.later, s.refused = pending, later, ""
+}
+
+// setRefused notes why a reload failed.
+func (s *settings) setRefused(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = err.Error()
+}
+
+// whyRefused returns why the last reload failed, empty if it did not.
+func (s *settings) whyRefused() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
 }
 
 // waiting returns what the last reload did not take over. Callers do not change it.

@@ -26,6 +26,9 @@ func (ctl *Control) Status() admin.Status {
 	if problem := ctl.d.vectors.Problem(); problem != "" {
 		out.Alarms = append(out.Alarms, "find.embeddings: "+problem)
 	}
+	if why := ctl.d.settings.whyRefused(); why != "" {
+		out.Alarms = append(out.Alarms, ctl.d.hidden.Shown("reload refused; the old configuration stays in force: "+why))
+	}
 	pending, later := ctl.d.settings.waiting()
 	for _, p := range pending {
 		if p.Server == "" {

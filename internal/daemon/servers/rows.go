@@ -58,8 +58,8 @@ func (t *Table) Logs(name string, previous bool) (admin.ServerLogs, bool) {
 	case !previous:
 	case before.Process != 0:
 		tail = before
-	default:
+	case s.replaced.Process != 0 || tail.Cause == "":
 		tail = s.replaced
-	}
+	} // else the only one has ended, and the next one has not answered yet
 	return admin.ServerLogs{Server: name, Process: tail.Process, Ended: tail.Ended, Lines: tail.Lines, Cause: tail.Cause}, true
 }
