@@ -45,7 +45,7 @@ searches, one on each line:
 
   {"query": "list open bugs", "tool": "github__list_issues", "caller": "ci"}
 
---past takes as many cases of each tool as past searches, and measures the others.`,
+--past uses that many cases of each tool as past searches, and measures the others.`,
 		Example: "  toolgate find eval cases.jsonl --as ci\n  toolgate find eval queries.jsonl --catalog tools.jsonl -o json\n  toolgate find eval queries.jsonl --catalog tools.jsonl --past 10",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ searches, one on each line:
 	c.Flags().BoolVar(&past.learned, "learned", false, "also with what was learned")
 	c.Flags().StringVar(&past.pairs, "pairs", "", "`file` with past searches, for a catalog")
 	c.Flags().IntVar(&past.cases, "past", 0, "how many `cases` of each tool are past searches, for a catalog")
-	c.Flags().IntVar(&past.callers, "callers", learn.MinCallers, "at least so many `callers` in --pairs must have called a tool")
+	c.Flags().IntVar(&past.callers, "callers", learn.MinCallers, "how many `callers` in --pairs must have called a tool, so that it counts")
 	o.OutputFlag(c)
 	return c
 }

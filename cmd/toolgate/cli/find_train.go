@@ -18,17 +18,18 @@ func newFindTrain(o *command.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Learn from the searches that ended in a successful call",
-		Long: `Learn from the searches that ended in a successful call, for each tenant apart. They are
-kept while find.learning is record, shadow or live. What was learned ranks answers only
-where find.learning is live; "toolgate find eval --learned" measures it before.
+		Long: `Learn from the searches that ended in a successful call, for each tenant apart. Searches
+are recorded while find.learning is record, shadow or live. What was learned ranks answers
+only where find.learning is live; "toolgate find eval --learned" measures it before.
 
 A tool counts if at least --callers of the tenant have called it after a search, and if
-there are three such searches. Then every word of these counts, also one that a single
-caller used. LEFT are the tools with fewer. On a gateway for one person, one caller is enough.
+there are three such searches. Then every word of these counts, even one that a single
+caller used. LEFT is the number of tools with fewer. On a gateway for one person, one caller is
+enough.
 
-SERVED and SHADOW compare the places of the called tools: the mean of 1 divided by the
-place that they had in the answers, and of that which they would have had in answers of
-the same length by the model before, where one that is not in them counts as 0. They are
+SERVED and SHADOW compare the ranks of the tools that were called. SERVED is the mean of 1
+divided by the rank in the answers as they were served. SHADOW is the same for answers of
+the same length by the model before. A tool that is not in an answer counts as 0. Both are
 empty unless find.learning was shadow.`,
 		Example: "  toolgate find train\n  toolgate find train --tenant acme --callers 5",
 		Args:    cobra.NoArgs,
@@ -43,7 +44,7 @@ empty unless find.learning was shadow.`,
 		},
 	}
 	c.Flags().StringVar(&q.Tenant, "tenant", "", "only this `tenant`")
-	c.Flags().IntVar(&q.Callers, "callers", learn.MinCallers, "at least so many `callers` must have called a tool")
+	c.Flags().IntVar(&q.Callers, "callers", learn.MinCallers, "how many `callers` must have called a tool, so that it counts")
 	o.OutputFlag(c)
 	return c
 }

@@ -538,7 +538,7 @@ func printPlan(o *command.Options, p *importPlan, files []clients.Found, path st
 	case written:
 		output.Say("added to %s: %s", path, screen.Count(added, "server"))
 		if len(p.added) > 0 {
-			output.Say(", their credentials in %s", where)
+			output.Say(", %s in %s", screen.Count(len(p.added), "credential"), where)
 		}
 		output.Say(". Next: toolgate up, and then toolgate connect CLIENT --only\n")
 	default:

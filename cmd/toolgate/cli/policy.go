@@ -142,14 +142,14 @@ can decide nothing. What the catalog says about tools besides their names is not
 the audit log and is not replayed. toolgate audit verify tells whether the log is
 intact.
 
-With --interceptors the interceptors of the file are asked about the arguments of the calls
-instead, as they were delivered, where audit.decision_inputs recorded them. They are sent
-the calls of the past with their ids. Plugins and servers that host interceptors are
-started for this command alone, confined as the gateway confines them, and end with it. In
-audit mode it is said what interceptors would have done, such as "would deny". A call is
-unknown where an interceptor fails, where one has changed the arguments before, and where
-it was made by a capsule, which is not in the audit log. What interceptors would say of the
-results is unknown, because the audit log has no results; it is said of how many.`,
+With --interceptors the command asks the interceptors of the file instead, about the
+arguments of the calls as they were delivered, where audit.decision_inputs recorded them.
+It sends them the calls of the past with their ids. Plugins and servers that host
+interceptors are started for this command alone, confined as the gateway confines them, and
+end with it. For an interceptor in audit mode the command prints what it would have done,
+such as "would deny". A call is unknown if an interceptor fails, if one has changed the
+arguments before, or if it was made by a capsule, which is not in the audit log. The audit
+log has no results: the command counts those that interceptors would have seen.`,
 		Example: "  toolgate policy replay policies-new/ --since 168h\n  toolgate policy replay --interceptors",
 		Args: func(_ *cobra.Command, args []string) error {
 			if intercepted == (len(args) == 0) && len(args) < 2 {

@@ -21,7 +21,7 @@ says which programs run. So no command starts such a file before you have accept
 it. If the text changes, you are asked again.
 
 A file that you name with --config or TOOLGATE_CONFIG, or that toolgate itself has
-written, is accepted by that. What the file refers to, such as programs and policies
+written, counts as accepted. What the file refers to, such as programs and policies
 in the same folder, is not part of its text.`,
 		Example: "  toolgate trust\n  toolgate trust --forget",
 		Args:    command.FileArgument(o),

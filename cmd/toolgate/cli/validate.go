@@ -225,7 +225,7 @@ func settingsTable(c *config.Config, origin, all bool) output.Table {
 }
 
 func newKey() *cobra.Command {
-	c := &cobra.Command{Use: "key", Short: "API keys"}
+	c := &cobra.Command{Use: "key", Short: "Make API keys for callers"}
 	c.AddCommand(&cobra.Command{
 		Use:   "new",
 		Short: "Make an API key: its text for the client, its SHA-256 for the file",

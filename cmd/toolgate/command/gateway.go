@@ -31,8 +31,8 @@ first file may have settings, and commands name the gateway by it.
 A command that asks a gateway, such as ls, call or why, looks for running gateways
 before steps 3 to 5. If the gateway of the file in step 3 or 4 runs, it asks that
 one. If one other gateway runs, it asks that one and says so. If several others run,
-it lists them, and you choose one with -c. If none runs, ls, tools, call, why,
-who-can and lint start the servers of the file for themselves and stop them again.`
+it lists them, and you choose one with -c. If none runs, ls, tools, find, call and why
+start the servers of the file for themselves and stop them again.`
 
 // FileArgument accepts one argument, which names the configuration like --config.
 func FileArgument(o *Options) cobra.PositionalArgs {

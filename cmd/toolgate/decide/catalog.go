@@ -356,13 +356,13 @@ func actor() string {
 }
 
 func (c *catalogOptions) enable() *cobra.Command {
-	return c.changing("enable NAME...", "Switch capabilities on for everyone who has no flag", func(args []string) ([]string, admin.CatalogChange, error) {
+	return c.changing("enable NAME...", "Switch capabilities on for every tenant that has no flag", func(args []string) ([]string, admin.CatalogChange, error) {
 		return args, admin.CatalogChange{Op: admin.CatalogEnable}, nil
 	})
 }
 
 func (c *catalogOptions) disable() *cobra.Command {
-	return c.changing("disable NAME...", "Switch capabilities off for everyone who has no flag", func(args []string) ([]string, admin.CatalogChange, error) {
+	return c.changing("disable NAME...", "Switch capabilities off for every tenant that has no flag", func(args []string) ([]string, admin.CatalogChange, error) {
 		return args, admin.CatalogChange{Op: admin.CatalogDisable}, nil
 	})
 }
