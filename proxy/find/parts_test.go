@@ -75,17 +75,44 @@ func TestSteps(t *testing.T) {
 func TestValues(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"read ~/data/people.xlsx now", "read file xlsx now"},
-		{"write it to notes.md.", "write it to file md."},
-		{"open 'C:\\tmp\\a.txt', please", "open file txt', please"},
-		{"list /var/log", "list folder path"},
+		{"write it to notes.md.", "write it to file."},
+		{"run a.PY", "run file py"},
+		{"open 'C:\\tmp\\a.txt', please", "open file', please"},
+		{"list /var/log", "list folder"},
 		{"mail ann@example.org", "mail email"},
 		{"fetch https://example.org/a?b=c", "fetch url"},
+		{"watch https://www.YouTube.com/watch?v=1.", "watch url youtube."},
+		{"read www.bbc.co.uk", "read url bbc"},
+		{"read https://t.co, http://localhost:80 and https://10.0.0.1/", "read url t, url and url"},
+		{"who owns amaz0n.com?", "who owns domain?"},
+		{"search wikipedia.org", "search domain wikipedia"},
+		{"an ASP.NET page", "an ASP.NET page"},
 		{"read and/or write", "read and/or write"},
 		{"it works. Really", "it works. Really"},
 		{"e.g. 1.5", "e.g. 1.5"},
 	} {
 		if got := plain(c.text); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestWithFiles(t *testing.T) {
+	for _, c := range []struct {
+		steps []string
+		added int
+	}{
+		{[]string{"Give me a markdown report in ~/report.md"}, 1},
+		{[]string{"fetch the news", "generate a summary at daily.md", "make a list of sources in sources.csv"}, 2},
+		{[]string{"generate a report in report.pdf"}, 0}, // by what makes PDF files
+		{[]string{"save the report to notes.md"}, 0},     // is that step
+		{[]string{"make a summary of notes.md"}, 0},      // reads it
+		{[]string{"create notes.md"}, 0},                 // nothing else is made
+		{slices.Repeat([]string{"make a list in a.md"}, maxSteps), 0},
+	} {
+		got := withFiles(c.steps)
+		if len(got) != len(c.steps)+c.added || c.added > 0 && got[len(got)-1] != "write file" {
+			t.Errorf("%q: got %q, want %d more", c.steps, got, c.added)
 		}
 	}
 }

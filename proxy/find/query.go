@@ -47,7 +47,7 @@ func (v *View) parse(text string) *parsed {
 	}
 	p := &parsed{}
 	left, similarLeft := maxWords, maxSimilar
-	for _, step := range splitSteps(text) {
+	for _, step := range withFiles(splitSteps(text)) {
 		list := tokens(plain(step), &left)
 		words := v.expand(list, &similarLeft)
 		if len(words) == 0 {
