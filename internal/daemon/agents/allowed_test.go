@@ -88,10 +88,12 @@ func TestStillAllowed(t *testing.T) {
 	}
 }
 
-// Runs about which nobody can decide hold up no others that are taken over. Each goes on in a
-// place of its own.
+// Runs about which nobody can decide hold up no others that are taken over. Once they are
+// decided, those that find a place go on at once, and the rest is left to whoever has one: none
+// waits for a place while its time passes.
 func TestUndecidedRunsGiveUpTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const all = 3 * maxTaken
 		var decides atomic.Bool
 		h := New(Options{
 			Log:     slog.New(slog.DiscardHandler),
@@ -104,56 +106,55 @@ func TestUndecidedRunsGiveUpTheirPlaces(t *testing.T) {
 				return "", nil
 			},
 		})
-		all := newPlaces()
-		var freed atomic.Int32
+		free := newPlaces()
+		var goesOn, left atomic.Int32
 		var working sync.WaitGroup
-		goOn := make(chan struct{})
-		for range maxTaken {
-			own := all.take()
+		end := make(chan struct{})
+		for n := range all {
+			own := free.take()
 			if own == nil {
-				t.Fatal("there are too few places")
+				t.Fatalf("there is no place for another run than %d", n)
 			}
-			own.freed = func() { freed.Add(1) }
 			working.Go(func() {
 				defer own.leave()
-				if err := h.stillAllowed(t.Context(), &work{run: waiting("r"), task: &agents.Task{Task: "work"}, place: own}); err != nil {
+				switch err := h.stillAllowed(t.Context(), &work{run: waiting("r"), task: &agents.Task{Task: "work"}, place: own}); {
+				case err == nil:
+					goesOn.Add(1)
+					<-end
+				case errors.Is(err, agents.ErrLeft):
+					left.Add(1)
+				default:
 					t.Error(err)
 				}
-				<-goOn
 			})
-		}
-		synctest.Wait()
-		other := all.take()
-		if other == nil || freed.Load() == 0 {
-			t.Fatalf("no place is free for another run, and %d were told", freed.Load())
+			synctest.Wait()
 		}
 		decides.Store(true)
 		time.Sleep(undecidedTime)
 		synctest.Wait()
-		if n := len(all.working); n != maxTaken || all.take() != nil {
-			t.Errorf("%d places are taken", n)
+		if goesOn.Load() != maxTaken || left.Load() != all-maxTaken {
+			t.Errorf("%d go on, and %d are left", goesOn.Load(), left.Load())
 		}
-		other.leave()
-		synctest.Wait()
-		if n := len(all.idle); n != 0 {
-			t.Errorf("%d runs still wait", n)
+		if len(free.working) != maxTaken || len(free.idle) != 0 {
+			t.Errorf("%d places are taken, and %d runs wait", len(free.working), len(free.idle))
 		}
-		close(goOn)
+		close(end)
 		working.Wait()
-		if n := len(all.working); n != 0 {
+		if n := len(free.working); n != 0 {
 			t.Errorf("%d places are not given back", n)
 		}
 	})
 }
 
-// A run that waits with too many others keeps its place, and one that ends meanwhile has none.
+// A run that waits with too many others keeps its place. One that finds none afterwards is left.
 func TestIdlePlaces(t *testing.T) {
+	t.Parallel()
 	all := newPlaces()
 	own := all.take()
 	for range maxIdle {
 		all.idle <- struct{}{}
 	}
-	if err := own.idle(t.Context(), func() error {
+	if err := own.idle(func() error {
 		if !own.held {
 			t.Error("it has given up its place")
 		}
@@ -162,20 +163,50 @@ func TestIdlePlaces(t *testing.T) {
 		t.Error(err)
 	}
 	<-all.idle
-	ctx, cancel := context.WithCancel(t.Context())
-	err := own.idle(ctx, func() error {
+	err := own.idle(func() error {
 		for all.take() != nil { // others get them all
 			continue
 		}
-		cancel()
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || own.held {
+	if !errors.Is(err, agents.ErrLeft) || own.held {
 		t.Errorf("%v, held: %t", err, own.held)
 	}
 	own.leave()
 	if len(all.working) != maxTaken || len(all.idle) != maxIdle-1 {
 		t.Errorf("%d places and %d idle ones are taken", len(all.working), len(all.idle))
+	}
+}
+
+// Whoever was refused a place is told of the next one that is given up, also where another place
+// has become free meanwhile. Nobody is told who was not refused one.
+func TestFreedPlacesAreTold(t *testing.T) {
+	t.Parallel()
+	all := newPlaces()
+	told := 0
+	var own []*place
+	for range maxTaken {
+		p := all.take()
+		p.freed = func() { told++ }
+		own = append(own, p)
+	}
+	idle := func(p *place) {
+		if err := p.idle(func() error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	if idle(own[0]); told != 0 {
+		t.Errorf("told %d times, and nobody was refused", told)
+	}
+	if all.take() != nil {
+		t.Fatal("there is a place too many")
+	}
+	own[1].leave() // tells nobody: whoever leaves for good does that itself
+	if idle(own[0]); told != 1 {
+		t.Errorf("told %d times after one was refused", told)
+	}
+	if idle(own[0]); told != 1 {
+		t.Errorf("told %d times of one refusal", told)
 	}
 }
 

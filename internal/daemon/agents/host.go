@@ -475,32 +475,46 @@ var errAbsent = errors.New("the credential of its caller is no longer accepted")
 const undecidedTime = 5 * time.Second
 
 // stillAllowed reports whether a caller who is not there may still run its agent. It waits while
-// nobody can decide that, at most as long as the run may take.
+// nobody can decide that, at most as long as the run may take, and without the place of the run.
 func (h *Host) stillAllowed(ctx context.Context, w *work) error {
-	for told := false; ; told = true {
-		id, ok := h.o.Present(w.run.Principal, w.run.Credential)
-		if !ok {
-			return errAbsent
-		}
-		if h.o.May == nil {
-			return nil
-		}
-		if _, ok := h.o.Agents()[w.run.Agent]; !ok {
-			return agents.ErrLeft // another gateway may have it
-		}
-		why, err := h.o.May(ctx, id, w.run.Capsule, w.run.Agent, w.task.Arguments(), true)
-		switch {
-		case err == nil && why == "":
-			return nil
-		case err == nil:
-			return errors.New(strings.TrimSuffix(why, "."))
-		case !told:
-			h.o.Log.Warn("a run of an agent waits: nobody can decide whether its caller may call it", "run", w.run.ID, "agent", w.run.Agent, "err", err)
-		}
-		if err := w.place.idle(ctx, func() error { return backoff.Sleep(ctx, undecidedTime) }); err != nil {
-			return err
-		}
+	denied, undecided := h.decide(ctx, w)
+	if undecided == nil {
+		return denied
 	}
+	h.o.Log.Warn("a run of an agent waits: nobody can decide whether its caller may call it", "run", w.run.ID, "agent", w.run.Agent, "err", undecided)
+	return w.place.idle(func() error {
+		for {
+			if err := backoff.Sleep(ctx, undecidedTime); err != nil {
+				return err
+			}
+			if denied, undecided := h.decide(ctx, w); undecided == nil {
+				return denied
+			}
+		}
+	})
+}
+
+// decide asks once whether a caller who is not there may still run its agent. denied is why it
+// may not, and undecided why nobody can say.
+func (h *Host) decide(ctx context.Context, w *work) (denied, undecided error) {
+	id, ok := h.o.Present(w.run.Principal, w.run.Credential)
+	if !ok {
+		return errAbsent, nil
+	}
+	if h.o.May == nil {
+		return nil, nil
+	}
+	if _, ok := h.o.Agents()[w.run.Agent]; !ok {
+		return agents.ErrLeft, nil // another gateway may have it
+	}
+	why, err := h.o.May(ctx, id, w.run.Capsule, w.run.Agent, w.task.Arguments(), true)
+	switch {
+	case err != nil:
+		return nil, err
+	case why != "":
+		return errors.New(strings.TrimSuffix(why, ".")), nil
+	}
+	return nil, nil
 }
 
 // sealed writes a value as it is kept.

@@ -1,6 +1,10 @@
 package agents
 
-import "context"
+import (
+	"sync/atomic"
+
+	"github.com/toolgate/toolgate/native/agents"
+)
 
 const (
 	// maxTaken bounds the runs of dead gateways that one gateway works on at once.
@@ -13,19 +17,32 @@ const (
 // places bound the runs that a gateway takes over. A run that waits for a decision gives up
 // its place, so that those about which nobody can decide do not hold up all others. It is safe
 // for concurrent use.
-type places struct{ working, idle chan struct{} }
+type places struct {
+	working, idle chan struct{}
+	refused       atomic.Bool // somebody asked for a place while there was none
+}
 
 func newPlaces() *places {
-	return &places{make(chan struct{}, maxTaken), make(chan struct{}, maxIdle)}
+	return &places{working: make(chan struct{}, maxTaken), idle: make(chan struct{}, maxIdle)}
 }
 
 // take returns a place; nil while there is none.
 func (p *places) take() *place {
+	if !p.try() {
+		p.refused.Store(true)
+		if !p.try() { // one that was given up before the flag was set is told to nobody
+			return nil
+		}
+	}
+	return &place{all: p, held: true}
+}
+
+func (p *places) try() bool {
 	select {
 	case p.working <- struct{}{}:
-		return &place{all: p, held: true}
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 
@@ -45,9 +62,10 @@ func (p *place) leave() {
 	}
 }
 
-// idle does something that waits, without the place. It returns once it has a place again, or
-// without one when ctx has ended. Where too many wait already, it keeps the place.
-func (p *place) idle(ctx context.Context, wait func() error) error {
+// idle does something that waits, without the place. Where it succeeds, and no place is free,
+// the error is [agents.ErrLeft]: the time of the run would pass while it waits for one, and no
+// other gateway could take it. Where too many wait already, it keeps the place.
+func (p *place) idle(wait func() error) error {
 	if p == nil || !p.held {
 		return wait()
 	}
@@ -57,18 +75,15 @@ func (p *place) idle(ctx context.Context, wait func() error) error {
 		return wait()
 	}
 	defer func() { <-p.all.idle }()
-	full := len(p.all.working) == cap(p.all.working)
-	if p.leave(); full && p.freed != nil {
+	p.leave()
+	if p.all.refused.Swap(false) && p.freed != nil {
 		p.freed()
 	}
 	if err := wait(); err != nil {
 		return err
 	}
-	select {
-	case p.all.working <- struct{}{}:
-		p.held = true
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if p.held = p.all.try(); !p.held {
+		return agents.ErrLeft
 	}
+	return nil
 }
