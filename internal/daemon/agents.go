@@ -41,10 +41,7 @@ func (d *Daemon) serveAgents() {
 // decide it at the moment.
 func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent string, args []byte, begun bool) (why string, err error) {
 	tool := native.ServerKey + "__" + agent
-	w := d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, args)
-	if w != nil && w.Call.Phase == "arguments" { // some of them are the operator's, which no caller gives
-		w = d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, nil)
-	}
+	w := explained(args, func(args []byte) *proxy.Why { return d.gateway.Why(ctx, id, proxy.Scope{Capsule: capsule}, tool, args) })
 	switch {
 	case w == nil && begun:
 		return "", fmt.Errorf("nothing has the name %s at the moment", tool)
@@ -64,6 +61,16 @@ func (d *Daemon) mayRun(ctx context.Context, id *gate.Identity, capsule, agent s
 		return fmt.Sprintf("You may not call %s.", tool), nil
 	}
 	return "", nil
+}
+
+// explained asks about a call; without its arguments where those do not fit, because some of them
+// are the operator's, which no caller gives. Behind an open breaker that is not the first denial.
+func explained(args []byte, ask func(args []byte) *proxy.Why) *proxy.Why {
+	w := ask(args)
+	if w != nil && slices.ContainsFunc(w.Call.Steps, func(s proxy.Step) bool { return s.Effect == gate.Deny && s.Phase == "arguments" }) {
+		w = ask(nil)
+	}
+	return w
 }
 
 // beginning are the steps that only the beginning of a call needs.

@@ -106,11 +106,12 @@ type bounded struct {
 
 // Infer implements [model.Model].
 func (b bounded) Infer(ctx context.Context, r *model.Request, delta func(model.Delta)) (*model.Turn, error) {
-	within, cancel := context.WithTimeout(ctx, b.limit)
+	late := model.Errorf(model.Timeout, "it took too long") // of this call alone: its client adds what it has cost so far
+	within, cancel := context.WithTimeoutCause(ctx, b.limit, late)
 	defer cancel()
 	turn, err := b.of.Infer(within, r, delta)
-	if _, ok := errors.AsType[*model.Error](err); err != nil && !ok && ctx.Err() == nil && within.Err() != nil {
-		return nil, model.Errorf(model.Timeout, "it took too long")
+	if _, ok := errors.AsType[*model.Error](err); err != nil && !ok && errors.Is(context.Cause(within), late) {
+		return nil, late
 	}
 	return turn, err
 }

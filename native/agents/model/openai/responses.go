@@ -72,16 +72,20 @@ func (c *Responses) Infer(ctx context.Context, r *model.Request, delta func(mode
 	if err := wire.Check(r); err != nil {
 		return nil, err
 	}
-	turn, err := c.infer(ctx, r, delta)
-	if fault, ok := errors.AsType[*model.Error](err); ok && fault.Status == http.StatusBadRequest && fault.Param == "include" && c.plain.CompareAndSwap(false, true) {
-		turn, err = c.infer(ctx, r, delta)
+	plain := c.plain.Load()
+	turn, err := c.infer(ctx, r, delta, plain)
+	if fault, ok := errors.AsType[*model.Error](err); ok && fault.Status == http.StatusBadRequest && fault.Param == "include" && !plain {
+		c.plain.Store(true)
+		turn, err = c.infer(ctx, r, delta, true)
 	}
 	return turn, err
 }
 
-func (c *Responses) infer(ctx context.Context, r *model.Request, delta func(model.Delta)) (*model.Turn, error) {
+// infer makes one request. Its body is the same each time it is written, whatever another
+// request finds out meanwhile.
+func (c *Responses) infer(ctx context.Context, r *model.Request, delta func(model.Delta), plain bool) (*model.Turn, error) {
 	names := model.NewNames(r.Tools, maxName)
-	write := func() ([]byte, error) { return wire.Body(c.e, c.request(r, names)) }
+	write := func() ([]byte, error) { return wire.Body(c.e, c.request(r, names, plain)) }
 	answer := &responsesAnswer{r: r, names: names, delta: delta}
 	if err := wire.Do(ctx, c.e, address(c.e, "/responses"), header(c.e, r.ID), write, answer); err != nil {
 		return nil, err
@@ -89,12 +93,12 @@ func (c *Responses) infer(ctx context.Context, r *model.Request, delta func(mode
 	return answer.turn()
 }
 
-func (c *Responses) request(r *model.Request, names *model.Names) *responsesRequest {
+func (c *Responses) request(r *model.Request, names *model.Names, plain bool) *responsesRequest {
 	out := &responsesRequest{
 		Model: r.Model, Instructions: r.Instructions, Input: responsesInput(r, names),
 		MaxTokens: r.MaxTokens, Stream: true,
 	}
-	if !c.plain.Load() {
+	if !plain {
 		out.Include = []string{"reasoning.encrypted_content"}
 	}
 	for i := range r.Tools {
