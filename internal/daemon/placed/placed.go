@@ -351,7 +351,7 @@ func (l *link) Leaving() bool {
 	p := l.by.of
 	p.mu.Lock()
 	due := p.peers.Place(l.server, l.by.copies, nil)
-	about := due != l.due && p.movesTo(l, due) // it is told in a moment
+	about := p.movesTo(l, due) && (due != l.due || l.again.IsZero()) // it is told in a moment
 	p.mu.Unlock()
 	if about {
 		return true
@@ -394,7 +394,10 @@ func (l *link) Takes(ctx context.Context) bool {
 	}
 	p := l.by.of
 	to := p.peers.Place(l.server, l.by.copies, nil)
-	if to == p.peers.Self() {
+	switch to {
+	case l.at: // it belonged elsewhere when it was told
+		return false
+	case p.peers.Self():
 		return true
 	}
 	stream, err := p.peers.Open(ctx, to, l.server, url.Values{asked: {l.fingerprint}, look: {"1"}})
