@@ -130,6 +130,67 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// set has the server belong to a gateway.
+func (p *peers) set(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = to
+}
+
+// told tells whether a link was told to move.
+func told(l transport.Link) bool {
+	select {
+	case <-l.(transport.Moving).Moved():
+		return true
+	default:
+		return false
+	}
+}
+
+// A server that belonged elsewhere for a moment is not started anew where it is.
+func TestTakesWhereItIs(t *testing.T) {
+	p, at, o := newPlaces()
+	at.set("a")
+	pl := p.Server(0, true)
+	defer pl.Offer("s", o)()
+	l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(t.Context())
+	at.set("b")
+	p.Told()
+	at.set("a")
+	if !told(l) || l.(transport.Moving).Takes(t.Context()) {
+		t.Error("it ends to move to where it is")
+	}
+}
+
+// A link that was opened while its place was passed over is about to move until that was tried.
+func TestPassedOverIsLeaving(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		p, _, o := newPlaces()
+		pl := p.Server(0, once)
+		withdraw := pl.Offer("s", o)
+		l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := l.(transport.Moving)
+		if !link.Leaving() {
+			t.Error("it belongs elsewhere, and is not about to move")
+		}
+		if p.Told(); !told(l) || !link.Leaving() {
+			t.Error("it is not told to move")
+		}
+		if link.Stays(); link.Leaving() {
+			t.Error("it stays, and is about to move")
+		}
+		l.Close(t.Context())
+		withdraw()
+	}
+}
+
 // A gateway that does not know the others yet runs nothing: it may belong to them.
 func TestDialAwaitsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
