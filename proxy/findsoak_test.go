@@ -36,6 +36,9 @@ const (
 	soakChanging = 3
 	// soakMemory is the same for the end.
 	soakMemory = 2
+	// soakSlack is what a small heap may have besides: what is allocated while a collection
+	// marks counts as in use.
+	soakSlack = 48 << 20
 )
 
 // changing are servers of which one tool after the other changes.
@@ -159,12 +162,12 @@ func TestFindWhileToolsChange(t *testing.T) {
 			t.Error(text)
 		}
 		after = heapInUse()
-		return after <= soakMemory*before
+		return after <= max(soakMemory*before, before+soakSlack)
 	})
 	mb := func(n int64) float64 { return float64(n) / (1 << 20) }
 	t.Logf("%d tools, %d changes and %d searches in %v, %d of them wrong; the heap has %.1f MB before, at most %.1f in the first and %.1f in the second half, and %.1f after",
 		tools, c.made, searches.Load(), *findTime, wrong.Load(), mb(before), mb(first), mb(second), mb(after))
-	if after > soakMemory*before || max(first, second) > soakChanging*before {
+	if after > max(soakMemory*before, before+soakSlack) || max(first, second) > max(soakChanging*before, before+soakSlack) {
 		t.Error("the heap has grown")
 	}
 }

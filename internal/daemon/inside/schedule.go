@@ -131,7 +131,7 @@ func writtenFor(opened []byte) (schemas.Mode, []byte) {
 func (g *Groups) Make(ctx context.Context, present func() (*gate.Identity, bool), call *store.Schedule) (state string, end store.ScheduleEnd) {
 	arguments, err := g.parts.Keys.Open(PlannedCall, SealedWith(call), string(call.Arguments))
 	if err != nil {
-		return store.ScheduleRefused, store.ScheduleEnd{Result: []byte("Its arguments were not sealed with a key of this gateway. Set the same toolgate.keys on all gateways that share the store.")}
+		return store.ScheduleRefused, store.ScheduleEnd{Result: []byte("Its arguments cannot be opened here: they were sealed with another key, by another version of toolgate, or for another call. Set the same toolgate.keys on all gateways that share the store, and plan the call again.")}
 	}
 	mode, arguments := writtenFor(arguments)
 	made := g.parts.Gateway().CallFor(ctx, present, proxy.Scope{Capsule: call.Capsule, Schemas: mode}, call.Tool, arguments)
