@@ -37,6 +37,8 @@ func TestLoadErrors(t *testing.T) {
 		{"rand.intn", policy(`decision := rand.intn("a", 2) == 1`), []string{"undefined function rand.intn"}},
 		{"trace", policy(`decision := trace("a")`), []string{"undefined function trace"}},
 		{"uuid", policy(`decision := uuid.rfc4122("a") != ""`), []string{"undefined function uuid.rfc4122"}},
+		{"a schema of a file", policy(`decision := json.verify_schema({"$ref": "file:///etc/passwd"})[0]`), []string{"policy.rego:3: rego_type_error: undefined function json.verify_schema"}},
+		{"a match with a schema of a file", policy(`decision := json.match_schema({}, {"$ref": "file:///etc/passwd"})[0]`), []string{"policy.rego:3: rego_type_error: undefined function json.match_schema"}},
 		{"http.send by another name", policy("decision if f(1)\nf(x) := true with http.send as f"), []string{"rego_"}},
 		{"no decision", policy("decisions := true"), []string{"no rule data.toolgate.decision"}},
 		{"decision in data", files{"a.rego": "package other\n\nx := 1\n", "toolgate/data.json": `{"decision": true}`}, []string{"no rule data.toolgate.decision"}},
