@@ -73,7 +73,7 @@ type Cluster struct {
 	authority *authority
 	draining  atomic.Bool
 	changed   chan struct{} // capacity 1: the members in the store have changed
-	known     chan struct{} // closed once the members were read, or that has failed
+	known     chan struct{} // closed once the members were read, or that has failed for storeTime
 	members   atomic.Pointer[[]Member]
 	good      atomic.Pointer[time.Time] // when the last renewal began that succeeded; nil before Run
 
@@ -114,7 +114,8 @@ func (c *Cluster) Self() string { return c.self.ID }
 // Members returns the gateways that are known to be there, by id.
 func (c *Cluster) Members() []Member { return slices.Clone(*c.members.Load()) }
 
-// Known is closed once [Cluster.Run] knows the other members, or could not read them.
+// Known is closed once [Cluster.Run] knows the other members, or could not read them for
+// some seconds.
 func (c *Cluster) Known() <-chan struct{} { return c.known }
 
 // Draining tells whether this gateway takes nothing new.
@@ -139,8 +140,10 @@ func (c *Cluster) Changed() {
 func (c *Cluster) Run(ctx context.Context) error {
 	defer c.close()
 	again := backoff.Backoff{Base: 100 * time.Millisecond, Max: renewEvery}
-	failed, first := false, true
+	failed := false
 	var renewed time.Time
+	known := sync.OnceFunc(func() { close(c.known) })
+	defer time.AfterFunc(storeTime, known).Stop() // in vain
 	if c.o.Lost != nil {
 		guarded, end := context.WithCancel(ctx)
 		var guard sync.WaitGroup
@@ -153,13 +156,10 @@ func (c *Cluster) Run(ctx context.Context) error {
 		listed, _ := find(*c.members.Load(), c.self.ID)
 		due := time.Since(renewed) >= renewEvery || c.draining.Load() != listed.Draining
 		err := c.refresh(ctx, due)
-		if first {
-			first = false
-			close(c.known)
-		}
 		var pause time.Duration
 		switch {
 		case err == nil:
+			known()
 			if due {
 				renewed = time.Now()
 				c.good.Store(&began)

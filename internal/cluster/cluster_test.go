@@ -145,6 +145,51 @@ func request(method, path string, headers ...string) *http.Request {
 	return r
 }
 
+// The others are known once they were read, however often that has failed before, or once the
+// database has not answered for storeTime.
+func TestKnown(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newMemory()
+			store.fail(errors.New("the database is away"))
+			c := member(t, store, keyring(t, "a"), "127.0.0.1:1")
+			ctx, stop := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() { _ = c.Run(ctx) })
+			known := func() bool {
+				synctest.Wait()
+				select {
+				case <-c.Known():
+					return true
+				default:
+					return false
+				}
+			}
+			if known() {
+				t.Error("known after one failure")
+			}
+			time.Sleep(storeTime / 2)
+			if known() {
+				t.Error("known after some failures")
+			}
+			if answers {
+				store.fail(nil)
+				c.Changed()
+				if !known() {
+					t.Error("they were read, and are not known")
+				}
+			} else {
+				time.Sleep(storeTime / 2)
+				if !known() {
+					t.Error("the database is away, and the gateway waits")
+				}
+			}
+			stop()
+			all.Wait()
+		})
+	}
+}
+
 // All members choose the same home for a key. Where one leaves, only its keys move. One that
 // drains gets nothing new.
 func TestHome(t *testing.T) {

@@ -27,13 +27,6 @@ const (
 	look  = "look"
 )
 
-// A server is told to move when the gateways have changed. If it stays, because the other place
-// does not take it yet, it is told again after firstWait, and then ever more rarely.
-const (
-	firstWait   = 2 * time.Second
-	longestWait = 5 * time.Minute
-)
-
 // settleTime bounds the release of what could not be released before.
 const settleTime = 10 * time.Second
 
@@ -110,23 +103,27 @@ func signal(to chan struct{}) {
 }
 
 // look tells servers that belong elsewhere to move. Those that were told before and have stayed
-// are told in their time, or with again at once.
+// are told in their time, or with again at once. again is nothing new for one that ended in vain.
 func (p *Places) look(again bool) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.told)
 	p.told = make(chan struct{})
+	told := make(map[*placement]struct{})
 	for l := range p.links {
 		due := p.peers.Place(l.server, l.by.copies, nil)
-		if again || due != l.due {
-			l.due, l.wait, l.again = due, firstWait, time.Time{}
+		l.by.moves.aim(due)
+		if again && !l.by.moves.failed {
+			l.by.moves.anew()
 		}
-		if now.Before(l.again) || !p.movesTo(l, due) {
-			continue
+		if !now.Before(l.by.moves.again) && p.movesTo(l, due) {
+			told[l.by] = struct{}{}
+			l.tell()
 		}
-		l.again, l.wait = now.Add(l.wait), min(2*l.wait, longestWait)
-		l.tell()
+	}
+	for pl := range told {
+		pl.moves.later(now)
 	}
 }
 
@@ -169,13 +166,16 @@ func (p *Places) Drain(ctx context.Context) int { return p.host.Drain(ctx) }
 
 // Server returns how a server is reached that runs at copies of the gateways. once tells that
 // it must not run twice, not even while it moves.
-func (p *Places) Server(copies int, once bool) transport.Placed { return &placement{p, copies, once} }
+func (p *Places) Server(copies int, once bool) transport.Placed {
+	return &placement{of: p, copies: copies, once: once}
+}
 
 // placement is where one server runs.
 type placement struct {
 	of     *Places
 	copies int
 	once   bool
+	moves  moves // with mu of the places
 }
 
 // fingerprint names a process. What differs between machines, such as the environment, is no
@@ -269,6 +269,9 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 			l.Link = transport.NewStream(o, s, l.unlessTold(inbound))
 			return p.keep(l), nil
 		case isRefused && (refused.Status == http.StatusNotFound || pl.once && refused.Status == http.StatusBadGateway): // or it cannot start it
+			if refused.Status == http.StatusBadGateway {
+				p.inVain(l)
+			}
 			p.log.Info("a gateway does not run a shared server for this one", "server", server, "member", at, "why", refused.Text)
 		case isRefused || ctx.Err() != nil:
 			return nil, err
@@ -278,13 +281,28 @@ func (pl *placement) dialOnce(ctx context.Context, server string, o *transport.O
 	}
 }
 
-// keep remembers an open link.
+// keep remembers an open link. When it is told to move follows from those before it, unless it
+// leads to where the server belongs.
 func (p *Places) keep(l *link) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.due, l.wait = p.peers.Place(l.server, l.by.copies, nil), firstWait
+	l.by.moves.aim(p.peers.Place(l.server, l.by.copies, nil))
+	if l.at == l.by.moves.due {
+		l.by.moves.anew()
+	}
 	p.links[l] = struct{}{}
 	return l
+}
+
+// inVain notes that the gateway of a link that is not open could not start the server.
+func (p *Places) inVain(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.by.moves.aim(p.peers.Place(l.server, l.by.copies, nil))
+	if l.at == l.by.moves.due {
+		l.by.moves.later(time.Now())
+		l.by.moves.failed = true
+	}
 }
 
 // Serve implements [cluster.Servers].
@@ -331,11 +349,6 @@ type link struct {
 
 	telling sync.Mutex
 	leaving bool // it was told to move, and that has not failed
-
-	// With mu of the places:
-	due   string        // where it belonged when the gateways were last read
-	again time.Time     // when it is told next to move there
-	wait  time.Duration // until the time after that
 }
 
 // tell has the link move.
@@ -351,7 +364,7 @@ func (l *link) Leaving() bool {
 	p := l.by.of
 	p.mu.Lock()
 	due := p.peers.Place(l.server, l.by.copies, nil)
-	about := p.movesTo(l, due) && (due != l.due || l.again.IsZero()) // it is told in a moment
+	about := p.movesTo(l, due) && (due != l.by.moves.due || l.by.moves.again.IsZero()) // it is told in a moment
 	p.mu.Unlock()
 	if about {
 		return true
@@ -394,10 +407,10 @@ func (l *link) Takes(ctx context.Context) bool {
 	}
 	p := l.by.of
 	to := p.peers.Place(l.server, l.by.copies, nil)
-	switch to {
-	case l.at: // it belonged elsewhere when it was told
-		return false
-	case p.peers.Self():
+	if to == l.at {
+		return false // it belonged elsewhere for a moment
+	}
+	if to == p.peers.Self() {
 		return true
 	}
 	stream, err := p.peers.Open(ctx, to, l.server, url.Values{asked: {l.fingerprint}, look: {"1"}})

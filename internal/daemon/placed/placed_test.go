@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type peers struct {
 	mu      sync.Mutex
 	at      string
+	starts  bool          // b would run servers, and cannot start them
 	unknown chan struct{} // until it is closed the others are not known; nil if they are
 }
 
@@ -59,7 +61,15 @@ func (p *peers) Place(_ string, _ int, out func(string) bool) string {
 }
 
 // Open implements Peers.
-func (*peers) Open(context.Context, string, string, url.Values) (*cluster.Stream, error) {
+func (p *peers) Open(_ context.Context, _, _ string, query url.Values) (*cluster.Stream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.starts && query.Get(look) != "":
+		return nil, &cluster.RefusedError{Status: http.StatusAccepted, Text: "would run the server"}
+	case p.starts:
+		return nil, &cluster.RefusedError{Status: http.StatusBadGateway, Text: "no such program"}
+	}
 	return nil, &cluster.RefusedError{Status: http.StatusNotFound, Text: "has no such server"}
 }
 
@@ -144,6 +154,61 @@ func told(l transport.Link) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// Where a server that must not run twice cannot start, its process at another gateway ends in
+// vain for a move. That happens ever more rarely, whatever the others announce, until it belongs
+// elsewhere.
+func TestEndsInVain(t *testing.T) {
+	p, at, o := newPlaces()
+	at.starts = true
+	pl := p.Server(0, true)
+	defer pl.Offer("s", o)()
+	dial := func() transport.Link {
+		l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := dial()
+	ends := 0
+	for range 30 * 60 { // seconds
+		age(p, pl, time.Second)
+		p.Told()
+		p.Offered()
+		if !told(l) {
+			if l.(transport.Moving).Leaving() {
+				t.Fatal("it is about to move where it cannot start")
+			}
+			continue
+		}
+		if !l.(transport.Moving).Takes(t.Context()) {
+			t.Fatal("b does not take it")
+		}
+		l.Close(t.Context())
+		l = dial()
+		ends++
+	}
+	if ends < 5 || ends > 10 { // 2, 8, 32 and 128 seconds, then 5 minutes
+		t.Errorf("it ended %d times in half an hour", ends)
+	}
+	at.set("a")
+	p.Told()
+	at.set("b")
+	if p.Told(); !told(l) {
+		t.Error("it belongs there anew, and is not told to move")
+	}
+	l.Close(t.Context())
+}
+
+// age lets time go by for a server: a process is not of the time of a bubble.
+func age(p *Places, pl transport.Placed, by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := &pl.(*placement).moves; !m.again.IsZero() {
+		m.again = m.again.Add(-by)
 	}
 }
 
