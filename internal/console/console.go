@@ -119,6 +119,7 @@ var routes = []route{
 	{pattern: "POST /approvals/{id}", least: Admin, serve: (*visit).answer},
 	{pattern: "GET /budgets", least: Viewer, serve: (*visit).budgets},
 	{pattern: "GET /access", least: Auditor, serve: (*visit).access},
+	{pattern: "GET /replicas", least: Auditor, serve: (*visit).replicas},
 	{pattern: "POST /sign-out", least: ViewerOwn, serve: (*visit).signOut},
 }
 

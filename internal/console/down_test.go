@@ -64,6 +64,8 @@ func (broken) WhoCan(context.Context, string, *admin.Caller) ([]admin.WhoCan, er
 	return nil, errDown
 }
 
+func (broken) Replicas() []admin.Replica { return nil }
+
 // nobody knows no callers.
 type nobody struct{}
 
@@ -110,6 +112,7 @@ func TestSourcesAreDown(t *testing.T) {
 		"/budgets":           {200, 2, "Tools of the last 24 hours"},
 		"/access?name=x":     {200, 1, "the disk"},
 		"/now":               {200, 0, "one"},
+		"/replicas":          {200, 0, "this gateway is alone"},
 		"/now/chart":         {503, 0, "cannot be read"},
 		"/no/such/page/here": {404, 0, "nothing at this address"},
 	} {

@@ -22,6 +22,7 @@ type Model interface {
 	admin.AuditReader
 	admin.CallReader
 	admin.Tries
+	admin.Replicas
 }
 
 // Role is what somebody may see and do. A higher role may do all that a lower one may.

@@ -51,6 +51,7 @@ var views = []struct {
 	{"approvals", "Approvals", "a", ViewerOwn},
 	{"budgets", "Budgets", "b", Viewer},
 	{"access", "Access", "w", Auditor},
+	{"replicas", "Replicas", "g", Auditor},
 }
 
 var functions = template.FuncMap{

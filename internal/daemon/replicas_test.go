@@ -264,7 +264,7 @@ func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// The command and the admin API list all gateways that share the database, also by one
+// The command, the console and the admin API list all gateways that share the database, also by one
 // that drains.
 func TestReplicasAreListed(t *testing.T) {
 	rs := newReplicas(t, 2, servers{"s": fake()})
@@ -272,8 +272,13 @@ func TestReplicasAreListed(t *testing.T) {
 	if len(list) != 2 {
 		t.Fatalf("%+v", list)
 	}
+	operator := (&looked{r: rs.all[1].running, pages: rs.all[1].Console(t.Context(), consoleURL, true)}).as(t, "")
+	page := operator.get(t, "/replicas").Body.String()
 	self := 0
 	for i := range list {
+		if !strings.Contains(page, `<code class="id">`+list[i].ID+`</code>`) || !strings.Contains(page, "<bdi>"+list[i].Address+"</bdi>") {
+			t.Errorf("the console does not show %+v", list[i])
+		}
 		if list[i].Self {
 			self++
 		}
@@ -281,7 +286,7 @@ func TestReplicasAreListed(t *testing.T) {
 			t.Errorf("%+v", list[i])
 		}
 	}
-	if self != 1 {
+	if self != 1 || strings.Count(page, ", this one</td>") != 1 {
 		t.Errorf("%d are the one that was asked", self)
 	}
 	rs.end(t, rs.all[0])

@@ -1,0 +1,32 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func factsOfReplicas(t *testing.T, p *readPage) {
+	all := printedAs[struct {
+		Replicas []struct {
+			ID, Address, Version        string
+			Draining, Self              bool
+			Sessions, Calls, Runs, Jobs int
+			Started                     time.Time
+		}
+	}](t, p, 0).Replicas
+	var want [][]string
+	for _, r := range all {
+		state := map[bool]string{true: "drains", false: "serves"}[r.Draining]
+		if r.Self {
+			state += ", this one"
+		}
+		want = append(want, []string{r.ID, r.Address, r.Version, state, fmt.Sprint(r.Sessions), fmt.Sprint(r.Calls), fmt.Sprint(r.Runs), fmt.Sprint(r.Jobs), clockText(r.Started)})
+	}
+	if len(all) == 0 {
+		want = [][]string{{"this gateway is alone: cluster.advertise is not set"}}
+	}
+	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8))
+}
