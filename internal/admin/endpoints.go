@@ -118,8 +118,8 @@ var endpoints = []endpoint{
 	{pattern: "GET /v1/dynamic", does: "Tools that callers have registered.", out: []DynamicTool{}},
 	{pattern: "POST /v1/dynamic/{name}/remove", does: "Removes a registered tool.", query: "reason", out: done{}},
 
-	{pattern: "GET /v1/runs", does: "The latest runs of agents.", query: "state", out: []Run{}},
-	{pattern: "GET /v1/runs/{id}", does: "One run with its steps.", out: RunDetails{}},
+	{pattern: "GET /v1/runs", does: "The latest runs of agents.", query: "state principal", out: []Run{}},
+	{pattern: "GET /v1/runs/{id}", does: "One run with its steps.", query: "principal", out: RunDetails{}},
 	{pattern: "POST /v1/runs/{id}/cancel", does: "Cancels a run.", out: done{}},
 
 	{pattern: "GET " + triesPath + "/tools", does: "Tools that a caller sees.", query: "session", header: headerAPIKey, out: []TryTool{}, local: true},

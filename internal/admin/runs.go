@@ -48,15 +48,23 @@ type RunStep struct {
 	Answer  string     `json:"answer,omitempty"`
 }
 
+// RunQuery selects runs; an empty field selects all.
+type RunQuery struct {
+	State string
+	// Principal is one caller, as the gate encodes it. What agents run for it is not its own.
+	Principal string
+}
+
 // ErrNoRun means that there is no run of an id, or none that could end.
 var ErrNoRun = errors.New("there is no such run")
 
 // Runs is a [Gateway] with agents.
 type Runs interface {
-	// Runs returns the latest runs in a state, or in any state if it is empty.
-	Runs(ctx context.Context, state string) ([]Run, error)
-	// Run returns one run, or [ErrNoRun], wrapped.
-	Run(ctx context.Context, id string) (RunDetails, error)
+	// Runs returns the latest runs that match a query.
+	Runs(ctx context.Context, q RunQuery) ([]Run, error)
+	// Run returns one run, or [ErrNoRun], wrapped. Where principal is not empty, a run of
+	// anybody else is no run, and nothing of it is read.
+	Run(ctx context.Context, id, principal string) (RunDetails, error)
 	// CancelRun cancels a run that has not ended, or returns [ErrNoRun], wrapped.
 	CancelRun(ctx context.Context, id string) error
 }
@@ -74,11 +82,11 @@ func handleRuns(mux *router, runs Runs) {
 		}
 	}
 	mux.HandleFunc("GET /v1/runs", func(w http.ResponseWriter, r *http.Request) {
-		list, err := runs.Runs(r.Context(), r.URL.Query().Get("state"))
+		list, err := runs.Runs(r.Context(), RunQuery{State: r.URL.Query().Get("state"), Principal: r.URL.Query().Get("principal")})
 		answer(w, list, err)
 	})
 	mux.HandleFunc("GET /v1/runs/{id}", func(w http.ResponseWriter, r *http.Request) {
-		run, err := runs.Run(r.Context(), r.PathValue("id"))
+		run, err := runs.Run(r.Context(), r.PathValue("id"), r.URL.Query().Get("principal"))
 		answer(w, run, err)
 	})
 	mux.HandleFunc("POST /v1/runs/{id}/cancel", func(w http.ResponseWriter, r *http.Request) {
@@ -87,16 +95,26 @@ func handleRuns(mux *router, runs Runs) {
 }
 
 // Runs returns the latest runs of agents.
-func (c *Client) Runs(ctx context.Context, state string) ([]Run, error) {
+func (c *Client) Runs(ctx context.Context, q RunQuery) ([]Run, error) {
 	var out []Run
-	err := c.do(ctx, http.MethodGet, "/v1/runs?"+url.Values{"state": {state}}.Encode(), &out)
+	v := url.Values{}
+	for name, value := range map[string]string{"state": q.State, "principal": q.Principal} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	err := c.do(ctx, http.MethodGet, "/v1/runs?"+v.Encode(), &out)
 	return out, err
 }
 
-// Run returns one run with its steps.
-func (c *Client) Run(ctx context.Context, id string) (RunDetails, error) {
+// Run returns one run with its steps; of a principal alone where it is not empty.
+func (c *Client) Run(ctx context.Context, id, principal string) (RunDetails, error) {
 	var out RunDetails
-	err := c.do(ctx, http.MethodGet, "/v1/runs/"+url.PathEscape(id), &out)
+	path := "/v1/runs/" + url.PathEscape(id)
+	if principal != "" {
+		path += "?" + url.Values{"principal": {principal}}.Encode()
+	}
+	err := c.do(ctx, http.MethodGet, path, &out)
 	return out, err
 }
 

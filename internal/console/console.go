@@ -119,6 +119,8 @@ var routes = []route{
 	{pattern: "POST /approvals/{id}", least: Admin, serve: (*visit).answer},
 	{pattern: "GET /budgets", least: Viewer, serve: (*visit).budgets},
 	{pattern: "GET /access", least: Auditor, serve: (*visit).access},
+	{pattern: "GET /runs", least: ViewerOwn, serve: (*visit).runs},
+	{pattern: "GET /runs/{id}", least: ViewerOwn, serve: (*visit).run},
 	{pattern: "GET /replicas", least: Auditor, serve: (*visit).replicas},
 	{pattern: "POST /sign-out", least: ViewerOwn, serve: (*visit).signOut},
 }

@@ -66,6 +66,12 @@ func (broken) WhoCan(context.Context, string, *admin.Caller) ([]admin.WhoCan, er
 
 func (broken) Replicas() []admin.Replica { return nil }
 
+func (broken) Runs(context.Context, admin.RunQuery) ([]admin.Run, error) { return nil, errDown }
+
+func (broken) Run(context.Context, string, string) (none admin.RunDetails, _ error) {
+	return none, errDown
+}
+
 // nobody knows no callers.
 type nobody struct{}
 
@@ -112,6 +118,9 @@ func TestSourcesAreDown(t *testing.T) {
 		"/budgets":           {200, 2, "Tools of the last 24 hours"},
 		"/access?name=x":     {200, 1, "the disk"},
 		"/now":               {200, 0, "one"},
+		"/runs":              {200, 1, "interrupted"},
+		"/runs?state=gone":   {404, 0, "nothing at this address"},
+		"/runs/run_x":        {503, 1, "run_x"},
 		"/replicas":          {200, 0, "this gateway is alone"},
 		"/now/chart":         {503, 0, "cannot be read"},
 		"/no/such/page/here": {404, 0, "nothing at this address"},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -23,6 +24,13 @@ type Model interface {
 	admin.CallReader
 	admin.Tries
 	admin.Replicas
+	runReader
+}
+
+// runReader reads runs of agents, as [admin.Runs] does. The console cancels none.
+type runReader interface {
+	Runs(ctx context.Context, q admin.RunQuery) ([]admin.Run, error)
+	Run(ctx context.Context, id, principal string) (admin.RunDetails, error)
 }
 
 // Role is what somebody may see and do. A higher role may do all that a lower one may.

@@ -51,6 +51,7 @@ var views = []struct {
 	{"approvals", "Approvals", "a", ViewerOwn},
 	{"budgets", "Budgets", "b", Viewer},
 	{"access", "Access", "w", Auditor},
+	{"runs", "Runs", "u", ViewerOwn},
 	{"replicas", "Replicas", "g", Auditor},
 }
 

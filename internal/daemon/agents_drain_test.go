@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
@@ -66,7 +67,7 @@ func TestCancelDuringADrain(t *testing.T) {
 				close(called)
 			}()
 			<-m.comes
-			list, err := r.Control.Runs(t.Context(), "")
+			list, err := r.Control.Runs(t.Context(), admin.RunQuery{})
 			if err != nil || len(list) != 1 {
 				t.Fatal(list, err)
 			}
@@ -92,7 +93,7 @@ func TestCancelDuringADrain(t *testing.T) {
 			next := h.newRunning(t)
 			m.goes <- struct{}{}
 			testwait.Until(t, patience, "the run has ended", func() bool {
-				list, err = next.Control.Runs(t.Context(), "")
+				list, err = next.Control.Runs(t.Context(), admin.RunQuery{})
 				return err == nil && len(list) == 1 && list[0].State != "running"
 			})
 			if asked := m.asked.Load(); list[0].State != tc.state || tc.state == "cancelled" && asked != 1 {

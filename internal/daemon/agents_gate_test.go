@@ -150,7 +150,7 @@ func TestAgentIsCancelled(t *testing.T) {
 			t.Errorf("%s ended %s", e.Name, e.Outcome)
 		}
 	}
-	list, err := r.Control.Runs(t.Context(), "")
+	list, err := r.Control.Runs(t.Context(), admin.RunQuery{})
 	if err != nil || len(list) != 1 || list[0].State != "cancelled" {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -189,7 +189,7 @@ func TestCancelEndsTheModelRequest(t *testing.T) {
 		t.Error("the call has an answer")
 	}
 	testwait.Until(t, patience, "the run is cancelled", func() bool {
-		list, err := r.Control.Runs(t.Context(), "")
+		list, err := r.Control.Runs(t.Context(), admin.RunQuery{})
 		return err == nil && len(list) == 1 && list[0].State == "cancelled"
 	})
 }

@@ -125,11 +125,11 @@ decision if input.args.task == "work"
 				m.goes <- struct{}{}
 				var ended admin.RunDetails
 				testwait.Until(t, patience, "the run has ended", func() bool {
-					list, err := r.Control.Runs(t.Context(), "")
+					list, err := r.Control.Runs(t.Context(), admin.RunQuery{})
 					if err != nil || len(list) != 1 || list[0].State == "running" {
 						return false
 					}
-					ended, err = r.Control.Run(t.Context(), list[0].ID)
+					ended, err = r.Control.Run(t.Context(), list[0].ID, "")
 					return err == nil
 				})
 				want := tc.present

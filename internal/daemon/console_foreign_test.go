@@ -12,9 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/console"
+	"github.com/toolgate/toolgate/internal/store/runs"
 )
 
 // foreignIDs is how many ids of others each role tries on each route.
@@ -23,7 +26,7 @@ const foreignIDs = 1000
 // foreign are ids of what belongs to others, or is hidden. For each kind the first ones are
 // real, and the rest is made up.
 type foreign struct {
-	call, approval, try, tool, principal []string
+	call, approval, try, tool, principal, run []string
 }
 
 // foreignTo makes a call of alice, whose id it returns, and what belongs to bob, and switches a
@@ -60,6 +63,14 @@ func (l *looked) foreignTo(t *testing.T) (own string, _ *foreign) {
 	for _, a := range asked {
 		f.approval = append(f.approval, a.ID)
 	}
+	all := runs.New(l.r.Store)
+	for range 5 { // what was asked of them cannot be opened, and nobody tries to
+		run, err := all.Add(t.Context(), runs.Run{Principal: gate.Principal{Tenant: "default", Subject: "bob"}.Key(), Agent: "a", Request: []byte("x")}, "holder", time.Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.run = append(f.run, run.ID)
+	}
 	bob := l.as(t, "bob")
 	for range 5 {
 		f.try = append(f.try, strings.TrimPrefix(bob.tries(t, "a__pid", url.Values{"do": {"form"}}), "/try/calls/"))
@@ -67,7 +78,7 @@ func (l *looked) foreignTo(t *testing.T) (own string, _ *foreign) {
 	if _, err := l.r.ChangeCatalog(t.Context(), admin.CatalogChange{Op: admin.CatalogDisable, Name: "a__fail", Kind: "tool", Actor: "op"}); err != nil {
 		t.Fatal(err)
 	}
-	for kind, prefix := range map[*[]string]string{&f.call: "", &f.approval: "apr_", &f.try: "try_", &f.tool: "a__", &f.principal: ""} {
+	for kind, prefix := range map[*[]string]string{&f.call: "", &f.approval: "apr_", &f.try: "try_", &f.run: "run_", &f.tool: "a__", &f.principal: ""} {
 		for len(*kind) < foreignIDs {
 			*kind = append(*kind, prefix+strings.ToLower(rand.Text()))
 		}
@@ -89,6 +100,7 @@ var (
 	foreignApprovals  = func(f *foreign) []string { return f.approval }
 	foreignTries      = func(f *foreign) []string { return f.try }
 	foreignTools      = func(f *foreign) []string { return f.tool }
+	foreignRuns       = func(f *foreign) []string { return f.run }
 	foreignPrincipals = func(f *foreign) []string { return f.principal }
 )
 
@@ -102,6 +114,7 @@ var foreignRoutes = []foreignRoute{
 	{http.MethodPost, "/try/calls/%s/cancel", foreignTries, console.Admin, url.Values{}},
 	{http.MethodGet, "/try/tool?name=%s", foreignTools, console.Admin, nil},
 	{http.MethodPost, "/try/tool?name=%s", foreignTools, console.Admin, url.Values{"do": {"raw"}, "arguments": {"{}"}}},
+	{http.MethodGet, "/runs/%s", foreignRuns, console.Viewer, nil},
 	{http.MethodGet, "/catalog/entry?name=%s", foreignTools, console.ViewerOwn, nil},
 	{http.MethodPost, "/catalog/change?name=%s", foreignTools, console.Auditor, url.Values{"op": {"enable"}}},
 	{http.MethodGet, "/access?name=a__pid&as=%s", foreignPrincipals, console.Viewer, nil},
@@ -127,9 +140,9 @@ func TestConsoleHasNoForeignIDs(t *testing.T) {
 		if role >= console.Auditor {
 			continue
 		}
-		for _, path := range []string{"/calls", "/calls?tool=a__pid", "/calls?error=none&since=1h", "/calls?tenant=default", "/calls?limit=1000", "/approvals", "/approvals?state=", "/try"} {
+		for _, path := range []string{"/calls", "/calls?tool=a__pid", "/calls?error=none&since=1h", "/calls?tenant=default", "/calls?limit=1000", "/approvals", "/approvals?state=", "/try", "/runs", "/runs?state=running"} {
 			text := b.get(t, path).Body.String()
-			for _, id := range slices.Concat(f.call, f.approval, f.try) {
+			for _, id := range slices.Concat(f.call, f.approval, f.try, f.run) {
 				if strings.Contains(text, id) {
 					t.Fatalf("%s finds %s at %s", key, id, path)
 				}
@@ -212,7 +225,7 @@ func TestAdminAPIHasNoForeignIDs(t *testing.T) {
 		}
 		for path, ids := range map[string][]string{
 			"GET /v1/audit/calls/": f.call, "GET /v1/approvals/": f.approval, "POST /v1/approvals/approve/": f.approval, "GET /v1/tries/": f.try,
-			"GET /v1/catalog/entry?name=": f.tool, "GET /v1/who-can?name=": f.tool, "GET /v1/why?name=a__pid&as=": f.principal, "GET /v1/runs/": f.call, "GET /v1/calls?tool=": f.tool,
+			"GET /v1/catalog/entry?name=": f.tool, "GET /v1/who-can?name=": f.tool, "GET /v1/why?name=a__pid&as=": f.principal, "GET /v1/runs/": f.run, "GET /v1/calls?tool=": f.tool,
 		} {
 			method, path, _ := strings.Cut(path, " ")
 			for _, id := range ids {

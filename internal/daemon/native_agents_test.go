@@ -136,11 +136,11 @@ func TestRunsAreShown(t *testing.T) {
 	h.write(t, servers{}, withAgent(url, nil))
 	r := h.newRunning(t)
 	r.structured(t, "alice", "agent__researcher", `{"task":"pick","tools":[{"name":"pick"}]}`)
-	list, err := r.Control.Runs(t.Context(), "waiting")
+	list, err := r.Control.Runs(t.Context(), admin.RunQuery{State: "waiting"})
 	if err != nil || len(list) != 1 || list[0].Caller != "alice of default" || list[0].Agent != "researcher" {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	run, err := r.Control.Run(t.Context(), list[0].ID)
+	run, err := r.Control.Run(t.Context(), list[0].ID, "")
 	if err != nil || run.Task != "pick" || len(run.Steps) != 3 || run.Steps[1].Name != "util__echo" || run.Steps[1].CallID == "" || strings.Contains(fmt.Sprint(run), "model-key") {
 		t.Errorf("%+v, %v", run, err)
 	}
@@ -155,7 +155,7 @@ func TestRunsAreShown(t *testing.T) {
 			t.Errorf("%s is cancelled: %v", id, err)
 		}
 	}
-	if _, err := r.Control.Run(t.Context(), "run_x"); !errors.Is(err, admin.ErrNoRun) {
+	if _, err := r.Control.Run(t.Context(), "run_x", ""); !errors.Is(err, admin.ErrNoRun) {
 		t.Errorf("it is shown: %v", err)
 	}
 }

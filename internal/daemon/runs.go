@@ -10,20 +10,20 @@ import (
 )
 
 // Runs implements [admin.Runs].
-func (ctl *Control) Runs(ctx context.Context, state string) ([]admin.Run, error) {
+func (ctl *Control) Runs(ctx context.Context, q admin.RunQuery) ([]admin.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	return ctl.d.agents.List(ctx, state)
+	return ctl.d.agents.List(ctx, q)
 }
 
 // redactTime bounds the search for secrets in one text that an operator is shown.
 const redactTime = time.Second
 
 // Run implements [admin.Runs].
-func (ctl *Control) Run(ctx context.Context, id string) (admin.RunDetails, error) {
+func (ctl *Control) Run(ctx context.Context, id, principal string) (admin.RunDetails, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	return ctl.d.agents.Show(ctx, id, func(text string) (string, error) {
+	return ctl.d.agents.Show(ctx, id, principal, func(text string) (string, error) {
 		clean, _, err := ctl.d.hidden.Text(text, time.Now().Add(redactTime))
 		return clean, err
 	})

@@ -8,6 +8,21 @@ import (
 	"time"
 )
 
+func factsOfRuns(t *testing.T, p *readPage) {
+	var want [][]string
+	for _, r := range printedAs[[]struct {
+		ID, Agent, Caller, State string
+		Created                  time.Time `json:"created_at"`
+		Changed                  time.Time `json:"changed_at"`
+	}](t, p, 0) {
+		want = append(want, []string{clockText(r.Created), r.Agent, r.Caller, r.State, clockText(r.Changed), r.ID})
+	}
+	if want == nil {
+		want = [][]string{{"no agent has run"}}
+	}
+	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5))
+}
+
 func factsOfReplicas(t *testing.T, p *readPage) {
 	all := printedAs[struct {
 		Replicas []struct {

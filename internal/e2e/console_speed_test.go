@@ -26,6 +26,7 @@ func TestConsolePaint(t *testing.T) {
 		{Name: "approvals", Path: "/approvals"},
 		{Name: "budgets", Path: "/budgets"},
 		{Name: "access", Path: "/access?name=desk__send_letter&as=ann"},
+		{Name: "runs", Path: "/runs"},
 		{Name: "replicas", Path: "/replicas"},
 	}
 	const times = 7

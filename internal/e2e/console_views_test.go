@@ -46,6 +46,7 @@ func TestConsoleViews(t *testing.T) {
 		{Name: "access", Path: "/access", Shows: "Access"},
 		{Name: "access-why", Path: "/access?name=desk__send_letter&as=ann", Shows: "Who can"},
 		{Name: "access-mistake", Path: "/access?name=desk__send_letter&as=ann&args=x", Shows: "write the arguments as a JSON object"},
+		{Name: "runs", Path: "/runs", Shows: "no agent has run"},
 		{Name: "replicas", Path: "/replicas", Shows: "this gateway is alone"},
 		{Name: "nothing", Path: "/no-such-page", Shows: "nothing at this address", Status: 404},
 	}

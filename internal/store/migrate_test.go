@@ -103,6 +103,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO session_states VALUES ('s', x'00', 9000000000000)",
 		"INSERT INTO server_claims VALUES ('s', 'm')",
 		"INSERT INTO members VALUES ('n', '127.0.0.1:2', '1', 1, 0, 0, 0, 1, 9000000000000000000, 1, 1)",
+		"INSERT INTO runs VALUES ('run_y', x'70', '', 1, '', 'a', 'running', 0, x'00', x'00', 0, '', 0, 2, 9000000000000000000)",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

@@ -29,7 +29,7 @@ func newRuns(o *command.Options) *cobra.Command {
 				return failure.Newf(failure.Usage, "unknown --state %q; write %s or %s", state, strings.Join(runStates[:len(runStates)-1], ", "), runStates[len(runStates)-1])
 			}
 			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
-				list, err := control.Runs(cmd.Context(), strings.TrimPrefix(state, "all"))
+				list, err := control.Runs(cmd.Context(), admin.RunQuery{State: strings.TrimPrefix(state, "all")})
 				if err != nil {
 					return err
 				}
@@ -42,7 +42,7 @@ func newRuns(o *command.Options) *cobra.Command {
 		Use: "show ID", Short: "Show a run step by step", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
-				run, err := control.Run(cmd.Context(), args[0])
+				run, err := control.Run(cmd.Context(), args[0], "")
 				if err != nil {
 					return err
 				}

@@ -16,9 +16,9 @@ import (
 // maxShown is how much of each text an operator is shown, in bytes.
 const maxShown = 4 << 10
 
-// List returns the latest runs of all callers for an operator, in a state or in any.
-func (h *Host) List(ctx context.Context, state string) ([]admin.Run, error) {
-	list, err := h.o.Runs.List(ctx, runs.Filter{State: runs.State(state)})
+// List returns the latest runs that match a query.
+func (h *Host) List(ctx context.Context, q admin.RunQuery) ([]admin.Run, error) {
+	list, err := h.o.Runs.List(ctx, runs.Filter{State: runs.State(q.State), Principal: q.Principal})
 	out := make([]admin.Run, len(list))
 	for i := range list {
 		out[i] = shown(&list[i], ownerName(list[i].Principal))
@@ -42,9 +42,10 @@ func shown(r *runs.Run, caller string) admin.Run {
 	return admin.Run{ID: r.ID, Agent: r.Agent, Caller: caller, State: string(r.State), CreatedAt: r.CreatedAt, ChangedAt: r.Changed}
 }
 
-// Show returns a run with its steps for an operator. redact removes secrets from a text.
-func (h *Host) Show(ctx context.Context, id string, redact func(string) (string, error)) (admin.RunDetails, error) {
-	run, ok, err := h.o.Runs.Get(ctx, "", id)
+// Show returns a run with its steps; of an owner alone where it is not empty, whom the store
+// is asked for before anything is opened. redact removes secrets from a text.
+func (h *Host) Show(ctx context.Context, id, of string, redact func(string) (string, error)) (admin.RunDetails, error) {
+	run, ok, err := h.o.Runs.Get(ctx, of, id)
 	if err != nil {
 		return admin.RunDetails{}, err
 	}

@@ -109,21 +109,27 @@ type Filter struct {
 	State     State
 }
 
+// Statement returns the statement of [Runs.List] with its arguments.
+func (f Filter) Statement() (text string, args []any) {
+	where := `created_at > 0`
+	if f.Principal != "" {
+		where, args = where+` AND principal = ?`, append(args, []byte(f.Principal))
+	}
+	if f.State != "" {
+		where, args = where+` AND state = ?`, append(args, string(f.State))
+	}
+	return `SELECT ` + heads + ` FROM runs WHERE ` + where + ` ORDER BY created_at DESC, id LIMIT ?`, append(args, MaxListed)
+}
+
 // List returns runs, the latest first, at most [MaxListed]. They have neither a request nor
 // a result: [Runs.Get] has these.
 func (r *Runs) List(ctx context.Context, f Filter) (list []Run, err error) {
 	if !isText(string(f.State)) {
 		return nil, nil
 	}
+	q, args := f.Statement()
 	err = r.s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
-		where, args := `created_at > 0`, []any{}
-		if f.Principal != "" {
-			where, args = where+` AND principal = ?`, append(args, []byte(f.Principal))
-		}
-		if f.State != "" {
-			where, args = where+` AND state = ?`, append(args, string(f.State))
-		}
-		list, err = readHeads(ctx, tx, `SELECT `+heads+` FROM runs WHERE `+where+` ORDER BY created_at DESC, id LIMIT ?`, append(args, MaxListed)...)
+		list, err = readHeads(ctx, tx, q, args...)
 		return err
 	})
 	if err != nil {

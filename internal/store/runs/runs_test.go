@@ -354,3 +354,23 @@ func TestRunsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// Each list of runs is read by an index, on both databases. PostgreSQL reads few rows without
+// one, unless it is told not to.
+func TestListsAreIndexed(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, r *runs.Runs) {
+		for i := range 3 {
+			_, err := r.Add(t.Context(), run(fmt.Sprint("p", i), true), "h", later())
+			must(t, err)
+		}
+		for index, f := range map[string]runs.Filter{
+			"runs_created": {}, "runs_state_created": {State: runs.Running}, "runs_principal": {Principal: "p1"}, "runs_": {Principal: "p1", State: runs.Running},
+		} {
+			text, args := f.Statement()
+			plan := storetest.Plan(t, s, text, args...)
+			if !strings.Contains(plan, " "+index) {
+				t.Errorf("%+v is not listed by %s:\n%s", f, index, plan)
+			}
+		}
+	})
+}

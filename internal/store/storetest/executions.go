@@ -88,42 +88,9 @@ func executionsFound(t *testing.T, s *store.Store) {
 }
 
 // indexed checks that a database answers a statement by an index of the log of executions.
-// PostgreSQL reads few rows without one, unless it is told not to.
 func indexed(t *testing.T, s *store.Store, name, text string, args []any) {
 	t.Helper()
-	read := func(before, explain string, columns int) (lines []string, err error) {
-		return lines, s.View(t.Context(), func(ctx context.Context, tx *store.Tx) error {
-			if before != "" {
-				rows, err := tx.Query(ctx, before)
-				if err != nil {
-					return err
-				}
-				rows.Close()
-			}
-			rows, err := tx.Query(ctx, explain+text, args...)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				values := make([]any, columns)
-				for i := range values {
-					values[i] = new(any)
-				}
-				if err := rows.Scan(values...); err != nil {
-					return err
-				}
-				lines = append(lines, fmt.Sprint(*values[columns-1].(*any)))
-			}
-			return rows.Err()
-		})
-	}
-	lines, err := read("", "EXPLAIN QUERY PLAN ", 4)
-	if err != nil {
-		lines, err = read("SET LOCAL enable_seqscan = off", "EXPLAIN ", 1)
-	}
-	must(t, err)
-	if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "tool_execution_log_at") && !strings.Contains(plan, "tool_execution_log_principal") {
+	if plan := Plan(t, s, text, args...); !strings.Contains(plan, "tool_execution_log_at") && !strings.Contains(plan, "tool_execution_log_principal") {
 		t.Errorf("%s is answered without an index:\n%s", name, plan)
 	}
 }

@@ -1,0 +1,4 @@
+-- The latest runs, and the latest in a state, are listed without a look at all others.
+CREATE INDEX runs_created ON runs (created_at);
+
+CREATE INDEX runs_state_created ON runs (state, created_at);
