@@ -77,6 +77,10 @@ func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
 // [ErrTooLarge].
 func (c *Client) HTTP() *http.Client { return c.http }
 
+// Transport returns what makes single requests: without the time limit, and a redirect is the
+// response. Reading beyond the limit of a body returns [ErrTooLarge].
+func (c *Client) Transport() http.RoundTripper { return c.http.Transport }
+
 // Close closes idle connections.
 func (c *Client) Close() { c.base.CloseIdleConnections() }
 

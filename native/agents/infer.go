@@ -62,8 +62,26 @@ func detail(e *model.Error) string {
 	return fmt.Sprintf(" It says: %.300q", e.Detail)
 }
 
-// try asks the model once.
-func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, error) {
+// try asks the model once. What comes before and after is [Apart].
+func (r *Run) try(ctx context.Context, request *model.Request) (turn *model.Turn, err error) {
+	var in *inference
+	if err := Apart(func() (err error) { in, err = r.reserve(ctx, request); return err }); err != nil {
+		return nil, err
+	}
+	turn, err = r.Model.Infer(ctx, request, nil)
+	asked := err
+	err = Apart(func() (err error) { turn, err = r.inferred(ctx, in, turn, asked); return err })
+	return turn, err
+}
+
+// inference is one that has begun.
+type inference struct {
+	step     *Step
+	reserved Reservation
+}
+
+// reserve decides whether the model may be asked, saves that it is, and charges the budget.
+func (r *Run) reserve(ctx context.Context, request *model.Request) (*inference, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -102,7 +120,12 @@ func (r *Run) try(ctx context.Context, request *model.Request) (*model.Turn, err
 		}
 	}
 	request.ID = fmt.Sprintf("%s-%d", r.ID, step.Seq)
-	turn, err := r.Model.Infer(ctx, request, nil)
+	return &inference{step, reserved}, nil
+}
+
+// inferred saves what has come of an inference, and tells the budget.
+func (r *Run) inferred(ctx context.Context, in *inference, turn *model.Turn, err error) (*model.Turn, error) {
+	step, reserved := in.step, in.reserved
 	used, answer := reserved, json.RawMessage(nil)
 	state := Faulty
 	if err == nil {

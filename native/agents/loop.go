@@ -103,7 +103,7 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 	defer r.cancel(nil)
 	timed, stop := context.WithTimeoutCause(ctx, r.Settings.Timeout, errLate)
 	defer stop()
-	err := r.prepare(timed)
+	err := Apart(func() error { return r.prepare(timed) })
 	if err == nil {
 		err = r.work(timed)
 	}
@@ -176,8 +176,10 @@ func (r *Run) prepare(ctx context.Context) error {
 // work takes turns until the run ends.
 func (r *Run) work(ctx context.Context) error {
 	for {
-		if err := r.answerCalls(ctx); err != nil {
-			return err
+		if len(r.pending) > 0 {
+			if err := Apart(func() error { return r.answerCalls(ctx) }); err != nil {
+				return err
+			}
 		}
 		switch {
 		case r.useless >= maxUseless:
@@ -230,9 +232,6 @@ func (o *offered) has(tool string) bool { return o.functions[tool] || o.tools[to
 
 // answerCalls brings the results of the calls of the last turn, and adds them.
 func (r *Run) answerCalls(ctx context.Context) error {
-	if len(r.pending) == 0 {
-		return nil
-	}
 	if err := r.callTools(ctx); err != nil {
 		return err
 	}

@@ -78,9 +78,7 @@ func newEndpoint(of *reached) (endpoint, error) {
 	}
 	client := egress.NewClient(guard, egress.Limits{Timeout: turnTime, Body: model.MaxAnswer + 1, Many: true}, nil)
 	made := endpoint{of: *of, http: client}
-	unlimited := *client.HTTP()
-	unlimited.Timeout = 0 // it would hold a goroutine while a model thinks; see bounded
-	at := &model.Endpoint{URL: of.url, Key: of.key, HTTP: &unlimited}
+	at := &model.Endpoint{URL: of.url, Key: of.key, HTTP: client.Transport()} // see bounded
 	if of.parameters != "" {
 		if err := json.Unmarshal([]byte(of.parameters), &at.Parameters); err != nil {
 			return endpoint{}, fmt.Errorf("parameters: %w", err)

@@ -36,7 +36,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // streams is a client of messages whose endpoint begins a stream and says nothing more.
 func streams(t *testing.T, begin string) model.Model {
 	t.Helper()
-	m, err := anthropic.NewMessages(&model.Endpoint{URL: "http://model.example", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	m, err := anthropic.NewMessages(&model.Endpoint{URL: "http://model.example", HTTP: roundTrip(func(r *http.Request) (*http.Response, error) {
 		body, stream := io.Pipe()
 		go func() { // ends with the request
 			_, _ = io.WriteString(stream, begin)
@@ -44,7 +44,7 @@ func streams(t *testing.T, begin string) model.Model {
 			stream.CloseWithError(r.Context().Err())
 		}()
 		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
-	})}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,6 +128,15 @@ func owner(id *gate.Identity) string {
 
 // Start implements [agents.Host].
 func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *agents.Task) (*agents.Outcome, error) {
+	var w *work
+	if err := agents.Apart(func() (err error) { w, err = h.add(ctx, call, agent, t); return err }); err != nil {
+		return nil, err
+	}
+	return h.work(ctx, w)
+}
+
+// add adds a run, which this gateway has claimed.
+func (h *Host) add(ctx context.Context, call *toolapi.Call, agent string, t *agents.Task) (*work, error) {
 	id, capsule := gate.CallerOf(ctx)
 	if id == nil {
 		return nil, errNoCaller
@@ -163,7 +172,7 @@ func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *a
 	case err != nil:
 		return nil, err
 	}
-	return h.work(ctx, &work{run: run, task: t, settings: &settings, id: id, call: call})
+	return &work{run: run, task: t, settings: &settings, id: id, call: call}, nil
 }
 
 // kept is what is kept of the beginning of a run.

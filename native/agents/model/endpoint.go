@@ -12,9 +12,10 @@ type Endpoint struct {
 	// be there.
 	URL string
 	Key string // empty for none
-	// HTTP makes the requests and bounds where they lead. Its limit on a body, and its
-	// timeout, are to be no stricter than a turn needs.
-	HTTP *http.Client
+	// HTTP makes the requests and bounds where they lead. A redirect is an answer like any
+	// other. A limit on bodies is to be no stricter than a turn needs. It is no client, because
+	// that would hold a copy of each header, and more of the stack, while a model thinks.
+	HTTP http.RoundTripper
 	// Parameters are members of each request besides those that a client writes, such as
 	// temperature, reasoning_effort or thinking. They come from the operator.
 	Parameters map[string]json.RawMessage

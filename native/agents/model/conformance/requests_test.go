@@ -120,9 +120,9 @@ func members(t *testing.T, data []byte) map[string]any {
 // answered returns the turn that a client makes of an answer.
 func answered(t *testing.T, format string, body io.Reader) (*model.Turn, error) {
 	t.Helper()
-	h := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	h := roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(body), Request: r}, nil
-	})}
+	})
 	e := &model.Endpoint{URL: "https://models.example", HTTP: h}
 	var m model.Model
 	var err error

@@ -48,7 +48,7 @@ func each(t *testing.T, s *modeltest.Server, run func(t *testing.T, format strin
 	t.Cleanup(h.Close)
 	for _, format := range formats {
 		t.Run(format, func(t *testing.T) {
-			run(t, format, client(t, format, &model.Endpoint{URL: h.URL + "/v1", Key: key, HTTP: h.Client()}))
+			run(t, format, client(t, format, &model.Endpoint{URL: h.URL + "/v1", Key: key, HTTP: h.Client().Transport}))
 		})
 	}
 }
@@ -306,10 +306,10 @@ func TestNothingOfTheEnvironment(t *testing.T) {
 	for _, format := range formats {
 		for _, secret := range []string{key, ""} {
 			var seen *http.Request
-			h := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			h := roundTrip(func(r *http.Request) (*http.Response, error) {
 				seen = r
 				return nil, errors.New("enough")
-			})}
+			})
 			m := client(t, format, &model.Endpoint{URL: "https://models.example/base/v1/", Key: secret, HTTP: h})
 			_, err := m.Infer(t.Context(), ask("hello"), nil)
 			if err == nil {
@@ -352,7 +352,7 @@ func TestPlainModel(t *testing.T) {
 	s := &modeltest.Server{Key: key, Script: modeltest.Script{Turns: []modeltest.Turn{{Text: "Yes."}}}, Seen: func(modeltest.Seen) { asked++ }}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	m := client(t, "responses", &model.Endpoint{URL: h.URL + "/v1", Key: key, HTTP: h.Client()})
+	m := client(t, "responses", &model.Endpoint{URL: h.URL + "/v1", Key: key, HTTP: h.Client().Transport})
 	for range 2 {
 		r := ask("well?")
 		r.Model = "plain-1"
@@ -365,13 +365,13 @@ func TestPlainModel(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	for _, e := range []model.Endpoint{
-		{URL: "", HTTP: http.DefaultClient},
-		{URL: "ftp://models.example", HTTP: http.DefaultClient},
-		{URL: "https://user:secret@models.example", HTTP: http.DefaultClient},
-		{URL: "https://models.example?key=secret", HTTP: http.DefaultClient},
+		{URL: "", HTTP: http.DefaultTransport},
+		{URL: "ftp://models.example", HTTP: http.DefaultTransport},
+		{URL: "https://user:secret@models.example", HTTP: http.DefaultTransport},
+		{URL: "https://models.example?key=secret", HTTP: http.DefaultTransport},
 		{URL: "https://models.example"},
-		{URL: "https://models.example", HTTP: http.DefaultClient, Parameters: map[string]json.RawMessage{"tools": json.RawMessage(`[]`)}},
-		{URL: "https://models.example", HTTP: http.DefaultClient, Parameters: map[string]json.RawMessage{"temperature": json.RawMessage(`{`)}},
+		{URL: "https://models.example", HTTP: http.DefaultTransport, Parameters: map[string]json.RawMessage{"tools": json.RawMessage(`[]`)}},
+		{URL: "https://models.example", HTTP: http.DefaultTransport, Parameters: map[string]json.RawMessage{"temperature": json.RawMessage(`{`)}},
 	} {
 		if _, err := openai.NewChat(&e); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("chat: %+v: %v", e, err)

@@ -34,11 +34,11 @@ func FuzzAnswers(f *testing.F) {
 	}
 	var answer []byte
 	var sent []byte
-	h := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	h := roundTrip(func(r *http.Request) (*http.Response, error) {
 		sent, _ = io.ReadAll(r.Body)
 		body := io.NopCloser(iotest.HalfReader(strings.NewReader(string(answer))))
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, Request: r}, nil
-	})}
+	})
 	models := map[string]model.Model{}
 	for _, format := range formats {
 		models[format] = client(f, format, &model.Endpoint{URL: "https://models.example", HTTP: h})

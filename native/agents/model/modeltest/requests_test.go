@@ -62,10 +62,10 @@ func TestRequests(t *testing.T) {
 // body returns the request that a client makes.
 func body(t testing.TB, format string, r *model.Request) []byte {
 	var out []byte
-	h := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	h := roundTrip(func(r *http.Request) (*http.Response, error) {
 		out, _ = io.ReadAll(r.Body)
 		return nil, errors.New("enough")
-	})}
+	})
 	m := client(t, format, &model.Endpoint{URL: "https://models.example", HTTP: h, Parameters: map[string]json.RawMessage{"metadata": json.RawMessage(`{"user_id":"u-1"}`)}})
 	if _, err := m.Infer(t.Context(), r, nil); out == nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func TestBodyIsTheSameAgain(t *testing.T) {
 	request := &model.Request{Model: "m", Messages: []model.Message{{Role: model.User, Text: "x"}}}
 	var c *Responses
 	var asked []bool // for reasoning, by each request
-	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	client := roundTrip(func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestBodyIsTheSameAgain(t *testing.T) {
 			status, answer = http.StatusBadRequest, `{"error":{"type":"invalid_request_error","param":"include","message":"no"}}`
 		}
 		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(answer))}, nil
-	})}
+	})
 	c, err := NewResponses(&model.Endpoint{URL: "http://model.example/v1", HTTP: client})
 	if err != nil {
 		t.Fatal(err)

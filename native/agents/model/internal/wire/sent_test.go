@@ -26,7 +26,7 @@ func TestBodyIsLetGo(t *testing.T) {
 	t.Parallel()
 	const text = `{"model":"m"}`
 	written := 0
-	e := &model.Endpoint{URL: "http://model.example", HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	e := &model.Endpoint{URL: "http://model.example", HTTP: roundTrip(func(r *http.Request) (*http.Response, error) {
 		body := r.Body.(*sent)
 		first, err := io.ReadAll(body)
 		if err != nil || string(first) != text || r.ContentLength != int64(len(text)) || body.left != nil {
@@ -44,7 +44,7 @@ func TestBodyIsLetGo(t *testing.T) {
 			t.Error("a body is held that was closed")
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
-	})}}
+	})}
 	err := Do(t.Context(), e, e.URL, http.Header{}, func() ([]byte, error) { written++; return bytes.Clone([]byte(text)), nil }, whole{})
 	if err != nil || written != 2 {
 		t.Errorf("%v, written %d times", err, written)
@@ -54,10 +54,10 @@ func TestBodyIsLetGo(t *testing.T) {
 // What cannot be written is not sent.
 func TestBodyThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	e := &model.Endpoint{URL: "http://model.example", HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+	e := &model.Endpoint{URL: "http://model.example", HTTP: roundTrip(func(*http.Request) (*http.Response, error) {
 		t.Error("something is sent")
 		return nil, io.EOF
-	})}}
+	})}
 	want := model.Errorf(model.Refused, "no")
 	if err := Do(t.Context(), e, e.URL, http.Header{}, func() ([]byte, error) { return nil, want }, whole{}); err != want { //nolint:errorlint // the very one
 		t.Errorf("%v", err)

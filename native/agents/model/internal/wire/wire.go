@@ -43,7 +43,7 @@ func CheckEndpoint(e *model.Endpoint, f model.Format) error {
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("the url of a model's endpoint has no user, query or fragment")
 	case e.HTTP == nil:
-		return errors.New("a model's endpoint needs an HTTP client")
+		return errors.New("a model's endpoint needs a transport for HTTP")
 	}
 	_, err = model.CheckParameters(f, e.Parameters)
 	return err
@@ -84,7 +84,7 @@ func Do(ctx context.Context, e *model.Endpoint, address string, header http.Head
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
 	req.Header.Set("User-Agent", "toolgate")
-	resp, err := e.HTTP.Do(req)
+	resp, err := e.HTTP.RoundTrip(req)
 	if err != nil {
 		return failed(ctx, err, false)
 	}
@@ -144,9 +144,6 @@ func read(in io.Reader, r Reader) error {
 func failed(ctx context.Context, err error, begun bool) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask the model: %w", context.Cause(ctx))
-	}
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err // without the address, which may hold secrets
 	}
 	timeout, isTimeout := errors.AsType[interface {
 		error

@@ -1,0 +1,33 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// errExited is the error of a function that has ended its goroutine.
+var errExited = errors.New("it has ended its goroutine")
+
+// Apart calls f on a stack of its own and waits for it. A stack that has grown stays as large
+// while a run waits for its model, and the many runs that wait would hold what saving a step
+// has needed for a moment. A panic of f is one of the caller.
+func Apart(f func() error) error {
+	err := errExited
+	var panicked any
+	done := make(chan struct{})
+	go func() { // ends with f
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			}
+		}()
+		err = f()
+	}()
+	<-done
+	if panicked != nil {
+		panic(panicked)
+	}
+	return err
+}
