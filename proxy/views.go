@@ -277,7 +277,7 @@ func (f *finder) view(ctx context.Context, snap *Snapshot, x *Exchange) (*search
 func (s *Snapshot) searchable(ctx context.Context, x *Exchange, features clientFeatures, built *findview.Built[*gate.Capability]) (*searchable, error) {
 	v := &searchable{routes: make([]*Route, built.Len()), held: make(map[heldOf]int), at: time.Now()}
 	var held []*Route
-	catalog := s.catalogOf(x.Identity, features)
+	catalog, numbers := s.catalogOf(x.Identity, features), built.Numbers()
 	for _, kind := range mcp.Kinds {
 		for r, d := range s.views(ctx, x.Identity, x.Scope, x.Scope.of(catalog.lists[kind].entries)) {
 			switch {
@@ -288,7 +288,7 @@ func (s *Snapshot) searchable(ctx context.Context, x *Exchange, features clientF
 					held = append(held, r)
 				}
 			default:
-				if i, ok := built.Find(r.Capability, kind, r.Exposed); ok {
+				if i, ok := numbers.Find(r.Capability, kind, r.Exposed); ok {
 					v.routes[i] = r
 				}
 			}

@@ -3,6 +3,7 @@ package find
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -52,9 +53,44 @@ func BuildFrom(items []Item, source iter.Seq2[int, func() Item], servers map[str
 		b.x.words = newWords()
 	}
 	for i := range items {
-		b.item(uint32(i), &items[i])
+		b.x.names[i], b.x.hashes[i] = items[i].Name, items[i].Hash
+		if !b.reused[i] {
+			b.item(uint32(i), &items[i])
+		}
 	}
 	b.serversOf(items, servers)
+	b.invert()
+	return b.x
+}
+
+// Replace returns the index with other definitions of some of its items, by their positions.
+// source yields all items again. It returns nil where one of them has another kind, name or
+// server than before, or where little of the index is in use: then [BuildFrom] is for it.
+// The index and its arguments are not modified.
+func (x *Index) Replace(changed map[int]Item, source iter.Seq2[int, func() Item]) *Index {
+	for i, it := range changed {
+		if it.Kind != x.Kind(i) || it.Name != x.names[i] || it.Server != x.Server(i) {
+			return nil
+		}
+	}
+	if x.Wasteful() {
+		return nil
+	}
+	b := &builder{
+		x: &Index{
+			source: source, facts: slices.Clone(x.facts), names: x.names, hashes: slices.Clone(x.hashes),
+			servers: x.servers, serverList: x.serverList, words: x.words.clone(),
+		},
+		previous: x, moved: make([]uint32, len(x.facts)), stems: map[string]uint32{},
+	}
+	for i := range b.moved {
+		b.moved[i] = uint32(i)
+	}
+	for _, i := range slices.Sorted(maps.Keys(changed)) {
+		it := changed[i]
+		b.x.hashes[i], b.moved[i] = it.Hash, none
+		b.item(uint32(i), &it)
+	}
 	b.invert()
 	return b.x
 }
@@ -115,10 +151,6 @@ type entry struct {
 
 // item indexes one item.
 func (b *builder) item(i uint32, it *Item) {
-	b.x.names[i], b.x.hashes[i] = it.Name, it.Hash
-	if b.reused[i] {
-		return
-	}
 	f := &b.x.facts[i]
 	f.kind, f.readOnly = it.Kind, it.ReadOnly
 	b.first, b.lens = len(b.fresh), [fields]int{}
@@ -313,19 +345,13 @@ var serverNoise = wordSet("mcp server servers tool tools api plugin plugins serv
 func (b *builder) invert() {
 	x := b.x
 	x.starts = make([]uint32, len(x.words.terms)+1)
-	old := func(use func(term int, p posting)) {
-		if b.previous == nil {
-			return
-		}
-		for t := range len(b.previous.starts) - 1 {
-			for _, p := range b.previous.items(uint32(t)) {
-				if p.item = b.moved[p.item]; p.item != none {
-					use(t, p)
-				}
+	b.known(func(t int, list []posting) {
+		for _, p := range list {
+			if b.moved[p.item] != none {
+				x.starts[t+1]++
 			}
 		}
-	}
-	old(func(t int, _ posting) { x.starts[t+1]++ })
+	})
 	for i := range b.fresh {
 		x.starts[b.fresh[i].term+1]++
 	}
@@ -334,15 +360,30 @@ func (b *builder) invert() {
 	}
 	at := slices.Clone(x.starts)
 	x.list = make([]posting, x.starts[len(x.words.terms)])
-	put := func(t int, p posting) {
-		x.list[at[t]] = p
+	b.known(func(t int, list []posting) {
+		for _, p := range list {
+			if p.item = b.moved[p.item]; p.item != none {
+				x.list[at[t]] = p
+				at[t]++
+			}
+		}
+	})
+	for i := range b.fresh {
+		t := b.fresh[i].term
+		x.list[at[t]] = b.fresh[i].posting
 		at[t]++
 	}
-	old(put)
-	for i := range b.fresh {
-		put(int(b.fresh[i].term), b.fresh[i].posting)
-	}
 	x.words.terms, x.words.grams = slices.Clip(x.words.terms), slices.Clip(x.words.grams)
+}
+
+// known calls a function with the items of each term of the index before.
+func (b *builder) known(use func(term int, list []posting)) {
+	if b.previous == nil {
+		return
+	}
+	for t := range len(b.previous.starts) - 1 {
+		use(t, b.previous.items(uint32(t)))
+	}
 }
 
 // short maps a length to a byte: exact to 63, then eight steps for each doubling, as in

@@ -73,7 +73,7 @@ func (v *View) reason(w *word, item uint32) (Reason, bool) {
 			r = Reason{Field: fieldNames[field], Word: w.text, Match: v.x.words.terms[a.term], Share: score}
 		}
 	}
-	if n, ok := v.x.words.number[w.text]; ok {
+	if n, ok := v.x.words.find(w.text); ok {
 		v.eachServer(n, w.weight, func(server uint16, score float32) {
 			if x := float64(score) * weights.server; server == d.server && x > r.Share {
 				r = Reason{Field: "server", Word: w.text, Match: w.text, Share: x}

@@ -95,7 +95,8 @@ type serverTerm struct {
 
 // words numbers the terms. A words is not modified once its index is built.
 type words struct {
-	number map[string]uint32
+	number map[string]uint32 // of most terms; copies share it
+	newer  map[string]uint32 // of the terms that copies have added; nil for the first
 	terms  []string
 	grams  []uint64 // the signature of the character pairs of each term
 }
@@ -104,16 +105,40 @@ func newWords() *words { return &words{number: map[string]uint32{}} }
 
 // clone returns a copy to which terms can be added. The terms keep their numbers.
 func (w *words) clone() *words {
-	return &words{number: maps.Clone(w.number), terms: slices.Clone(w.terms), grams: slices.Clone(w.grams)}
+	const room = 256 // terms that can be added to a copy before its lists move
+	c := &words{number: w.number, newer: maps.Clone(w.newer)}
+	c.terms = append(make([]string, 0, len(w.terms)+room), w.terms...)
+	c.grams = append(make([]uint64, 0, len(w.grams)+room), w.grams...)
+	if c.newer == nil {
+		c.newer = map[string]uint32{}
+	}
+	if len(c.newer) > room && len(c.newer) > len(c.number)/8 { // or each copy would cost as much as all terms
+		c.number = maps.Clone(w.number)
+		maps.Copy(c.number, c.newer)
+		c.newer = map[string]uint32{}
+	}
+	return c
+}
+
+// find returns the number of a term.
+func (w *words) find(term string) (n uint32, ok bool) {
+	if n, ok = w.number[term]; !ok {
+		n, ok = w.newer[term]
+	}
+	return n, ok
 }
 
 func (w *words) add(term string) uint32 {
-	if n, ok := w.number[term]; ok {
+	if n, ok := w.find(term); ok {
 		return n
 	}
 	term = strings.Clone(term)
 	n := uint32(len(w.terms))
-	w.number[term] = n
+	if w.newer != nil {
+		w.newer[term] = n
+	} else {
+		w.number[term] = n
+	}
 	w.terms = append(w.terms, term)
 	w.grams = append(w.grams, signature(term))
 	return n

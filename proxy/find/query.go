@@ -212,13 +212,13 @@ func (e *expansion) word(i int) {
 func (v *View) alternatives(s string, best map[string]float64) []alternative {
 	var out []alternative
 	var own float32
-	if n, ok := v.x.words.number[s]; ok {
+	if n, ok := v.x.words.find(s); ok {
 		if df := v.frequency(n); df > 0 {
 			own = idf(v.n, df)
 		}
 	}
 	for term, weight := range best {
-		n, ok := v.x.words.number[term]
+		n, ok := v.x.words.find(term)
 		if !ok {
 			continue
 		}

@@ -162,7 +162,7 @@ func (v *View) addServers(s *scratch, words []word, scores []float32) {
 	s.server = cleared(s.server, len(v.x.servers))
 	found := false
 	for i := range words {
-		n, ok := v.x.words.number[words[i].text]
+		n, ok := v.x.words.find(words[i].text)
 		if !ok {
 			continue
 		}

@@ -1,6 +1,7 @@
 package findview
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -70,9 +71,10 @@ func (a *Answer) Render(detail Detail, tokens int) (structured []byte, shown []s
 		used = addSignatures(parts, used, most)
 	}
 	if detail == Fitting || detail == Schemas {
-		addSchemas(parts, used, most, detail == Schemas)
+		used = addSchemas(parts, used, most, detail == Schemas)
 	}
-	out := []byte(`{"tools":[`)
+	out := append(make([]byte, 0, used+used/8), `{"tools":[`...)
+	shown = slices.Grow(shown, len(parts))
 	for i, p := range parts {
 		if i > 0 {
 			out = append(out, ',')
@@ -92,34 +94,40 @@ func addSignatures(parts []part, used, most int) int {
 		if !ok {
 			continue
 		}
-		parts[i].arguments = mcp.AppendQuote([]byte(`,"signature":`), text)
+		const member = `,"signature":`
+		parts[i].arguments = mcp.AppendQuote(append(make([]byte, 0, len(member)+len(text)+len(`""`)), member...), text)
 		used += len(parts[i].arguments)
 	}
 	return used
 }
 
 // addSchemas gives the best parts their schema in place of the signature, as long as
-// there is room. With all, one that does not fit does not end this.
-func addSchemas(parts []part, used, most int, all bool) {
+// there is room, and returns the bytes used. With all, one that does not fit does not end
+// this.
+func addSchemas(parts []part, used, most int, all bool) int {
 	for i := range parts {
 		schema := parts[i].of.schema()
 		if schema == nil || len(schema) > 8*(most-used+len(parts[i].arguments)) { // no form of it is that much smaller
 			continue
 		}
-		member := append([]byte(`,"inputSchema":`), schemas.Compact(schema)...)
-		more := len(member) - len(parts[i].arguments)
+		const member = `,"inputSchema":`
+		compact := schemas.Compact(schema)
+		more := len(member) + len(compact) - len(parts[i].arguments)
 		switch {
 		case used+more <= most:
-			parts[i].arguments, used = member, used+more
+			parts[i].arguments, used = append(append(make([]byte, 0, len(member)+len(compact)), member...), compact...), used+more
 		case !all:
-			return
+			return used
 		}
 	}
+	return used
 }
 
 // base returns the members that are always there.
 func (f *Found) base() []byte {
-	b := mcp.AppendQuote([]byte(`"name":`), f.Name)
+	const rest = 160 // bytes of the other members, mostly
+	b := append(make([]byte, 0, len(f.Name)+len(f.Server)+maxSummary/2+rest), `"name":`...)
+	b = mcp.AppendQuote(b, f.Name)
 	b = mcp.AppendQuote(append(b, `,"server":`...), f.Server)
 	if f.Kind != mcp.Tool {
 		b = mcp.AppendQuote(append(b, `,"kind":`...), f.Kind.String())

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/find"
 )
 
@@ -38,20 +37,6 @@ type Index[K comparable] struct {
 // NewIndex returns an index of nothing.
 func NewIndex[K comparable]() *Index[K] { return &Index[K]{changed: make(chan struct{}, 1)} }
 
-// Built is the index of one catalog. It is immutable.
-type Built[K comparable] struct {
-	*find.Index
-	of     *Catalog[K]
-	byKey  map[K]int
-	byName map[named]int
-}
-
-// named is what an item is found by where its definition is another than in the index.
-type named struct {
-	kind mcp.Kind
-	name string
-}
-
 // Set takes a new catalog, which Run puts into the index. It does not block.
 func (x *Index[K]) Set(c *Catalog[K]) {
 	x.latest.Store(c)
@@ -78,7 +63,7 @@ func (x *Index[K]) Run(ctx context.Context, log *slog.Logger) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(4*time.Since(began), maxPause)):
+		case <-time.After(min(9*time.Since(began), maxPause)):
 		}
 		x.pausing.Store(false)
 	}
@@ -137,70 +122,3 @@ func (x *Index[K]) Await(ctx context.Context) {
 
 // Current returns the latest index, nil where none has been built yet.
 func (x *Index[K]) Current() *Built[K] { return x.built.Load() }
-
-// build makes the index of a catalog. Items of several clients that are equal are one,
-// and what is equal in the index before is reused.
-func build[K comparable](c *Catalog[K], before *Built[K]) *Built[K] {
-	size := 0 // about
-	if before != nil {
-		size = before.Len()
-	}
-	b := &Built[K]{of: c, byKey: make(map[K]int, size), byName: make(map[named]int, size)}
-	var previous *find.Index
-	if before != nil && !before.Wasteful() {
-		previous = before.Index
-	}
-	items := make([]find.Item, 0, size)
-	equal := make(map[string]int, size) // by hash
-	for key, read := range c.Items {
-		var item find.Item
-		if i, known := before.numberOf(key); known && previous != nil {
-			item = previous.Known(i)
-		} else {
-			item = read()
-		}
-		i, seen := equal[item.Hash]
-		if !seen {
-			i = len(items)
-			items, equal[item.Hash] = append(items, item), i
-		}
-		b.byKey[key] = i
-		if of := (named{item.Kind, item.Name}); !seen {
-			if _, taken := b.byName[of]; !taken {
-				b.byName[of] = i
-			}
-		}
-	}
-	b.Index = find.BuildFrom(items, b.items, c.Servers, previous)
-	return b
-}
-
-// items yields the items again, each once.
-func (b *Built[K]) items(yield func(int, func() find.Item) bool) {
-	seen := make([]bool, b.Len())
-	for key, read := range b.of.Items {
-		if i := b.byKey[key]; !seen[i] {
-			if seen[i] = true; !yield(i, read) {
-				return
-			}
-		}
-	}
-}
-
-func (b *Built[K]) numberOf(key K) (i int, ok bool) {
-	if b == nil {
-		return 0, false
-	}
-	i, ok = b.byKey[key]
-	return i, ok
-}
-
-// Find returns the number of an item in the index: that of its identity, or where its
-// definition is newer than the index, that of its name. ok is false for a new name.
-func (b *Built[K]) Find(key K, kind mcp.Kind, name string) (i int, ok bool) {
-	if i, ok = b.byKey[key]; ok {
-		return i, true
-	}
-	i, ok = b.byName[named{kind, name}]
-	return i, ok
-}

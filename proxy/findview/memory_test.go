@@ -1,6 +1,7 @@
 package findview_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -21,7 +22,8 @@ type definition struct {
 }
 
 func (d *definition) item() find.Item {
-	it := find.Item{Kind: mcp.Tool, Server: d.server, Name: d.name, Hash: d.name, Schema: mcp.Lookup(d.raw, "inputSchema")}
+	sum := sha256.Sum256(d.raw)
+	it := find.Item{Kind: mcp.Tool, Server: d.server, Name: d.name, Hash: d.name + "\x00" + string(sum[:]), Schema: mcp.Lookup(d.raw, "inputSchema")}
 	it.Description, _ = mcp.LookupString(d.raw, "description")
 	return it
 }
