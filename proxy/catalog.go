@@ -36,7 +36,15 @@ type Catalog struct {
 // list holds the routes of one kind, sorted by exposed name.
 type list struct {
 	entries []*Route
-	byName  map[string]*Route
+	places  map[string]int32 // of the names in entries; lists with the same names share it
+}
+
+// find returns the route of an exposed name, nil where there is none.
+func (l *list) find(name string) *Route {
+	if at, ok := l.places[name]; ok {
+		return l.entries[at]
+	}
+	return nil
 }
 
 // backendEntry is one backend in a catalog, with its listing at the time when the
@@ -279,8 +287,9 @@ func (s *backendEntry) renderItem(r *Route, raw []byte) []byte {
 	return names.ExposeApp(s.mount.Namespace, said.render(r.shape.render(raw, r.Exposed)))
 }
 
-// newCatalog merges what the backends offer.
-func newCatalog(servers []*backendEntry) *Catalog {
+// newCatalog merges what the backends offer. before is the catalog that this one replaces,
+// or nil.
+func newCatalog(servers []*backendEntry, before *Catalog) *Catalog {
 	c := &Catalog{
 		lists: make(map[mcp.Kind]*list), byServer: make(map[string]*backendEntry), byPrefix: make(map[string]*backendEntry),
 	}
@@ -292,9 +301,36 @@ func newCatalog(servers []*backendEntry) *Catalog {
 		c.shadowed = append(c.shadowed, s.nameless...)
 	}
 	for _, kind := range mcp.Kinds {
-		c.lists[kind] = c.merge(kind)
+		if c.lists[kind] = c.updated(kind, before); c.lists[kind] == nil {
+			c.lists[kind] = c.merge(kind)
+		}
 	}
 	return c
+}
+
+// updated returns the list of a kind of the catalog before with the routes of now. It is nil
+// where any name may be new, gone or somebody else's.
+func (c *Catalog) updated(kind mcp.Kind, before *Catalog) *list {
+	if before == nil || len(before.shadowed) > 0 || len(c.shadowed) > 0 || !slices.EqualFunc(c.servers, before.servers, func(a, b *backendEntry) bool {
+		return a == b || a.mount == b.mount && slices.EqualFunc(a.rendered[kind], b.rendered[kind], func(r, other *Route) bool { return r.Exposed == other.Exposed })
+	}) {
+		return nil
+	}
+	l := before.lists[kind]
+	for i, s := range c.servers {
+		if s == before.servers[i] || len(s.rendered[kind]) == 0 {
+			continue
+		}
+		if l == before.lists[kind] {
+			l = &list{slices.Clone(l.entries), l.places}
+		}
+		for _, r := range s.rendered[kind] {
+			if at := l.places[r.Exposed]; l.entries[at].to == before.servers[i] {
+				l.entries[at] = r
+			}
+		}
+	}
+	return l
 }
 
 // merge makes the list of a kind.
@@ -303,7 +339,7 @@ func (c *Catalog) merge(kind mcp.Kind) *list {
 	for _, s := range c.servers {
 		n += len(s.rendered[kind])
 	}
-	l := &list{byName: make(map[string]*Route, n)}
+	l := &list{places: make(map[string]int32, n)}
 	var parts [][]*Route // each sorted
 	for _, s := range c.servers {
 		part := make([]*Route, 0, len(s.rendered[kind]))
@@ -312,8 +348,8 @@ func (c *Catalog) merge(kind mcp.Kind) *list {
 				c.shadowed = append(c.shadowed, r)
 				continue
 			}
-			if _, taken := l.byName[r.Exposed]; !taken {
-				l.byName[r.Exposed] = r
+			if _, taken := l.places[r.Exposed]; !taken {
+				l.places[r.Exposed] = 0 // until all are in order
 				part = append(part, r)
 			}
 		}
@@ -325,6 +361,9 @@ func (c *Catalog) merge(kind mcp.Kind) *list {
 	slices.SortFunc(parts, func(a, b []*Route) int { return inOrder(a[0], b[0]) })
 	l.entries = slices.Concat(parts...)
 	slices.SortFunc(l.entries, inOrder)
+	for at, r := range l.entries {
+		l.places[r.Exposed] = int32(at)
+	}
 	return l
 }
 
@@ -341,7 +380,7 @@ func (c *Catalog) claimed(r *Route) bool {
 // template. A URI that leads elsewhere than its namespace says is not routed (see
 // [names.Direct]).
 func (c *Catalog) resolve(kind mcp.Kind, name string, scope Scope) *Route {
-	r := c.lists[kind].byName[name]
+	r := c.lists[kind].find(name)
 	if r == nil && kind == mcp.Resource {
 		r = c.unlisted(name)
 	}

@@ -192,8 +192,8 @@ func sharedDefinitions(full, own *mcp.Listing) (plain *mcp.Listing, same bool) {
 type catalogs [modernFeatures + 1]*Catalog
 
 // newCatalogs merges the lists of the backends, once for every set of listings that
-// clients see.
-func newCatalogs(servers []*backendEntry) (all catalogs) {
+// clients see. before are the catalogs that these replace.
+func newCatalogs(servers []*backendEntry, before *catalogs) (all catalogs) {
 	made := make(map[string]*Catalog)
 	for features := range all {
 		shown := make([]*backendEntry, len(servers))
@@ -208,7 +208,7 @@ func newCatalogs(servers []*backendEntry) (all catalogs) {
 			}
 		}
 		if made[string(set)] == nil {
-			made[string(set)] = newCatalog(shown)
+			made[string(set)] = newCatalog(shown, before[features])
 		}
 		all[features] = made[string(set)]
 	}

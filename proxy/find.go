@@ -79,7 +79,7 @@ func (s *Snapshot) listed(c *Catalog, scope Scope, kind mcp.Kind) []*Route {
 	}
 	var pinned []*Route
 	for _, name := range s.pinnedIn(scope) {
-		if r := c.lists[kind].byName[name]; r != nil && scope.has(r.Server) {
+		if r := c.lists[kind].find(name); r != nil && scope.has(r.Server) {
 			pinned = append(pinned, r)
 		}
 	}
@@ -250,15 +250,16 @@ func answerSearch(c *call) (response, error) {
 		return response{}, err
 	}
 	c.rec.entry.Shown = shown
-	result := append(mcp.AppendQuote([]byte(`{"content":[{"type":"text","text":`), string(structured)), "}]"...)
+	result := make([]byte, 0, len(structured)*9/4+len(g.serverMeta)+256) // the text has some escapes
+	result = append(result, '{')
+	if x.Era == mcp.Modern { // as modernResult would
+		result = append(append(append(result, `"resultType":"complete","_meta":{`...), g.serverMeta...), "},"...)
+	}
+	result = append(mcp.AppendQuote(append(result, `"content":[{"type":"text","text":`...), string(structured)), "}]"...)
 	if x.Version >= mcp.V20250618 {
 		result = append(append(result, `,"structuredContent":`...), structured...)
 	}
-	result = append(result, '}')
-	if x.Era == mcp.Modern {
-		result = g.modernResult(result, false, false)
-	}
-	return response{result: result}, nil
+	return response{result: append(result, '}')}, nil
 }
 
 // queryOf is a query as the index is asked.
@@ -317,7 +318,7 @@ func (f *finder) describe(ctx context.Context, snap *Snapshot, x *Exchange, args
 // named returns what a caller is told of what is listed under a name.
 func (f *finder) named(ctx context.Context, c *Catalog, x *Exchange, name string) (findview.Found, bool) {
 	for _, kind := range mcp.Kinds {
-		if r := c.lists[kind].byName[name]; r != nil && x.Scope.has(r.Server) {
+		if r := c.lists[kind].find(name); r != nil && x.Scope.has(r.Server) {
 			if one, ok := f.found(ctx, x, r); ok {
 				return one, true
 			}

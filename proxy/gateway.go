@@ -142,7 +142,7 @@ func New(opts Options) (*Gateway, error) {
 	})
 	g.life, g.stop = context.WithCancelCause(context.Background())
 	g.config.Store(&Config{})
-	g.snapshot.Store(&Snapshot{catalog: newCatalog(nil)})
+	g.snapshot.Store(&Snapshot{catalog: newCatalog(nil, nil)})
 	return g, nil
 }
 

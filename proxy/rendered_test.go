@@ -3,7 +3,9 @@ package proxy
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/toolgate/toolgate/gate"
@@ -76,5 +78,43 @@ func TestRoutesAreReused(t *testing.T) {
 	}
 	if reused < 500 {
 		t.Errorf("%d routes were reused", reused)
+	}
+}
+
+// TestListsAreUpdated changes what servers list, also by names that another one has. The
+// lists that are updated are those that would be made anew.
+func TestListsAreUpdated(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	backends := []*script{newScript(t, "a", mcp.Legacy), newScript(t, "b", mcp.Legacy), newScript(t, "c", mcp.Legacy)}
+	mounts := mounted(backends...)
+	mounts[1].Namespace, mounts[2].Namespace = "", "a__x"
+	r := newRig(t, mounts)
+	updated := 0
+	for range 300 {
+		prefix := []string{"", "", "", "a__", "a__x__"}[random.IntN(5)]
+		var items []string
+		for i := range 5 {
+			items = append(items, fmt.Sprintf(`tool {"name":"%s%d","description":"%d","inputSchema":{"type":"object"}}`, prefix, i, random.IntN(2)))
+			items = append(items, fmt.Sprintf(`prompt {"name":"x__%d","description":"%d"}`, i, random.IntN(2)))
+		}
+		backends[random.IntN(3)].offer(t, mcp.Legacy, everything, items[:2*(5-random.IntN(6)/5)]...)
+		before := r.snapshot.Load().catalog
+		r.publisher.rebuild(t.Context())
+		got := r.snapshot.Load().catalog
+		want := newCatalog(got.servers, nil)
+		for _, kind := range mcp.Kinds {
+			if !slices.Equal(got.lists[kind].entries, want.lists[kind].entries) || !maps.Equal(got.lists[kind].places, want.lists[kind].places) {
+				t.Fatalf("%v: %d routes, anew %d", kind, len(got.lists[kind].entries), len(want.lists[kind].entries))
+			}
+			if got.updated(kind, before) != nil {
+				updated++
+			}
+		}
+		if !slices.Equal(got.shadowed, want.shadowed) {
+			t.Fatalf("%d routes are not offered, anew %d", len(got.shadowed), len(want.shadowed))
+		}
+	}
+	if updated < 100 {
+		t.Errorf("%d lists were updated", updated)
 	}
 }

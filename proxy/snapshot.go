@@ -107,7 +107,7 @@ func (pb *publisher) rebuild(ctx context.Context) {
 		Chain: config.Chain, Limiter: config.Limiter, arguments: config.Arguments, scopes: config.Scopes, approver: config.Approver, class: config.Class, recording: config.Recording,
 		rates: config.Rates, interceptors: config.Interceptors, reusable: config.Reusable, reusing: reusing(config.Mounts), generation: config.generation,
 		outputs: config.Outputs, pins: config.Pins, answerTokens: cmp.Or(config.AnswerTokens, findview.DefaultTokens), schemas: config.Schemas,
-		pinned: config.Chain.Pin(), accepting: config.Chain.Without(gate.RegistryPhase), byFeatures: newCatalogs(servers),
+		pinned: config.Chain.Pin(), accepting: config.Chain.Without(gate.RegistryPhase), byFeatures: newCatalogs(servers, &old.byFeatures),
 	}
 	next.catalog = next.byFeatures[modernFeatures]
 	next.registry = config.Registry

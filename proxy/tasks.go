@@ -110,7 +110,7 @@ func (c *Catalog) tool(server, original string, scope Scope) *Route {
 		return nil
 	}
 	for _, r := range s.rendered[mcp.Tool] {
-		if r.Original == original && c.lists[mcp.Tool].byName[r.Exposed] == r {
+		if r.Original == original && c.lists[mcp.Tool].find(r.Exposed) == r {
 			return r
 		}
 	}
