@@ -370,3 +370,33 @@ func TestListTTL(t *testing.T) {
 		}
 	}
 }
+
+// TestListsAreRenderedApart renders a list while another one is being rendered, and the same
+// list once for all who ask.
+func TestListsAreRenderedApart(t *testing.T) {
+	var lists wholeLists
+	slow, quick := pageKey{kind: mcp.Tool}, pageKey{kind: mcp.Prompt}
+	begun, end := make(chan struct{}), make(chan struct{})
+	renders := 0
+	all := make(chan []byte, 3)
+	for range cap(all) {
+		go func() {
+			all <- lists.get(slow, func() []byte {
+				renders++
+				close(begun)
+				<-end
+				return []byte("slow")
+			})
+		}()
+	}
+	<-begun
+	if got := lists.get(quick, func() []byte { return []byte("quick") }); string(got) != "quick" {
+		t.Errorf("beside it: %s", got)
+	}
+	close(end)
+	for range cap(all) {
+		if got := <-all; string(got) != "slow" || renders != 1 {
+			t.Errorf("%s, rendered %d times", got, renders)
+		}
+	}
+}

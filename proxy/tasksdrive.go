@@ -44,7 +44,7 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 	case call.Method != mcp.MethodToolsCall:
 	case legacy && r.tasks == tasksRequired && mcp.LookupSpan(call.Params, "task").Absent():
 		return d.drive(ctx, r, call, mcp.Legacy)
-	case !legacy && d.x != nil && d.x.Era == mcp.Legacy:
+	case d.x != nil && d.x.Era == mcp.Legacy && (!legacy || r.to.otherEraOf != nil):
 		if knowTasks(call.Capabilities) {
 			return d.drive(ctx, r, call, mcp.Modern)
 		}
@@ -53,8 +53,8 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 		case err != nil || got.Fault == nil:
 			return got, err
 		case got.Era == mcp.Legacy && got.Fault.Code == mcp.CodeMethodNotFound && mcp.LookupSpan(call.Params, "task").Absent():
-			// A server of both eras lists in the modern one, which does not say that the
-			// tool runs only as a task (2025-11-25 basic/utilities/tasks).
+			// A server of both eras may be known by its modern lists alone, which do not say
+			// that the tool runs only as a task (2025-11-25 basic/utilities/tasks).
 			return d.drive(ctx, r, call, mcp.Legacy)
 		case needsTasks(got.Fault):
 			call.Capabilities = withTasks(call.Capabilities) // also for later rounds

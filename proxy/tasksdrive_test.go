@@ -359,3 +359,30 @@ func TestDrivenAfterRounds(t *testing.T) {
 		}
 	})
 }
+
+// A legacy client that can be asked is served by the legacy side of a server of both eras,
+// which may list in the modern one alone. A tool that runs only as a task is called as one
+// then, whether or not the other era is known.
+func TestDrivenTaskOfBothEras(t *testing.T) {
+	for _, eras := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			modern, legacy := newWorker(t, mcp.Modern, working, completed), newWorker(t, mcp.Legacy, working, completed)
+			modern.listing.Eras = eras
+			modern.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+				if call.Era == mcp.Legacy {
+					return legacy.serve(ctx, call)
+				}
+				return modern.serve(ctx, call)
+			}
+			r := newRig(t, mounted(modern.script)).run()
+			for range 2 { // so that one session has called before
+				w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", "tools/call", `{"name":"s__only"}`), "Mcp-Session-Id", r.openAs(mcp.V20251125, `{"elicitation":{}}`)))
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := w.text(); !w.ended() || !strings.Contains(got, `"content":[]`) || strings.Contains(got, "not so") {
+					t.Errorf("a server of %d known eras: %v %s", eras, w.ended(), got)
+				}
+			}
+		})
+	}
+}
