@@ -1,6 +1,20 @@
 package registry
 
-import "github.com/toolgate/toolgate/gate"
+import (
+	"context"
+	"reflect"
+
+	"github.com/toolgate/toolgate/gate"
+)
+
+// AsStored reports whether what the registry holds of the catalog is what it would read.
+func (r *Registry) AsStored(ctx context.Context) (bool, error) {
+	r.working.Lock()
+	defer r.working.Unlock()
+	before := r.tables
+	err := r.load(ctx)
+	return reflect.DeepEqual(before, r.tables), err
+}
 
 // Suspicious says why the first item of an offer is flagged beside others.
 func Suspicious(of *gate.Offer, all []*gate.Offer) []string {

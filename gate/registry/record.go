@@ -154,6 +154,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 	}
 	seen, renames := maps.Clone(r.tables.servers), r.renames(pending)
 	var adopted []key
+	wrote := false
 	err := r.o.Store.Registry().Update(ctx, ids, func(existing map[string]store.RegistryRecord) ([]store.RegistryRecord, error) {
 		var out []store.RegistryRecord
 		adopted = nil
@@ -174,6 +175,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 				out = append(out, record)
 			}
 		}
+		wrote = len(out) > 0
 		return out, nil
 	})
 	if err != nil {
@@ -184,7 +186,7 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 			return err
 		}
 	}
-	if err := r.load(ctx); err != nil {
+	if err := r.reload(ctx, ids, wrote); err != nil {
 		return err
 	}
 	r.tell(pending)
@@ -195,6 +197,45 @@ func (r *Registry) write(ctx context.Context, changed map[string]bool) error {
 		r.o.OnRename(renames)
 	}
 	r.missed, r.described = missed, true
+	return nil
+}
+
+// maxReread is how many records are read one by one after they were written.
+const maxReread = 32
+
+// reload reads the tables again after a write of some records. It reads these records alone
+// where the tables are those before the write: then nobody else has changed anything, and no
+// record was removed.
+func (r *Registry) reload(ctx context.Context, ids []string, wrote bool) error {
+	asked, before := time.Now(), r.tables
+	if len(ids) > maxReread {
+		return r.load(ctx)
+	}
+	next := *before
+	next.records, next.byKey = maps.Clone(before.records), maps.Clone(before.byKey)
+	if wrote {
+		next.generations[0]++
+	}
+	for _, id := range ids {
+		record, ok, err := r.o.Store.Registry().Get(ctx, id)
+		if err != nil {
+			return fmt.Errorf("read the catalog: %w", err)
+		}
+		if !ok || !before.servers[record.Server] || r.standsIn(&record) {
+			return r.load(ctx)
+		}
+		slim(&record)
+		next.records[id], next.byKey[recordKey(&record)] = &record, &record
+	}
+	generations, err := r.o.Store.Generations(ctx)
+	if err != nil {
+		return fmt.Errorf("read the catalog: %w", err)
+	}
+	if pick(generations) != next.generations {
+		return r.load(ctx)
+	}
+	r.tables = &next
+	r.confirmed(asked)
 	return nil
 }
 

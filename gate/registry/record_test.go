@@ -3,6 +3,8 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -244,4 +246,55 @@ func TestWithoutRecords(t *testing.T) {
 	r.run(t)
 	testwait.Until(t, patience, "it is recorded when that can be", func() bool { return r.says(t, asks("a", "new", alice)) == "pass" })
 	r.expect(t, "poisoned", "a", "p", isHeld)
+}
+
+// TestRecordsAreReadAgain changes what servers list, with other writers of the catalog
+// between. After each write the registry holds what is stored.
+func TestRecordsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	on := openStore(t, store.Options{})
+	r, other := rigOn(t, on, closed), rigOn(t, on, closed)
+	random := rand.New(rand.NewPCG(1, 2))
+	for step := range 60 {
+		var offers []*gate.Offer
+		for s := range 1 + random.IntN(3) {
+			var lines []string
+			for i := range 1 + random.IntN(40) {
+				lines = append(lines, tool(fmt.Sprintf("t%d", i), fmt.Sprintf("Version %d.", random.IntN(2))))
+			}
+			offers = append(offers, offer(t, fmt.Sprintf("s%d", s), lines...))
+		}
+		if random.IntN(4) == 0 {
+			other.list(t, offers...)
+			offers[0] = offer(t, "s0", tool("t0", fmt.Sprintf("Step %d.", step)))
+		}
+		r.list(t, offers...)
+		if same, err := r.AsStored(t.Context()); err != nil || !same {
+			t.Fatalf("step %d: as stored %t, %v", step, same, err)
+		}
+	}
+}
+
+// BenchmarkRecord is what a changed definition costs where 10,000 are listed.
+func BenchmarkRecord(b *testing.B) {
+	r := newRig(b, open)
+	offers := make([]*gate.Offer, 20)
+	list := func(server, version int) *gate.Offer {
+		var lines []string
+		for i := range 500 {
+			lines = append(lines, fmt.Sprintf(`tool {"name":"t%d","description":"Does one of many things, by its number %d.","inputSchema":{"type":"object"}}`, i, i))
+		}
+		lines[version%500] = fmt.Sprintf(`tool {"name":"t%d","description":"Does thing %d.","inputSchema":{"type":"object"}}`, version%500, version)
+		return offer(b, fmt.Sprintf("s%d", server), lines...)
+	}
+	for i := range offers {
+		offers[i] = list(i, 0)
+	}
+	r.list(b, offers...)
+	n := 0
+	for b.Loop() {
+		n++
+		offers[n%len(offers)] = list(n%len(offers), n)
+		r.list(b, offers...)
+	}
 }
