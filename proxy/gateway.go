@@ -189,9 +189,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-elsewhere:
 			endElsewhere(g)
 		case <-g.dirty:
+			began := time.Now()
 			g.publisher.rebuild(ctx)
 			select { // changes that follow at once share one more rebuild
-			case <-time.After(rebuildDelay):
+			case <-time.After(min(max(rebuildDelay, rebuildShare*time.Since(began)), maxRebuildDelay)):
 			case <-ctx.Done():
 				return nil
 			}

@@ -54,6 +54,10 @@ type Snapshot struct {
 const (
 	// rebuildDelay is how long changes of several servers are collected.
 	rebuildDelay = 10 * time.Millisecond
+	// After a rebuild that took long, changes are collected rebuildShare times as long, up to
+	// maxRebuildDelay, so that servers which change all the time take a part of one processor
+	// only.
+	rebuildShare, maxRebuildDelay = 4, 250 * time.Millisecond
 	// capabilityIDTimeout bounds the issuing of capability ids in one rebuild, which
 	// delays what the rebuild puts in force.
 	capabilityIDTimeout = 5 * time.Second
