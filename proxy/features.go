@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/revision"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // clientFeatures are the requests of servers that a legacy client can answer, as
@@ -368,4 +371,48 @@ func (s *backendEntry) described() *backendEntry {
 	next.renderSets(s)
 	next.offer = next.offered()
 	return next
+}
+
+// Capability is an item that the gateway exposes.
+type Capability struct {
+	Kind             mcp.Kind
+	Server, Original string
+	Exposed, Plain   string // see [gate.Names]
+	CapabilityID     string
+	// Schema is the input schema of a tool as its server listed it, nil where there is
+	// none. It must not be modified.
+	Schema []byte
+
+	route   *Route
+	schemas schemas.Mode
+}
+
+// Listed returns the item as clients of the newest revision see it. It must not be modified.
+func (c *Capability) Listed() []byte {
+	return c.route.listed(revision.Of(mcp.LatestModern), c.schemas)
+}
+
+// Capabilities returns everything that the gateway exposes to any client, whoever may
+// view it. It is grouped by kind and sorted by exposed name.
+func (g *Gateway) Capabilities() []Capability {
+	snap := g.snapshot.Load()
+	var all []Capability
+	for _, kind := range mcp.Kinds {
+		seen := make(map[string]bool)
+		begin := len(all)
+		for _, catalog := range snap.everyCatalog() {
+			for _, r := range catalog.lists[kind].entries {
+				if seen[r.Exposed] {
+					continue
+				}
+				seen[r.Exposed] = true
+				all = append(all, Capability{
+					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
+					CapabilityID: r.CapabilityID, Schema: r.input, route: r, schemas: snap.schemas,
+				})
+			}
+		}
+		slices.SortFunc(all[begin:], func(a, b Capability) int { return strings.Compare(a.Exposed, b.Exposed) })
+	}
+	return all
 }
