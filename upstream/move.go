@@ -21,7 +21,7 @@ func renewable(err error) bool {
 }
 
 // follow moves the own connection to where the process belongs, each time its link is told to,
-// until it has moved or ends.
+// until it has moved, another has replaced it, or it ends.
 func (s *Server) follow(conn *Conn, from transport.Moving) {
 	for {
 		select {
@@ -29,7 +29,7 @@ func (s *Server) follow(conn *Conn, from transport.Moving) {
 		case <-conn.life.Done():
 			return
 		}
-		if s.move(conn, from) {
+		if s.pool.successor(conn) != nil || s.move(conn, from) {
 			return
 		}
 		from.Stays()

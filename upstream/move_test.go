@@ -70,3 +70,24 @@ func TestDrainWaitsForWhatLeaves(t *testing.T) {
 		})
 	}
 }
+
+// told is a link that is told to move. It is asked nothing else.
+type told struct{ transport.Moving }
+
+// Moved implements transport.Moving.
+func (told) Moved() <-chan struct{} {
+	moved := make(chan struct{}, 1)
+	moved <- struct{}{}
+	return moved
+}
+
+// A connection that another has replaced does not move.
+func TestReplacedDoesNotMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(childServer("both", mcp.EraUnknown), Options{Logger: slog.New(slog.DiscardHandler)})
+		conn, _, done := memoryConn(t, s.spec, mcp.Modern)
+		defer done()
+		s.pool.setOwn(newConn(s.pool.spec, s.log, nil, false))
+		s.follow(conn, told{})
+	})
+}

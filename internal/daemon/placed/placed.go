@@ -104,6 +104,8 @@ func signal(to chan struct{}) {
 
 // look tells servers that belong elsewhere to move. Those that were told before and have stayed
 // are told in their time, or with again at once. again is nothing new for one that ended in vain.
+// A link that was told and has not stayed is about to move, or has, and ends with its last call:
+// it does not delay those that are told later.
 func (p *Places) look(again bool) {
 	now := time.Now()
 	p.mu.Lock()
@@ -117,7 +119,8 @@ func (p *Places) look(again bool) {
 		if again && !l.by.moves.failed {
 			l.by.moves.anew()
 		}
-		if !now.Before(l.by.moves.again) && p.movesTo(l, due) {
+		anew := l.by.moves.again.IsZero()
+		if !now.Before(l.by.moves.again) && p.movesTo(l, due) && (anew || !l.isLeaving()) {
 			told[l.by] = struct{}{}
 			l.tell()
 		}
@@ -366,9 +369,11 @@ func (l *link) Leaving() bool {
 	due := p.peers.Place(l.server, l.by.copies, nil)
 	about := p.movesTo(l, due) && (due != l.by.moves.due || l.by.moves.again.IsZero()) // it is told in a moment
 	p.mu.Unlock()
-	if about {
-		return true
-	}
+	return about || l.isLeaving()
+}
+
+// isLeaving tells whether it was told to move, and that has not failed.
+func (l *link) isLeaving() bool {
 	l.telling.Lock()
 	defer l.telling.Unlock()
 	return l.leaving

@@ -212,6 +212,45 @@ func age(p *Places, pl transport.Placed, by time.Duration) {
 	}
 }
 
+// far is a link to another gateway.
+type far struct{ transport.Link }
+
+func (far) Close(context.Context) {}
+
+// A link that has moved stays open until its last call has ended. However long that takes, it does
+// not delay the next move.
+func TestLongCallDelaysNoMove(t *testing.T) {
+	p, _, o := newPlaces()
+	pl := p.Server(0, false)
+	defer pl.Offer("s", o)()
+	dial := func() transport.Link {
+		l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	retired := dial() // at a
+	if p.Told(); !told(retired) {
+		t.Fatal("it is not told to move")
+	}
+	var own transport.Link = p.keep(&link{by: pl.(*placement), server: "s", at: "b", Link: far{}, moved: make(chan struct{}, 1)})
+	for range 30 * 60 {
+		age(p, pl, time.Second)
+		if p.Told(); told(own) || own.(transport.Moving).Leaving() {
+			t.Fatal("it is where it belongs, and is told to move")
+		}
+	}
+	own.Close(t.Context())
+	own = dial() // at a, because b is passed over
+	age(p, pl, firstWait)
+	if p.Told(); !told(own) {
+		t.Errorf("it is told to move in %v", time.Until(pl.(*placement).moves.again))
+	}
+	own.Close(t.Context())
+	retired.Close(t.Context())
+}
+
 // A server that belonged elsewhere for a moment is not started anew where it is.
 func TestTakesWhereItIs(t *testing.T) {
 	p, at, o := newPlaces()
