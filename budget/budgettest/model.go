@@ -1,17 +1,15 @@
 package budgettest
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 
 	"github.com/toolgate/toolgate/budget"
 )
@@ -121,102 +119,30 @@ func randomBill(rnd *rand.Rand, i int) budget.Bill {
 	return b
 }
 
-// The operations of a history. Each is on one counter, which has the history's limit.
-type (
-	operation struct {
-		charge bool
-		bill   string
-		spent  int64 // of a settlement; negative gives back all
-	}
-	answer struct {
-		granted bool
-		used    int64 // from the balance or the refusal
-	}
-	state struct {
-		used  int64
-		bills map[string]int64 // taken or settled amounts
-	}
-)
-
 const (
 	historyLimit  = 24
 	historyAmount = 5
 	historyLeast  = 2
-	settled       = -1
 )
-
-// model is the behaviour of a store with one counter, for porcupine.
-var model = porcupine.Model{
-	Init: func() any { return state{bills: map[string]int64{}} },
-	Step: func(s, in, out any) (bool, any) { return step(s.(state), in.(operation), out.(answer)) },
-	Equal: func(a, b any) bool {
-		return a.(state).used == b.(state).used && maps.Equal(a.(state).bills, b.(state).bills)
-	},
-}
-
-// step reports whether a store in a state may give this answer to an operation, and
-// returns the next state.
-func step(s state, in operation, out answer) (bool, state) {
-	taken, known := s.bills[in.bill]
-	with := func(used, left int64) state {
-		next := state{used: used, bills: maps.Clone(s.bills)}
-		next.bills[in.bill] = left
-		return next
-	}
-	switch {
-	case !in.charge && (!known || taken == settled):
-		return true, s
-	case !in.charge:
-		return true, with(s.used-budget.Rest(taken, in.spent), settled)
-	case known:
-		return out.granted && out.used == s.used, s
-	}
-	c := budget.Charge{Amount: historyAmount, Least: historyLeast, Limit: historyLimit}
-	fits := c.Fit(s.used)
-	if fits == 0 {
-		return !out.granted && out.used == s.used, s
-	}
-	return out.granted && out.used == s.used+fits, with(s.used+fits, fits)
-}
 
 // linearizable records the answers to concurrent callers and checks that a sequential
 // order explains them.
 func linearizable(t *testing.T, s []budget.Store) {
-	var mu sync.Mutex
-	var history []porcupine.Operation
-	began := time.Now()
+	var h History
+	seed := uint64(time.Now().UnixNano())
 	var all sync.WaitGroup
 	for client := range 6 {
 		all.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(began.UnixNano()), uint64(client)))
+			rnd := rand.New(rand.NewPCG(seed, uint64(client)))
 			for i := range 12 {
-				in := operation{charge: rnd.IntN(3) > 0, bill: fmt.Sprint(rnd.IntN(16)), spent: rnd.Int64N(7) - 1}
 				c := Hour("b", "k", historyLimit)
 				c.Amount, c.Least = historyAmount, historyLeast
-				b := Bill(in.bill, c)
-				call := time.Since(began)
-				var out answer
-				if in.charge {
-					got, err := s[(client+i)%len(s)].Charge(t.Context(), b)
-					refusal, is := errors.AsType[*budget.Refusal](err)
-					switch {
-					case err == nil:
-						out = answer{true, got[0].Used}
-					case is:
-						out = answer{false, refusal.Used}
-					default:
-						t.Error(err)
-						return
-					}
-				} else if err := s[(client+i)%len(s)].Settle(t.Context(), b, []int64{in.spent}); err != nil {
+				b := Bill(fmt.Sprint(rnd.IntN(16)), c)
+				o := &budget.Order{Bill: &b, Settle: rnd.IntN(3) == 0, Used: []int64{rnd.Int64N(6)}}
+				if err := h.do(t.Context(), s[(client+i)%len(s)], o); err != nil {
 					t.Error(err)
 					return
 				}
-				mu.Lock()
-				history = append(history, porcupine.Operation{
-					ClientId: client, Input: in, Output: out, Call: int64(call), Return: int64(time.Since(began)),
-				})
-				mu.Unlock()
 			}
 		})
 	}
@@ -224,11 +150,23 @@ func linearizable(t *testing.T, s []budget.Store) {
 	if t.Failed() {
 		return
 	}
-	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-	if !porcupine.CheckOperations(model, history) {
-		for _, op := range history {
-			t.Logf("%d: %d to %d: %+v gave %+v", op.ClientId, op.Call, op.Return, op.Input, op.Output)
-		}
-		t.Error("no order of these operations is that of one store")
+	if _, err := h.Check(time.Minute); err != nil {
+		t.Error(err)
 	}
+}
+
+// do gives an order to a store and adds it to the history.
+func (h *History) do(ctx context.Context, s budget.Store, o *budget.Order) error {
+	a := &Access{Orders: []*budget.Order{o}, Call: time.Now()}
+	if o.Settle {
+		o.Err = s.Settle(ctx, *o.Bill, o.Used)
+	} else {
+		o.Balances, o.Err = s.Charge(ctx, *o.Bill)
+	}
+	a.Return = time.Now()
+	h.Add(a)
+	if _, refused := errors.AsType[*budget.Refusal](o.Err); refused {
+		return nil
+	}
+	return o.Err
 }
