@@ -273,7 +273,7 @@ func (f *fleet) faults(t *testing.T, database *storetest.Server, redis *redistes
 // Gateways are killed again and again, as are the database and the Redis that they share, and
 // the network between two of them is cut, while clients of both eras call. No session is
 // lost, no call runs twice, each answer and notification is that of its own call, what ran is
-// charged, and the audit logs hold.
+// charged, the charges of all gateways are those of one store, and the audit logs hold.
 func TestChaos(t *testing.T) {
 	tool, url := newOnce(t)
 	database, redis := storetest.StartPostgres(t), redistest.Start(t)
@@ -281,10 +281,15 @@ func TestChaos(t *testing.T) {
 	if *chaosClocks {
 		program = otherClocks(t)
 	}
-	f := newFleet(t, database.URL(t), servers{"api": {"type": "http", "url": url}}, map[string]any{
-		"redis":   redis.Address(),
-		"rates":   []any{map[string]any{"per": "tenant", "limit": 1_000_000, "window": "1m"}},
-		"budgets": []any{map[string]any{"name": "total", "per": "tenant", "limit": 100_000_000, "window": "month"}},
+	charges, address := newTap(t, database.URL(t))
+	f := newFleet(t, address, servers{"api": {"type": "http", "url": url}}, map[string]any{
+		"redis": redis.Address(),
+		"rates": []any{map[string]any{"per": "tenant", "limit": 1_000_000, "window": "1m"}},
+		"budgets": []any{
+			map[string]any{"name": "total", "per": "tenant", "limit": 100_000_000, "window": "month"},
+			map[string]any{"name": "time", "per": "tenant", "unit": "seconds", "limit": 1_000_000_000, "window": "sliding:1m"},
+			map[string]any{"name": "volume", "per": "subject", "unit": "bytes", "limit": 1_000_000_000_000, "window": "hour"},
+		},
 		"servers": map[string]any{"api": map[string]any{"concurrency": 64}},
 	}, func(i int, h *home) {
 		if h.serves = program; program != "" {
@@ -308,7 +313,7 @@ func TestChaos(t *testing.T) {
 			t.Errorf("the call %s was answered, and ran %d times", key, tool.ran[key])
 		}
 	}
-	uses := f.homes[0].uses(t)
+	uses := f.homes[0].uses(t, "--budget", "total")
 	most := int64(len(tool.ran) + o.count["perhaps"] + o.count["broken"] + o.count["refused"] + 2*chaosWorkers)
 	if len(uses) != 1 || uses[0].Used < int64(len(tool.ran)) || uses[0].Used > most {
 		t.Errorf("charged %+v, %d calls have run, and at most %d", uses, len(tool.ran), most)
@@ -320,6 +325,15 @@ func TestChaos(t *testing.T) {
 		if got := h.ok(t, "audit", "verify", "--file", h.file); !strings.Contains(got, "verified") {
 			t.Errorf("the audit log of gateway %d: %s", i, got)
 		}
+	}
+	total := int64(0)
+	for counter, n := range charges.explained(t) {
+		if counter.Budget == "total" {
+			total += n
+		}
+	}
+	if len(uses) == 1 && uses[0].Used != total {
+		t.Errorf("%d calls are charged, and the charges of all gateways come to %d", uses[0].Used, total)
 	}
 	t.Logf("%v: %v; charged %+v for %d", count, o.count, uses, len(tool.ran))
 }
