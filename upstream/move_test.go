@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,4 +91,46 @@ func TestReplacedDoesNotMove(t *testing.T) {
 		s.pool.setOwn(newConn(s.pool.spec, s.log, nil, false))
 		s.follow(conn, told{})
 	})
+}
+
+// offered counts the offers of a server that are open. It opens no link.
+type offered struct{ open, made int }
+
+func (o *offered) Offer(string, *transport.Options) (withdraw func()) {
+	o.open++
+	o.made++
+	return func() { o.open-- }
+}
+
+func (o *offered) Dial(ctx context.Context, _ string, _ *transport.Options, _ func(mcp.Message)) (transport.Link, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// A placed server is offered to other gateways before it runs, or when it runs, once, and until
+// it has ended.
+func TestOffered(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &offered{}
+			s := New(childServer("both", mcp.EraUnknown), Options{Sink: deafSink{}, Logger: slog.New(slog.DiscardHandler), Placed: o})
+			if early {
+				if s.Offer(); o.open != 1 {
+					t.Errorf("%d offers are open before it runs", o.open)
+				}
+			}
+			ctx, end := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = s.Run(ctx) })
+			synctest.Wait()
+			if o.open != 1 || o.made != 1 {
+				t.Errorf("offered early %t: %d offers are open, %d were made", early, o.open, o.made)
+			}
+			end()
+			running.Wait()
+			if o.open != 0 {
+				t.Errorf("offered early %t: %d offers are open at the end", early, o.open)
+			}
+		})
+	}
 }

@@ -94,6 +94,7 @@ type Server struct {
 	behaviour  behaviour
 	extensions extensions
 	reinits    reinitLimit
+	withdraw   func() // ends the offer of a placed server; nil before
 }
 
 // New returns a server that does nothing until [Server.Run].
@@ -145,13 +146,21 @@ func (s *Server) Stderr() []string {
 // process before it. They are safe to print. The zero Tail stands for none.
 func (s *Server) Tails() (last, previous transport.Tail) { return s.pool.tails() }
 
+// Offer lets other gateways use the process of a placed server until [Server.Run] ends. Run
+// offers it where that was not called before.
+func (s *Server) Offer() {
+	if s.withdraw == nil && s.spec.Placed && !s.spec.Off && s.spec.Refused == "" {
+		s.withdraw = s.opts.Placed.Offer(s.spec.Key, s.linkOptions(connKey{}))
+	}
+}
+
 // Run connects to the server and keeps the connection and the listing up to date until the
 // context ends. Then it returns nil, after every process and goroutine of the server has
 // ended.
 func (s *Server) Run(ctx context.Context) error {
 	s.pool.life = ctx
-	if s.spec.Placed && !s.spec.Off && s.spec.Refused == "" {
-		defer s.opts.Placed.Offer(s.spec.Key, s.linkOptions(connKey{}))()
+	if s.Offer(); s.withdraw != nil {
+		defer s.withdraw()
 	}
 	defer s.shutdown()
 	if s.spec.Off || s.spec.Refused != "" {

@@ -245,6 +245,9 @@ func (t *Table) newUpstream(ctx context.Context, before *server, of *config.Serv
 	ctx, stop := context.WithCancel(ctx)
 	s = &server{backend: configured{to}, upstream: to, guard: told.guard, source: source, sink: told, hash: fingerprint(*spec), stop: stop, ended: make(chan struct{})}
 	return s, func() {
+		if one, ok := to.(alone); ok {
+			one.Offer() // before others hear of this gateway
+		}
 		t.running.Go(func() {
 			defer close(s.ended)
 			_ = to.Run(ctx)
