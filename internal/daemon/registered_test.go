@@ -286,7 +286,10 @@ func TestTemplatesThatChange(t *testing.T) {
 // Whoever can write into the store does not choose what a tool is, and whose.
 func TestRegisteredToolsAreSealed(t *testing.T) {
 	t.Parallel()
-	_, r, _ := registering(t, nil)
+	_, r, _ := registering(t, map[string]any{"auth": map[string]any{"keys": []any{
+		map[string]any{"id": "ann", "sha256": sum("ann"), "subject": "ann", "persona": "bot"},
+		map[string]any{"id": "bob", "sha256": sum("bob"), "subject": "bob", "persona": "bot"},
+	}}})
 	ann, bob := r.Client(t, "ann"), r.Client(t, "bob")
 	register(t, ann, "look", "tools__status", idSchema)
 	speak := register(t, bob, "speak", "tools__say", `{"type":"object","properties":{"word":{"type":"string"}},"required":["word"]}`)
@@ -296,6 +299,9 @@ func TestRegisteredToolsAreSealed(t *testing.T) {
 	}
 	if i := strings.Index(string(list[0].Body)+string(list[1].Body), "look"); i >= 0 {
 		t.Error("a registration is readable in the store")
+	}
+	if list[0].Persona != "bot" || list[1].Persona != "bot" {
+		t.Errorf("registered by the personas %q and %q", list[0].Persona, list[1].Persona)
 	}
 	one, other := list[0], list[1]
 	if one.Name == speak {

@@ -24,6 +24,7 @@ func (o Owner) check() error {
 type DynamicRecord struct {
 	Server    string // key of the server, as in the configuration
 	Owner     Owner
+	Persona   string // of its owner, when it was added
 	Entry     string // in the operator's catalog
 	Arguments []byte // JSON; at most 64 KiB
 	Promoted  bool   // shared with everyone; its owner can no longer remove it
@@ -60,9 +61,9 @@ func (d *Dynamic) Add(ctx context.Context, r DynamicRecord, limit int) (ok bool,
 			return false, fmt.Errorf("count the servers of an owner: %w", err)
 		}
 		now := time.Now().UnixNano()
-		const add = `INSERT INTO dynamic_servers (server, tenant, principal, entry, arguments, promoted, actor, reason, created_at, changed_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (server) DO NOTHING`
-		n, err := tx.Exec(ctx, add, r.Server, r.Owner.Tenant, foreign(r.Owner.Principal), r.Entry, nonNil(r.Arguments),
+		const add = `INSERT INTO dynamic_servers (server, tenant, registered_by_persona, principal, entry, arguments, promoted, actor, reason, created_at, changed_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (server) DO NOTHING`
+		n, err := tx.Exec(ctx, add, r.Server, r.Owner.Tenant, writable(r.Persona), foreign(r.Owner.Principal), r.Entry, nonNil(r.Arguments),
 			false, r.Actor, r.Reason, now, now)
 		switch {
 		case err != nil:
@@ -129,7 +130,7 @@ func (d *Dynamic) one(ctx context.Context, server, q string, args ...any) (ok bo
 	return ok && err == nil, err
 }
 
-const dynamicColumns = `server, tenant, principal, entry, arguments, promoted, actor, reason, created_at, changed_at`
+const dynamicColumns = `server, tenant, registered_by_persona, principal, entry, arguments, promoted, actor, reason, created_at, changed_at`
 
 // Get returns the server with a key; ok is false when there is none.
 func (d *Dynamic) Get(ctx context.Context, server string) (r DynamicRecord, ok bool, err error) {
@@ -178,7 +179,7 @@ func (d *Dynamic) List(ctx context.Context) (list []DynamicRecord, generation in
 func scanDynamic(row scanner) (DynamicRecord, error) {
 	var r DynamicRecord
 	var created, changed int64
-	err := row.Scan(&r.Server, &r.Owner.Tenant, &r.Owner.Principal, &r.Entry, &r.Arguments, &r.Promoted,
+	err := row.Scan(&r.Server, &r.Owner.Tenant, &r.Persona, &r.Owner.Principal, &r.Entry, &r.Arguments, &r.Promoted,
 		&r.Actor, &r.Reason, &created, &changed)
 	if err != nil {
 		return DynamicRecord{}, fmt.Errorf("read dynamic server: %w", err)

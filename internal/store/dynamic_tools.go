@@ -11,6 +11,7 @@ import (
 type DynamicTool struct {
 	Name     string // with the namespace of its owner
 	Owner    Owner
+	Persona  string // of its owner, when it was registered
 	Template string // the declared tool behind it, with its namespace
 	Body     []byte // what was registered, opaque; at most 64 KiB
 	Change
@@ -39,12 +40,12 @@ func (d *DynamicTools) Put(ctx context.Context, r *DynamicTool, limit int) error
 		return fmt.Errorf("register tool %.64q: %w", r.Name, err)
 	}
 	return d.s.change(ctx, TopicDynamicTools, func(ctx context.Context, tx *Tx) (bool, error) {
-		const put = `INSERT INTO dynamic_tools (name, registered_by_tenant, principal, template, body, actor, reason, created_at, changed_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE
-			SET template = excluded.template, body = excluded.body, actor = excluded.actor, reason = excluded.reason, changed_at = excluded.changed_at
+		const put = `INSERT INTO dynamic_tools (name, registered_by_tenant, registered_by_persona, principal, template, body, actor, reason, created_at, changed_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE
+			SET registered_by_persona = excluded.registered_by_persona, template = excluded.template, body = excluded.body, actor = excluded.actor, reason = excluded.reason, changed_at = excluded.changed_at
 			WHERE dynamic_tools.registered_by_tenant = excluded.registered_by_tenant AND dynamic_tools.principal = excluded.principal`
 		now := time.Now().UnixNano()
-		n, err := tx.Exec(ctx, put, r.Name, r.Owner.Tenant, foreign(r.Owner.Principal), r.Template, nonNil(r.Body), r.Actor, r.Reason, now, now)
+		n, err := tx.Exec(ctx, put, r.Name, r.Owner.Tenant, writable(r.Persona), foreign(r.Owner.Principal), r.Template, nonNil(r.Body), r.Actor, r.Reason, now, now)
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("register tool %s: %w", r.Name, err)
@@ -113,7 +114,7 @@ func (d *DynamicTools) List(ctx context.Context) (list []DynamicTool, generation
 		if generation, err = tx.Generation(ctx, TopicDynamicTools); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT name, registered_by_tenant, principal, template, body, actor, reason, created_at, changed_at
+		rows, err := tx.Query(ctx, `SELECT name, registered_by_tenant, registered_by_persona, principal, template, body, actor, reason, created_at, changed_at
 			FROM dynamic_tools ORDER BY name`)
 		if err != nil {
 			return fmt.Errorf("read dynamic tools: %w", err)
@@ -122,7 +123,7 @@ func (d *DynamicTools) List(ctx context.Context) (list []DynamicTool, generation
 		for rows.Next() {
 			var r DynamicTool
 			var created, changed int64
-			if err := rows.Scan(&r.Name, &r.Owner.Tenant, &r.Owner.Principal, &r.Template, &r.Body, &r.Actor, &r.Reason, &created, &changed); err != nil {
+			if err := rows.Scan(&r.Name, &r.Owner.Tenant, &r.Persona, &r.Owner.Principal, &r.Template, &r.Body, &r.Actor, &r.Reason, &created, &changed); err != nil {
 				return fmt.Errorf("read dynamic tool: %w", err)
 			}
 			r.CreatedAt, r.ChangedAt = instant(created), instant(changed)

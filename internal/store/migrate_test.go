@@ -80,7 +80,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO round VALUES ('call-1', 1, 9000000000000000000)",
 		"INSERT INTO generation VALUES ('mode', 7)",
 		"INSERT INTO tenant_tool_flags VALUES ('acme', 'cap_x', 1, 'op', 'because', 1)",
-		"INSERT INTO dynamic_servers VALUES ('git', 't', 'p', 'e', x'', 0, 'op', '', 1, 1)",
+		"INSERT INTO dynamic_servers (server, tenant, principal, entry, arguments, promoted, actor, reason, created_at, changed_at) VALUES ('git', 't', 'p', 'e', x'', 0, 'op', '', 1, 1)",
 		"INSERT INTO operating_mode (mode, actor, reason, at) VALUES ('ALERT', 'op', '', 1)",
 		"INSERT INTO approvals (id, principal, capability_id, args_hash, state, asked_at, expires_at, decided_by, reason, decided_at, closed_at) VALUES ('apr_x', 'p', 'c', 'h', 'pending', 1, 9000000000000000000, '', '', 0, 0)",
 		"UPDATE approvals SET details = 'd' WHERE id = 'apr_x'",
@@ -89,7 +89,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO credential VALUES ('id', 'linear', x'61', 'https://as', 'https://r', 'read', x'00', 3, '', 0, 1)",
 		"INSERT INTO declared_tools VALUES ('tools__a', x'00', 'op', '', 1)",
 		"INSERT INTO memories VALUES ('p', 'm', 'note', '', 'body', 1, 9000000000000000000)",
-		"INSERT INTO dynamic_tools VALUES ('dynamic-x__a', 't', 'p', 'tools__a', x'00', 'op', '', 1, 1)",
+		"INSERT INTO dynamic_tools (name, registered_by_tenant, principal, template, body, actor, reason, created_at, changed_at) VALUES ('dynamic-x__a', 't', 'p', 'tools__a', x'00', 'op', '', 1, 1)",
 		"INSERT INTO schedules VALUES ('sch_x', 'p', '', '', 't', x'7b7d', 'planned', 9000000000000000000, 1, '', 0, 0, '', x'')",
 		"INSERT INTO persona_tool_restrictions VALUES ('bot', 'cap_x', 'op', '', 1, 1)",
 		"INSERT INTO tool_definitions VALUES ('cap_x', 'h', x'7b7d', 1, 'op', '')",
@@ -104,6 +104,7 @@ func TestEveryEarlierVersionIsMigrated(t *testing.T) {
 		"INSERT INTO server_claims VALUES ('s', 'm')",
 		"INSERT INTO members VALUES ('n', '127.0.0.1:2', '1', 1, 0, 0, 0, 1, 9000000000000000000, 1, 1)",
 		"INSERT INTO runs VALUES ('run_y', x'70', '', 1, '', 'a', 'running', 0, x'00', x'00', 0, '', 0, 2, 9000000000000000000)",
+		"UPDATE dynamic_tools SET registered_by_persona = 'bot'",
 	}
 	if len(content) != len(names) {
 		t.Fatalf("%d migrations and %d contents: say what migration %s can hold", len(names), len(content), names[len(names)-1])

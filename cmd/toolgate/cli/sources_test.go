@@ -57,8 +57,9 @@ func TestSources(t *testing.T) {
 		},
 		"column": func(name string) bool {
 			table, column, _ := strings.Cut(name, ".")
-			if view := regexp.MustCompile(`(?s)CREATE VIEW ` + table + ` AS.*?;`).FindString(tables); view != "" {
-				return regexp.MustCompile(`\b` + column + `\b[^.(]`).MatchString(view)
+			// A later migration may make a view anew.
+			if views := regexp.MustCompile(`(?s)CREATE VIEW `+table+` AS.*?;`).FindAllString(tables, -1); views != nil {
+				return regexp.MustCompile(`\b` + column + `\b[^.(]`).MatchString(views[len(views)-1])
 			}
 			created := regexp.MustCompile(`(?s)CREATE TABLE ` + table + ` \(.*?\n\)`).FindString(tables)
 			return regexp.MustCompile(`(?m)^\s+`+column+`\s`).MatchString(created) ||

@@ -154,8 +154,9 @@ func (s *Servers) Add(ctx context.Context, principal, template string, arguments
 	case !may:
 		return enable.Added{}, enable.Unknown(template)
 	}
+	caller, _ := gate.CallerOf(ctx) // known, or it might not
 	r := store.DynamicRecord{
-		Server: addedKey(principal, template, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal},
+		Server: addedKey(principal, template, raw), Owner: store.Owner{Tenant: who.Tenant, Principal: principal}, Persona: caller.Persona,
 		Entry: template, Arguments: raw, Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: "add_server"},
 	}
 	_, err = s.o.Store.Add(ctx, r, s.o.Config().Toolgate.Limits.AddedPerPrincipal) // adding an existing one is not an error

@@ -196,8 +196,9 @@ func (t *Tools) Register(ctx context.Context, principal string, r *enable.Regist
 		return enable.Registered{}, fmt.Errorf("register the tool %s: %w", r.Name, err)
 	}
 	who, _ := gate.ParsePrincipal(principal)
+	caller, _ := gate.CallerOf(ctx) // known, or the gate would have denied it
 	err = t.o.Store.Put(ctx, &store.DynamicTool{
-		Name: name, Owner: store.Owner{Tenant: of.Tenant, Principal: principal}, Template: r.Template, Body: []byte(sealed),
+		Name: name, Owner: store.Owner{Tenant: of.Tenant, Principal: principal}, Persona: caller.Persona, Template: r.Template, Body: []byte(sealed),
 		Change: store.Change{Actor: approval.Name(&gate.Identity{Principal: who}), Reason: enable.Register},
 	}, t.o.InForce().Toolgate.Limits.AddedPerPrincipal)
 	switch {

@@ -18,7 +18,7 @@ func dynamicTools(t *testing.T, s *store.Store) {
 	d, ctx, by := s.Dynamic().Tools(), t.Context(), store.Change{Actor: "ann", Reason: "register_tool"}
 	ann, bob := store.Owner{Tenant: "t", Principal: "ann\x00\xff"}, store.Owner{Tenant: "t", Principal: "bob"}
 	tool := func(name string, owner store.Owner, body string) *store.DynamicTool {
-		return &store.DynamicTool{Name: name, Owner: owner, Template: "tools__status", Body: []byte(body), Change: by}
+		return &store.DynamicTool{Name: name, Owner: owner, Persona: "bot " + body, Template: "tools__status", Body: []byte(body), Change: by}
 	}
 	for _, step := range []struct {
 		name string

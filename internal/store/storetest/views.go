@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,14 +14,17 @@ import (
 func views(t *testing.T, s *store.Store) {
 	ctx := t.Context()
 	err := s.Do(ctx, func(ctx context.Context, tx *store.Tx) error {
-		for _, q := range []string{
-			`INSERT INTO tool_catalog (capability_id, name, display_name, description, category, kind, server, original, is_enabled, provider, source,
-				risk, definition_hash, accepted_hash, held_hash, state, flagged, actor, reason, first_seen, changed_at)
-				VALUES ('cap_v', ?, 'Read', 'Reads', 'io', 'tool', 's', ?, ?, 'mcp', 'discovery', '', '', '', '', 'active', '[]', 'op', '', 1000000000, 2000000000)`,
-			`INSERT INTO tenant_tool_flags VALUES ('acme', 'cap_v', ?, 'op', '', 1000000000)`,
+		for _, insert := range []struct {
+			query string
+			args  []any
+		}{
+			{`INSERT INTO tool_catalog (capability_id, name, display_name, description, category, kind, server, original, is_enabled, provider, source,
+				schema, risk, definition_hash, accepted_hash, held_hash, state, flagged, actor, reason, first_seen, changed_at)
+				VALUES ('cap_v', ?, 'Read', 'Reads', 'io', 'tool', 's', ?, ?, 'mcp', 'discovery', ?, '', '', '', '', 'active', '[]', 'op', '', 1000000000, 2000000000)`,
+				[]any{[]byte("s__read"), []byte("read"), true, []byte(`{"type":"object"}`)}},
+			{`INSERT INTO tenant_tool_flags VALUES ('acme', 'cap_v', ?, 'op', '', 1000000000)`, []any{true}},
 		} {
-			args := []any{[]byte("s__read"), []byte("read"), true}
-			if _, err := tx.Exec(ctx, q, args[3-strings.Count(q, "?"):]...); err != nil {
+			if _, err := tx.Exec(ctx, insert.query, insert.args...); err != nil {
 				return err
 			}
 		}
@@ -30,13 +32,19 @@ func views(t *testing.T, s *store.Store) {
 	})
 	must(t, err)
 	must(t, s.Restrictions().Allow(ctx, "bot", by, "cap_v"))
+	must(t, s.Dynamic().Tools().Put(ctx, &store.DynamicTool{
+		Name: "s__read", Owner: store.Owner{Tenant: "acme", Principal: "p"}, Persona: "bot", Template: "tools__look", Change: by,
+	}, 1))
+	_, err = s.Dynamic().Add(ctx, store.DynamicRecord{Server: "git", Owner: store.Owner{Tenant: "acme", Principal: "p"}, Persona: "bot", Entry: "forge", Change: by}, 1)
+	must(t, err)
 	for query, want := range map[string]string{
-		"SELECT id || ' ' || name || ' ' || display_name || ' ' || category || ' ' || provider FROM capability_view WHERE is_enabled": "cap_v s__read Read io mcp",
-		"SELECT name || ' ' || description || ' ' || params || ' ' || source FROM tool_catalog_view WHERE enabled":                    "s__read Reads {} mcp",
-		"SELECT tenant_id || ' ' || tool_name FROM tenant_tool_flags_view WHERE enabled":                                              "acme s__read",
-		"SELECT persona_id || ' ' || tool_name || ' ' || reason FROM persona_tool_restrictions_view WHERE allowed":                    "bot s__read " + by.Reason,
-		"SELECT CAST(COUNT(*) AS TEXT) FROM tool_execution_log_view WHERE success AND duration_ms >= 0 AND error_message = ''":        "0",
-		"SELECT CAST(COUNT(*) AS TEXT) FROM dynamic_tools_view WHERE enabled AND source_type = 'mcp'":                                 "0",
+		"SELECT id || ' ' || name || ' ' || display_name || ' ' || category || ' ' || provider FROM capability_view WHERE is_enabled":                                                             "cap_v s__read Read io mcp",
+		"SELECT name || ' ' || description || ' ' || params || ' ' || source FROM tool_catalog_view WHERE enabled":                                                                                `s__read Reads {"type":"object"} mcp`,
+		"SELECT tenant_id || ' ' || tool_name FROM tenant_tool_flags_view WHERE enabled":                                                                                                          "acme s__read",
+		"SELECT persona_id || ' ' || tool_name || ' ' || reason FROM persona_tool_restrictions_view WHERE allowed":                                                                                "bot s__read " + by.Reason,
+		"SELECT CAST(COUNT(*) AS TEXT) FROM tool_execution_log_view WHERE success AND duration_ms >= 0 AND error_message = ''":                                                                    "0",
+		"SELECT name || ' ' || registered_by_tenant || ' ' || registered_by_persona || ' ' || source_url || ' ' || input_schema FROM dynamic_tools_view WHERE enabled AND source_type = 'custom'": `s__read acme bot tools__look {"type":"object"}`,
+		"SELECT name || ' ' || registered_by_persona || ' ' || source_url || ' ' || input_schema FROM dynamic_tools_view WHERE enabled AND source_type = 'mcp'":                                   "git bot forge {}",
 	} {
 		got := ""
 		err := s.View(ctx, func(ctx context.Context, tx *store.Tx) error {
