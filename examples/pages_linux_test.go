@@ -229,13 +229,13 @@ func newPerson(t *testing.T, programs []string) *person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := testport.Address(t)
+	address, pages := testport.Address(t), testport.Address(t)
 	p.env = []string{
 		"HOME=" + p.home, "PATH=" + path, "TERM=xterm-256color", "LANG=C.UTF-8",
-		"TOOLGATE_KEYRING=file", "TOOLGATE_LISTEN_HTTP=" + address, "TOOLGATE_LISTEN_METRICS=", "TOOLGATE_LISTEN_CONSOLE=",
+		"TOOLGATE_KEYRING=file", "TOOLGATE_LISTEN_HTTP=" + address, "TOOLGATE_LISTEN_METRICS=", "TOOLGATE_LISTEN_CONSOLE=" + pages,
 	}
 	p.replace = strings.NewReplacer(
-		filepath.Join(bin, "toolgate"), "/usr/local/bin/toolgate", p.home, "/home/anna", address, "127.0.0.1:7777", "user "+me.Username, "user anna",
+		filepath.Join(bin, "toolgate"), "/usr/local/bin/toolgate", p.home, "/home/anna", address, "127.0.0.1:7777", pages, "127.0.0.1:7778", "user "+me.Username, "user anna",
 	)
 	from, commands, err := os.Pipe()
 	if err != nil {

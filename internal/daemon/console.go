@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,8 +23,15 @@ import (
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
-// OpenConsole opens the listener of the console; nil when there is to be none. The default
-// address may be taken by another gateway, which is no reason not to start.
+// ConsoleTakenError says that the console has no address: the default one is in use, as by
+// another gateway. The gateway can do without.
+type ConsoleTakenError struct{ Address string }
+
+func (e *ConsoleTakenError) Error() string {
+	return fmt.Sprintf("no console: %s is in use; listen.console takes another address", e.Address)
+}
+
+// OpenConsole opens the listener of the console; nil when there is to be none.
 func (d *Daemon) OpenConsole(ctx context.Context) (net.Listener, error) {
 	c := d.Current()
 	address := d.settings.boot.Listen.Console
@@ -39,8 +47,7 @@ func (d *Daemon) OpenConsole(ctx context.Context) (net.Listener, error) {
 	case err == nil:
 		return l, nil
 	case c.Origin("listen.console").Kind == tree.OriginDefault && errors.Is(err, syscall.EADDRINUSE):
-		d.log.Warn("no console: the default address is in use", "address", address)
-		return nil, nil
+		return nil, &ConsoleTakenError{address}
 	}
 	return nil, failure.Newf(failure.Unreachable, "listen.console: %w; write another address, or \"\" to serve no console", err)
 }

@@ -369,6 +369,23 @@ type toolRow struct {
 	Description string `json:"description"`
 }
 
+// readOnlyHint is what the server of a tool says about it: nil if nothing.
+func readOnlyHint(tool []byte) *bool {
+	hint := mcp.Lookup(tool, "annotations", "readOnlyHint")
+	if hint == nil {
+		return nil
+	}
+	yes := string(hint) == "true"
+	return &yes
+}
+
+func readOnlyText(hint *bool) string {
+	if hint == nil {
+		return "-"
+	}
+	return yesNo(*hint)
+}
+
 func listTools(o *command.Options, ctx context.Context, client *lineclient.Client, status statusFunc, only map[string]bool) error {
 	items, err := client.All(ctx, mcp.Tool)
 	if err != nil {
@@ -383,15 +400,10 @@ func listTools(o *command.Options, ctx context.Context, client *lineclient.Clien
 			continue
 		}
 		row.Description, _ = mcp.LookupString(raw, "description")
-		readOnly := "-"
-		if hint := mcp.Lookup(raw, "annotations", "readOnlyHint"); hint != nil {
-			yes := string(hint) == "true"
-			row.ReadOnly = &yes
-			readOnly = map[bool]string{true: "yes", false: "no"}[yes]
-		}
+		row.ReadOnly = readOnlyHint(raw)
 		total += row.Tokens
 		rows = append(rows, row)
-		t.Rows = append(t.Rows, []string{row.Name, fmt.Sprint(row.Tokens), readOnly, output.FirstLine(row.Description, 72)})
+		t.Rows = append(t.Rows, []string{row.Name, fmt.Sprint(row.Tokens), readOnlyText(row.ReadOnly), output.FirstLine(row.Description, 72)})
 		t.Names = append(t.Names, row.Name)
 	}
 	warnings := limitWarnings(t.Names)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/clients"
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/demo"
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
@@ -284,8 +285,11 @@ func (p *progress) summarize(servers []admin.Server, took time.Duration) {
 
 // nextStep says what to do once a gateway runs.
 func nextStep(path string) string {
-	if path == "" {
+	switch {
+	case path == "" && len(clients.Installed(places(here()))) > 0:
 		return "Next: toolgate import"
+	case path == "": // there is nothing to import
+		return "Next: toolgate tools, and then toolgate call NAME"
 	}
 	return "Next: toolgate tools, or toolgate connect CLIENT\nCalls, as they happen: toolgate audit tail -f"
 }

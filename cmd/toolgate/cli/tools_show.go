@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/decide"
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
+	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -64,7 +65,11 @@ type catalogAnswers interface {
 func toolFacts(ctx context.Context, g catalogAnswers, name string) [][2]string {
 	var facts [][2]string
 	if e, err := g.CatalogEntry(ctx, name, mcp.Tool.String()); err == nil {
-		facts = append(facts, [2]string{"class", decide.ClassText(&e)})
+		class := decide.ClassText(&e)
+		if e.Said == "" && e.Class == registry.ClassDestructive {
+			class = "unclassed: the hints of its server open nothing, so rules take it for destructive (toolgate catalog class " + name + " CLASS)"
+		}
+		facts = append(facts, [2]string{"class", class})
 		if len(e.Config) > 0 {
 			facts = append(facts, [2]string{"the operator set", string(e.Config)})
 		}
@@ -87,6 +92,9 @@ func printTool(o *command.Options, name string, tool []byte, facts [][2]string) 
 	output.Say("%s\n\n%s\n\n", name, strings.TrimSpace(text))
 	if hints := mcp.Lookup(tool, "annotations"); mcp.IsObject(hints) {
 		facts = append([][2]string{{"its server says", string(hints)}}, facts...)
+	}
+	if says := readOnlyText(readOnlyHint(tool)); says != "-" {
+		facts = append([][2]string{{"read-only", says + ", as its server says"}}, facts...)
 	}
 	for _, f := range append(facts, [2]string{"example", arguments.Example(name, in)}) {
 		output.Say("%-16s %s\n", f[0], f[1])

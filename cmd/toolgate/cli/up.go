@@ -148,10 +148,13 @@ func runUp(o *command.Options, ctx context.Context) error {
 			group.Go(func() error { return in.ServeClients(ctx, listener, certs) })
 		}
 		pages, err := in.OpenConsole(ctx)
-		if err != nil {
+		taken, without := errors.AsType[*daemon.ConsoleTakenError](err)
+		switch {
+		case without:
+			output.Say("console  none: %s is in use (listen.console takes another address)\n", taken.Address)
+		case err != nil:
 			return err
-		}
-		if pages != nil {
+		case pages != nil:
 			output.Say("console  %s/\n", in.ConsoleURL(pages))
 			group.Go(func() error { return in.ServeConsole(ctx, pages) })
 		}

@@ -69,7 +69,7 @@ call needs an approval first.`,
 				if command.Talks(o) {
 					output.Paragraph(os.Stdout, inOneSentence(&why))
 				}
-				return o.Print(os.Stdout, whyTable(&why))
+				return o.Print(os.Stdout, whyTable(&why, o.Output == "wide"))
 			})
 		},
 	}
@@ -181,14 +181,23 @@ func inOneSentence(w *admin.Why) string {
 	return fmt.Sprintf("%s sees %s and may not call it%s", w.Caller, w.Name, reason(&w.Call))
 }
 
-// whyTable shows an explanation: a row per phase and action.
-func whyTable(w *admin.Why) output.Table {
+// whyTable shows an explanation: a row per phase and action. Phases in a row that say
+// nothing about what is allowed have one row together, unless each of them is wanted.
+func whyTable(w *admin.Why, each bool) output.Table {
 	t := output.Table{Header: []string{"ACTION", "PHASE", "SAYS", "REASON", "RULE", "CHANGE"}, Data: w}
 	for _, action := range []struct {
 		name    string
 		verdict *admin.WhyVerdict
 	}{{"see", &w.View}, {"call", &w.Call}} {
-		for _, s := range action.verdict.Steps {
+		steps := action.verdict.Steps
+		for len(steps) > 0 {
+			if silent := silentSteps(steps); !each && action.verdict.Effect == "allow" && silent > 1 {
+				t.Rows = append(t.Rows, []string{action.name, fmt.Sprintf("%d others", silent), "abstain", "-o wide shows them", "", ""})
+				steps = steps[silent:]
+				continue
+			}
+			s := &steps[0]
+			steps = steps[1:]
 			rule := strings.Join(s.Rules, "; ")
 			if s.Question != "" {
 				rule = s.Question
@@ -199,6 +208,16 @@ func whyTable(w *admin.Why) output.Table {
 		t.Names = append(t.Names, action.name+" "+action.verdict.Effect)
 	}
 	return t
+}
+
+// silentSteps counts the phases at the beginning that abstain and ask for nothing.
+func silentSteps(steps []admin.WhyStep) int {
+	for i := range steps {
+		if s := &steps[i]; s.Effect != "abstain" || s.Question != "" || s.Error != "" || s.Change != "" {
+			return i
+		}
+	}
+	return len(steps)
 }
 
 // joined joins the texts that are not empty.

@@ -46,6 +46,9 @@ because other programs and the history of the shell would have it.`,
 			for _, name := range names {
 				fmt.Fprintln(c.OutOrStdout(), name)
 			}
+			if len(names) == 0 && err == nil {
+				fmt.Fprintln(c.ErrOrStderr(), "no secrets are kept yet; `toolgate secret set NAME` keeps one") // not on stdout, which has names alone
+			}
 			return err
 		},
 	}
