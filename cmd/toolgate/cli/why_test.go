@@ -14,8 +14,10 @@ func TestWhyFoldsSilentPhases(t *testing.T) {
 	t.Parallel()
 	silent := []admin.WhyStep{
 		{Phase: "open", Effect: "allow"},
-		{Phase: "registry", Effect: "abstain"}, {Phase: "opa", Effect: "abstain", Question: "data.a"},
-		{Phase: "breaker", Effect: "abstain"}, {Phase: "rate", Effect: "abstain"},
+		{Phase: "registry", Effect: "abstain"},
+		{Phase: "opa", Effect: "abstain", Question: "data.a"},
+		{Phase: "breaker", Effect: "abstain"},
+		{Phase: "rate", Effect: "abstain"},
 	}
 	for _, tt := range []struct {
 		name, effect string

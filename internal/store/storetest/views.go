@@ -18,10 +18,12 @@ func views(t *testing.T, s *store.Store) {
 			query string
 			args  []any
 		}{
-			{`INSERT INTO tool_catalog (capability_id, name, display_name, description, category, kind, server, original, is_enabled, provider, source,
+			{
+				`INSERT INTO tool_catalog (capability_id, name, display_name, description, category, kind, server, original, is_enabled, provider, source,
 				schema, risk, definition_hash, accepted_hash, held_hash, state, flagged, actor, reason, first_seen, changed_at)
 				VALUES ('cap_v', ?, 'Read', 'Reads', 'io', 'tool', 's', ?, ?, 'mcp', 'discovery', ?, '', '', '', '', 'active', '[]', 'op', '', 1000000000, 2000000000)`,
-				[]any{[]byte("s__read"), []byte("read"), true, []byte(`{"type":"object"}`)}},
+				[]any{[]byte("s__read"), []byte("read"), true, []byte(`{"type":"object"}`)},
+			},
 			{`INSERT INTO tenant_tool_flags VALUES ('acme', 'cap_v', ?, 'op', '', 1000000000)`, []any{true}},
 		} {
 			if _, err := tx.Exec(ctx, insert.query, insert.args...); err != nil {
