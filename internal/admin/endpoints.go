@@ -67,6 +67,7 @@ var endpoints = []endpoint{
 	{pattern: "GET /v1/why", does: "Why a caller may see or call something, phase by phase.", query: "name as capsule args" + ofAssumed, out: Why{}},
 	{pattern: "GET /v1/who-can", does: "Which known callers may use something.", query: "name" + ofAssumed, out: []WhoCan{}},
 	{pattern: "POST /v1/find", does: "How the tools that a caller sees rank for some queries.", in: FindQuestion{}, out: Ranked{}},
+	{pattern: "GET /v1/find/searches", does: "Searches that ended in a successful call, the latest first.", query: "since limit:integer", out: []Search{}},
 	{pattern: "POST /v1/find/train", does: "Learns from the searches of callers.", in: TrainQuestion{}, out: []Trained{}},
 	{pattern: "POST /v1/find/forget", does: "Forgets the searches of a tenant.", in: TrainQuestion{}, out: Forgotten{}},
 
@@ -121,6 +122,8 @@ var endpoints = []endpoint{
 	{pattern: "GET /v1/runs", does: "The latest runs of agents.", query: "state principal", out: []Run{}},
 	{pattern: "GET /v1/runs/{id}", does: "One run with its steps.", query: "principal", out: RunDetails{}},
 	{pattern: "POST /v1/runs/{id}/cancel", does: "Cancels a run.", out: done{}},
+
+	{pattern: "GET /v1/jobs", does: "The calls of this gateway that are in queues for workers.", query: "principal", out: []Job{}},
 
 	{pattern: "GET " + triesPath + "/tools", does: "Tools that a caller sees.", query: "session", header: headerAPIKey, out: []TryTool{}, local: true},
 	{pattern: "GET " + triesPath + "/tool", does: "One of them, with its definition.", query: "session name", header: headerAPIKey, out: TryTool{}, local: true},

@@ -51,6 +51,7 @@ type kinds interface {
 	Explainer
 	Finder
 	Learner
+	SearchReader
 	Cataloger
 	ModeKeeper
 	Replicas
@@ -66,6 +67,7 @@ type kinds interface {
 	Registrar
 	Budgets
 	Runs
+	Jobs
 	AuditReader
 	CallReader
 	Tries

@@ -273,6 +273,12 @@ func register(g Gateway) *router {
 	if r, ok := g.(Runs); ok {
 		handleRuns(mux, r)
 	}
+	if s, ok := g.(SearchReader); ok {
+		handleSearches(mux, s)
+	}
+	if j, ok := g.(Jobs); ok {
+		handleJobs(mux, j)
+	}
 	if a, ok := g.(AuditReader); ok {
 		handleAudit(mux, a)
 	}

@@ -121,6 +121,8 @@ var routes = []route{
 	{pattern: "GET /access", least: Auditor, serve: (*visit).access},
 	{pattern: "GET /runs", least: ViewerOwn, serve: (*visit).runs},
 	{pattern: "GET /runs/{id}", least: ViewerOwn, serve: (*visit).run},
+	{pattern: "GET /jobs", least: ViewerOwn, serve: (*visit).jobs},
+	{pattern: "GET /searches", least: Auditor, serve: (*visit).searches},
 	{pattern: "GET /replicas", least: Auditor, serve: (*visit).replicas},
 	{pattern: "POST /sign-out", least: ViewerOwn, serve: (*visit).signOut},
 }

@@ -72,6 +72,10 @@ func (broken) Run(context.Context, string, string) (none admin.RunDetails, _ err
 	return none, errDown
 }
 
+func (broken) Jobs(string) []admin.Job { return nil }
+
+func (broken) Searches(context.Context, time.Time, int) ([]admin.Search, error) { return nil, errDown }
+
 // nobody knows no callers.
 type nobody struct{}
 
@@ -121,6 +125,8 @@ func TestSourcesAreDown(t *testing.T) {
 		"/runs":              {200, 1, "interrupted"},
 		"/runs?state=gone":   {404, 0, "nothing at this address"},
 		"/runs/run_x":        {503, 1, "run_x"},
+		"/jobs":              {200, 0, "in a queue for workers"},
+		"/searches":          {200, 1, `name="since"`},
 		"/replicas":          {200, 0, "this gateway is alone"},
 		"/now/chart":         {503, 0, "cannot be read"},
 		"/no/such/page/here": {404, 0, "nothing at this address"},

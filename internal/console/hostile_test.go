@@ -87,7 +87,7 @@ func filled(text string) map[string]any {
 	all := map[string]any{
 		"now": &nowData{}, "calls": &callsData{}, "call": &callData{}, "catalog": &catalogData{}, "entry": &admin.CatalogEntry{},
 		"approvals": &approvalsData{}, "approval": &approval.Item{}, "budgets": &budgetsData{}, "access": &accessData{}, "signin": &signInData{},
-		"try": &tryData{}, "tool": &toolData{}, "tried": &triedData{}, "replicas": &replicasData{}, "runs": &runsData{}, "run": &runData{},
+		"try": &tryData{}, "tool": &toolData{}, "tried": &triedData{}, "replicas": &replicasData{}, "jobs": &jobsData{}, "searches": &searchesData{}, "runs": &runsData{}, "run": &runData{},
 	}
 	for _, v := range all {
 		fill(reflect.ValueOf(v).Elem(), text, 6)

@@ -25,6 +25,8 @@ type Model interface {
 	admin.Tries
 	admin.Replicas
 	runReader
+	admin.Jobs
+	admin.SearchReader
 }
 
 // runReader reads runs of agents, as [admin.Runs] does. The console cancels none.

@@ -52,6 +52,8 @@ var views = []struct {
 	{"budgets", "Budgets", "b", Viewer},
 	{"access", "Access", "w", Auditor},
 	{"runs", "Runs", "u", ViewerOwn},
+	{"jobs", "Jobs", "j", ViewerOwn},
+	{"searches", "Searches", "s", Auditor},
 	{"replicas", "Replicas", "g", Auditor},
 }
 

@@ -3,11 +3,18 @@
 package daemon_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // Somebody sees their own runs with what was asked and answered, an administrator all of them,
@@ -65,6 +72,95 @@ func TestConsoleRuns(t *testing.T) {
 		row := "<bdi>" + list[i].Agent + "</bdi></td><td><bdi>" + list[i].Caller + "</bdi></td><td>" + list[i].State + "</td>"
 		if !strings.Contains(page, row) {
 			t.Errorf("no %s in %s", row, page)
+		}
+	}
+}
+
+// Somebody sees their own calls that are in a queue, and an auditor all of them, each once: also
+// one that runs as a task. Nobody sees one that has ended.
+func TestConsoleJobs(t *testing.T) {
+	t.Parallel()
+	settings := queueOf(postgres.SchemaURL(t), "a", "one")
+	settings["tools"].([]map[string]any)[0]["queue"] = true
+	l := lookedAt(t, servers{}, map[string]any{"tools": settings["tools"], "queue": settings["queue"]})
+	l.r.settle(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var calls sync.WaitGroup
+	for _, who := range []string{"alice", "bob"} {
+		c := l.r.Client(t, who)
+		calls.Go(func() {
+			_, _ = c.Request(ctx, mcp.MethodToolsCall, []byte(`{"name":"own__say","arguments":{"word":"carried"}}`))
+		})
+	}
+	if got := l.r.taskedBy(t, "bob", mcp.MethodToolsCall, "own__say", `"name":"own__say","arguments":{"word":"carried"}`); !strings.Contains(got, "taskId") {
+		t.Fatal(got)
+	}
+	testwait.Until(t, patience, "three jobs wait", func() bool { return len(l.r.Control.Jobs("")) == 3 })
+	tasks := 0
+	for _, j := range l.r.Control.Jobs("") {
+		if j.Task {
+			tasks++
+		}
+		if j.Queue != "gpu" || j.Tool != "say" || !j.Deadline.After(j.Since) {
+			t.Errorf("%+v", j)
+		}
+	}
+	if tasks != 1 {
+		t.Errorf("%d tasks", tasks)
+	}
+	for key, sees := range map[string][]string{"alice": {"alice"}, "bob": {"bob", "bob"}, "viewer": nil, "auditor": {"alice", "bob", "bob"}, "root": {"alice", "bob", "bob"}, "": {"alice", "bob", "bob"}} {
+		page := l.as(t, key).get(t, "/jobs").Body.String()
+		for _, who := range []string{"alice", "bob"} {
+			want := 0
+			for _, s := range sees {
+				if s == who {
+					want++
+				}
+			}
+			if got := strings.Count(page, fmt.Sprintf("<bdi>%s of default</bdi>", who)); got != want {
+				t.Errorf("%q sees %d jobs of %s: %s", key, got, who, page)
+			}
+		}
+		if strings.Contains(page, "carried") {
+			t.Errorf("%q sees arguments: %s", key, page)
+		}
+	}
+	cancel()
+	calls.Wait()
+	testwait.Until(t, patience, "the calls that were cancelled are no jobs", func() bool { return len(l.r.Control.Jobs("")) == 1 })
+}
+
+// An administrator sees the searches of the last day, an auditor all of them but the words, and
+// nobody else that there are any.
+func TestConsoleSearches(t *testing.T) {
+	t.Parallel()
+	l := lookedAt(t, servers{"a": fake("one")}, nil)
+	kept := store.NewLearning(l.r.Store)
+	if err := kept.Add(t.Context(), []store.SearchPair{
+		{Tenant: "acme", Caller: "p", Server: "a", Tool: "a__pid", Query: "lately <b>carried", At: time.Now().Add(-time.Hour), Place: 3},
+		{Tenant: "acme", Caller: "p", Server: "a", Tool: "a__fail", Query: "before carried", At: time.Now().Add(-25 * time.Hour), Place: 1},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"auditor", "root", ""} {
+		b := l.as(t, key)
+		page := b.get(t, "/searches").Body.String()
+		if !strings.Contains(page, "<bdi>a__pid</bdi>") || strings.Contains(page, "a__fail") || !strings.Contains(page, store.PrincipalHash("p")) {
+			t.Errorf("%q sees of the last day: %s", key, page)
+		}
+		all := b.get(t, "/searches?since=48h").Body.String()
+		if !strings.Contains(all, "<bdi>a__fail</bdi>") || strings.Contains(all, "carried") != (key != "auditor") || strings.Contains(all, "<b>") {
+			t.Errorf("%q sees of two days: %s", key, all)
+		}
+	}
+	list, err := l.r.Control.Searches(t.Context(), time.Now().Add(-48*time.Hour), 10)
+	if err != nil || len(list) != 2 || list[0].Place != 3 || list[1].Query != "before carried" {
+		t.Errorf("%+v %v", list, err)
+	}
+	for _, limit := range []int{0, admin.MaxSearches + 1} {
+		if _, err := l.r.Control.Searches(t.Context(), time.Now(), limit); err == nil {
+			t.Errorf("%d searches are read", limit)
 		}
 	}
 }

@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/daemon/learning"
+	"github.com/toolgate/toolgate/internal/daemon/operate"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/find"
 	"github.com/toolgate/toolgate/proxy/findview"
@@ -46,6 +49,22 @@ func (ctl *Control) Find(ctx context.Context, q admin.FindQuestion) (admin.Ranke
 		out.Rankings = append(out.Rankings, ranking(text, &r, q.Limit, originals))
 	}
 	return out, nil
+}
+
+// Searches implements [admin.SearchReader].
+func (ctl *Control) Searches(ctx context.Context, since time.Time, limit int) ([]admin.Search, error) {
+	if limit < 1 || limit > admin.MaxSearches {
+		return nil, failure.Newf(failure.Usage, "the limit must be from 1 to %d", admin.MaxSearches)
+	}
+	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
+	defer cancel()
+	list, err := store.NewLearning(ctl.d.store).Searches(ctx, since, limit)
+	out := make([]admin.Search, len(list))
+	for i := range list {
+		p := &list[i]
+		out[i] = admin.Search{At: p.At, Tenant: p.Tenant, Caller: p.Caller, Server: p.Server, Tool: p.Tool, Place: p.Place, Query: p.Query}
+	}
+	return out, err
 }
 
 // Train implements [admin.Learner].

@@ -31,7 +31,7 @@ func (d *Daemon) newCluster() (err error) {
 		Store: cluster.NewMembers(d.store), Keys: d.keys, Address: address, Version: version.Version, Log: d.log,
 		Load: func() cluster.Load {
 			sessions, calls := d.gateway.Load()
-			return cluster.Load{Sessions: sessions, Calls: calls, Runs: d.agents.Active(), Jobs: d.queues.Jobs()}
+			return cluster.Load{Sessions: sessions, Calls: calls, Runs: d.agents.Active(), Jobs: d.queues.Count()}
 		},
 		Verify: certs.Verify, Returned: func() { proxy.Returned(d.gateway) },
 		Servers: d.places, Told: d.places.Told, Lost: d.places.Lost,

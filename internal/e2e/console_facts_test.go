@@ -40,7 +40,7 @@ func TestConsoleFacts(t *testing.T) {
 		"/now": factsOfNow, "/calls": factsOfCalls, "/calls?tool=desk__fail&error=any": factsOfCalls, "/calls/" + ids.done: factsOfCall, "/calls/" + ids.refused: factsOfCall,
 		"/catalog": factsOfCatalog, "/catalog?server=demo&kind=tool": factsOfCatalog, "/catalog/entry?name=desk__shred": factsOfEntry,
 		"/approvals": factsOfApprovals, "/approvals/" + ids.approval: factsOfApproval, "/budgets": factsOfBudgets, "/access?name=desk__send_letter&as=ann": factsOfAccess, "/try": factsOfTry,
-		"/replicas": factsOfReplicas, "/runs": factsOfRuns,
+		"/replicas": factsOfReplicas, "/runs": factsOfRuns, "/jobs": factsOfJobs, "/searches": factsOfSearches,
 	} {
 		t.Run(path, func(t *testing.T) { facts(t, r.read(t, path)) })
 	}

@@ -23,6 +23,37 @@ func factsOfRuns(t *testing.T, p *readPage) {
 	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5))
 }
 
+func factsOfJobs(t *testing.T, p *readPage) {
+	var want [][]string
+	for _, j := range printedAs[[]struct {
+		ID, Queue, Tool, Caller string
+		Task, Repeats           bool
+		Since, Deadline         time.Time
+	}](t, p, 0) {
+		as, again := map[bool]string{true: "task", false: "call"}[j.Task], map[bool]string{true: "yes", false: "no"}[j.Repeats]
+		want = append(want, []string{clockText(j.Since), j.Queue, j.Tool, j.Caller, as, again, clockText(j.Deadline), j.ID})
+	}
+	if want == nil {
+		want = [][]string{{"no call of this gateway is in a queue for workers"}}
+	}
+	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5, 6, 7))
+}
+
+func factsOfSearches(t *testing.T, p *readPage) {
+	var want [][]string
+	for _, s := range printedAs[[]struct {
+		At                                  time.Time
+		Tenant, Caller, Server, Tool, Query string
+		Place                               int
+	}](t, p, 0) {
+		want = append(want, []string{clockText(s.At), s.Tool, s.Server, s.Tenant, fmt.Sprint(s.Place), s.Query, s.Caller})
+	}
+	if want == nil {
+		want = [][]string{{"no search in that time ended in a successful call; find.learning must be record, shadow or live"}}
+	}
+	same(t, want, p.columns(t, 0, 0, 1, 2, 3, 4, 5, 6))
+}
+
 func factsOfReplicas(t *testing.T, p *readPage) {
 	all := printedAs[struct {
 		Replicas []struct {

@@ -27,6 +27,8 @@ func TestConsolePaint(t *testing.T) {
 		{Name: "budgets", Path: "/budgets"},
 		{Name: "access", Path: "/access?name=desk__send_letter&as=ann"},
 		{Name: "runs", Path: "/runs"},
+		{Name: "jobs", Path: "/jobs"},
+		{Name: "searches", Path: "/searches"},
 		{Name: "replicas", Path: "/replicas"},
 	}
 	const times = 7

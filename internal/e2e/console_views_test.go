@@ -47,6 +47,9 @@ func TestConsoleViews(t *testing.T) {
 		{Name: "access-why", Path: "/access?name=desk__send_letter&as=ann", Shows: "Who can"},
 		{Name: "access-mistake", Path: "/access?name=desk__send_letter&as=ann&args=x", Shows: "write the arguments as a JSON object"},
 		{Name: "runs", Path: "/runs", Shows: "no agent has run"},
+		{Name: "jobs", Path: "/jobs", Shows: "in a queue for workers"},
+		{Name: "searches", Path: "/searches", Shows: "find.learning must be"},
+		{Name: "searches-mistake", Path: "/searches?since=x", Shows: "write since as a duration"},
 		{Name: "replicas", Path: "/replicas", Shows: "this gateway is alone"},
 		{Name: "nothing", Path: "/no-such-page", Shows: "nothing at this address", Status: 404},
 	}

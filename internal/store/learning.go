@@ -162,6 +162,42 @@ func (l *Learning) Tenants(ctx context.Context) (list []string, err error) {
 	return list, nil
 }
 
+// SearchesStatement returns the statement of [Learning.Searches] with its arguments.
+func SearchesStatement(since time.Time, limit int) (text string, args []any) {
+	return `SELECT tenant, caller, server, tool, query, at, place, shadow FROM search_pairs WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?`, []any{nanos(since), limit}
+}
+
+// Searches returns the latest pairs of all tenants since a time, the latest first. The Caller of
+// each is the hash.
+func (l *Learning) Searches(ctx context.Context, since time.Time, limit int) (list []SearchPair, err error) {
+	if l.s == nil {
+		return nil, ErrClosed
+	}
+	q, args := SearchesStatement(since, limit)
+	err = l.s.View(ctx, func(ctx context.Context, tx *Tx) error {
+		list = []SearchPair{}
+		rows, err := tx.Query(ctx, q, args...)
+		if err != nil {
+			return fmt.Errorf("read searches: %w", err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var p SearchPair
+			var at int64
+			if err := rows.Scan(&p.Tenant, &p.Caller, &p.Server, &p.Tool, &p.Query, &at, &p.Place, &p.Shadow); err != nil {
+				return fmt.Errorf("read a search: %w", err)
+			}
+			p.At = instant(at)
+			list = append(list, p)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
 // Learnable are the pairs of a tenant, of which a model can be made.
 type Learnable struct {
 	Pairs     []SearchPair // the latest first; Caller is the hash

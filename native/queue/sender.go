@@ -32,6 +32,9 @@ type Sender struct {
 	Log    *slog.Logger
 	// Box returns the box of the queue that a tool is marked for, nil if it runs here.
 	Box func(tool string) *Box
+	// Sent is told of a job that is in the queue, and returns what is called when nobody
+	// waits for its end any more. nil is told nothing.
+	Sent func(j *Job, tool, principal string) (over func())
 }
 
 // Call implements [Server]. The call has been decided on and charged.
@@ -50,6 +53,9 @@ func (s *Sender) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	}
 	if err := s.Engine.Enqueue(ctx, j); err != nil {
 		return mcp.Answer{}, s.refused(ctx, j, err)
+	}
+	if s.Sent != nil {
+		defer s.Sent(j, tool, call.Principal)()
 	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()

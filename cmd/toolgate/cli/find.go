@@ -50,7 +50,7 @@ the flags give. If no gateway runs, the servers are started for this command onl
 	c.Flags().StringVar(&q.Capsule, "capsule", "", "the endpoint of a `capsule` instead of the main one")
 	c.Flags().IntVar(&q.Limit, "limit", findview.DefaultLimit, fmt.Sprintf("how many `tools` are shown, at most %d", find.MaxHits))
 	o.OutputFlag(c)
-	c.AddCommand(newFindEval(o), newFindTrain(o), newFindForget(o))
+	c.AddCommand(newFindEval(o), newFindSearches(o), newFindTrain(o), newFindForget(o))
 	return c
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/internal/admin"
+	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy/find/learn"
 )
 
@@ -68,6 +71,41 @@ func printTrained(o *command.Options, list []admin.Trained) error {
 		t.Rows, t.Names = append(t.Rows, row), append(t.Names, r.Tenant)
 	}
 	return o.Print(os.Stdout, t)
+}
+
+func newFindSearches(o *command.Options) *cobra.Command {
+	since, limit := admin.SearchesSince, 100
+	c := &cobra.Command{
+		Use:   "searches",
+		Short: "List the searches that ended in a successful call",
+		Long: `List the searches that ended in a successful call, the latest first, with the tool and its
+place in the answer. Searches are recorded while find.learning is record, shadow or live.
+CALLER is a hash.`,
+		Example: "  toolgate find searches --since 1h",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since <= 0 || limit < 1 || limit > admin.MaxSearches {
+				return failure.Newf(failure.Usage, "--since must be a time such as 24h, and --limit 1 to %d", admin.MaxSearches)
+			}
+			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
+				list, err := control.Searches(cmd.Context(), time.Now().Add(-since), limit)
+				if err != nil {
+					return err
+				}
+				t := output.Table{Header: []string{"AT", "TENANT", "CALLER", "TOOL", "PLACE", "QUERY"}, Data: list, Empty: "no search in that time ended in a successful call; find.learning must be record, shadow or live"}
+				for i := range list {
+					s := &list[i]
+					t.Rows = append(t.Rows, []string{s.At.Local().Format(time.DateTime), s.Tenant, s.Caller, s.Tool, strconv.Itoa(s.Place), oneLine(s.Query)})
+					t.Names = append(t.Names, s.Tool)
+				}
+				return o.Print(os.Stdout, t)
+			})
+		},
+	}
+	c.Flags().DurationVar(&since, "since", since, "how far back to look, as a `time`")
+	c.Flags().IntVar(&limit, "limit", limit, "how many `searches` to list")
+	o.OutputFlag(c)
+	return c
 }
 
 func newFindForget(o *command.Options) *cobra.Command {

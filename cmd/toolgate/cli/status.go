@@ -20,7 +20,7 @@ import (
 )
 
 func newStatus(o *command.Options) *cobra.Command {
-	var all bool
+	var all, jobs bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the running gateway on one screen",
@@ -28,12 +28,20 @@ func newStatus(o *command.Options) *cobra.Command {
 that are not closed, budgets, and calls that wait for an approval. It starts nothing.
 
 With --all it shows the gateways that share a database (cluster.advertise) instead: where
-they are, since when, and how many sessions, calls, runs of agents and jobs each has.`,
+they are, since when, and how many sessions, calls, runs of agents and jobs each has.
+
+With --jobs it shows the calls of this gateway that are in queues for workers (queue.queues):
+they wait for a worker, or one runs them.`,
 		Args: command.FileArgument(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
-				if all {
+				switch {
+				case all && jobs:
+					return failure.Newf(failure.Usage, "--all and --jobs show different things; write one of them")
+				case all:
 					return printReplicas(cmd.Context(), o, control)
+				case jobs:
+					return printJobs(cmd.Context(), o, control)
 				}
 				now, err := overviewOf(cmd.Context(), control)
 				if err != nil {
@@ -45,6 +53,7 @@ they are, since when, and how many sessions, calls, runs of agents and jobs each
 		ValidArgsFunction: completeFiles,
 	}
 	c.Flags().BoolVar(&all, "all", false, "show the gateways that share the database")
+	c.Flags().BoolVar(&jobs, "jobs", false, "show the calls that are in queues for workers")
 	o.OutputFlag(c)
 	return c
 }
@@ -67,6 +76,28 @@ func printReplicas(ctx context.Context, o *command.Options, control *admin.Clien
 		}
 		t.Rows = append(t.Rows, []string{r.ID, r.Address, r.Version, state, strconv.Itoa(r.Sessions), strconv.Itoa(r.Calls), strconv.Itoa(r.Runs), strconv.Itoa(r.Jobs), r.Started.Local().Format(time.DateTime)})
 		t.Names = append(t.Names, r.ID)
+	}
+	return o.Print(os.Stdout, t)
+}
+
+// printJobs prints the calls that are in queues for workers.
+func printJobs(ctx context.Context, o *command.Options, control *admin.Client) error {
+	list, err := control.Jobs(ctx, "")
+	if err != nil {
+		return err
+	}
+	t := output.Table{Header: []string{"JOB", "QUEUE", "TOOL", "CALLER", "AS", "AGAIN", "SINCE", "DEADLINE"}, Data: list, Empty: "No call is in a queue for workers."}
+	for i := range list {
+		j := &list[i]
+		as, again := "call", "no"
+		if j.Task {
+			as = "task"
+		}
+		if j.Repeats {
+			again = "yes"
+		}
+		t.Rows = append(t.Rows, []string{j.ID, j.Queue, j.Tool, j.Caller, as, again, j.Since.Local().Format(time.DateTime), j.Deadline.Local().Format(time.DateTime)})
+		t.Names = append(t.Names, j.ID)
 	}
 	return o.Print(os.Stdout, t)
 }

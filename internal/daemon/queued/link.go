@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/backoff"
@@ -78,15 +77,15 @@ type Link struct {
 	log      *slog.Logger
 	boxes    map[string]*queue.Box
 	tried    chan struct{} // closed after the first try to reach the engine
-	waiting  atomic.Int64  // jobs whose end is awaited
 
 	mu     sync.Mutex
-	engine queue.Engine // nil until it is reached
+	engine queue.Engine   // nil until it is reached
+	jobs   map[string]Job // whose end is awaited, by id
 }
 
 // NewLink returns the link of a gateway. Without an engine it does nothing.
 func NewLink(s queue.Settings, keys *seal.Keyring, log *slog.Logger) (*Link, error) {
-	l := &Link{settings: s, keys: keys, log: log, tried: make(chan struct{})}
+	l := &Link{settings: s, keys: keys, log: log, tried: make(chan struct{}), jobs: map[string]Job{}}
 	var err error
 	l.boxes, err = boxes(&s, slices.Collect(maps.Keys(s.Queues)))
 	return l, err
@@ -154,7 +153,8 @@ func (l *Link) Send(namespace string, of proxy.Backend) proxy.Backend {
 	}
 	return &queue.Sender{
 		Server: of, Engine: l, Keys: l.keys, Log: l.log,
-		Box: func(tool string) *queue.Box { return l.boxes[l.settings.Of(namespace, tool)] },
+		Box:  func(tool string) *queue.Box { return l.boxes[l.settings.Of(namespace, tool)] },
+		Sent: l.sent,
 	}
 }
 
@@ -187,9 +187,6 @@ func (l *Link) reached(ctx context.Context) (queue.Engine, error) {
 	return l.engine, nil
 }
 
-// Jobs returns how many jobs of this gateway have not ended.
-func (l *Link) Jobs() int { return int(l.waiting.Load()) }
-
 // Enqueue implements [queue.Producer].
 func (l *Link) Enqueue(ctx context.Context, j *queue.Job) error {
 	engine, err := l.reached(ctx)
@@ -205,8 +202,6 @@ func (l *Link) Await(ctx context.Context, j *queue.Job, progress func([]byte)) (
 	if err != nil {
 		return queue.End{}, err
 	}
-	l.waiting.Add(1)
-	defer l.waiting.Add(-1)
 	return engine.Await(ctx, j, progress)
 }
 

@@ -47,7 +47,7 @@ class Person {
 const says = (page, text) => page.getByText(text).first().waitFor();
 
 async function views(page, person) {
-  for (const [key, path] of Object.entries({ c: '/calls', t: '/catalog', r: '/try', a: '/approvals', b: '/budgets', w: '/access', u: '/runs', g: '/replicas', n: '/now' })) {
+  for (const [key, path] of Object.entries({ c: '/calls', t: '/catalog', r: '/try', a: '/approvals', b: '/budgets', w: '/access', u: '/runs', j: '/jobs', s: '/searches', g: '/replicas', n: '/now' })) {
     await person.leads(key, url => url.pathname === path);
   }
 }

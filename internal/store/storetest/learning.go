@@ -33,6 +33,17 @@ func learning(t *testing.T, s *store.Store) {
 	if diff := cmp.Diff([]string{other, one}, tenants); diff != "" {
 		t.Errorf("tenants (-want +got):\n%s", diff)
 	}
+	lately, err := l.Searches(ctx, now.Add(-time.Hour), 2)
+	must(t, err)
+	none, err := l.Searches(ctx, now.Add(time.Second), 2)
+	must(t, err)
+	if len(lately) != 2 || len(none) != 0 || !lately[0].At.Equal(now) || lately[0].Caller != store.PrincipalHash("alice") {
+		t.Errorf("the latest: %+v, and later: %+v", lately, none)
+	}
+	text, args := store.SearchesStatement(now, 10)
+	if plan := Plan(t, s, text, args...); !strings.Contains(plan, "search_pairs_at") {
+		t.Errorf("searches are read without an index:\n%s", plan)
+	}
 	known, err := l.Pairs(ctx, one)
 	must(t, err)
 	list := known.Pairs
