@@ -270,15 +270,7 @@ func register(g Gateway) *router {
 	if b, ok := g.(Budgets); ok {
 		handleBudgets(mux, b)
 	}
-	if r, ok := g.(Runs); ok {
-		handleRuns(mux, r)
-	}
-	if s, ok := g.(SearchReader); ok {
-		handleSearches(mux, s)
-	}
-	if j, ok := g.(Jobs); ok {
-		handleJobs(mux, j)
-	}
+	registerWork(mux, g)
 	if a, ok := g.(AuditReader); ok {
 		handleAudit(mux, a)
 	}
@@ -292,6 +284,19 @@ func register(g Gateway) *router {
 		handleConsole(mux, o)
 	}
 	return mux
+}
+
+// registerWork registers the endpoints of what is under way, and of what was looked for.
+func registerWork(mux *router, g Gateway) {
+	if r, ok := g.(Runs); ok {
+		handleRuns(mux, r)
+	}
+	if s, ok := g.(SearchReader); ok {
+		handleSearches(mux, s)
+	}
+	if j, ok := g.(Jobs); ok {
+		handleJobs(mux, j)
+	}
 }
 
 // Remote is a [Handler] for clients on other machines, or of other users. It has no
