@@ -53,7 +53,7 @@ func (c *call) deliver() (response, error) {
 // other call passes as it is.
 func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
-	d := &serverRequests{g: g, x: x, to: r.to, on: r}
+	d := &serverRequests{g: g, x: x, to: r.to, on: r, memory: &c.memory}
 	ctx = forNative(ctx, c)
 	first, by := *request, c.approved
 	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }
@@ -81,7 +81,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		changed := c.noteChange()
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
 			defer changed() // the server may work on after its client has gone
-			d.x, d.suspended = nil, p
+			d.x, d.suspended, d.memory = nil, p, nil
 			got, err := d.run(forNative(ctx, c), r, request)
 			return got, d.partial.wrapTimeout(err)
 		})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/guard"
@@ -65,7 +66,8 @@ type call struct {
 	loopEnd   func()         // ends the loop detection of the call; nil without one
 	atEnd     []func()       // releases what the call holds, last taken first
 
-	answer *response // nil until there is one
+	answer *response   // nil until there is one
+	memory arena.Arena // for a large result
 }
 
 // newRequest begins a request for kind and name. Its audit entry is open until

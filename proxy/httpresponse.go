@@ -172,15 +172,22 @@ func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 		return
 	}
 	head, body, tail := envelope(id, &r)
+	if whole := r.memory.Extend(body, len(head), len(tail)); whole != nil { // one write for all of it
+		copy(whole, head)
+		copy(whole[len(head)+len(body):], tail)
+		head, body, tail = nil, whole, nil
+	}
 	switch {
 	case a.kept != nil:
 		a.event(oneLine(slices.Concat(head, body, tail)), true)
-		return
 	case a.streaming:
 		a.write(eventStart, head, oneLine(body), tail, eventEnd)
-		return
+	default:
+		writeJSON(a.w, status, head, body, tail)
 	}
-	writeJSON(a.w, status, head, body, tail)
+	if a.r.ProtoMajor == 1 { // a stream of HTTP/2 may be written from another goroutine, even after it was reset
+		r.memory.Free()
+	}
 }
 
 // leave detaches the client while its request goes on. Later messages are stored for a

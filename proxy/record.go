@@ -136,7 +136,7 @@ func (rec *record) finish(answer *response) {
 		switch {
 		case answer.fault != nil:
 			e.Outcome, e.Code, e.Reason = audit.OutcomeError, strconv.Itoa(answer.fault.Code), answer.fault.Message
-		case isError(answer.result):
+		case !answer.succeeded && isError(answer.result):
 			e.Outcome = audit.OutcomeToolError
 		default:
 			e.Outcome = audit.OutcomeOK

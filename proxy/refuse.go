@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/budget/rate"
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -24,6 +25,11 @@ type response struct {
 	fault     *mcp.Error
 	silent    bool           // the request was cancelled: there is no response
 	challenge *authChallenge // the HTTP form of the refusal, if the HTTP response has not begun; else nil
+	// memory is what the result lies in, to be freed once the result is written; nil where it
+	// is the collector's.
+	memory *arena.Arena
+	// succeeded means that the result is known not to be that of a tool that failed.
+	succeeded bool
 }
 
 func errorResponse(e *mcp.Error) response { return response{fault: e} }

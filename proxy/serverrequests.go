@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/names"
@@ -23,8 +24,9 @@ type serverRequests struct {
 	g         *Gateway
 	x         *Exchange
 	to        *backendEntry
-	on        *Route     // what is called; nil where unknown
-	suspended *suspended // set when the call can outlive a request of its client
+	on        *Route       // what is called; nil where unknown
+	memory    *arena.Arena // for the result of the call; nil for memory of its own
+	suspended *suspended   // set when the call can outlive a request of its client
 
 	// decideAgain decides again on the call as it is now. It may be called at any time.
 	decideAgain func(context.Context) error

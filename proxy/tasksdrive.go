@@ -48,7 +48,7 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 		if knowTasks(call.Capabilities) {
 			return d.drive(ctx, r, call, mcp.Modern)
 		}
-		got, err := r.to.backend.Call(ctx, call)
+		got, err := d.send(ctx, r, call)
 		switch {
 		case err != nil || got.Fault == nil:
 			return got, err
@@ -62,6 +62,13 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 		}
 		return got, nil
 	}
+	return d.send(ctx, r, call)
+}
+
+// send sends a call itself, whose result may lie in the memory of the call.
+func (d *serverRequests) send(ctx context.Context, r *Route, call *mcp.Call) (mcp.Answer, error) {
+	call.Memory = d.memory
+	defer func() { call.Memory = nil }() // requests that are derived from it have none
 	return r.to.backend.Call(ctx, call)
 }
 

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/names"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/revision"
@@ -33,7 +35,7 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	case c.suspended != nil:
 		way = resumeSuspended
 	}
-	kind, typed := mcp.LookupString(result, "resultType")
+	kind, typed := got.Known.Kind(result)
 	if x.createdTask(r, request, &got, kind) {
 		return c.translateCreatedTask(got)
 	}
@@ -47,24 +49,54 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 		}
 		return response{result: g.modernResult(sealed, true, false)}, nil
 	}
-	if got.Era == mcp.Legacy { // meaningless there, and no unsealed state may reach a client
+	if got.Era == mcp.Legacy && !(got.Known.Lacks(result, "inputRequests") && got.Known.Lacks(result, "requestState")) { // meaningless there, and no unsealed state may reach a client
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
+	memory := owned(c, result)
 	result, note, err := c.filterResult(request.Method, result)
 	if err != nil {
 		return response{}, err
 	}
+	succeeded := got.Known.Lacks(result, "isError")
 	if x.Era == mcp.Modern {
 		read := request.Method == mcp.MethodRead
 		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // the result of a round must not be cached
 			result = mcp.RemoveMember(result, "ttlMs")
 		}
-		return response{result: g.modernResult(result, typed, read, note)}, nil
+		if got.Known.Lacks(result, "_meta") {
+			result = mcp.AddMeta(memory, result, members(g.serverMeta, note))
+		} else {
+			result = mcp.RewriteMetaIn(memory, result, members(g.serverMeta, note))
+		}
+		return response{result: typedResult(result, typed, read), memory: memory, succeeded: succeeded}, nil
 	}
 	if got.Era == mcp.Modern {
 		result = withoutModern(result)
 	}
-	return response{result: revision.Message(x.Version, request.Method, mcp.RewriteMeta(result, note))}, nil
+	if note != nil || !got.Known.Lacks(result, "_meta") {
+		result = mcp.RewriteMeta(result, note)
+	}
+	if request.Method != mcp.MethodToolsCall || x.Version < mcp.V20250618 || !got.Known.Lacks(result, "structuredContent") {
+		result = revision.Message(x.Version, request.Method, result)
+	}
+	return response{result: result, memory: memory, succeeded: succeeded}, nil
+}
+
+// owned returns the memory of a call if a complete result lies in it and nobody but the one
+// who writes the response reads it later; else nil.
+func owned(c *call, result []byte) *arena.Arena {
+	rules := c.route.results()
+	switch {
+	case c.memory.Extend(result, 0, 0) == nil: // it is small, or another part of the gateway made it
+	case c.task != nil: // what is known of a task is held
+	case c.suspended != nil || c.asked: // what was asked may still be on its way
+	case c.key != nil: // others may wait for the same result
+	case rules.Shaping.Active() || c.own != nil || rules.MaxBytes > 0 && len(result) > rules.MaxBytes: // it may be kept
+	case c.snap.interceptors.Meets(intercept.After, c.route.Exposed): // one that is late may still read it
+	default:
+		return &c.memory
+	}
+	return nil
 }
 
 // withoutModern removes the members that only 2026-07-28 has on every result.
@@ -78,7 +110,11 @@ func withoutModern(result []byte) []byte {
 // modernResult adds what 2026-07-28 requires on every result: its type, the gateway as
 // its maker and, for cacheable results, the lifetime.
 func (g *Gateway) modernResult(result []byte, typed, cacheable bool, notes ...[]byte) []byte {
-	result = mcp.RewriteMeta(result, members(g.serverMeta, notes...))
+	return typedResult(mcp.RewriteMeta(result, members(g.serverMeta, notes...)), typed, cacheable)
+}
+
+// typedResult adds the members of a result that say what it is.
+func typedResult(result []byte, typed, cacheable bool) []byte {
 	if cacheable {
 		if !milliseconds(mcp.Lookup(result, "ttlMs")) {
 			result = mcp.SetMember(result, "ttlMs", []byte("0"))

@@ -178,11 +178,16 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 	return f.answer(req)
 }
 
-func (c *Conn) answer(msg *mcp.Message) mcp.Answer {
+// answer is the answer in a message, which may lie in memory that was lent for it.
+func (c *Conn) answer(msg *mcp.Message, lent bool) mcp.Answer {
 	a := mcp.Answer{Result: msg.Result(), Era: c.era}
 	if c.era == mcp.Legacy {
 		a.Conn = c.name
 	}
+	if lent {
+		a.Result = msg.LentResult()
+	}
+	a.Known = msg.KnownResult(a.Result)
 	if fault := msg.Fault(); fault != nil {
 		a.Fault = mcp.ParseError(fault)
 	}
@@ -196,7 +201,7 @@ func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mc
 	if call.Progress {
 		meta = append(append(meta, `"progressToken":`...), id...)
 	}
-	req := &transport.Request{ID: id, Askable: call.Kind != mcp.NoKind}
+	req := &transport.Request{ID: id, Askable: call.Kind != mcp.NoKind, Memory: call.Memory}
 	if era == mcp.Modern {
 		if meta != nil {
 			meta = append(meta, ',')

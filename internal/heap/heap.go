@@ -9,4 +9,4 @@ package heap
 
 // Floor is never touched, so that it takes address space alone; what a burst leaves
 // behind is given back when the process rests.
-var Floor = make([]byte, 8<<20)
+var Floor = make([]byte, 24<<20)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/arena"
 )
 
 // Kind is a kind of item that a server offers and the gate decides on.
@@ -232,6 +234,10 @@ type Call struct {
 	// the call fails with [FailGone]. Empty means any.
 	Conn string
 
+	// Memory lends what a large result lies in, for as long as its owner says. nil lends
+	// nothing. A backend may leave it unused.
+	Memory *arena.Arena
+
 	// Nested makes further calls for the caller of this one. It is nil where none may be
 	// made: the call is nested too deeply already.
 	Nested NestedCaller
@@ -269,6 +275,8 @@ type Answer struct {
 	// per connection. The name is unique among all gateways. It is empty where any
 	// connection will do.
 	Conn string
+	// Known is what is known of Result.
+	Known Known
 }
 
 // FailureKind classifies why a backend gave no answer.

@@ -1,6 +1,9 @@
 package mcp
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+)
 
 // MessageKind is the kind of a message.
 type MessageKind uint8
@@ -25,12 +28,28 @@ type Message struct {
 	members               []member // of params or result, and of their _meta
 }
 
+// Clone returns the message with bytes of its own.
+func (m *Message) Clone() Message {
+	own := *m
+	own.Raw = bytes.Clone(m.Raw)
+	return own
+}
+
 // Params returns the params object of a request or notification, nil when it
 // has none.
 func (m *Message) Params() []byte { return m.params.Of(m.Raw) }
 
 // Result returns the result of a response, nil when it is an error.
 func (m *Message) Result() []byte { return m.result.Of(m.Raw) }
+
+// LentResult is Result with all the capacity of the memory behind it, so that the arena that
+// has lent it knows it again.
+func (m *Message) LentResult() []byte {
+	if m.result.Absent() {
+		return nil
+	}
+	return m.Raw[m.result.Start:m.result.End]
+}
 
 // Fault returns the error object of a response, nil when it is a result.
 func (m *Message) Fault() []byte { return m.fault.Of(m.Raw) }

@@ -238,6 +238,14 @@ const (
 	msb = 0x8080808080808080
 )
 
+// special sets the highest bit of the first byte of a word that is not plain ASCII within a
+// string: a quote, a backslash, a control character, or a part of a longer character. The
+// bits of the bytes above it mean nothing then.
+func special(w uint64) uint64 {
+	quote, slash := w^(lsb*'"'), w^(lsb*'\\')
+	return w | (w - lsb*0x20) | (quote - lsb) | (slash - lsb)
+}
+
 // text scans the string whose opening quote is at i and returns the index after its
 // closing quote.
 func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
@@ -245,11 +253,18 @@ func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
 	start := i
 	i++
 	for {
-		// Eight bytes at a time while all are plain ASCII.
+		// Long texts by 32 bytes, and eight bytes at a time, while all are plain ASCII.
+		for i+32 <= len(d) {
+			b := d[i : i+32 : i+32]
+			w, x := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+			y, z := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+			if (special(w)|special(x)|special(y)|special(z))&msb != 0 {
+				break
+			}
+			i += 32
+		}
 		for i+8 <= len(d) {
-			w := binary.LittleEndian.Uint64(d[i:])
-			quote, slash := w^(lsb*'"'), w^(lsb*'\\')
-			if hit := (w | (w - lsb*0x20) | (quote - lsb) | (slash - lsb)) & msb; hit != 0 {
+			if hit := special(binary.LittleEndian.Uint64(d[i:])) & msb; hit != 0 {
 				// A borrow affects only the bytes above the first hit.
 				i += bits.TrailingZeros64(hit) / 8
 				break

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/arena"
 )
 
 // Edit replaces the bytes of a span with new ones.
@@ -96,16 +98,22 @@ func gatewayKey(key string) bool { return strings.HasPrefix(key, GatewayPrefix) 
 
 // WithoutGatewayMeta removes the gateway's keys from the _meta of an object. All other
 // members keep their bytes.
-func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(object, nil, gatewayKey) }
+func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(nil, object, nil, gatewayKey) }
 
 // RewriteMeta removes every hop key (see [HopKey]) from the _meta of params or a
 // result, and adds add, the text of members without braces, such as
 // `"progressToken":7`. All other members keep their bytes. An empty _meta is removed. A
 // _meta that is not an object is kept, or replaced by add. A nil object counts as an
 // empty one.
-func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, HopKey) }
+func RewriteMeta(object, add []byte) []byte { return rewriteMeta(nil, object, add, HopKey) }
 
-func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
+// RewriteMetaIn is [RewriteMeta] for an object that may lie in the memory of an arena. The
+// bytes before it are overwritten then, and so is its first one, which saves a copy.
+func RewriteMetaIn(memory *arena.Arena, object, add []byte) []byte {
+	return rewriteMeta(memory, object, add, HopKey)
+}
+
+func rewriteMeta(memory *arena.Arena, object, add []byte, drop func(key string) bool) []byte {
 	previous := Span{}
 	for m := range Members(object) {
 		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
@@ -120,12 +128,38 @@ func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
 		}
 		previous = m.All
 	}
+	return AddMeta(memory, object, add)
+}
+
+// AddMeta is [RewriteMetaIn] for an object that is known to have no _meta.
+func AddMeta(memory *arena.Arena, object, add []byte) []byte {
 	if len(add) == 0 {
 		return object
 	}
 	meta := make([]byte, 0, len(add)+len(`"_meta":{}`))
 	meta = append(append(append(meta, `"_meta":{`...), add...), '}')
+	if out := insertBefore(memory, object, meta); out != nil {
+		return out
+	}
 	return insertFirst(object, meta)
+}
+
+// insertBefore is insertFirst that grows an object to the front in the memory that it lies
+// in. It is nil where it lies elsewhere or has no members.
+func insertBefore(memory *arena.Arena, object, members []byte) []byte {
+	if len(object) == 0 || object[0] != '{' {
+		return nil
+	}
+	if i := skipSpace(object, 1); i >= len(object) || object[i] == '}' {
+		return nil
+	}
+	out := memory.Extend(object, len(members)+1, 0)
+	if out == nil {
+		return nil
+	}
+	out[0] = '{'
+	out[1+copy(out[1:], members)] = ','
+	return out
 }
 
 // rewritten returns a _meta without the dropped keys and with add, nil when nothing is

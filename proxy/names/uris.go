@@ -10,7 +10,7 @@ import (
 // ExposeURIs returns a result or params with every URI of the server exposed under its
 // namespace. Where none can appear the same bytes are returned.
 func ExposeURIs(namespace, method string, object []byte) []byte {
-	if namespace == "" || !bytes.Contains(object, []byte(`uri"`)) && (method != mcp.MethodToolsCall || !mayNameApp(object)) {
+	if namespace == "" || !mayNameURI(method, object) {
 		return object
 	}
 	var w walk
@@ -29,9 +29,16 @@ func ExposeURIs(namespace, method string, object []byte) []byte {
 	return w.edited()
 }
 
-// mayNameApp reports whether an object may name the resource of an app.
-func mayNameApp(object []byte) bool {
-	return bytes.Contains(object, []byte(`esourceUri"`)) || bytes.Contains(object, []byte(`openai/outputTemplate"`))
+// mayNameURI reports whether a URI may stand in an object: under the key uri or, in the result
+// of a tool, under one of those that name the resource of an app. Large texts are searched
+// once for each end of these keys.
+func mayNameURI(method string, object []byte) bool {
+	tool := method == mcp.MethodToolsCall
+	if bytes.Contains(object, []byte(`ri"`)) &&
+		(bytes.Contains(object, []byte(`uri"`)) || tool && bytes.Contains(object, []byte(`esourceUri"`))) {
+		return true
+	}
+	return tool && bytes.Contains(object, []byte(`openai/outputTemplate"`))
 }
 
 // app exposes the resource of an MCP App in the _meta of a tool or a result, in the

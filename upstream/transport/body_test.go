@@ -38,7 +38,7 @@ func TestReadBodyAnnounced(t *testing.T) {
 		{"beyond the limit", strings.NewReader("x"), limit + 1, ErrTooLarge},
 	} {
 		var err error
-		n := allocated(func() { _, err = readBody(tt.body, tt.known, limit) })
+		n := allocated(func() { _, err = readBody(nil, tt.body, tt.known, limit) })
 		if !errors.Is(err, tt.want) || n > 2*blockSize {
 			t.Errorf("%s: %v with %d bytes of memory, want %v", tt.name, err, n, tt.want)
 		}
@@ -52,24 +52,24 @@ func TestReadBody(t *testing.T) {
 	for _, size := range sizes {
 		for _, known := range []int64{-1, int64(size)} {
 			for _, wrap := range []func(io.Reader) io.Reader{iotest.HalfReader, iotest.DataErrReader} {
-				got, err := readBody(wrap(bytes.NewReader(body[:size])), known, limit)
+				got, err := readBody(nil, wrap(bytes.NewReader(body[:size])), known, limit)
 				if err != nil || !bytes.Equal(got, body[:size]) || cap(got) != size {
 					t.Errorf("%d bytes, announced as %d: %d in %d, %v", size, known, len(got), cap(got), err)
 				}
 			}
 		}
 	}
-	if _, err := readBody(io.MultiReader(bytes.NewReader(body), strings.NewReader("x")), -1, limit); !errors.Is(err, ErrTooLarge) {
+	if _, err := readBody(nil, io.MultiReader(bytes.NewReader(body), strings.NewReader("x")), -1, limit); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("one byte too many = %v", err)
 	}
-	if _, err := readBody(strings.NewReader("xx"), -1, 1); !errors.Is(err, ErrTooLarge) {
+	if _, err := readBody(nil, strings.NewReader("xx"), -1, 1); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("two bytes with a limit of one = %v", err)
 	}
 	src := bytes.NewReader(nil)
 	for _, size := range []int{100, 100_000, announcedMost} {
 		if n := testing.AllocsPerRun(10, func() {
 			src.Reset(body[:size])
-			if _, err := readBody(src, int64(size), limit); err != nil {
+			if _, err := readBody(nil, src, int64(size), limit); err != nil {
 				t.Error(err)
 			}
 		}); n != 1 {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/http1"
@@ -274,30 +275,31 @@ const blockSize = 256 << 10
 
 const (
 	// announcedMost is the most memory that is allocated at once for an announced size: an
-	// announcement costs its sender nothing. Beyond it, memory grows with the data.
-	announcedMost = 1 << 20
+	// announcement costs its sender nothing. Beyond it, memory grows with the data. It is a
+	// megabyte and what surrounds it in a message.
+	announcedMost = 1<<20 + 4<<10
 	// announcedShare is the part of a larger body after which memory for all of it is
 	// allocated, if the part was within announcedMost.
 	announcedShare = 4
 )
 
-// readBody reads an answer of at most limit bytes into memory of exactly its size. known
-// is the announced size, or -1. A body that ends early is io.ErrUnexpectedEOF.
-func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
+// readBody reads an answer of at most limit bytes into memory of its size, taken from the
+// arena. known is the announced size, or -1. A body that ends early is io.ErrUnexpectedEOF.
+func readBody(memory *arena.Arena, r io.Reader, known int64, limit int) ([]byte, error) {
 	switch {
 	case known > int64(limit):
 		return nil, ErrTooLarge
 	case known < 0 || known > announcedShare*announcedMost:
-		return readGrowing(r, known, limit)
+		return readGrowing(memory, r, known, limit)
 	}
 	part := known
 	if known > announcedMost {
 		part = known / announcedShare
 	}
-	buf := make([]byte, part)
+	buf := memory.Take(int(part))
 	n, err := readFull(r, buf)
 	if n == len(buf) && part < known {
-		all := make([]byte, known)
+		all := memory.Take(int(known))
 		copy(all, buf)
 		buf = all
 		var more int
@@ -311,7 +313,7 @@ func readBody(r io.Reader, known int64, limit int) ([]byte, error) {
 }
 
 // readGrowing is readBody with memory that grows with the data.
-func readGrowing(r io.Reader, known int64, limit int) ([]byte, error) {
+func readGrowing(memory *arena.Arena, r io.Reader, known int64, limit int) ([]byte, error) {
 	small := make([]byte, 4<<10)
 	n, err := readFull(r, small)
 	size := n
@@ -342,7 +344,7 @@ func readGrowing(r io.Reader, known int64, limit int) ([]byte, error) {
 	if size < len(small) {
 		return small[:size:size], nil
 	}
-	out := make([]byte, 0, size)
+	out := memory.Take(size)[:0]
 	out = append(out, small...)
 	for _, b := range full {
 		out = append(out, (*b)[:min(blockSize, size-len(out))]...)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -65,6 +66,8 @@ type Request struct {
 	Stream bool
 	// Handshake marks initialize. Its answer may open a session.
 	Handshake bool
+	// Memory lends what a large answer lies in; nil for memory of its own.
+	Memory *arena.Arena
 }
 
 // Errors of links.

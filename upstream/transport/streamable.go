@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -100,7 +101,7 @@ func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *R
 	l.opened(resp, req)
 	switch kind := resp.Header.Get("Content-Type"); {
 	case mediaType(resp) == "application/json":
-		body, err := readBody(resp.Body, resp.ContentLength, l.limits.Result)
+		body, err := readBody(req.Memory, resp.Body, resp.ContentLength, l.limits.Result)
 		if err != nil {
 			return mcp.Message{}, fmt.Errorf("read the answer: %w", err)
 		}
@@ -215,6 +216,7 @@ type answerStream struct {
 // the answer.
 func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 	events := newEventReader(body, s.l.limits.Result)
+	events.scan.memory = s.req.Memory
 	defer events.release()
 	for {
 		ev, err := events.next()
@@ -267,9 +269,17 @@ func (s *answerStream) take(ev *sseEvent, tooLarge bool) (answered bool, err err
 		}
 		return answered, nil
 	case s.req.Arrived != nil:
-		s.req.Arrived(msg)
+		s.req.Arrived(s.own(msg))
 	}
 	return false, nil
+}
+
+// own returns a message that may be kept for longer than its request.
+func (s *answerStream) own(msg mcp.Message) mcp.Message {
+	if s.req.Memory == nil || len(msg.Raw) < arena.Least {
+		return msg
+	}
+	return msg.Clone()
 }
 
 // maxEventID is the longest event id that is sent back.
