@@ -44,7 +44,9 @@ func (c *call) deliver() (response, error) {
 	if err != nil {
 		return c.warned(c.refuse(err)), nil
 	}
-	c.accepted = &got
+	if c.key != nil { // else nobody reuses it, and its memory may change
+		c.accepted = &got
+	}
 	return c.warned(answer), nil
 }
 
@@ -53,7 +55,7 @@ func (c *call) deliver() (response, error) {
 // other call passes as it is.
 func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
-	d := &serverRequests{g: g, x: x, to: r.to, on: r, memory: &c.memory}
+	d := &serverRequests{g: g, x: x, to: r.to, on: r, memory: lent(c)}
 	ctx = forNative(ctx, c)
 	first, by := *request, c.approved
 	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }

@@ -185,9 +185,7 @@ func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 	default:
 		writeJSON(a.w, status, head, body, tail)
 	}
-	if a.r.ProtoMajor == 1 { // a stream of HTTP/2 may be written from another goroutine, even after it was reset
-		r.memory.Free()
-	}
+	r.memory.Free()
 }
 
 // leave detaches the client while its request goes on. Later messages are stored for a

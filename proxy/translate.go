@@ -82,17 +82,32 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 	return response{result: result, memory: memory, succeeded: succeeded}, nil
 }
 
-// owned returns the memory of a call if a complete result lies in it and nobody but the one
-// who writes the response reads it later; else nil.
-func owned(c *call, result []byte) *arena.Arena {
+// lent returns the memory of a call for a large result, if nobody but the one who writes the
+// response over HTTP reads the result later; else nil. A stream of HTTP/2 may be written from
+// another goroutine, even after it was reset.
+func lent(c *call) *arena.Arena {
 	rules := c.route.results()
+	to, overHTTP := c.x.responder.(*httpResponse)
+	switch {
+	case !overHTTP || to.r.ProtoMajor != 1:
+	case c.task != nil: // what is known of a task is held
+	case c.key != nil: // others may wait for the same result
+	case rules.Shaping.Active() || c.own != nil: // a program may keep parts of it
+	case c.snap.interceptors.Meets(intercept.After, c.route.Exposed): // one that is late may still read it
+	default:
+		return &c.memory
+	}
+	return nil
+}
+
+// owned returns the memory of a call if a complete result lies in it and only the response
+// is made of it; else nil, which leaves it to the collector.
+func owned(c *call, result []byte) *arena.Arena {
+	most := c.route.results().MaxBytes
 	switch {
 	case c.memory.Extend(result, 0, 0) == nil: // it is small, or another part of the gateway made it
-	case c.task != nil: // what is known of a task is held
 	case c.suspended != nil || c.asked: // what was asked may still be on its way
-	case c.key != nil: // others may wait for the same result
-	case rules.Shaping.Active() || c.own != nil || rules.MaxBytes > 0 && len(result) > rules.MaxBytes: // it may be kept
-	case c.snap.interceptors.Meets(intercept.After, c.route.Exposed): // one that is late may still read it
+	case most > 0 && len(result) > most: // it may be kept
 	default:
 		return &c.memory
 	}

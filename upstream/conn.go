@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
@@ -178,13 +179,13 @@ func (c *Conn) call(ctx context.Context, call *mcp.Call, annotations []mcp.Param
 	return f.answer(req)
 }
 
-// answer is the answer in a message, which may lie in memory that was lent for it.
-func (c *Conn) answer(msg *mcp.Message, lent bool) mcp.Answer {
+// answer is the answer in a message, which may lie in memory that was lent for it, if any was.
+func (c *Conn) answer(msg *mcp.Message, memory *arena.Arena) mcp.Answer {
 	a := mcp.Answer{Result: msg.Result(), Era: c.era}
 	if c.era == mcp.Legacy {
 		a.Conn = c.name
 	}
-	if lent {
+	if memory.Extend(msg.Raw, 0, 0) != nil {
 		a.Result = msg.LentResult()
 	}
 	a.Known = msg.KnownResult(a.Result)

@@ -85,7 +85,7 @@ func (f *inFlight) answer(req *transport.Request) (mcp.Answer, error) {
 		}
 		return mcp.Answer{}, err
 	}
-	return f.c.answer(&msg, req.Memory != nil), nil
+	return f.c.answer(&msg, req.Memory), nil
 }
 
 // arrived handles a message of the server that belongs to the call, except the answer.

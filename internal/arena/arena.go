@@ -2,7 +2,10 @@
 // others once the call is over, so that it is neither cleared nor collected each time.
 package arena
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 const (
 	// Least is the size from which on memory is lent, in bytes. Less is cheap for the
@@ -86,12 +89,37 @@ func (b block) extend(part []byte, before, after int) []byte {
 	return b.bytes[start-before : start+len(part)+after]
 }
 
-// Free gives everything back. Nothing may refer to it after that.
-func (a *Arena) Free() {
-	if a == nil || a.first.bytes == nil {
+// Lends reports whether memory of the arena is in use.
+func (a *Arena) Lends() bool { return a != nil && (a.first.bytes != nil || len(a.more) > 0) }
+
+// Drop gives the memory back that part lies in, if it is of the arena, before the call is
+// over. Nothing may refer to it after that.
+func (a *Arena) Drop(part []byte) {
+	if a == nil || len(part) == 0 {
 		return
 	}
-	a.first.free()
+	if a.first.extend(part, 0, 0) != nil {
+		a.first.free()
+		a.first = block{}
+		return
+	}
+	for i, b := range a.more {
+		if b.extend(part, 0, 0) != nil {
+			b.free()
+			a.more = slices.Delete(a.more, i, i+1)
+			return
+		}
+	}
+}
+
+// Free gives everything back. Nothing may refer to it after that.
+func (a *Arena) Free() {
+	if a == nil {
+		return
+	}
+	if a.first.bytes != nil {
+		a.first.free()
+	}
 	for _, b := range a.more {
 		b.free()
 	}

@@ -80,6 +80,35 @@ func TestExtend(t *testing.T) {
 	}
 }
 
+// What is dropped is lent again, and the rest stays.
+func TestDrop(t *testing.T) {
+	var a Arena
+	defer a.Free()
+	parts := make([][]byte, 5)
+	for i := range parts {
+		parts[i] = a.Take(Least)
+		parts[i][0] = byte(i)
+	}
+	for _, i := range []int{0, 3} {
+		a.Drop(parts[i][10:20])
+		if a.Extend(parts[i], 0, 0) != nil {
+			t.Errorf("%d is still there", i)
+		}
+	}
+	a.Drop(parts[0])
+	a.Drop(nil)
+	a.Drop(make([]byte, Least))
+	(*Arena)(nil).Drop(parts[1])
+	for _, i := range []int{1, 2, 4} {
+		if a.Extend(parts[i], 0, 0) == nil || parts[i][0] != byte(i) {
+			t.Errorf("%d is gone", i)
+		}
+	}
+	if again := a.Take(Least); a.Extend(again, 0, 0) == nil {
+		t.Error("what is taken after a drop is not of the arena")
+	}
+}
+
 func BenchmarkTake(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

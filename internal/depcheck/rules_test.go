@@ -128,7 +128,7 @@ var rules = merged(map[string]rule{
 	},
 
 	"upstream": {
-		ours: []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
+		ours: []string{"internal/arena", "internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
 		why:  "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
 	},
 	"upstream/...": {
@@ -141,7 +141,7 @@ var rules = merged(map[string]rule{
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
 	"upstream/transport": {
-		ours: []string{"internal/background", "internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
+		ours: []string{"internal/arena", "internal/background", "internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
 		why:  "carries messages; what they mean, and for whom they are, is known above it; the process at the other end may be confined",
 	},
 	"upstream/shared": {
@@ -410,8 +410,10 @@ var rules = merged(map[string]rule{
 	},
 
 	"internal/mcp": {
-		why: "the protocol's words and bytes: everything stands on it, so it stands on nothing",
+		ours: []string{"internal/arena"},
+		why:  "the protocol's words and bytes: everything stands on it, so it stands on nothing but the memory that they lie in",
 	},
+	"internal/arena":      {why: "memory, whatever lies in it"},
 	"internal/background": {why: "goroutines that somebody waits for, whatever they do"},
 	"internal/backoff":    {why: "how long to wait does not depend on what is tried again"},
 	"internal/retrieval":  {why: "measures rankings, whoever made them"},

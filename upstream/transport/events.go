@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/arena"
 )
 
 // errEventTooLarge says that a server-sent event is larger than the limit. What
@@ -41,9 +43,10 @@ type sseEvent struct {
 //
 // It is for one goroutine.
 type eventReader struct {
-	scan  lineScanner
-	max   int
-	begun bool // the first line was read
+	scan   lineScanner
+	max    int
+	memory *arena.Arena // for the data of events; nil for memory of its own
+	begun  bool         // the first line was read
 	// skipping is set within an event that is too large and was reported; the
 	// rest of it is thrown away as it comes.
 	skipping bool
@@ -99,6 +102,7 @@ func (r *eventReader) block() (sseEvent, error) {
 		}
 		fate, err := r.scan.next()
 		if err != nil {
+			r.memory.Drop(event.Data)
 			return sseEvent{}, err
 		}
 		line := r.scan.head()
@@ -115,7 +119,10 @@ func (r *eventReader) block() (sseEvent, error) {
 			return event, errEventTooLarge // it has no data
 		case fate == lineTooLong || !empty && line[at] != ':' && size+r.scan.size+1 > r.max:
 			size = r.max + 1
-			if event.Data = dataHead(event.Data, line, at); event.Data == nil {
+			whole := event.Data
+			event.Data = dataHead(whole, line, at)
+			r.memory.Drop(whole)
+			if event.Data == nil {
 				continue
 			}
 			r.skipping = true
@@ -137,11 +144,7 @@ func (r *eventReader) block() (sseEvent, error) {
 		name, valueAt := cutField(line, at)
 		switch string(name) {
 		case "data":
-			if event.Data == nil {
-				event.Data = r.scan.from(valueAt)
-			} else {
-				event.Data = r.scan.appendTo(append(event.Data, '\n'), valueAt)
-			}
+			event.Data = r.joined(event.Data, valueAt)
 		case "event":
 			event.Event = eventType(r.value(valueAt))
 		case "id":
@@ -154,6 +157,20 @@ func (r *eventReader) block() (sseEvent, error) {
 			}
 		}
 	}
+}
+
+// joined returns the data of an event with that of the current line, from the byte at on.
+func (r *eventReader) joined(data []byte, at int) []byte {
+	n := r.scan.size - at
+	if data == nil {
+		return r.scan.appendTo(r.memory.Take(n)[:0], at)
+	}
+	if room := len(data) + 1 + n; room > cap(data) {
+		grown := append(make([]byte, 0, 2*room), data...)
+		r.memory.Drop(data)
+		data = grown
+	}
+	return r.scan.appendTo(append(data, '\n'), at)
 }
 
 // dataHead returns the head of an event's data: data is what was read of it,

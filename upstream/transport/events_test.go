@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/internal/arena"
 )
 
 // readEvents reads src to its end. An event that is too large is given with
@@ -343,4 +345,36 @@ func BenchmarkEventReader(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Memory that was lent for an event is given back unless the event is returned whole, so that a
+// server cannot have it all held.
+func TestEventMemory(t *testing.T) {
+	long := strings.Repeat("x", 20<<10)
+	for _, tt := range []struct {
+		name, stream string
+		max          int
+		want         int // bytes of the data of the first event; -1 for an error
+		lent         bool
+	}{
+		{"one line", "data: " + long + "\n\n", 1 << 20, 20 << 10, true},
+		{"a short line", "data: x\n\n", 1 << 20, 1, false},
+		{"two lines", "data: " + long + "\ndata: y\n\n", 1 << 20, 20<<10 + 2, true},
+		{"lines that outgrow it", "data: " + long + strings.Repeat("\ndata: "+long, 4) + "\n\n", 1 << 20, 5*(20<<10) + 4, false},
+		{"a long id", "id: " + long + "\ndata: x\n\n", 1 << 20, 1, false},
+		{"too large", "data: " + long + "\ndata: " + long + "\n\n", 30 << 10, -1, false},
+		{"broken off", "data: " + long + "\n", 1 << 20, -1, false},
+	} {
+		var memory arena.Arena
+		r := newEventReader(strings.NewReader(tt.stream), tt.max)
+		r.memory = &memory
+		ev, err := r.next()
+		if (err != nil) != (tt.want < 0) || err == nil && len(ev.Data) != tt.want {
+			t.Errorf("%s: %d bytes, %v", tt.name, len(ev.Data), err)
+		}
+		if lent := memory.Extend(ev.Data, 0, 0) != nil; lent != tt.lent || !lent && memory.Lends() {
+			t.Errorf("%s: lent is %v, and the arena lends is %v", tt.name, lent, memory.Lends())
+		}
+		memory.Free()
+	}
 }

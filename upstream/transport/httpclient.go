@@ -301,6 +301,7 @@ func readBody(memory *arena.Arena, r io.Reader, known int64, limit int) ([]byte,
 	if n == len(buf) && part < known {
 		all := memory.Take(int(known))
 		copy(all, buf)
+		memory.Drop(buf)
 		buf = all
 		var more int
 		more, err = readFull(r, buf[part:])

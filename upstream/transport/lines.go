@@ -5,8 +5,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-
-	"github.com/toolgate/toolgate/internal/arena"
 )
 
 // skipHeadBytes is how much of a skipped line is shown to its callback.
@@ -133,7 +131,6 @@ type lineScanner struct {
 	max    int                    // of one line, its end not counted; may be changed between calls
 	crEnds bool                   // a CR ends a line too, as does CR LF; else a CR before LF is dropped
 	drop   func(head []byte) bool // asked about long lines: nobody wants it
-	memory *arena.Arena           // for what from returns; nil for memory of its own
 
 	rest, chunk int // buffer sizes
 	buf         []byte
@@ -210,9 +207,10 @@ func (s *lineScanner) head() []byte {
 	return s.tail[:min(len(s.tail), s.size)]
 }
 
-// from returns a copy of the line without its first off bytes.
+// from returns a copy of the line without its first off bytes, exactly as large
+// as it must be.
 func (s *lineScanner) from(off int) []byte {
-	return s.appendTo(s.memory.Take(s.size - off)[:0], off)
+	return s.appendTo(make([]byte, 0, s.size-off), off)
 }
 
 // appendTo appends the line without its first off bytes to dst.

@@ -216,7 +216,7 @@ type answerStream struct {
 // the answer.
 func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 	events := newEventReader(body, s.l.limits.Result)
-	events.scan.memory = s.req.Memory
+	events.memory = s.req.Memory
 	defer events.release()
 	for {
 		ev, err := events.next()
@@ -236,6 +236,7 @@ func (s *answerStream) read(body io.ReadCloser) (answered bool, err error) {
 			}
 			return true, err
 		}
+		s.req.Memory.Drop(ev.Data)
 	}
 }
 
