@@ -120,8 +120,8 @@ soak: ## the counts that are too long for every run, in full
 	$(GO) test -timeout 30m ./internal/audit -run TestKilledAtAnyMoment -audit-kills 2000 -v
 	$(GO) test -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v
 	$(GO) test -timeout 30m ./cmd/toolgate/cli -run TestSharedServerOfAKilledGateway -shared-kills 100 -v
-	$(GO) test -timeout 60m ./cmd/toolgate/cli -run 'TestChaos$$' -chaos-faults 400 -chaos-calls 300 -chaos-clocks -v
-	$(GO) test -timeout 30m ./cmd/toolgate/cli -run TestRolling -rolling-from HEAD~1 -chaos-calls 300 -v
+	$(GO) test -timeout 60m ./cmd/toolgate/cli -run 'TestChaos$$' -chaos-faults 400 -chaos-calls 300 -chaos-pause 0 -chaos-clocks -v
+	$(GO) test -timeout 30m ./cmd/toolgate/cli -run TestRolling -rolling-from HEAD~1 -chaos-calls 300 -chaos-pause 0 -v
 	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run 'TestChaos$$' -kills 1000 -v
 	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run TestBacklog -backlog 100000 -v
 	$(GO) test -timeout 60m ./internal/daemon/agents -run TestKilledAtAnyStep -killed 1000 -v

@@ -18,9 +18,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/raced"
 )
 
-var kills = flag.Int("audit-kills", 60, "how often a process that writes an audit log is killed, in each fsync mode")
+var kills = flag.Int("audit-kills", raced.Times(60, 20), "how often a process that writes an audit log is killed, in each fsync mode")
 
 const (
 	// killedAt and killedWith tell a child of the test process its log and fsync mode.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/raced"
 )
 
 // keep is an anchor in memory.
@@ -93,7 +94,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	for range 400 {
+	for range raced.Times(400, 120) {
 		at := rnd.IntN(len(files))
 		before := whole[at]
 		lines := bytes.SplitAfter(before, []byte("\n"))

@@ -536,6 +536,7 @@ var rules = merged(map[string]rule{
 	"internal/testbalancer": {why: "who is reached is handed in"},
 	"internal/testport":     {why: "finds ports for programs that tests start"},
 	"internal/testserver":   {why: "runs the servers that tests need"},
+	"internal/raced":        {why: "knows how tests were compiled"},
 	"internal/testwait":     {why: "waits in tests for what is handed in"},
 	"internal/built":        {why: "builds programs of any package, and imports none"},
 

@@ -21,10 +21,11 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-var auditKills = flag.Int("audit-kills", 16, "how often a gateway is killed under load, in each fsync mode of the audit log")
+var auditKills = flag.Int("audit-kills", raced.Times(16, 8), "how often a gateway is killed under load, in each fsync mode of the audit log")
 
 // noted are names of calls that somebody saw.
 type noted struct {

@@ -39,6 +39,7 @@ func requireBound(t *testing.T, a *oauthtest.Authority, s *oauthtest.Server, key
 // which is good once: each is run once and charged once. A restart keeps the token and
 // its key.
 func TestBoundCalls(t *testing.T) {
+	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	a.Proofs, s.Proofs = oauthtest.Nonces(), oauthtest.Nonces()
@@ -86,6 +87,7 @@ func TestBoundCalls(t *testing.T) {
 // TestBoundSignIn has a person sign in at an authorization server that gives bound
 // tokens alone, and the token renewed after a restart: by one key.
 func TestBoundSignIn(t *testing.T) {
+	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	a.Rotate, a.ProofsOnly, a.Proofs, s.Proofs = true, true, oauthtest.Nonces(), &oauthtest.Proofs{}
@@ -133,6 +135,7 @@ func TestBoundRequired(t *testing.T) {
 // TestWorkloadOfAFile has the gateway show the assertion of a file. One that is refused
 // is shown once, and the next one is taken.
 func TestWorkloadOfAFile(t *testing.T) {
+	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	a.Token = func(w http.ResponseWriter, r *http.Request) bool {
@@ -163,7 +166,8 @@ func TestWorkloadOfAFile(t *testing.T) {
 	}
 	show("canary.good.assertion")
 	client := newClient(t)
-	testwait.Until(t, patience, "a call with the other assertion", func() bool { // without a process for each look
+	// The gateway tries such a server again after half a minute. No process for each look.
+	testwait.Until(t, 2*patience, "a call with the other assertion", func() bool {
 		_, answer := post(t, client, url, "", "tools/call", "web__echo", `"name":"web__echo","arguments":{"text":"hello"},`)
 		return bytes.Contains(answer, []byte("exchanged canary.good.assertion:hello"))
 	})

@@ -24,6 +24,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/testbalancer"
 	"github.com/toolgate/toolgate/internal/testport"
 )
@@ -32,6 +33,7 @@ import (
 var (
 	chaosFaults = flag.Int("chaos-faults", 8, "how often something happens to three gateways under load")
 	chaosCalls  = flag.Int("chaos-calls", 100, "how many calls are answered before something happens to them")
+	chaosPause  = flag.Duration("chaos-pause", time.Duration(raced.Times(0, 2))*time.Millisecond, "how long each client rests between its calls")
 	chaosClocks = flag.Bool("chaos-clocks", false, "whether the clocks of the gateways are minutes apart; it compiles the program anew")
 )
 
@@ -334,6 +336,7 @@ func (f *fleet) legacy(ctx context.Context, client *http.Client, o *outcomes, na
 			return
 		}
 		answered.Add(1)
+		<-time.After(*chaosPause)
 	}
 }
 
@@ -346,5 +349,6 @@ func (f *fleet) modern(ctx context.Context, client *http.Client, o *outcomes, na
 			mcp.HeaderVersion, string(mcp.LatestModern), mcp.HeaderMethod, "tools/call", mcp.HeaderName, "api__once")
 		o.judge(key, status, answer, err)
 		answered.Add(1)
+		<-time.After(*chaosPause)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/raced"
 )
 
 // What is initialised before main is collected once at most, when the floor of the
@@ -18,7 +20,7 @@ func TestStartCollectsOnce(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	most := 1
-	if raceDetector {
+	if raced.On {
 		most = 2 // what it brings along lies on the heap too
 	}
 	if n := len(regexp.MustCompile(`(?m)^gc \d+ @`).FindAll(text, -1)); n == 0 || n > most {

@@ -14,12 +14,17 @@ import (
 
 	"github.com/toolgate/toolgate/internal/built"
 	"github.com/toolgate/toolgate/internal/failure"
+	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
 // program is the built toolgate that the tests run, with the race detector where they
 // have it. plain is the same without it.
 var program, plain string
+
+// everything has the tests run every combination. Without it they leave out those that
+// differ from another one in nothing that the program tells apart.
+var everything = flag.Bool("everything", raced.On, "run every combination, as under the race detector")
 
 // postgres is the PostgreSQL server of all tests that neither kill nor stop theirs.
 var postgres storetest.Server
@@ -42,7 +47,7 @@ func runTests(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "toolgate")
 	var flags []string
-	if raceDetector {
+	if raced.On {
 		// As the tests are compiled: SQLite is translated from C, and the race detector finds
 		// nothing in it and makes it several times slower.
 		flags = append(flags, "-race", "-gcflags=modernc.org/...=-race=false")
@@ -52,7 +57,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	plain = program
-	if raceDetector {
+	if raced.On {
 		plain = filepath.Join(dir, "plain", "toolgate")
 		if err := errors.Join(os.Mkdir(filepath.Dir(plain), 0o700), built.Program(context.Background(), plain, "github.com/toolgate/toolgate/cmd/toolgate")); err != nil {
 			fmt.Fprintln(os.Stderr, err)

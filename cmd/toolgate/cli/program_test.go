@@ -71,8 +71,8 @@ func (h *home) writeText(t *testing.T, text string) {
 	h.WriteText(t, text)
 }
 
-// raced counts the runs of each command under the race detector.
-var raced struct {
+// runsRaced counts the runs of each command under the race detector.
+var runsRaced struct {
 	sync.Mutex
 	runs map[string]int
 }
@@ -90,12 +90,12 @@ func programFor(args []string) string {
 	}, args[0]) {
 		return program
 	}
-	raced.Lock()
-	defer raced.Unlock()
-	if raced.runs == nil {
-		raced.runs = make(map[string]int)
+	runsRaced.Lock()
+	defer runsRaced.Unlock()
+	if runsRaced.runs == nil {
+		runsRaced.runs = make(map[string]int)
 	}
-	if raced.runs[args[0]]++; raced.runs[args[0]] <= maxRaced {
+	if runsRaced.runs[args[0]]++; runsRaced.runs[args[0]] <= maxRaced {
 		return program
 	}
 	return plain

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/testwait"
@@ -48,6 +49,7 @@ func (f *fleet) runsAt(t *testing.T, server string) int {
 // The gateway that runs servers for all of them is killed under load. They run elsewhere then, and
 // one that must not run twice never does.
 func TestSharedServerOfAKilledGateway(t *testing.T) {
+	t.Parallel()
 	lock := filepath.Join(t.TempDir(), "lock")
 	f := newFleet(t, postgres.URL(t), servers{"s": fake(), "x": fake("alone=" + lock)}, map[string]any{
 		"limits":  map[string]any{"identical_calls": 0},
@@ -75,7 +77,7 @@ func TestSharedServerOfAKilledGateway(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					default:
+					case <-time.After(5 * time.Millisecond):
 						answers("s") // what it answers while its gateway dies is not the point
 						answers("x")
 					}
