@@ -3,10 +3,24 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 )
+
+// dir has what the tests share; it is empty until one needs it.
+var dir string
+
+// toolgate is the program of all tests that need it.
+var toolgate = sync.OnceValues(func() (path string, err error) {
+	if dir, err = os.MkdirTemp("", "tgbench"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "toolgate")
+	return path, build(context.Background(), path, "")
+})
 
 // TestMain makes the test binary the programs too, as the runner starts its
 // own binary.
@@ -15,5 +29,10 @@ func TestMain(m *testing.M) {
 		exit(programs[os.Args[1]](context.Background(), os.Args[2:]))
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
 }

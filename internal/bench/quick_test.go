@@ -9,10 +9,14 @@ import (
 	"time"
 )
 
-// newTestLab builds toolgate once for the tests that need it.
+// newTestLab makes a lab with the toolgate that the tests share.
 func newTestLab(t *testing.T) *lab {
 	t.Helper()
-	l, err := newLab(t.Context(), "")
+	binary, err := toolgate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLab(t.Context(), binary)
 	if err != nil {
 		t.Fatal(err)
 	}
