@@ -33,6 +33,7 @@ type place struct{ down, up kind }
 type matrix struct {
 	rig      *rig
 	leaveOut []string // rows that are not run
+	sparse   bool     // one cell of three is run, so that every client and every server has some
 
 	mu      sync.Mutex
 	results map[*feature]map[place]error
@@ -74,12 +75,14 @@ func (m *matrix) all(t *testing.T) {
 }
 
 // TestMatrixOfTheFindView runs what a client does with a tool for every client and every
-// server through the find view. The rest is what it is in the full view.
+// server through the find view. The rest is what it is in the full view. Without -whole it
+// runs a third of the cells.
 func TestMatrixOfTheFindView(t *testing.T) {
 	m := &matrix{
 		rig:     startRig(t, setup{workers: workers, view: proxy.FindView}),
 		results: make(map[*feature]map[place]error), hung: make(map[*feature]map[kind]int),
 		leaveOut: []string{"lists", listChanges, channelChanges, "arguments in headers", "MCP Apps"},
+		sparse:   !*whole,
 	}
 	m.all(t)
 	m.judge(t)
@@ -95,7 +98,7 @@ func (m *matrix) row(ctx context.Context, down kind, w worker) {
 		c, err := m.rig.connect(ctx, down, w, "client-"+down.slug(), capabilities)
 		for _, up := range kinds() {
 			for _, f := range features {
-				if f.bare != bare || f.run == nil || !m.selected(f) || f.impossible(down, up) != nil {
+				if f.bare != bare || f.run == nil || !m.selected(f) || !m.runs(down, up) || f.impossible(down, up) != nil {
 					continue
 				}
 				if err != nil {
@@ -109,6 +112,12 @@ func (m *matrix) row(ctx context.Context, down kind, w worker) {
 			c.close()
 		}
 	}
+}
+
+// runs tells whether the cells between a client and a server are run in this matrix.
+func (m *matrix) runs(down, up kind) bool {
+	all := kinds()
+	return !m.sparse || (slices.Index(all, down)+slices.Index(all, up))%3 == 0
 }
 
 // selected tells whether a row is run in this matrix.
@@ -246,6 +255,7 @@ func (m *matrix) judgeRow(t *testing.T, f *feature) {
 			case impossible && done:
 				t.Errorf("%s to %s was run, and is impossible", down, up)
 			case impossible:
+			case !done && !m.runs(down, up):
 			case !done:
 				t.Errorf("%s to %s was not run", down, up)
 			case err != nil:
