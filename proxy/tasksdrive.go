@@ -44,7 +44,7 @@ func (d *serverRequests) run(ctx context.Context, r *Route, call *mcp.Call) (mcp
 	case call.Method != mcp.MethodToolsCall:
 	case legacy && r.tasks == tasksRequired && mcp.LookupSpan(call.Params, "task").Absent():
 		return d.drive(ctx, r, call, mcp.Legacy)
-	case d.x != nil && d.x.Era == mcp.Legacy && (!legacy || r.to.otherEraOf != nil):
+	case d.x != nil && d.x.Era == mcp.Legacy && (!legacy || r.to.otherEraOf != nil && r.to.otherEraOf.listing.Other == nil):
 		if knowTasks(call.Capabilities) {
 			return d.drive(ctx, r, call, mcp.Modern)
 		}

@@ -386,3 +386,22 @@ func TestDrivenTaskOfBothEras(t *testing.T) {
 		})
 	}
 }
+
+// A call that the legacy side of a server refuses is sent once, where its lists say that the
+// tool does not run as a task.
+func TestRefusedCallIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		modern, legacy := newWorker(t, mcp.Modern, working, completed), newWorker(t, mcp.Legacy, working, completed)
+		modern.listing.Eras, modern.listing.Other = 2, legacy.listing
+		modern.reply = func(context.Context, *mcp.Call) (mcp.Answer, error) {
+			return fault(mcp.Legacy, `{"code":-32601,"message":"not found, after it was done"}`), nil
+		}
+		r := newRig(t, mounted(modern.script)).run()
+		w, _ := r.begin(httpRequest(http.MethodPost, "/mcp", request("1", "tools/call", `{"name":"s__never"}`), "Mcp-Session-Id", r.openAs(mcp.V20251125, `{"elicitation":{}}`)))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(modern.seen(mcp.MethodToolsCall)); n != 1 || !strings.Contains(w.text(), "after it was done") {
+			t.Errorf("sent %d times: %s", n, w.text())
+		}
+	})
+}

@@ -203,6 +203,8 @@ type Call struct {
 	LogLevel string
 	// Progress requests progress notifications.
 	Progress bool
+	// Unattended means that the call runs as a task of its own, so that nobody waits for it.
+	Unattended bool
 	// Headers are Mcp-Param-* headers that belong to no listed argument.
 	Headers http.Header
 

@@ -137,7 +137,8 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	// The task outlives the call, so it keeps nothing of it but what decides on it.
 	own := *call
 	own.Params, own.Capabilities = mcp.RemoveMember(bytes.Clone(call.Params), "task"), nil
-	own.Notify, own.Ask, own.Askable, own.Progress, own.Permit, own.Nested = nil, nil, false, false, nil, mcp.Detached(call.Nested)
+	own.Notify, own.Ask, own.Askable, own.Progress, own.Permit, own.Memory, own.Nested = nil, nil, false, false, nil, nil, mcp.Detached(call.Nested)
+	own.Unattended = true
 	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, &own) })
 }
 

@@ -98,7 +98,7 @@ func (s *Sender) job(box *Box, tool string, call *mcp.Call) (*Job, *envelope, er
 	j := &Job{
 		ID: rand.Text(), Queue: box.queue, Principal: hash(call.Principal), Repeats: repeats, Deadline: time.Now().Add(hard), Key: box.id,
 	}
-	if call.Notify != nil {
+	if !call.Unattended {
 		j.Priority = MaxPriority // its caller waits
 	}
 	w := &Work{

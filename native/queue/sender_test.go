@@ -110,6 +110,31 @@ func TestSender(t *testing.T) {
 	})
 }
 
+// Who waits for an answer comes first, whether or not the client wants progress.
+func TestSenderPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sending(t)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = s.worker(s.box, &server{}).Serve(ctx) }()
+		for _, unattended := range []bool{false, true} {
+			var sent []int
+			s.Sent = func(j *queue.Job, _, _ string) func() {
+				sent = append(sent, int(j.Priority))
+				return func() {}
+			}
+			c := call("me", "")
+			c.Notify, c.Unattended = nil, unattended
+			if _, err := s.Call(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+			if len(sent) != 1 || (sent[0] == queue.MaxPriority) == unattended {
+				t.Errorf("unattended is %v: sent with the priorities %v", unattended, sent)
+			}
+		}
+	})
+}
+
 // A caller who leaves takes the job along, before and after its start.
 func TestSenderCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,6 @@ func requireBound(t *testing.T, a *oauthtest.Authority, s *oauthtest.Server, key
 // which is good once: each is run once and charged once. A restart keeps the token and
 // its key.
 func TestBoundCalls(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	a.Proofs, s.Proofs = oauthtest.Nonces(), oauthtest.Nonces()
@@ -87,7 +86,6 @@ func TestBoundCalls(t *testing.T) {
 // TestBoundSignIn has a person sign in at an authorization server that gives bound
 // tokens alone, and the token renewed after a restart: by one key.
 func TestBoundSignIn(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	a.Rotate, a.ProofsOnly, a.Proofs, s.Proofs = true, true, oauthtest.Nonces(), &oauthtest.Proofs{}
@@ -135,7 +133,6 @@ func TestBoundRequired(t *testing.T) {
 // TestWorkloadOfAFile has the gateway show the assertion of a file. One that is refused
 // is shown once, and the next one is taken.
 func TestWorkloadOfAFile(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	a.Token = func(w http.ResponseWriter, r *http.Request) bool {

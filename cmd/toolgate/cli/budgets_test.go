@@ -111,11 +111,9 @@ func (h *home) uses(t *testing.T, args ...string) []admin.BudgetUse {
 // share a PostgreSQL or a Redis, exactly as many calls as the budget has reach the
 // server.
 func TestNoCallBeyondTheBudget(t *testing.T) {
-	t.Parallel()
 	const limit = 100
 	for name, shared := range map[string]string{"one gateway": "", "three that share a store": "postgres", "three that share a Redis": "redis"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			url, calls := counted(t)
 			database, memory, gateways := "", "", 3
 			switch shared {
@@ -172,7 +170,6 @@ func TestNoCallBeyondTheBudget(t *testing.T) {
 // A gateway that is killed with calls in flight has charged every call that reached
 // the server, and besides those at most what was in flight.
 func TestKilledGatewayHasChargedWhatItDelivered(t *testing.T) {
-	t.Parallel()
 	const inFlight = 16
 	url, calls := counted(t)
 	h := newHome(t)
@@ -219,7 +216,6 @@ func requireCharged(t *testing.T, h *home, delivered, inFlight int64) {
 // Plans and budgets change with a reload, at once, and keep what was used. What is
 // wrong in them leaves the old ones in force.
 func TestReloadOfBudgets(t *testing.T) {
-	t.Parallel()
 	url, _ := counted(t)
 	h := newHome(t)
 	s, settings := spending(url, "", 2)
@@ -281,7 +277,6 @@ func spendingMore(limit int) []any {
 
 // Where the store loses writes with the power, plans are refused unless told so.
 func TestPlansWantAnExactStore(t *testing.T) {
-	t.Parallel()
 	h := newHome(t)
 	settings := map[string]any{"durability": "normal", "plans": map[string]any{"free": 1}, "tenants": map[string]any{"*": map[string]any{"plan": "free"}}}
 	h.write(t, servers{"fake": fake()}, settings)
@@ -310,7 +305,6 @@ func TestPlansWantAnExactStore(t *testing.T) {
 
 // The store is checked and copied beside the gateway; the copy is a store.
 func TestStoreBackup(t *testing.T) {
-	t.Parallel()
 	h := newHome(t)
 	if got := h.run(t, "store", "check", "--file", h.file); got.code != exitConfig {
 		t.Errorf("without a file: %d %s", got.code, got.stderr)
@@ -346,7 +340,6 @@ func TestStoreBackup(t *testing.T) {
 // A store that cannot be written denies what has a limit, and only that, says so in
 // words, and serves again by itself.
 func TestGatewayWithoutItsBudgetStore(t *testing.T) {
-	t.Parallel()
 	server := storetest.StartPostgres(t)
 	url, calls := counted(t)
 	h := newHome(t)

@@ -19,7 +19,6 @@ import (
 // server what its own token was traded for, whichever was used before, and also
 // when another of them is refused by the identity provider.
 func TestExchangeOfTokens(t *testing.T) {
-	t.Parallel()
 	h, a, idp, callers := newHome(t), oauthtest.New(t), oauthtest.New(t), newAuthority(t, "k1")
 	s := oauthtest.NewServer(t, a)
 	traded := map[string]string{} // what a token is, by its text

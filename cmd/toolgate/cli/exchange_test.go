@@ -69,7 +69,6 @@ func exchangeSettings(a, idp *oauthtest.Authority, grant, file string) map[strin
 // in a file, and the server's authorization server a token for the assertion
 // (enterprise-managed authorization). The file is read again at each exchange.
 func TestExchangeForAssertion(t *testing.T) {
-	t.Parallel()
 	h, a, idp := newHome(t), oauthtest.New(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	subject := h.path("subject")
@@ -122,7 +121,6 @@ func TestExchangeForAssertion(t *testing.T) {
 // access token of the server (RFC 8693). The server's own authorization server is
 // asked for none.
 func TestExchangeForToken(t *testing.T) {
-	t.Parallel()
 	h, a, idp := newHome(t), oauthtest.New(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	s.Accept = func(r *http.Request) (string, bool) {
@@ -215,7 +213,6 @@ func TestExchangeRefused(t *testing.T) {
 // TestExchangeOfCallers has each caller's own token traded, and nobody else's; what
 // no issuer gave is traded for nothing.
 func TestExchangeOfCallers(t *testing.T) {
-	t.Parallel()
 	h, a, idp, callers := newHome(t), oauthtest.New(t), oauthtest.New(t), newAuthority(t, "k1")
 	s := oauthtest.NewServer(t, a)
 	traded := map[string]string{} // who is meant, by the token that is traded

@@ -20,7 +20,6 @@ import (
 // and make calls side by side: each carries its caller's token, and each is listed
 // what the server lists to them.
 func TestEachCallerSignsIn(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	a.Rotate = true
 	s := oauthtest.NewServer(t, a)
@@ -131,7 +130,6 @@ func TestEachCallerSignsIn(t *testing.T) {
 // TestKeysAreEntered has a key entered on the command line, refused, and entered
 // again on the page that a call leads to.
 func TestKeysAreEntered(t *testing.T) {
-	t.Parallel()
 	h := newHome(t)
 	s := oauthtest.NewServer(t)
 	good := "first-canary"

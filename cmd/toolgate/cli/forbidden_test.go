@@ -14,7 +14,6 @@ import (
 // TestForbiddenTool has one tool of a server want a scope that is not to be had: its
 // calls are refused, and the other tool is called in between as before.
 func TestForbiddenTool(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	s.Need = func(tool string) string { return map[string]string{"whoami": "admin"}[tool] }

@@ -13,7 +13,6 @@ import (
 
 // A wait that is over before anything was heard says what it waited for.
 func TestAwaitRunningHearsNothing(t *testing.T) {
-	t.Parallel()
 	h := newHome(t)
 	h.write(t, servers{"a": fake("one")}, nil)
 	ctx, cancel := context.WithCancel(t.Context())

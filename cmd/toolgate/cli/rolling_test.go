@@ -41,7 +41,6 @@ func (f *fleet) roll(t *testing.T, i int) {
 // Every call is answered. With -rolling-from each gateway becomes one of this version, and then
 // one of the earlier commit again.
 func TestRolling(t *testing.T) {
-	t.Parallel()
 	if *rollingFrom == "" {
 		rolled(t, "", make([]string, raced.Times(2, 1))...)
 		return
@@ -53,7 +52,6 @@ func TestRolling(t *testing.T) {
 // A version whose store has one step more is rolled out, and every call is answered: gateways of the
 // earlier one go on beside it. They do not start again, and say why.
 func TestRollingOverAMigration(t *testing.T) {
-	t.Parallel()
 	f := rolled(t, "", nextSchema(t))
 	if code := f.all[0].stop(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)

@@ -49,7 +49,6 @@ func (f *fleet) runsAt(t *testing.T, server string) int {
 // The gateway that runs servers for all of them is killed under load. They run elsewhere then, and
 // one that must not run twice never does.
 func TestSharedServerOfAKilledGateway(t *testing.T) {
-	t.Parallel()
 	lock := filepath.Join(t.TempDir(), "lock")
 	f := newFleet(t, postgres.URL(t), servers{"s": fake(), "x": fake("alone=" + lock)}, map[string]any{
 		"limits":  map[string]any{"identical_calls": 0},

@@ -15,7 +15,6 @@ import (
 // proven who they are: whose key is another one now is asked again, and what has become
 // everyone's credential is nobody's to provide by a link.
 func TestLinksAfterChanges(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	configure := func(key, per string) {

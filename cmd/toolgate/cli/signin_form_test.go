@@ -19,7 +19,6 @@ import (
 // once: one gets to the authorization server, all others are told that it was sent. It
 // is good for no other link.
 func TestFormsAreSentOnce(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}, "other": {"url": s.URL}}, nil)
@@ -64,7 +63,6 @@ func TestFormsAreSentOnce(t *testing.T) {
 // TestKeysAreSentOnce has the form with a key sent again with another key: the first is
 // the one that is used.
 func TestKeysAreSentOnce(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	s.Accept = func(r *http.Request) (string, bool) {
@@ -115,7 +113,6 @@ func (h *home) callers(t *testing.T, a *oauthtest.Authority) (call func(who, too
 // with the right key: one is believed. Links are all different, and who sends form
 // after form keeps nobody else from signing in.
 func TestProofsAreSentOnce(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	call := h.callers(t, a)
 	address := linkIn.FindString(call("alice", "web__toolgate_sign_in"))

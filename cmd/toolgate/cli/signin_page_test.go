@@ -24,7 +24,6 @@ var guards = map[string][]string{
 // TestPagesAreGuarded has every page that a person is shown say that it is framed
 // nowhere, kept nowhere, and told to nobody.
 func TestPagesAreGuarded(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)
@@ -67,7 +66,6 @@ func TestPagesAreGuarded(t *testing.T) {
 // another browser, from another page, and without: nobody gets to the authorization
 // server. A login that was begun is come back from once, by the browser that went.
 func TestFormsAreOneBrowsers(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)

@@ -110,7 +110,6 @@ func (h *home) works(t *testing.T, user string) {
 // TestSignIn has somebody sign in who did no more than write a URL into a file:
 // sent by a tool, once, and for all restarts to come.
 func TestSignIn(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	a.Rotate = true
 	s := oauthtest.NewServer(t, a)
@@ -196,7 +195,6 @@ func TestLoginOnTheCommandLine(t *testing.T) {
 // TestSignInByQuestion has clients of both eras sent to sign in by a question of
 // their own revision, and goes on with the call of the modern one.
 func TestSignInByQuestion(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	h.write(t, servers{"web": {"url": s.URL}}, nil)

@@ -31,7 +31,6 @@ func slowLists(s *oauthtest.Server, tools func(user string) []string) {
 // they are sent to sign in, and right after it, and right after a restart, their calls
 // wait for what they are listed. Nobody signs in twice.
 func TestCallsWithoutLists(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	a.Rotate = true
 	s := oauthtest.NewServer(t, a)
@@ -109,7 +108,6 @@ func TestCallsWithoutLists(t *testing.T) {
 // TestCallRightAfterLogin has a call of what was never listed follow a login on the
 // command line at once.
 func TestCallRightAfterLogin(t *testing.T) {
-	t.Parallel()
 	h, a := newHome(t), oauthtest.New(t)
 	s := oauthtest.NewServer(t, a)
 	slowLists(s, func(string) []string { return nil })

@@ -364,7 +364,7 @@ func TestListsAreIndexed(t *testing.T) {
 			must(t, err)
 		}
 		for index, f := range map[string]runs.Filter{
-			"runs_created": {}, "runs_state_created": {State: runs.Running}, "runs_principal": {Principal: "p1"}, "runs_": {Principal: "p1", State: runs.Running},
+			"runs_created": {}, "runs_state_created": {State: runs.Running}, "runs_principal": {Principal: "p1"}, "runs_principal_state": {Principal: "p1", State: runs.Running},
 		} {
 			text, args := f.Statement()
 			plan := storetest.Plan(t, s, text, args...)
