@@ -100,7 +100,7 @@ func TestLentMemory(t *testing.T) {
 						if name == "kept" && len(want) > 50<<10 {
 							said, _, _ = strings.Cut(said, "\n")
 							kept = append(kept, keptAs(w))
-							said, want = strings.Trim(strings.ReplaceAll(said, who+";", ""), "."), ""
+							said = strings.Trim(strings.ReplaceAll(said, who+";", ""), ".")
 							if strings.Contains(said, "!") || strings.Contains(said, "\xdb") {
 								t.Errorf("%s, %v, %s: cut to %.80q", name, era, who, said)
 							}

@@ -29,7 +29,7 @@ func TestSecretCommand(t *testing.T) {
 		code int
 		want string // in what is printed
 	}{
-		{"", []string{"ls"}, exitOK, "no secrets are kept yet; `toolgate secret set NAME` keeps one\n"},
+		{"", []string{"ls"}, exitOK, "note: no secrets are kept yet; `toolgate secret set NAME` keeps one\n"},
 		{value + "\n", []string{"set", "TOKEN"}, exitOK, "TOKEN is in the sealed file"},
 		{value + "\r\n", []string{"set", "other.token-2"}, exitOK, "${keyring:other.token-2}"},
 		{"", []string{"ls"}, exitOK, "TOKEN\nother.token-2\n"},

@@ -210,10 +210,11 @@ func whyTable(w *admin.Why, each bool) output.Table {
 	return t
 }
 
-// silentSteps counts the phases at the beginning that abstain and ask for nothing.
+// silentSteps counts the phases at the beginning that abstain and ask for nothing. The row of
+// interceptors tells which ones a call meets.
 func silentSteps(steps []admin.WhyStep) int {
 	for i := range steps {
-		if s := &steps[i]; s.Effect != "abstain" || s.Question != "" || s.Error != "" || s.Change != "" {
+		if s := &steps[i]; s.Effect != "abstain" || s.Phase == "interceptors" || s.Question != "" || s.Error != "" || s.Change != "" {
 			return i
 		}
 	}

@@ -18,15 +18,16 @@ func TestWhyFoldsSilentPhases(t *testing.T) {
 		{Phase: "opa", Effect: "abstain", Question: "data.a"},
 		{Phase: "breaker", Effect: "abstain"},
 		{Phase: "rate", Effect: "abstain"},
+		{Phase: "interceptors", Effect: "abstain", Reason: "they are asked before the call"},
 	}
 	for _, tt := range []struct {
 		name, effect string
 		each         bool
 		want         []string
 	}{
-		{"allowed", "allow", false, []string{"open", "registry", "opa", "2 others", "-"}},
-		{"each is wanted", "allow", true, []string{"open", "registry", "opa", "breaker", "rate", "-"}},
-		{"denied", "deny", false, []string{"open", "registry", "opa", "breaker", "rate", "-"}},
+		{"allowed", "allow", false, []string{"open", "registry", "opa", "2 others", "interceptors", "-"}},
+		{"each is wanted", "allow", true, []string{"open", "registry", "opa", "breaker", "rate", "interceptors", "-"}},
+		{"denied", "deny", false, []string{"open", "registry", "opa", "breaker", "rate", "interceptors", "-"}},
 	} {
 		got := []string{}
 		for _, row := range whyTable(&admin.Why{Call: admin.WhyVerdict{Effect: tt.effect, Steps: silent}}, tt.each).Rows {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/keyring"
@@ -47,7 +48,7 @@ because other programs and the history of the shell would have it.`,
 				fmt.Fprintln(c.OutOrStdout(), name)
 			}
 			if len(names) == 0 && err == nil {
-				fmt.Fprintln(c.ErrOrStderr(), "no secrets are kept yet; `toolgate secret set NAME` keeps one") // not on stdout, which has names alone
+				output.Note("no secrets are kept yet; `toolgate secret set NAME` keeps one") // not on stdout, which has names alone
 			}
 			return err
 		},
