@@ -165,13 +165,7 @@ func TestEndsInVain(t *testing.T) {
 	at.starts = true
 	pl := p.Server(0, true)
 	defer pl.Offer("s", o)()
-	dial := func() transport.Link {
-		l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
+	dial := func() transport.Link { return dialed(t, pl, o) }
 	l := dial()
 	ends := 0
 	for range 30 * 60 { // seconds
@@ -212,6 +206,16 @@ func age(p *Places, pl transport.Placed, by time.Duration) {
 	}
 }
 
+// dialed is a link to a server at the place that it belongs to.
+func dialed(t *testing.T, pl transport.Placed, o *transport.Options) transport.Link {
+	t.Helper()
+	l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // far is a link to another gateway.
 type far struct{ transport.Link }
 
@@ -223,13 +227,7 @@ func TestLongCallDelaysNoMove(t *testing.T) {
 	p, _, o := newPlaces()
 	pl := p.Server(0, false)
 	defer pl.Offer("s", o)()
-	dial := func() transport.Link {
-		l, err := pl.Dial(t.Context(), "s", o, func(mcp.Message) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
+	dial := func() transport.Link { return dialed(t, pl, o) }
 	retired := dial() // at a
 	if p.Told(); !told(retired) {
 		t.Fatal("it is not told to move")
