@@ -66,7 +66,7 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 		if got.Known.Lacks(result, "_meta") {
 			result = mcp.AddMeta(memory, result, members(g.serverMeta, note))
 		} else {
-			result = mcp.RewriteMetaIn(memory, result, members(g.serverMeta, note))
+			result = mcp.RewriteMeta(result, members(g.serverMeta, note))
 		}
 		return response{result: typedResult(result, typed, read), memory: memory, succeeded: succeeded}, nil
 	}

@@ -98,22 +98,16 @@ func gatewayKey(key string) bool { return strings.HasPrefix(key, GatewayPrefix) 
 
 // WithoutGatewayMeta removes the gateway's keys from the _meta of an object. All other
 // members keep their bytes.
-func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(nil, object, nil, gatewayKey) }
+func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(object, nil, gatewayKey) }
 
 // RewriteMeta removes every hop key (see [HopKey]) from the _meta of params or a
 // result, and adds add, the text of members without braces, such as
 // `"progressToken":7`. All other members keep their bytes. An empty _meta is removed. A
 // _meta that is not an object is kept, or replaced by add. A nil object counts as an
 // empty one.
-func RewriteMeta(object, add []byte) []byte { return rewriteMeta(nil, object, add, HopKey) }
+func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, HopKey) }
 
-// RewriteMetaIn is [RewriteMeta] for an object that may lie in the memory of an arena. The
-// bytes before it are overwritten then, and so is its first one, which saves a copy.
-func RewriteMetaIn(memory *arena.Arena, object, add []byte) []byte {
-	return rewriteMeta(memory, object, add, HopKey)
-}
-
-func rewriteMeta(memory *arena.Arena, object, add []byte, drop func(key string) bool) []byte {
+func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
 	previous := Span{}
 	for m := range Members(object) {
 		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
@@ -128,10 +122,12 @@ func rewriteMeta(memory *arena.Arena, object, add []byte, drop func(key string) 
 		}
 		previous = m.All
 	}
-	return AddMeta(memory, object, add)
+	return AddMeta(nil, object, add)
 }
 
-// AddMeta is [RewriteMetaIn] for an object that is known to have no _meta.
+// AddMeta is [RewriteMeta] for an object that is known to have no _meta. If the object lies in
+// the memory of an arena, the bytes before it are overwritten, and so is its first one, which
+// saves a copy.
 func AddMeta(memory *arena.Arena, object, add []byte) []byte {
 	if len(add) == 0 {
 		return object
