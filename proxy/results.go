@@ -53,7 +53,7 @@ func (m *Mount) Keeps() bool {
 // It checks the server's result against the output schema, removes secrets, and cuts
 // what is too large. The audit entry tells what was done. note tells the client; it is
 // the member of _meta, nil for nothing.
-func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error) {
+func (c *call) filterResult(method string, sent []byte, known *mcp.Known) (_, note []byte, _ error) {
 	r, entry := c.route, &c.rec.entry
 	rules := r.results()
 	clean, err := c.g.redaction(r, entry).result(method, sent)
@@ -66,7 +66,9 @@ func (c *call) filterResult(method string, sent []byte) (_, note []byte, _ error
 			return nil, nil, err
 		}
 	}
-	clean = names.ExposeURIs(r.to.mount.Namespace, method, clean)
+	if !known.LacksURI(clean) {
+		clean = names.ExposeURIs(r.to.mount.Namespace, method, clean)
+	}
 	if clean, err = interceptResult(c, method, clean, &notes); err != nil {
 		return nil, nil, err
 	}

@@ -305,7 +305,7 @@ func (c *call) translateTaskResponse(got mcp.Answer) (response, error) {
 	case got.Fault != nil: // the error of the server is the answer
 		return interceptFault(c, mcp.MethodToolsCall, g.upstreamFault(x, t.route, &rec.entry, got))
 	case x.Message.Method == mcp.MethodTaskResult:
-		result, note, err := c.filterResult(mcp.MethodToolsCall, got.Result)
+		result, note, err := c.filterResult(mcp.MethodToolsCall, got.Result, &got.Known)
 		if err != nil {
 			return response{}, err
 		}
@@ -343,7 +343,7 @@ func (c *call) exposeTask(state []byte) ([]byte, error) {
 	state = names.ExposeQuestions(r.to.mount.Namespace, clean.questions(plainQuestions(clean.state(withTaskID(state, c.task.sealed)))))
 	state = mcp.RemoveMember(state, "requestState")
 	if inner := mcp.Lookup(state, "result"); mcp.IsObject(inner) {
-		inner, note, err := c.filterResult(mcp.MethodToolsCall, inner)
+		inner, note, err := c.filterResult(mcp.MethodToolsCall, inner, &mcp.Known{})
 		if err != nil {
 			return nil, err
 		}

@@ -53,11 +53,11 @@ func (c *call) translateResponse(got mcp.Answer) (response, error) {
 		result = mcp.RemoveMember(mcp.RemoveMember(result, "inputRequests"), "requestState")
 	}
 	memory := owned(c, result)
-	result, note, err := c.filterResult(request.Method, result)
+	result, note, err := c.filterResult(request.Method, result, &got.Known)
 	if err != nil {
 		return response{}, err
 	}
-	succeeded := got.Known.Lacks(result, "isError")
+	succeeded := got.Known.Succeeded(result)
 	if x.Era == mcp.Modern {
 		read := request.Method == mcp.MethodRead
 		if read && (x.Message.Param("requestState") != nil || x.Message.Param("inputResponses") != nil) { // the result of a round must not be cached

@@ -410,8 +410,9 @@ var rules = merged(map[string]rule{
 	},
 
 	"internal/mcp": {
-		ours: []string{"internal/arena"},
-		why:  "the protocol's words and bytes: everything stands on it, so it stands on nothing but the memory that they lie in",
+		ours:   []string{"internal/arena"},
+		others: []string{"golang.org/x/sys/cpu"},
+		why:    "the protocol's words and bytes: everything stands on it, so it stands on nothing but the memory that they lie in; x/sys/cpu knows whether the processor has vectors",
 	},
 	"internal/arena":      {why: "memory, whatever lies in it"},
 	"internal/background": {why: "goroutines that somebody waits for, whatever they do"},

@@ -31,6 +31,7 @@ var keySeed = maphash.MakeSeed()
 // without their escapes.
 func (s *scanner) addKey(set *keySet, text Span, escaped bool) {
 	plain := s.plain(text, escaped)
+	s.uris = s.uris || namesURI(plain)
 	n := len(s.keys) - set.first
 	if n == manyKeys && len(s.slots) == set.table {
 		s.hashKeys(set)
@@ -56,6 +57,17 @@ func (s *scanner) addKey(set *keySet, text Span, escaped bool) {
 		s.keys = s.keys[:len(s.keys)-1]
 		s.note(text.Start, "key given twice")
 	}
+}
+
+// namesURI reports whether the protocol has URIs of resources under a key, at whatever depth:
+// that of a resource, or those of an app's resource in _meta, in the spellings of the extension
+// and of its predecessor.
+func namesURI(key []byte) bool {
+	switch string(key) {
+	case "uri", "resourceUri", "ui/resourceUri", "openai/outputTemplate":
+		return true
+	}
+	return false
 }
 
 // hashKeys computes the hashes of the object's keys for a table.

@@ -7,6 +7,8 @@ type Known struct {
 	result []byte
 	names  uint16
 	kind   string
+	failed bool // isError is true
+	uris   bool // a URI may stand in it
 }
 
 // knownNames are the members that Known tells of, each a bit.
@@ -16,7 +18,7 @@ var knownNames = [...]string{
 
 // KnownResult returns what is known of the result of a response.
 func (m *Message) KnownResult(result []byte) Known {
-	k := Known{result: result}
+	k := Known{result: result, uris: m.uris}
 	for i := range m.members {
 		e := &m.members[i]
 		if e.level != levelResult {
@@ -27,8 +29,11 @@ func (m *Message) KnownResult(result []byte) Known {
 				k.names |= 1 << bit
 			}
 		}
-		if e.name == "resultType" {
+		switch e.name {
+		case "resultType":
 			k.kind, _ = Unquote(e.value.Of(m.Raw))
+		case "isError":
+			k.failed = string(e.value.Of(m.Raw)) == "true"
 		}
 	}
 	return k
@@ -64,3 +69,10 @@ func (k *Known) Kind(result []byte) (kind string, typed bool) {
 	}
 	return LookupString(result, "resultType")
 }
+
+// Succeeded reports whether it is known that a result is not that of a tool that failed.
+func (k *Known) Succeeded(result []byte) bool { return k.of(result) && !k.failed }
+
+// LacksURI reports whether it is known that no URI of a resource stands in a result: none of
+// its keys, at any depth, is one of those that the protocol has for them.
+func (k *Known) LacksURI(result []byte) bool { return k.of(result) && !k.uris }

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/arena"
@@ -12,7 +14,8 @@ func FuzzKnown(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"content":[]}`, `{"resultType":"complete"}`, `{"resultType":""}`, `{"resultType":7,"isError":true}`, `{"result\u0054ype":"complete","\u0069sError":true}`,
 		`{"a":{"isError":true,"_meta":{}},"_meta":{"resultType":"task"}}`, `{"requestState":"x","inputRequests":{},"structuredContent":null,"ttlMs":0,"cacheScope":"private"}`,
-		` { "isError" : false } `,
+		` { "isError" : false } `, `{"content":[{"type":"resource","resource":{"uri":"a:b"}}]}`, `{"a":["uri"],"b":"uri"}`,
+		`{"_meta":{"ui":{"resourceUri":"ui://x"}}}`, `{"_meta":{"ui/resource\u0055ri":"ui://x"}}`, `{"_meta":{"openai/outputTemplate":"ui://x"}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -31,12 +34,21 @@ func FuzzKnown(f *testing.F) {
 				t.Errorf("%s of %q: lacks is %v", name, result, !absent)
 			}
 		}
+		if failed := string(Lookup(result, "isError")) == "true"; known.Succeeded(result) == failed {
+			t.Errorf("%q: succeeded is %v", result, !failed)
+		}
+		if uri := hasURI(result); uri && known.LacksURI(result) {
+			t.Errorf("%q: a URI is not seen", result)
+		}
 		kind, typed := LookupString(result, "resultType")
 		if k, ok := known.Kind(result); k != kind || ok != typed {
 			t.Errorf("%q: kind %q, %v; want %q, %v", result, k, ok, kind, typed)
 		}
 		other := bytes.Clone(result)
 		var nothing Known
+		if known.Succeeded(other) || known.LacksURI(other) || nothing.Succeeded(result) || nothing.LacksURI(result) {
+			t.Errorf("%q: more is known than was seen", result)
+		}
 		if known.Lacks(other, "isError") || nothing.Lacks(result, "isError") || known.Lacks(result, "content") {
 			t.Errorf("%q: more is known than was seen", result)
 		}
@@ -44,6 +56,33 @@ func FuzzKnown(f *testing.F) {
 			t.Errorf("%q: kind without knowledge %q, %v", result, k, ok)
 		}
 	})
+}
+
+// hasURI looks for a key of a URI at any depth, by the library.
+func hasURI(value []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(value))
+	var open []bool // whether the innermost are objects, and a key comes next
+	for key := false; ; {
+		token, err := d.Token()
+		if err != nil {
+			return false
+		}
+		text, isText := token.(string)
+		if key && isText && slices.Contains([]string{"uri", "resourceUri", "ui/resourceUri", "openai/outputTemplate"}, text) {
+			return true
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			open = append(open, token == json.Delim('{'))
+			key = token == json.Delim('{')
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+			key = len(open) > 0 && open[len(open)-1]
+			continue
+		}
+		key = len(open) > 0 && open[len(open)-1] && !key
+	}
 }
 
 // An object grows in place with the same bytes as elsewhere.

@@ -26,6 +26,7 @@ type Message struct {
 
 	params, result, fault Span
 	members               []member // of params or result, and of their _meta
+	uris                  bool     // there is a key under which a URI may stand
 }
 
 // Clone returns the message with bytes of its own.
@@ -111,6 +112,7 @@ func Parse(raw []byte, limits Limits) (Message, error) {
 	if err := s.document(levelEnvelope); err != nil {
 		return m, Errorf(CodeParse, "Parse error: %v", err)
 	}
+	m.uris = s.uris
 	err := m.envelope(s)
 	if s.over != nil {
 		err = invalid(s.over)

@@ -77,6 +77,7 @@ type scanner struct {
 	scratch []byte       // a key without its escapes
 	members []member     // what [Parse] reads, see level
 	variant bool         // there was a protocol key in another case
+	uris    bool         // there was a key under which a URI may stand
 }
 
 // keptKeys bounds the scratch memory that a scanner returns to its pool.
@@ -89,7 +90,7 @@ func newScanner(data []byte, limits Limits) *scanner {
 		s.depth = DefaultDepth
 	}
 	s.most, s.values, s.over = limits.Values, 0, nil
-	s.keys, s.slots, s.members, s.variant = s.keys[:0], s.slots[:0], s.members[:0], false
+	s.keys, s.slots, s.members, s.variant, s.uris = s.keys[:0], s.slots[:0], s.members[:0], false, false
 	return s
 }
 
@@ -246,6 +247,24 @@ func special(w uint64) uint64 {
 	return w | (w - lsb*0x20) | (quote - lsb) | (slash - lsb)
 }
 
+// plainWords is plainText on every processor.
+func plainWords(b []byte) int {
+	i := 0
+	for ; i+32 <= len(b); i += 32 {
+		b := b[i : i+32 : i+32]
+		w, x := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		y, z := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+		if (special(w)|special(x)|special(y)|special(z))&msb != 0 {
+			break
+		}
+	}
+	return i
+}
+
+// longText is after how many bytes a text is scanned by plainText: most texts are shorter, and
+// a call would cost more.
+const longText = 32
+
 // text scans the string whose opening quote is at i and returns the index after its
 // closing quote.
 func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
@@ -253,17 +272,13 @@ func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
 	start := i
 	i++
 	for {
-		// Long texts by 32 bytes, and eight bytes at a time, while all are plain ASCII.
-		for i+32 <= len(d) {
-			b := d[i : i+32 : i+32]
-			w, x := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-			y, z := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
-			if (special(w)|special(x)|special(y)|special(z))&msb != 0 {
-				break
+		// Eight bytes at a time, and more of them in long texts, while all are plain ASCII.
+		for long := i + longText; i+8 <= len(d); {
+			if i >= long {
+				i += plainText(d[i:])
+				long = len(d)
+				continue
 			}
-			i += 32
-		}
-		for i+8 <= len(d) {
 			if hit := special(binary.LittleEndian.Uint64(d[i:])) & msb; hit != 0 {
 				// A borrow affects only the bytes above the first hit.
 				i += bits.TrailingZeros64(hit) / 8
