@@ -215,13 +215,16 @@ func envelope(id mcp.ID, r *response) (head, body, tail []byte) {
 
 var closing = []byte("}")
 
+// contentJSON is never changed: a header that is set or added to gets a slice of its own.
+var contentJSON = []string{"application/json"}
+
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
 	}
 	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
+	h["Content-Type"] = contentJSON
 	h["Content-Length"] = []string{strconv.Itoa(size)}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(size>>20)*time.Second))
 	w.WriteHeader(status)

@@ -31,9 +31,9 @@ type record struct {
 	recording     *Recording
 	undecidedView gate.Decision // why the view decision could not be made; else zero
 
-	steps [maxSteps + 1]audit.Step // memory of entry.Steps
-	begun bool                     // the line of the beginning is written
-	span  Span                     // nil for a call that is not traced; set only by trace
+	steps [usualSteps]audit.Step // memory of entry.Steps; more lie elsewhere
+	begun bool                   // the line of the beginning is written
+	span  Span                   // nil for a call that is not traced; set only by trace
 }
 
 func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name string) *record {
@@ -204,6 +204,9 @@ func isError(result []byte) bool {
 // for what is said of the cache.
 const maxSteps = 16
 
+// usualSteps is how many steps most calls have.
+const usualSteps = 6
+
 // Verdicts of the steps outside the gate.
 const (
 	verdictPass = "pass"
@@ -212,8 +215,8 @@ const (
 	verdictFail = "error"
 )
 
-// step records what a phase decides. Every call uses it, so the steps live inside the
-// record.
+// step records what a phase decides. Every call uses it, so the first steps live inside
+// the record.
 func (rec *record) step(phase, verdict, rule, rev string) {
 	if len(rec.entry.Steps) < maxSteps {
 		rec.add(phase, verdict, rule, rev)

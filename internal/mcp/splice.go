@@ -45,17 +45,20 @@ func SetMember(object []byte, key string, value []byte) []byte {
 	return insertFirst(object, append(member, value...))
 }
 
-// insertFirst returns the object with the text of members put before its own.
-func insertFirst(object, members []byte) []byte {
+// insertFirst returns the object with the text of members, in parts, put before its own.
+func insertFirst(object []byte, members ...[]byte) []byte {
 	i := skipSpace(object, 0)
-	out := make([]byte, 0, len(object)+len(members)+3)
-	if i >= len(object) {
-		out = append(out, '{')
-		out = append(out, members...)
-		return append(out, '}')
+	size := len(object) + 3
+	for _, part := range members {
+		size += len(part)
 	}
-	out = append(out, object[:i+1]...)
-	out = append(out, members...)
+	if i >= len(object) {
+		i, object = 0, []byte("{}")
+	}
+	out := append(make([]byte, 0, size), object[:i+1]...)
+	for _, part := range members {
+		out = append(out, part...)
+	}
 	if j := skipSpace(object, i+1); j < len(object) && object[j] != '}' {
 		out = append(out, ',')
 	}
@@ -132,29 +135,37 @@ func AddMeta(memory *arena.Arena, object, add []byte) []byte {
 	if len(add) == 0 {
 		return object
 	}
-	meta := make([]byte, 0, len(add)+len(`"_meta":{}`))
-	meta = append(append(append(meta, `"_meta":{`...), add...), '}')
-	if out := insertBefore(memory, object, meta); out != nil {
+	if out := insertBefore(memory, object, metaStart, add, metaEnd); out != nil {
 		return out
 	}
-	return insertFirst(object, meta)
+	return insertFirst(object, metaStart, add, metaEnd)
 }
+
+var metaStart, metaEnd = []byte(`"_meta":{`), []byte("}")
 
 // insertBefore is insertFirst that grows an object to the front in the memory that it lies
 // in. It is nil where it lies elsewhere or has no members.
-func insertBefore(memory *arena.Arena, object, members []byte) []byte {
+func insertBefore(memory *arena.Arena, object []byte, members ...[]byte) []byte {
 	if len(object) == 0 || object[0] != '{' {
 		return nil
 	}
 	if i := skipSpace(object, 1); i >= len(object) || object[i] == '}' {
 		return nil
 	}
-	out := memory.Extend(object, len(members)+1, 0)
+	size := 1
+	for _, part := range members {
+		size += len(part)
+	}
+	out := memory.Extend(object, size, 0)
 	if out == nil {
 		return nil
 	}
 	out[0] = '{'
-	out[1+copy(out[1:], members)] = ','
+	at := 1
+	for _, part := range members {
+		at += copy(out[at:], part)
+	}
+	out[at] = ','
 	return out
 }
 

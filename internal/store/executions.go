@@ -57,6 +57,9 @@ type Executions struct {
 
 	mu      sync.Mutex
 	waiting []Execution
+	spare   []Execution // memory for waiting, empty; nil while flush writes from it
+
+	args []any // memory of flush for the arguments of a statement
 
 	written, dropped atomic.Uint64
 }
@@ -120,18 +123,20 @@ func (e *Executions) Run(ctx context.Context) error {
 }
 
 // flush writes the waiting executions, also when ctx has just ended. What cannot be
-// written is dropped.
+// written is dropped. Only Run calls it.
 func (e *Executions) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	e.mu.Lock()
 	batch := e.waiting
-	e.waiting = nil
+	e.waiting, e.spare = e.spare, nil
 	e.mu.Unlock()
+	defer e.reuse(batch)
 	for part := range slices.Chunk(batch, executionBatch) {
 		err := e.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 			for rows := range slices.Chunk(part, executionRows) {
-				if err := insertExecutions(ctx, tx, rows); err != nil {
+				e.args = appendExecutions(e.args[:0], rows)
+				if err := insertExecutions(ctx, tx, len(rows), e.args); err != nil {
 					return err
 				}
 			}
@@ -146,6 +151,18 @@ func (e *Executions) flush(ctx context.Context) {
 	}
 }
 
+// reuse keeps the memory of executions that are written, unless a burst has made it large.
+func (e *Executions) reuse(batch []Execution) {
+	clear(e.args)
+	if cap(batch) > 2*executionBatch {
+		return
+	}
+	clear(batch)
+	e.mu.Lock()
+	e.spare = batch[:0]
+	e.mu.Unlock()
+}
+
 const executionColumns = 16
 
 // sqlAddExecutions adds executionRows executions.
@@ -158,22 +175,27 @@ func addExecutions(count int) string {
 		duration_us, upstream_us, request_size, response_size, args_hash, principal, bytes_saved) VALUES ` + row + strings.Repeat(", "+row, count-1)
 }
 
-func insertExecutions(ctx context.Context, tx *Tx, rows []Execution) error {
+// insertExecutions adds count executions, whose columns are args.
+func insertExecutions(ctx context.Context, tx *Tx, count int, args []any) error {
 	q := sqlAddExecutions
-	if len(rows) != executionRows {
-		q = addExecutions(len(rows))
+	if count != executionRows {
+		q = addExecutions(count)
 	}
-	args := make([]any, 0, executionColumns*len(rows))
+	if err := tx.execPrepared(ctx, q, args...); err != nil {
+		return fmt.Errorf("write %d executions: %w", count, err)
+	}
+	return nil
+}
+
+// appendExecutions appends the columns of executions.
+func appendExecutions(args []any, rows []Execution) []any {
 	for i := range rows {
 		x := &rows[i]
 		args = append(args, x.At.UnixMilli(), writable(x.CallID), writable(x.Server), writable(x.Tool), writable(x.Tenant), writable(x.Persona),
 			writable(x.Session), x.Success, writable(x.ErrorClass), x.Duration.Microseconds(), x.Upstream.Microseconds(),
 			x.RequestSize, x.ResponseSize, writable(x.ArgsHash), PrincipalHash(x.Principal), x.Saved)
 	}
-	if err := tx.execPrepared(ctx, q, args...); err != nil {
-		return fmt.Errorf("write %d executions: %w", len(rows), err)
-	}
-	return nil
+	return args
 }
 
 // writable returns text that every database accepts.

@@ -65,12 +65,13 @@ func NewPool(calls int) *http1.Pool {
 	})
 }
 
+// noRequest is copied for each request: the library lets nobody set the context of one in place.
+var noRequest = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+
 // request builds a request with the credential of the principal.
 func (c *httpClient) request(ctx context.Context, method string, to *url.URL, body []byte, header http.Header) (*http.Request, error) {
-	r := (&http.Request{
-		Method: method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header, 3+len(header)),
-	}).WithContext(ctx)
+	r := noRequest.WithContext(ctx)
+	r.Method, r.URL, r.Host, r.Header = method, to, to.Host, make(http.Header, 3+len(header))
 	if body != nil {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
