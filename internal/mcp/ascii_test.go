@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 	"testing"
 )
@@ -51,6 +52,29 @@ func TestPlainText(t *testing.T) {
 	for c := range 256 {
 		b[17] = byte(c)
 		checkPlain(t, b)
+	}
+}
+
+// A long text ends where it ends, whatever its length and whatever is in it.
+func TestLongTexts(t *testing.T) {
+	for _, size := range []int{0, 7, 8, 31, 32, 39, 40, 71, textPart - 1, textPart, textPart + longText, textPart + longText + 9, 3*textPart + 77} {
+		plain := bytes.Repeat([]byte{'x'}, size)
+		for _, end := range []string{`"`, `\n"`, `é"`, `\u00e9 and more than thirty-two bytes behind it"`} {
+			text := append(append([]byte{'"'}, plain...), end...)
+			if err := Validate(text, Limits{}); err != nil {
+				t.Errorf("%d bytes and %s: %v", size, end, err)
+			}
+			if err := Validate(text[:len(text)-1], Limits{}); err == nil {
+				t.Errorf("%d bytes and %s: a text without an end", size, end)
+			}
+		}
+		for _, wrong := range []string{"\x1f\"", "\xff\"", "\n\"", `\x"`} {
+			text := append(append([]byte{'"'}, plain...), wrong...)
+			err, _ := errors.AsType[*SyntaxError](Validate(text, Limits{}))
+			if err == nil || err.Offset < size+1 || err.Offset > size+2 {
+				t.Errorf("%d bytes and %q: %v", size, wrong, err)
+			}
+		}
 	}
 }
 

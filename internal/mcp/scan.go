@@ -265,6 +265,10 @@ func plainWords(b []byte) int {
 // a call would cost more.
 const longText = 32
 
+// textPart bounds what one call of plainText scans: it cannot be interrupted, and everybody
+// waits for it when the collector begins.
+const textPart = 64 << 10
+
 // text scans the string whose opening quote is at i and returns the index after its
 // closing quote.
 func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
@@ -275,8 +279,12 @@ func (s *scanner) text(i int, lone bool) (end int, escaped bool, err error) {
 		// Eight bytes at a time, and more of them in long texts, while all are plain ASCII.
 		for long := i + longText; i+8 <= len(d); {
 			if i >= long {
-				i += plainText(d[i:])
-				long = len(d)
+				part := d[i:min(len(d), i+textPart)]
+				n := plainText(part)
+				i += n
+				if n == 0 || n < len(part)&^31 {
+					long = len(d)
+				}
 				continue
 			}
 			if hit := special(binary.LittleEndian.Uint64(d[i:])) & msb; hit != 0 {

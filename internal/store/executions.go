@@ -20,6 +20,8 @@ const (
 	// many one queued write.
 	executionRows  = 64
 	executionBatch = 512
+	// keptExecutions is for how many executions memory is kept.
+	keptExecutions = 2 * executionBatch
 	// executionEvery bounds how long an execution waits.
 	executionEvery = time.Second
 	// pruneExecutionsEvery is how often old executions are removed, and
@@ -129,6 +131,10 @@ func (e *Executions) flush(ctx context.Context) {
 	defer cancel()
 	e.mu.Lock()
 	batch := e.waiting
+	if len(batch) == 0 {
+		e.mu.Unlock()
+		return
+	}
 	e.waiting, e.spare = e.spare, nil
 	e.mu.Unlock()
 	defer e.reuse(batch)
@@ -151,11 +157,12 @@ func (e *Executions) flush(ctx context.Context) {
 	}
 }
 
-// reuse keeps the memory of executions that are written, unless a burst has made it large.
+// reuse keeps memory for the next executions: that of those that are written, unless a burst
+// has made it large.
 func (e *Executions) reuse(batch []Execution) {
-	clear(e.args)
-	if cap(batch) > 2*executionBatch {
-		return
+	clear(e.args[:cap(e.args)])
+	if cap(batch) != keptExecutions {
+		batch = make([]Execution, 0, keptExecutions)
 	}
 	clear(batch)
 	e.mu.Lock()

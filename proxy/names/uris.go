@@ -10,7 +10,7 @@ import (
 // ExposeURIs returns a result or params with every URI of the server exposed under its
 // namespace. Where none can appear the same bytes are returned.
 func ExposeURIs(namespace, method string, object []byte) []byte {
-	if namespace == "" || !mayNameURI(method, object) {
+	if namespace == "" {
 		return object
 	}
 	var w walk
@@ -27,18 +27,6 @@ func ExposeURIs(namespace, method string, object []byte) []byte {
 		w.uri(w.member(w.all(), "uri"))
 	}
 	return w.edited()
-}
-
-// mayNameURI reports whether a URI may stand in an object: under the key uri or, in the result
-// of a tool, under one of those that name the resource of an app. Large texts are searched
-// once for each end of these keys.
-func mayNameURI(method string, object []byte) bool {
-	tool := method == mcp.MethodToolsCall
-	if bytes.Contains(object, []byte(`ri"`)) &&
-		(bytes.Contains(object, []byte(`uri"`)) || tool && bytes.Contains(object, []byte(`esourceUri"`))) {
-		return true
-	}
-	return tool && bytes.Contains(object, []byte(`openai/outputTemplate"`))
 }
 
 // app exposes the resource of an MCP App in the _meta of a tool or a result, in the
@@ -157,13 +145,15 @@ func (w *walk) messages(of mcp.Span) {
 // block visits one content block. A resource link has a URI, an embedded resource one
 // inside.
 func (w *walk) block(at mcp.Span) {
-	kind := w.member(at, "type")
-	switch string(kind.Of(w.raw)) {
-	case `"resource_link"`:
+	if at.Absent() {
+		return
+	}
+	switch string(mcp.BlockType(at.Of(w.raw))) {
+	case "resource_link":
 		w.uri(w.member(at, "uri"))
-	case `"resource"`:
+	case "resource":
 		w.uri(w.member(w.member(at, "resource"), "uri"))
-	case `"tool_result"`:
+	case "tool_result":
 		w.each(w.member(at, "content"), w.block)
 	}
 }
