@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,9 +29,20 @@ const (
 	SearchesSince = 24 * time.Hour
 )
 
+// ErrSince refuses a time that the store has no number for.
+var ErrSince = errors.New("since must be a time from 1678 to 2261, such as 2026-11-21T10:00:00Z")
+
+// CheckSince returns [ErrSince] for a time that is too far away.
+func CheckSince(since time.Time) error {
+	if year := since.UTC().Year(); year < 1678 || year > 2261 {
+		return ErrSince
+	}
+	return nil
+}
+
 // SearchReader is a [Gateway] that keeps searches.
 type SearchReader interface {
-	// Searches returns the searches since a time, the latest first.
+	// Searches returns the searches since a time, the latest first, or [ErrSince].
 	Searches(ctx context.Context, since time.Time, limit int) ([]Search, error)
 }
 
@@ -39,8 +51,8 @@ func handleSearches(mux *router, s SearchReader) {
 		since, limit := time.Now().Add(-SearchesSince), searchesLimit
 		var err error
 		if text := r.FormValue("since"); text != "" {
-			if since, err = time.Parse(time.RFC3339, text); err != nil {
-				writeJSON(w, http.StatusBadRequest, map[string]any{"error": "since must be a time such as 2026-11-21T10:00:00Z"})
+			if since, err = time.Parse(time.RFC3339, text); err != nil || CheckSince(since) != nil {
+				writeJSON(w, http.StatusBadRequest, map[string]any{"error": ErrSince.Error()})
 				return
 			}
 		}

@@ -4,8 +4,10 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -161,6 +163,26 @@ func TestConsoleSearches(t *testing.T) {
 	for _, limit := range []int{0, admin.MaxSearches + 1} {
 		if _, err := l.r.Control.Searches(t.Context(), time.Now(), limit); err == nil {
 			t.Errorf("%d searches are read", limit)
+		}
+	}
+	api := admin.Handler(l.r.Control, "token")
+	for since, want := range map[string]int{
+		"1678-01-01T00:00:00Z": http.StatusOK, "2261-12-31T23:59:59Z": http.StatusOK, "0001-01-01T00:00:00Z": http.StatusBadRequest, "1677-12-31T23:59:59Z": http.StatusBadRequest,
+		"2262-01-01T00:00:00Z": http.StatusBadRequest, "2262-04-12T00:00:00Z": http.StatusBadRequest, "9999-12-31T23:59:59Z": http.StatusBadRequest, "1d": http.StatusBadRequest,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/find/searches?since="+since, http.NoBody)
+		r.Header.Set("Toolgate-Token", "token")
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		if w.Code != want || want != http.StatusOK && !strings.Contains(w.Body.String(), "from 1678 to 2261") {
+			t.Errorf("since %s: %d %s", since, w.Code, w.Body)
+		}
+		at, err := time.Parse(time.RFC3339, since)
+		if err != nil {
+			continue
+		}
+		if _, err := l.r.Control.Searches(t.Context(), at, 10); errors.Is(err, admin.ErrSince) != (want != http.StatusOK) {
+			t.Errorf("since %s: %v", since, err)
 		}
 	}
 }

@@ -56,6 +56,9 @@ func (ctl *Control) Searches(ctx context.Context, since time.Time, limit int) ([
 	if limit < 1 || limit > admin.MaxSearches {
 		return nil, failure.Newf(failure.Usage, "the limit must be from 1 to %d", admin.MaxSearches)
 	}
+	if err := admin.CheckSince(since); err != nil {
+		return nil, failure.New(failure.Usage, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
 	list, err := store.NewLearning(ctl.d.store).Searches(ctx, since, limit)
