@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
@@ -16,15 +17,17 @@ func (ctl *Control) Runs(ctx context.Context, q admin.RunQuery) ([]admin.Run, er
 	return ctl.d.agents.List(ctx, q)
 }
 
-// redactTime bounds the search for secrets in one text that an operator is shown.
-const redactTime = time.Second
-
-// Run implements [admin.Runs].
+// Run implements [admin.Runs]. The search for secrets in all texts of a run has the time of
+// that in one result.
 func (ctl *Control) Run(ctx context.Context, id, principal string) (admin.RunDetails, error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.StoreTime)
 	defer cancel()
-	return ctl.d.agents.Show(ctx, id, principal, func(text string) (string, error) {
-		clean, _, err := ctl.d.hidden.Text(text, time.Now().Add(redactTime))
+	until := sync.OnceValue(func() time.Time { return time.Now().Add(ctl.d.Current().Toolgate.Limits.RedactTime) })
+	return ctl.d.agents.Show(ctx, id, principal, func(text string, most int) (string, error) {
+		clean, err := ctl.d.hidden.Beginning(text, most, until())
+		if err != nil {
+			err = fmt.Errorf("%w (limits.redact_time)", err)
+		}
 		return clean, err
 	})
 }

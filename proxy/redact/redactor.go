@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -97,24 +98,82 @@ func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err 
 	if r == nil || len(text) == 0 {
 		return text, 0, nil
 	}
+	spans, err := r.search(text, until)
+	switch {
+	case err != nil:
+		return "", 0, err
+	case len(spans) == 0:
+		return text, 0, nil
+	}
+	return marked(text, spans), len(spans), nil
+}
+
+// search returns the matches in a text in their order. The error is [ErrLate].
+func (r *Redactor) search(text string, until time.Time) ([]found, error) {
 	f := finds{until: until}
 	for _, rule := range r.rules {
 		if rule.find(text, &f); f.late {
-			return "", 0, ErrLate
+			return nil, ErrLate
 		}
 	}
 	if len(f.spans) == 0 {
-		return text, 0, nil
+		return nil, nil
 	}
+	return merged(f.spans), nil
+}
+
+// marked returns a text with marks in place of spans. A span may end behind the text.
+func marked(text string, spans []found) string {
 	var b strings.Builder
 	at := 0
-	for _, s := range merged(f.spans) {
+	for _, s := range spans {
 		b.WriteString(text[at:s.start])
 		b.WriteString(mark(s.name))
-		at, n = s.end, n+1
+		at = s.end
 	}
-	b.WriteString(text[at:])
-	return b.String(), n, nil
+	if at < len(text) {
+		b.WriteString(text[at:])
+	}
+	return b.String()
+}
+
+// lookahead is how many bytes behind a beginning are searched with it. What is found by its
+// form shows that in fewer, and of the secrets that are known a beginning is enough.
+const lookahead = 4 << 10
+
+// cutMark stands where a text was cut off; see cutOff.
+const cutMark = "…"
+
+// Beginning is [Redactor.Text] for the first bytes of a text, at most most of them. The rest of
+// the text costs nothing. A secret that begins in these bytes is found, wherever it ends. The
+// result may be longer than most, because marks may be longer than what they replace.
+func (r *Redactor) Beginning(text string, most int, until time.Time) (string, error) {
+	if !until.IsZero() && time.Now().After(until) {
+		return "", ErrLate
+	}
+	shown := text
+	if len(text) > most {
+		end := most
+		for end > 0 && end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		shown = text[:end]
+	}
+	if r == nil {
+		return shown, nil
+	}
+	if seen := len(shown) + lookahead; len(text) > seen {
+		text = text[:seen] + cutMark
+	}
+	spans, err := r.search(text, until)
+	if err != nil {
+		return "", err
+	}
+	behind := slices.IndexFunc(spans, func(s found) bool { return s.start >= len(shown) })
+	if behind >= 0 {
+		spans = spans[:behind]
+	}
+	return marked(shown, spans), nil
 }
 
 // merged sorts spans and joins those that overlap, under the name of the first and

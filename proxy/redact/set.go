@@ -98,5 +98,5 @@ func (s *Set) find(text string, f *finds) {
 // cutOff reports whether a text continues with an ellipsis, by which somebody has cut
 // off what stood there.
 func cutOff(rest string) bool {
-	return strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, "…") || strings.HasPrefix(rest, `\u2026`)
+	return strings.HasPrefix(rest, "...") || strings.HasPrefix(rest, cutMark) || strings.HasPrefix(rest, `\u2026`)
 }

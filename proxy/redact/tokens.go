@@ -161,6 +161,10 @@ func findJWTs(text string, f *finds) {
 		}
 		claims := run(text, end+1, &wordDash)
 		at = claims
+		if cutOff(text[claims:]) {
+			f.add(start, claims, "jwt")
+			continue
+		}
 		if claims == len(text) || text[claims] != '.' {
 			continue
 		}

@@ -43,8 +43,9 @@ func shown(r *runs.Run, caller string) admin.Run {
 }
 
 // Show returns a run with its steps; of an owner alone where it is not empty, whom the store
-// is asked for before anything is opened. redact removes secrets from a text.
-func (h *Host) Show(ctx context.Context, id, of string, redact func(string) (string, error)) (admin.RunDetails, error) {
+// is asked for before anything is opened. redact returns the first bytes of a text without
+// secrets, at most most of the text.
+func (h *Host) Show(ctx context.Context, id, of string, redact func(text string, most int) (string, error)) (admin.RunDetails, error) {
 	run, ok, err := h.o.Runs.Get(ctx, of, id)
 	if err != nil {
 		return admin.RunDetails{}, err
@@ -65,12 +66,12 @@ func (h *Host) Show(ctx context.Context, id, of string, redact func(string) (str
 		return admin.RunDetails{}, err
 	}
 	text := func(s string) string {
-		clean, err := redact(s)
+		clean, err := redact(s, maxShown)
 		if err != nil {
 			return fmt.Sprintf("(left out: %v)", err)
 		}
-		if len(clean) > maxShown {
-			clean = strings.ToValidUTF8(clean[:maxShown], "") + fmt.Sprintf("\n[cut: %d bytes]", len(clean))
+		if len(s) > maxShown {
+			clean += fmt.Sprintf("\n[cut: %d bytes]", len(s))
 		}
 		return clean
 	}

@@ -124,6 +124,11 @@ func (h *Secrets) Text(text string, until time.Time) (string, int, error) {
 	return h.redactor().Text(text, until)
 }
 
+// Beginning is Text for the first bytes of a text, see [redact.Redactor.Beginning].
+func (h *Secrets) Beginning(text string, most int, until time.Time) (string, error) {
+	return h.redactor().Beginning(text, most, until)
+}
+
 // Value implements [redact.Filter].
 func (h *Secrets) Value(value []byte, until time.Time) ([]byte, int, error) {
 	return h.redactor().Value(value, until)
