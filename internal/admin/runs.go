@@ -36,7 +36,9 @@ type RunStep struct {
 	Seq     int        `json:"seq"`
 	Turn    int        `json:"turn"`
 	Kind    string     `json:"kind"` // inference, call or function
-	Name    string     `json:"name"` // of the tool, or of the model
+	// Name is that of the tool or of the model. A function has the name that the caller gave it:
+	// it is as much the caller's word as Asked is.
+	Name    string     `json:"name"`
 	State   string     `json:"state"`
 	CallID  string     `json:"call_id,omitempty"` // in the audit log
 	Input   int64      `json:"input_tokens,omitempty"`

@@ -100,6 +100,9 @@ func filled(text string) map[string]any {
 			data.Fields = append(data.Fields, field)
 		}
 	}
+	run := all["run"].(*runData).Run
+	run.Steps = append(run.Steps, run.Steps[0])
+	run.Steps[1].Kind = functionStep
 	all["calls"].(*callsData).Next = ""
 	all["approval"].(*approval.Item).State = "pending"
 	all["message"] = text

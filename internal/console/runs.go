@@ -17,6 +17,9 @@ type runsData struct {
 	Down   string
 }
 
+// functionStep is the kind of a step in which the caller runs a function of its own.
+const functionStep = "function"
+
 // runStates are the states of runs that the page selects.
 var runStates = []string{"running", "waiting", "interrupted", "limit", "completed", "failed", "cancelled"}
 
@@ -87,9 +90,13 @@ func (v *visit) run() {
 }
 
 // veilRun takes away what a run carries, and why it has ended, which an agent may have written.
+// The caller has named its functions.
 func veilRun(r *admin.RunDetails) {
 	r.Task, r.Reason, r.Text = "", "", ""
 	for i := range r.Steps {
-		r.Steps[i].Asked, r.Steps[i].Answer = "", ""
+		s := &r.Steps[i]
+		if s.Asked, s.Answer = "", ""; s.Kind == functionStep {
+			s.Name = ""
+		}
 	}
 }

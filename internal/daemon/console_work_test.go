@@ -23,14 +23,14 @@ import (
 // and an auditor all of them without that.
 func TestConsoleRuns(t *testing.T) {
 	t.Parallel()
-	url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"carried-args"}},{"tool":"pick"}]},{"text":"carried-answer"}]}`)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"util__echo","args":{"text":"carried-args"}},{"tool":"carried-pick"}]},{"text":"carried-answer"}]}`)
 	l := lookedAt(t, servers{}, map[string]any{
 		"native": map[string]any{"util": map[string]any{}},
 		"agents": map[string]any{"researcher": map[string]any{"endpoint": url, "model": "m", "api_key": "model-key"}},
 	})
 	ids := map[string]string{}
 	for _, who := range []string{"alice", "bob"} {
-		l.r.structured(t, who, "agent__researcher", `{"task":"carried-task of `+who+`","tools":[{"name":"pick"}]}`)
+		l.r.structured(t, who, "agent__researcher", `{"task":"carried-task of `+who+`","tools":[{"name":"carried-pick"}]}`)
 		list, err := l.r.Control.Runs(t.Context(), admin.RunQuery{State: "waiting"})
 		if err != nil || len(list) == 0 {
 			t.Fatal(list, err)
@@ -60,7 +60,7 @@ func TestConsoleRuns(t *testing.T) {
 				t.Errorf("%q and the run of %s: %d %s", tt.key, who, w.Code, page)
 			case sees && (w.Code != http.StatusOK || !strings.Contains(page, "<bdi>util__echo</bdi>") || !strings.Contains(page, `href="/calls/`)):
 				t.Errorf("%q does not see the run of %s: %d %s", tt.key, who, w.Code, page)
-			case sees && (strings.Contains(page, "carried-task of "+who) != tt.reads || strings.Contains(page, "carried-args") != tt.reads || !tt.reads && strings.Contains(page, "carried")):
+			case sees && (strings.Contains(page, "carried-task of "+who) != tt.reads || strings.Contains(page, "carried-args") != tt.reads || strings.Contains(page, "<q><bdi>carried-pick</bdi></q>") != tt.reads || !tt.reads && strings.Contains(page, "carried")):
 				t.Errorf("%q reads of the run of %s: %s", tt.key, who, page)
 			}
 		}
@@ -74,6 +74,46 @@ func TestConsoleRuns(t *testing.T) {
 		row := "<bdi>" + list[i].Agent + "</bdi></td><td><bdi>" + list[i].Caller + "</bdi></td><td>" + list[i].State + "</td>"
 		if !strings.Contains(page, row) {
 			t.Errorf("no %s in %s", row, page)
+		}
+	}
+}
+
+// Of a long text of a run its beginning is shown, without secrets: also where the cut goes through
+// one, and where a function is named like one.
+func TestRunTextsAreCut(t *testing.T) {
+	t.Parallel()
+	const shown = 4 << 10
+	token := "ghp_" + strings.Repeat("aB3d", 9)
+	url := endpoint(t, `{"turns":[{"calls":[{"tool":"`+token+`"}]}]}`)
+	l := lookedAt(t, servers{}, map[string]any{"agents": map[string]any{"researcher": map[string]any{"endpoint": url, "model": "m", "api_key": "model-key-of-the-gateway"}}})
+	for _, secret := range []string{"model-key-of-the-gateway", "xoxb-" + strings.Repeat("9-", 12)} {
+		task := strings.Repeat("- ", (shown-6)/2) + secret + " " + strings.Repeat("more ", 20_000)
+		l.r.structured(t, "alice", "agent__researcher", fmt.Sprintf(`{"task":%q,"tools":[{"name":%q}]}`, task, token))
+		list, err := l.r.Control.Runs(t.Context(), admin.RunQuery{State: "waiting"})
+		if err != nil || len(list) == 0 {
+			t.Fatal(list, err)
+		}
+		run, err := l.r.Control.Run(t.Context(), list[0].ID, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("\n[cut: %d bytes]", len(task))
+		if strings.Contains(run.Task, secret[:5]) || strings.Contains(run.Task, "more") || !strings.Contains(run.Task, "- - [redacted: ") || !strings.HasSuffix(run.Task, want) {
+			t.Errorf("%s: %q", secret, run.Task[max(0, len(run.Task)-100):])
+		}
+		name := ""
+		for i := range run.Steps {
+			if run.Steps[i].Kind == "function" {
+				name = run.Steps[i].Name
+			}
+		}
+		if name != "[redacted: github_token]" {
+			t.Errorf("a function is shown as %q", name)
+		}
+		for _, key := range []string{"alice", "root"} {
+			if page := l.as(t, key).get(t, "/runs/"+run.ID).Body.String(); strings.Contains(page, "ghp_") || strings.Contains(page, secret[:5]) {
+				t.Errorf("%q sees a secret: %s", key, page)
+			}
 		}
 	}
 }

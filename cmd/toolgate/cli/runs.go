@@ -95,11 +95,15 @@ func runSteps(r *admin.RunDetails) output.Table {
 		if s.EndedAt != nil {
 			took = s.EndedAt.Sub(s.BegunAt).Round(time.Millisecond).String()
 		}
-		if s.Kind == "inference" {
+		what := s.Kind + " " + s.Name
+		switch s.Kind {
+		case "inference":
 			tokens = fmt.Sprintf("%d+%d", s.Input, s.Output)
+		case "function": // the caller has named it
+			what = s.Kind + " " + strconv.Quote(oneLine(s.Name))
 		}
 		t.Rows = append(t.Rows, []string{
-			strconv.Itoa(s.Seq), strconv.Itoa(s.Turn), s.Kind + " " + s.Name, s.State, took, tokens, s.CallID, oneLine(strings.TrimSpace(s.Asked + " " + s.Answer)),
+			strconv.Itoa(s.Seq), strconv.Itoa(s.Turn), what, s.State, took, tokens, s.CallID, oneLine(strings.TrimSpace(s.Asked + " " + s.Answer)),
 		})
 	}
 	row("reason", r.Reason)

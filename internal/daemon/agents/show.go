@@ -89,6 +89,9 @@ func (h *Host) Show(ctx context.Context, id, of string, redact func(text string,
 			one.EndedAt = &s.EndedAt
 		}
 		out.Input, out.Output, out.Cost = out.Input+s.Input, out.Output+s.Output, out.Cost+s.Cost
+		if s.Kind == agents.StepFunction { // the caller has named it
+			one.Name = text(one.Name)
+		}
 		one.Asked, one.Answer = said(s)
 		one.Asked, one.Answer = text(one.Asked), text(one.Answer)
 		out.Steps[i] = one
