@@ -67,7 +67,8 @@ type Limits struct {
 	Pages int `config:"pages" default:"1000" min:"1" max:"100000"`
 	// Bytes of one result that are scanned for secrets; a larger result is refused. Default: 8MiB.
 	Redact units.Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
-	// Time to scan one result; a result that takes longer is refused. Default: 5s.
+	// Time to scan one result for secrets; a result that takes longer is refused. The texts of one run of an agent have
+	// it as well, where they are shown. Default: 5s.
 	RedactTime time.Duration `config:"redact_time" default:"5s" min:"1ms" max:"10m"`
 	// Total bytes of large results that are stored as resources. Default: 64MiB.
 	KeptResults units.Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
