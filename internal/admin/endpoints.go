@@ -119,11 +119,11 @@ var endpoints = []endpoint{
 	{pattern: "GET /v1/dynamic", does: "Tools that callers have registered.", out: []DynamicTool{}},
 	{pattern: "POST /v1/dynamic/{name}/remove", does: "Removes a registered tool.", query: "reason", out: done{}},
 
-	{pattern: "GET /v1/runs", does: "The latest runs of agents.", query: "state principal", out: []Run{}},
+	{pattern: "GET /v1/runs", does: "Runs of agents, the latest first.", query: "state principal before id limit:integer", out: []Run{}},
 	{pattern: "GET /v1/runs/{id}", does: "One run with its steps.", query: "principal", out: RunDetails{}},
 	{pattern: "POST /v1/runs/{id}/cancel", does: "Cancels a run.", out: done{}},
 
-	{pattern: "GET /v1/jobs", does: "The calls of this gateway that are in queues for workers.", query: "principal", out: []Job{}},
+	{pattern: "GET /v1/jobs", does: "Calls of this gateway that are in queues for workers, the oldest first.", query: "principal after id limit:integer", out: []Job{}},
 
 	{pattern: "GET " + triesPath + "/tools", does: "Tools that a caller sees.", query: "session", header: headerAPIKey, out: []TryTool{}, local: true},
 	{pattern: "GET " + triesPath + "/tool", does: "One of them, with its definition.", query: "session name", header: headerAPIKey, out: TryTool{}, local: true},

@@ -33,9 +33,9 @@ type RunDetails struct {
 
 // RunStep is one step of a run.
 type RunStep struct {
-	Seq     int        `json:"seq"`
-	Turn    int        `json:"turn"`
-	Kind    string     `json:"kind"` // inference, call or function
+	Seq  int    `json:"seq"`
+	Turn int    `json:"turn"`
+	Kind string `json:"kind"` // inference, call or function
 	// Name is that of the tool or of the model. A function has the name that the caller gave it:
 	// it is as much the caller's word as Asked is.
 	Name    string     `json:"name"`
@@ -55,7 +55,14 @@ type RunQuery struct {
 	State string
 	// Principal is one caller, as the gate encodes it. What agents run for it is not its own.
 	Principal string
+	// Before is the last run of the page before; its id and when it was made count.
+	Before Run
+	// Limit is the number of runs; 0 is [MaxRuns].
+	Limit int
 }
+
+// MaxRuns is the maximum number of runs in an answer.
+const MaxRuns = 500
 
 // ErrNoRun means that there is no run of an id, or none that could end.
 var ErrNoRun = errors.New("there is no such run")
@@ -84,7 +91,14 @@ func handleRuns(mux *router, runs Runs) {
 		}
 	}
 	mux.HandleFunc("GET /v1/runs", func(w http.ResponseWriter, r *http.Request) {
-		list, err := runs.Runs(r.Context(), RunQuery{State: r.URL.Query().Get("state"), Principal: r.URL.Query().Get("principal")})
+		v := r.URL.Query()
+		q := RunQuery{State: v.Get("state"), Principal: v.Get("principal")}
+		var problem string
+		if q.Before.CreatedAt, q.Before.ID, q.Limit, problem = parsePage(v, "before", MaxRuns); problem != "" {
+			writeJSON(w, http.StatusBadRequest, map[string]any{"error": problem})
+			return
+		}
+		list, err := runs.Runs(r.Context(), q)
 		answer(w, list, err)
 	})
 	mux.HandleFunc("GET /v1/runs/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -105,6 +119,7 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) ([]Run, error) {
 			v.Set(name, value)
 		}
 	}
+	setPage(v, "before", q.Before.CreatedAt, q.Before.ID, q.Limit)
 	err := c.do(ctx, http.MethodGet, "/v1/runs?"+v.Encode(), &out)
 	return out, err
 }

@@ -72,7 +72,7 @@ func (broken) Run(context.Context, string, string) (none admin.RunDetails, _ err
 	return none, errDown
 }
 
-func (broken) Jobs(string) []admin.Job { return nil }
+func (broken) Jobs(admin.JobQuery) []admin.Job { return nil }
 
 func (broken) Searches(context.Context, time.Time, int) ([]admin.Search, error) { return nil, errDown }
 

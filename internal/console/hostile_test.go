@@ -103,7 +103,7 @@ func filled(text string) map[string]any {
 	run := all["run"].(*runData).Run
 	run.Steps = append(run.Steps, run.Steps[0])
 	run.Steps[1].Kind = functionStep
-	all["calls"].(*callsData).Next = ""
+	all["calls"].(*callsData).Next, all["runs"].(*runsData).Next, all["jobs"].(*jobsData).Next = "", "", ""
 	all["approval"].(*approval.Item).State = "pending"
 	all["message"] = text
 	return all

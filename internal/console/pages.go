@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/admin"
 )
 
 //go:embed assets templates
@@ -103,6 +105,25 @@ func (v *visit) render(status int, p *page) {
 		name = "main"
 	}
 	v.writeAs(v.w, status, p.View, name, p)
+}
+
+// place returns the time and the id of the last item of the page before, which name and id in the
+// URL are; both are empty for the first page. ok is false for what no page leads to.
+func (v *visit) place(name string) (at time.Time, id string, ok bool) {
+	text, id := v.r.FormValue(name), v.r.FormValue("id")
+	if text == "" && id == "" {
+		return at, "", true
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	return at, id, err == nil && id != "" && admin.CheckSince(at) == nil
+}
+
+// pageBehind is the URL of the page that begins behind an item.
+func (v *visit) pageBehind(name string, at time.Time, id string) string {
+	values := v.r.URL.Query()
+	values.Set(name, at.UTC().Format(time.RFC3339Nano))
+	values.Set("id", id)
+	return v.r.URL.Path + "?" + values.Encode()
 }
 
 // write writes a page for somebody who has not signed in.

@@ -13,9 +13,13 @@ type runsData struct {
 	State  string
 	States []string
 	Runs   []admin.Run
-	Own    bool // only runs of the person
+	Own    bool   // only runs of the person
+	Next   string // URL of the next page; empty for the last one
 	Down   string
 }
+
+// shownRuns is how many runs a page has.
+const shownRuns = 50
 
 // functionStep is the kind of a step in which the caller runs a function of its own.
 const functionStep = "function"
@@ -26,7 +30,7 @@ var runStates = []string{"running", "waiting", "interrupted", "limit", "complete
 // runs lists the latest runs of agents.
 func (v *visit) runs() {
 	d := &runsData{State: v.r.FormValue("state"), States: runStates, Own: v.person.role < Auditor}
-	q := admin.RunQuery{State: d.State}
+	q := admin.RunQuery{State: d.State, Limit: shownRuns + 1}
 	if d.Own {
 		q.Principal = v.person.id.Key()
 	}
@@ -38,10 +42,21 @@ func (v *visit) runs() {
 		v.missing()
 		return
 	}
-	var err error
-	if d.Runs, err = v.model.Runs(v.r.Context(), q); err != nil {
+	var ok bool
+	if q.Before.CreatedAt, q.Before.ID, ok = v.place("before"); !ok {
+		v.missing()
+		return
+	}
+	found, err := v.model.Runs(v.r.Context(), q)
+	if err != nil {
 		d.Down = err.Error()
 	}
+	if len(found) > shownRuns {
+		found = found[:shownRuns]
+		last := &found[shownRuns-1]
+		d.Next = v.pageBehind("before", last.CreatedAt, last.ID)
+	}
+	d.Runs = found
 	v.render(http.StatusOK, &page{Title: "Runs", View: "runs", Command: command(words...), Data: d})
 }
 

@@ -6,9 +6,13 @@ import (
 )
 
 // Jobs implements [admin.Jobs].
-func (ctl *Control) Jobs(principal string) []admin.Job {
+func (ctl *Control) Jobs(q admin.JobQuery) []admin.Job {
+	limit := admin.MaxJobs
+	if q.Limit > 0 {
+		limit = min(q.Limit, limit)
+	}
 	out := []admin.Job{}
-	for _, j := range ctl.d.queues.Jobs(principal) {
+	for _, j := range ctl.d.queues.Jobs(q.Principal, q.After.Since, q.After.ID, limit) {
 		one := admin.Job{ID: j.ID, Queue: j.Queue, Tool: j.Tool, Task: j.Task, Repeats: j.Repeats, Since: j.Since, Deadline: j.Deadline}
 		if who, ok := gate.ParsePrincipal(j.Principal); ok {
 			one.Caller = who.Subject + " of " + who.Tenant

@@ -29,7 +29,13 @@ func newRuns(o *command.Options) *cobra.Command {
 				return failure.Newf(failure.Usage, "unknown --state %q; write %s or %s", state, strings.Join(runStates[:len(runStates)-1], ", "), runStates[len(runStates)-1])
 			}
 			return o.WithControl(cmd.Context(), func(control *admin.Client) error {
-				list, err := control.Runs(cmd.Context(), admin.RunQuery{State: strings.TrimPrefix(state, "all")})
+				list, err := allPages(admin.MaxRuns, "runs", func(last *admin.Run) ([]admin.Run, error) {
+					q := admin.RunQuery{State: strings.TrimPrefix(state, "all"), Limit: admin.MaxRuns}
+					if last != nil {
+						q.Before = *last
+					}
+					return control.Runs(cmd.Context(), q)
+				})
 				if err != nil {
 					return err
 				}

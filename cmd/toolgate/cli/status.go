@@ -82,11 +82,17 @@ func printReplicas(ctx context.Context, o *command.Options, control *admin.Clien
 
 // printJobs prints the calls that are in queues for workers.
 func printJobs(ctx context.Context, o *command.Options, control *admin.Client) error {
-	list, err := control.Jobs(ctx, "")
+	list, err := allPages(admin.MaxJobs, "jobs", func(last *admin.Job) ([]admin.Job, error) {
+		q := admin.JobQuery{Limit: admin.MaxJobs}
+		if last != nil {
+			q.After = *last
+		}
+		return control.Jobs(ctx, q)
+	})
 	if err != nil {
 		return err
 	}
-	t := output.Table{Header: []string{"JOB", "QUEUE", "TOOL", "CALLER", "AS", "AGAIN", "SINCE", "DEADLINE"}, Data: list, Empty: "No call is in a queue for workers."}
+	t := output.Table{Header: []string{"JOB", "QUEUE", "TOOL", "CALLER", "AS", "AGAIN", "SINCE", "DEADLINE"}, Data: append([]admin.Job{}, list...), Empty: "No call is in a queue for workers."}
 	for i := range list {
 		j := &list[i]
 		as, again := "call", "no"

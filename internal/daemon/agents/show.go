@@ -18,7 +18,7 @@ const maxShown = 4 << 10
 
 // List returns the latest runs that match a query.
 func (h *Host) List(ctx context.Context, q admin.RunQuery) ([]admin.Run, error) {
-	list, err := h.o.Runs.List(ctx, runs.Filter{State: runs.State(q.State), Principal: q.Principal})
+	list, err := h.o.Runs.List(ctx, runs.Filter{State: runs.State(q.State), Principal: q.Principal, BeforeAt: q.Before.CreatedAt, BeforeID: q.Before.ID, Limit: q.Limit})
 	out := make([]admin.Run, len(list))
 	for i := range list {
 		out[i] = shown(&list[i], ownerName(list[i].Principal))

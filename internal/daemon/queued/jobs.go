@@ -2,7 +2,6 @@ package queued
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,8 +22,9 @@ type Job struct {
 func (l *Link) sent(j *queue.Job, tool, principal string) (over func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Without what only this process knows of the time: whoever reads a page names it again.
 	l.jobs[j.ID] = Job{
-		ID: j.ID, Queue: j.Queue, Tool: tool, Principal: principal, Task: j.Priority < queue.MaxPriority, Repeats: j.Repeats, Since: time.Now(), Deadline: j.Deadline,
+		ID: j.ID, Queue: j.Queue, Tool: tool, Principal: principal, Task: j.Priority < queue.MaxPriority, Repeats: j.Repeats, Since: time.Now().Round(0), Deadline: j.Deadline,
 	}
 	return func() {
 		l.mu.Lock()
@@ -40,13 +40,19 @@ func (l *Link) Count() int {
 	return len(l.jobs)
 }
 
-// Jobs returns the jobs of this gateway that have not ended, the oldest first; of a principal
-// alone where it is not empty.
-func (l *Link) Jobs(principal string) []Job {
+// Jobs returns jobs of this gateway that have not ended, the oldest first: at most limit that
+// come after the one of a time and an id; of a principal alone where it is not empty.
+func (l *Link) Jobs(principal string, after time.Time, id string, limit int) []Job {
+	last := Job{Since: after, ID: id}
+	order := func(a, b Job) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) }
 	l.mu.Lock()
-	all := slices.Collect(maps.Values(l.jobs))
+	all := make([]Job, 0, len(l.jobs))
+	for _, j := range l.jobs {
+		if (principal == "" || j.Principal == principal) && order(j, last) > 0 {
+			all = append(all, j)
+		}
+	}
 	l.mu.Unlock()
-	all = slices.DeleteFunc(all, func(j Job) bool { return principal != "" && j.Principal != principal })
-	slices.SortFunc(all, func(a, b Job) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
-	return all
+	slices.SortFunc(all, order)
+	return all[:min(len(all), limit)]
 }

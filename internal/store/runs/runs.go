@@ -107,24 +107,36 @@ const (
 type Filter struct {
 	Principal string // of the owner
 	State     State
+	// BeforeAt and BeforeID are the beginning and the id of the last run of the page before.
+	BeforeAt time.Time
+	BeforeID string
+	Limit    int // how many; [MaxListed] at most, and where it is 0
 }
 
 // Statement returns the statement of [Runs.List] with its arguments.
 func (f Filter) Statement() (text string, args []any) {
 	where := `created_at > 0`
+	if f.BeforeID != "" { // one side of a range: of two, databases expect so few runs that they look at all of them
+		at := nanos(f.BeforeAt)
+		where, args = `created_at <= ? AND (created_at < ? OR id > ?)`, append(args, at, at, f.BeforeID)
+	}
 	if f.Principal != "" {
 		where, args = where+` AND principal = ?`, append(args, []byte(f.Principal))
 	}
 	if f.State != "" {
 		where, args = where+` AND state = ?`, append(args, string(f.State))
 	}
-	return `SELECT ` + heads + ` FROM runs WHERE ` + where + ` ORDER BY created_at DESC, id LIMIT ?`, append(args, MaxListed)
+	limit := MaxListed
+	if f.Limit > 0 {
+		limit = min(f.Limit, MaxListed)
+	}
+	return `SELECT ` + heads + ` FROM runs WHERE ` + where + ` ORDER BY created_at DESC, id LIMIT ?`, append(args, limit)
 }
 
 // List returns runs, the latest first, at most [MaxListed]. They have neither a request nor
 // a result: [Runs.Get] has these.
 func (r *Runs) List(ctx context.Context, f Filter) (list []Run, err error) {
-	if !isText(string(f.State)) {
+	if !isText(string(f.State)) || !isText(f.BeforeID) {
 		return nil, nil
 	}
 	q, args := f.Statement()

@@ -366,11 +366,65 @@ func TestListsAreIndexed(t *testing.T) {
 		for index, f := range map[string]runs.Filter{
 			"runs_created": {}, "runs_state_created": {State: runs.Running}, "runs_principal": {Principal: "p1"}, "runs_principal_state": {Principal: "p1", State: runs.Running},
 		} {
-			text, args := f.Statement()
-			plan := storetest.Plan(t, s, text, args...)
-			if !strings.Contains(plan, " "+index) {
-				t.Errorf("%+v is not listed by %s:\n%s", f, index, plan)
+			later := f
+			later.BeforeAt, later.BeforeID, later.Limit = time.Now(), "run_x", 2
+			for _, f := range []runs.Filter{f, later} {
+				text, args := f.Statement()
+				plan := storetest.Plan(t, s, text, args...)
+				if !strings.Contains(plan, " "+index) {
+					t.Errorf("%+v is not listed by %s:\n%s", f, index, plan)
+				}
 			}
+		}
+	})
+}
+
+// Pages have each run once, also those that began at the same time.
+func TestPages(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, r *runs.Runs) {
+		var ids []string
+		for i := range 9 {
+			of := "p"
+			if i == 4 {
+				of = "q"
+			}
+			one, err := r.Add(t.Context(), run(of, true), "h", later())
+			must(t, err)
+			ids = append(ids, one.ID)
+		}
+		must(t, s.Do(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+			for i, id := range ids {
+				if _, err := tx.Exec(ctx, `UPDATE runs SET created_at = ? WHERE id = ?`, 1_000_000_000+int64(i)/5, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		for _, f := range []runs.Filter{{}, {Principal: "p"}, {State: runs.Running}, {Principal: "p", State: runs.Running}} {
+			whole, err := r.List(t.Context(), f)
+			must(t, err)
+			for limit := 1; limit <= 10; limit++ {
+				var paged []string
+				page := f
+				page.Limit = limit
+				for range 12 {
+					list, err := r.List(t.Context(), page)
+					must(t, err)
+					for i := range list {
+						paged = append(paged, list[i].ID)
+					}
+					if len(list) < limit {
+						break
+					}
+					page.BeforeAt, page.BeforeID = list[len(list)-1].CreatedAt, list[len(list)-1].ID
+				}
+				if !slices.EqualFunc(paged, whole, func(id string, r runs.Run) bool { return id == r.ID }) {
+					t.Errorf("%+v in pages of %d: %q of %d", f, limit, paged, len(whole))
+				}
+			}
+		}
+		if list, err := r.List(t.Context(), runs.Filter{BeforeID: "\x00", Limit: 1}); err != nil || len(list) != 0 {
+			t.Errorf("%+v %v", list, err)
 		}
 	})
 }
