@@ -11,7 +11,7 @@ import (
 
 // checkAdmins reports roles of nobody, and of callers that are never let in. role is the
 // name of the list.
-func checkAdmins(p *tree.Problems, section *tree.Node, role string, all []Admin, t *Toolgate) {
+func checkAdmins(p *tree.Problems, section *tree.Node, role string, all auth.Role, t *Toolgate) {
 	for i, a := range all {
 		n, path := section.Get(role).Item(i), fmt.Sprintf("auth.%s[%d]", role, i)
 		switch {
@@ -27,9 +27,9 @@ func checkAdmins(p *tree.Problems, section *tree.Node, role string, all []Admin,
 
 // mergeAdmins keeps who has the role in both: giving it waits, taking it away
 // does not.
-func mergeAdmins(path string, o, n []Admin) ([]Admin, Parts) {
+func mergeAdmins(path string, o, n auth.Role) (auth.Role, Parts) {
 	var parts Parts
-	var merged []Admin
+	var merged auth.Role
 	for _, a := range o {
 		if slices.Contains(n, a) {
 			merged = append(merged, a)
@@ -38,7 +38,7 @@ func mergeAdmins(path string, o, n []Admin) ([]Admin, Parts) {
 	if len(merged) < len(o) {
 		parts.Now = append(parts.Now, path)
 	}
-	if slices.ContainsFunc(n, func(a Admin) bool { return !slices.Contains(o, a) }) {
+	if slices.ContainsFunc(n, func(a auth.RoleHolder) bool { return !slices.Contains(o, a) }) {
 		parts.Pending = append(parts.Pending, path)
 	}
 	return merged, parts

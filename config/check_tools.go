@@ -36,7 +36,7 @@ func readToolFiles(d *decode.Decoder, section *tree.Node, t *Toolgate) (files []
 		own := &tree.Problems{File: path}
 		if root := format.Read(own, path, data); root != nil {
 			root = declared.Specs(own, root)
-			var file ToolFile
+			var file declared.File
 			inner := decode.New(own, filepath.Dir(path))
 			inner.Expand = d.Expand
 			inner.Decode(root, &file, "tool_files")

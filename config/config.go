@@ -1,14 +1,14 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/proxy/reuse"
@@ -78,27 +78,6 @@ func (c *Config) Origin(path string) tree.Origin {
 // TransportNative is that of a group of the gateway's own tools, or a plugin.
 const TransportNative upstream.Transport = "native"
 
-// Protocol is which protocol era is spoken to a server.
-type Protocol string
-
-// The protocol settings.
-const (
-	ProtocolAuto   Protocol = "auto"   // ask the server once and remember
-	ProtocolLegacy Protocol = "legacy" // 2025-11-25 and before
-	ProtocolModern Protocol = "modern" // 2026-07-28 and after
-)
-
-// PlainCatalog says where it is found out what a server lists to clients that it
-// may ask nothing.
-type PlainCatalog string
-
-// The ways.
-const (
-	PlainAuto   PlainCatalog = "auto"   // where it costs no process
-	PlainAlways PlainCatalog = "always" // also by a process of its own
-	PlainNever  PlainCatalog = "never"  // everyone is shown the same
-)
-
 // Policy allows or denies something. The zero value denies.
 type Policy string
 
@@ -160,14 +139,14 @@ type Server struct {
 	Include, Exclude []string
 
 	// Sandbox is what the process of a stdio server may reach; nil confines nothing.
-	Sandbox *Sandbox `json:",omitempty"`
+	Sandbox *upstream.Sandbox `json:",omitempty"`
 
 	Timeouts       upstream.Timeouts
-	Protocol       Protocol
+	Protocol       upstream.Protocol
 	Isolation      upstream.Isolation
 	Copies         int  `json:",omitempty"` // gateways that run the process of a shared server
 	Exclusive      bool `json:",omitempty"` // it must not run twice
-	PlainCatalog   PlainCatalog
+	PlainCatalog   upstream.WithoutCapabilities
 	Concurrency    int // calls in flight
 	Processes      int // processes or connections at most
 	ClientRequests ClientRequests
@@ -185,10 +164,10 @@ type Server struct {
 	// Results say what is done with what it answers, as far as that is said for it.
 	Results result.Settings `json:",omitzero"`
 	// Offer is set for a server that is not started, and that agents may add.
-	Offer *Offer
+	Offer *enable.Offer
 	// Native is what is set for a group of the gateway's own tools, a
 	// [group.Settings], or for a
-	// *[Plugin]; nil for every other server.
+	// *[native.PluginSettings]; nil for every other server.
 	Native any `json:",omitempty"`
 
 	// File and Line are where the server's entry begins.
@@ -201,18 +180,6 @@ type Server struct {
 func (s Server) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "server %s (%s)", s.Key, s.Transport)
 }
-
-// Defaults of a [Server] (the timeouts of toolgate.servers.<key>.timeouts).
-const (
-	DefaultStart         = 30 * time.Second
-	DefaultLauncherStart = 60 * time.Second // for npx, uvx, docker and the like, which may download first
-	DefaultList          = 10 * time.Second
-	DefaultCall          = 120 * time.Second
-	DefaultHard          = 30 * time.Minute
-	DefaultConcurrency   = 32
-	DefaultProcesses     = 8
-	DefaultConnections   = 256 // of a server that is not a process of the gateway's
-)
 
 // ClientRequests says which questions of a server may reach a client. The zero
 // value denies all.
@@ -235,47 +202,19 @@ type ClientRequests struct {
 // Samples reports whether the server may ask for generated text, whoever answers.
 func (r *ClientRequests) Samples() bool { return r.Sampling.Allowed() || r.SamplingAgent != "" }
 
-// Tool shapes one tool of a server.
+// Tool is what is set for one tool of a server.
 type Tool struct {
-	// New name of the tool. Default: its own.
-	Rename string `config:"rename" format:"toolname"`
-	// New title of the tool, its name for people. Default: its own.
-	Title string `config:"title"`
-	// New description of the tool. Default: its own.
-	Description string `config:"description"`
-	// Settings for single arguments, by name. Default: all arguments as the server lists them.
-	Args map[string]Arg `config:"args"`
-	// Removes the tool from lists and refuses calls to it. Default: false.
-	Hidden bool `config:"hidden"`
-	// Timeout of a call of this tool, as timeouts.call of the server. Default: the server's.
-	Timeout time.Duration `config:"timeout" min:"1ms" max:"24h"`
-	// Longest silence of a call of this tool that reports progress. Default: the server's.
-	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
-	// Timeout of every call of this tool, even if it reports progress. Default: the server's.
-	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
+	proxy.ToolShape
+
 	// Circuit breaker for this tool alone, in addition to the server's. Default: none.
 	Breaker *guard.Breaker `config:"breaker"`
 	// Whether toolgate may repeat a call of this tool if its answer was lost. Default: false, unless the server's
 	// retry.trust_hints allows it.
 	Idempotent *bool `config:"idempotent"`
-	// What one call costs, for budgets that count cost. Default: 1.
-	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
 	// Rate limit: how many calls all callers together may make in any 60 minutes. Default: no limit.
 	RateLimitPerHour int64 `config:"rate_limit_per_hour" min:"1" max:"1000000"`
-	// Annotations that replace those of the tool, key by key. Default: its own.
-	Annotations json.RawMessage `config:"annotations" format:"object"`
 	// Reuse of the results of this tool, which has to be read-only. Default: each call is sent to the server.
 	Cache *reuse.Settings `config:"cache"`
 	// How results of this tool are processed. Default: as for its server.
 	Results result.Settings `config:"results" json:",omitzero"`
-}
-
-// Arg shapes one argument of a tool.
-type Arg struct {
-	// Value that is always sent. Callers neither see nor set the argument. Default: not fixed.
-	Fixed json.RawMessage `config:"fixed"`
-	// Value that is sent if the caller gives none. Default: none.
-	Default json.RawMessage `config:"default"`
-	// Removes the argument from the schema that callers see. Default: true if fixed is set, else false.
-	Hidden bool `config:"hidden"`
 }

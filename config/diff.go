@@ -281,7 +281,7 @@ func mergeSettings(o, n Toolgate) (Toolgate, Parts) {
 // mergeAuth keeps the ways in that are the same in both: one that is removed is
 // closed at once, a new or changed one waits. Removing the last one waits too,
 // because without any nobody is asked who they are.
-func mergeAuth(o, n *Toolgate, merged *Auth) Parts {
+func mergeAuth(o, n *Toolgate, merged *auth.Settings) Parts {
 	if o.Authenticates() && !n.Authenticates() {
 		*merged = o.Auth
 		return Parts{Pending: lastWays(&o.Auth)}
@@ -292,8 +292,8 @@ func mergeAuth(o, n *Toolgate, merged *Auth) Parts {
 	parts.Pending, parts.Now = append(parts.Pending, own.Pending...), append(parts.Now, own.Now...)
 	for _, role := range []struct {
 		path   string
-		o, n   []Admin
-		merged *[]Admin
+		o, n   auth.Role
+		merged *auth.Role
 	}{
 		{"auth.admins", o.Auth.Admins, n.Auth.Admins, &merged.Admins},
 		{"auth.auditors", o.Auth.Auditors, n.Auth.Auditors, &merged.Auditors},
@@ -322,7 +322,7 @@ func mergeAuth(o, n *Toolgate, merged *Auth) Parts {
 }
 
 // lastWays are the kinds of callers that a configuration lets in.
-func lastWays(a *Auth) []string {
+func lastWays(a *auth.Settings) []string {
 	var out []string
 	if len(a.Keys) > 0 {
 		out = append(out, "auth.keys")

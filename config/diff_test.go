@@ -124,7 +124,7 @@ func TestMergeSettings(t *testing.T) {
 		now, pending []string
 		check        func(Toolgate) bool
 	}{
-		"limits":      {`limits: { tools: 1 }`, `limits: { tools: 2 }`, []string{"limits"}, nil, func(t Toolgate) bool { return t.Limits.Tools == 2 }},
+		"limits":      {`limits: { tools: 1 }`, `limits: { tools: 2 }`, []string{"limits"}, nil, func(t Toolgate) bool { return t.Limits.Items == 2 }},
 		"listen":      {`listen: { hosts: [] }`, `listen: { http: "0.0.0.0:1" }`, nil, []string{"listen"}, func(t Toolgate) bool { return t.Listen.HTTP == "127.0.0.1:7777" }},
 		"store":       {``, `store: "sqlite:/tmp/x"`, nil, []string{"store"}, func(t Toolgate) bool { return t.Store == "sqlite:" }},
 		"audit":       {``, `audit: { path: /tmp/x }`, nil, []string{"audit"}, func(t Toolgate) bool { return t.Audit.Path == "" }},

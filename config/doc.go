@@ -1,8 +1,8 @@
 // Package config reads what a person writes down: an MCP client's own file,
 // unedited, or a toolgate file. It turns either into plain data and does
 // nothing else: it starts no process and dials nobody. [Toolgate] is the table of all
-// sections; their types are declared by the packages that use them, and here where
-// several do.
+// sections. The packages that use their settings declare the types, and this package
+// those that belong to no other (ADR 0061).
 //
 // A file passes through five stages:
 //

@@ -29,7 +29,7 @@ func ParseTools(name string, data []byte) ([]declared.Settings, error) {
 		return nil, p.Err()
 	}
 	root = declared.Specs(p, root)
-	var file ToolFile
+	var file declared.File
 	d := decode.New(p, "")
 	d.Expand = clients.RefuseVariables
 	d.Decode(root, &file, "tool_files")
@@ -57,7 +57,7 @@ func (c *Config) CheckTools(more []declared.Settings) error {
 
 // checkToolURLs reports addresses that are written twice, or that anybody on the
 // way could answer for.
-func checkToolURLs(p *tree.Problems, n *tree.Node, list []ToolURL) {
+func checkToolURLs(p *tree.Problems, n *tree.Node, list []declared.Address) {
 	if len(list) > maxToolURLs {
 		p.At(n, "tool_urls", "put several into one", "there are more than %d", maxToolURLs)
 	}

@@ -65,15 +65,15 @@ func (s *Server) lay(entry upstream.Timeouts, set *ServerSettings) {
 	if set.Namespace != nil {
 		s.Namespace = *set.Namespace
 	}
-	s.Protocol = cmp.Or(set.Protocol, ProtocolAuto)
+	s.Protocol = cmp.Or(set.Protocol, upstream.ProtocolAuto)
 	s.Isolation = cmp.Or(set.Isolation, upstream.IsolateAuto)
 	s.Copies, s.Exclusive = set.Copies, set.Exclusive
-	s.PlainCatalog = cmp.Or(set.PlainCatalog, PlainAuto)
-	processes := DefaultProcesses
+	s.PlainCatalog = cmp.Or(set.PlainCatalog, upstream.WithoutAuto)
+	processes := upstream.DefaultProcesses
 	if s.URL != "" {
-		processes = DefaultConnections
+		processes = upstream.DefaultConnections
 	}
-	s.Concurrency = cmp.Or(set.Concurrency, DefaultConcurrency)
+	s.Concurrency = cmp.Or(set.Concurrency, upstream.DefaultConcurrency)
 	s.Processes = cmp.Or(set.Processes, processes)
 	s.EnvInherit = slices.Concat(s.EnvInherit, set.EnvInherit)
 	slices.Sort(s.EnvInherit)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/config/decode"
 )
 
 const limitsPage = "../docs/limits.md"
@@ -19,7 +21,7 @@ func TestLimitsPage(t *testing.T) {
 	docs := fieldDocs{}
 	var table strings.Builder
 	table.WriteString("| key under `limits` | default | from | to | what it bounds |\n|---|---|---|---|---|\n")
-	for f := range reflect.TypeFor[Limits]().Fields() {
+	for _, f := range decode.Fields(reflect.TypeFor[Limits]()) {
 		about, _, ok := strings.Cut(docs.of(t, reflect.TypeFor[Limits](), f), " Default: ")
 		for _, tag := range []string{"default", "min", "max"} {
 			if _, has := f.Tag.Lookup(tag); !has || !ok {

@@ -12,6 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/native/enable"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/limit"
+	"github.com/toolgate/toolgate/proxy/redact"
+	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 func TestDefault(t *testing.T) {
@@ -27,16 +34,23 @@ func TestDefault(t *testing.T) {
 		t.Errorf("defaults: %+v", tg)
 	}
 	want := Limits{
-		Body: 16 << 20, Bodies: 256 << 20, Connections: 20000, Result: 32 << 20, Line: 32 << 20, PolicyInput: 256 << 10, Depth: 128,
-		Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, ParkedPerPrincipal: 64,
-		ParkedPerServer: 256, AddedPerPrincipal: 8, Queue: 256, Drain: 5 * time.Second, CallsPerPrincipal: 128, IdenticalCalls: 200,
-		ListsPerMinute: 6000, InitializesPerMinute: 6000, NotificationsPerMinute: 60000, CancelsPerMinute: 6000,
-		CompletionsPerMinute: 1200, UnknownPerMinute: 6000, AuthFailuresPerMinute: 6000, Tools: 5000, Pages: 1000, Catalog: 64 << 20,
-		Redact: 8 << 20, RedactTime: 5 * time.Second, KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute,
-		InFlight: 256, Page: 1000,
-		Instructions: 16 << 10,
-		Rounds:       10000, RoundTime: 15 * time.Minute, Replay: 64 << 20,
-		Tasks: 10000,
+		ClientLimits: proxy.ClientLimits{
+			Body: 16 << 20, Depth: 128, Sessions: 10000, SessionsPerPrincipal: 100, Idle: 30 * time.Minute, InFlight: 256, Page: 1000,
+			Instructions: 16 << 10, SuspendedPerPrincipal: 64, SuspendedPerServer: 256, Rounds: 10000, RoundTime: 15 * time.Minute, Replay: 64 << 20,
+			Tasks: 10000,
+		},
+		Settings: limit.Settings{
+			Bodies: 256 << 20, Connections: 20000, Queue: 256, CallsPerPrincipal: 128, IdenticalCalls: 200,
+			Rates: limit.Rates{
+				Lists: 6000, Initializes: 6000, Notifications: 60000, Cancels: 6000, Completions: 1200, Unknown: 6000, AuthFailures: 6000,
+			},
+		},
+		ServerLimits: upstream.ServerLimits{Result: 32 << 20, Line: 32 << 20, Items: 5000, Pages: 1000, Catalog: 64 << 20},
+		InputLimits:  opa.InputLimits{PolicyInput: 256 << 10},
+		SearchLimits: redact.SearchLimits{RedactBytes: 8 << 20, RedactTime: 5 * time.Second},
+		StoreLimits:  result.StoreLimits{KeptResults: 64 << 20, KeptResultsPerPrincipal: 16 << 20, KeptResultsTime: 15 * time.Minute},
+		CallerLimits: enable.CallerLimits{AddedPerPrincipal: 8},
+		Drain:        5 * time.Second,
 	}
 	if diff := cmp.Diff(want, tg.Limits); diff != "" {
 		t.Error(diff)

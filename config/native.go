@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/config/clients"
 	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/group"
 	"github.com/toolgate/toolgate/upstream"
@@ -88,7 +89,7 @@ func nativeServers(t *Toolgate, toolgate *tree.Node) []Server {
 
 // withSettings is a server of the gateway's own with what is set for it.
 func withSettings(s Server, set *ServerSettings) Server {
-	if p, ok := s.Native.(*Plugin); ok {
+	if p, ok := s.Native.(*native.PluginSettings); ok {
 		s.Written = clients.Written{Command: p.Path, Args: p.Args}
 	}
 	s.lay(upstream.Timeouts{}, set)

@@ -25,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/config/tree"
 	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/gate/registry"
+	"github.com/toolgate/toolgate/native/declared"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files and goldens")
@@ -383,7 +384,7 @@ func TestSettingsAreFew(t *testing.T) {
 			count += len(rows.FindAllString(block, -1))
 		}
 	}
-	limits := reflect.TypeFor[Limits]().NumField()
+	limits := len(decode.Fields(reflect.TypeFor[Limits]()))
 	t.Logf("%d settings, %d limits", count, limits)
 	if count == 0 || count > maxSettings || limits > maxLimits {
 		t.Errorf("the pages have %d settings and %d limits; at most %d and %d are allowed", count, limits, maxSettings, maxLimits)
@@ -398,6 +399,6 @@ func TestFormatsExist(t *testing.T) {
 		}
 	}
 	settings(reflect.TypeFor[Toolgate](), "", visit)
-	settings(reflect.TypeFor[ToolFile](), "tool_files", visit)
+	settings(reflect.TypeFor[declared.File](), "tool_files", visit)
 	settings(reflect.TypeFor[registry.Seed](), "registry.seed", visit)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/toolgate/toolgate/native/enable"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/result"
 	"github.com/toolgate/toolgate/upstream"
@@ -18,7 +19,7 @@ type ServerSettings struct {
 	// Default: the server was not renamed.
 	RenamedFrom string `config:"renamed_from"`
 	// Era of MCP that is spoken to the server. Default: auto.
-	Protocol Protocol `config:"protocol" enum:"auto|legacy|modern"`
+	Protocol upstream.Protocol `config:"protocol" enum:"auto|legacy|modern"`
 	// Who shares a connection to the server. Default: auto.
 	Isolation upstream.Isolation `config:"isolation" enum:"auto|shared|principal|session"`
 	// At how many gateways the process of a server with isolation shared runs, where several gateways share a database.
@@ -30,7 +31,7 @@ type ServerSettings struct {
 	// How toolgate finds out what a legacy server lists to clients without capabilities. auto asks only over HTTP and
 	// through processes that already run; always starts a process for it before the first list is shown; never shows the
 	// same list to everyone. Default: auto.
-	PlainCatalog PlainCatalog `config:"plain_catalog" enum:"auto|always|never"`
+	PlainCatalog upstream.WithoutCapabilities `config:"plain_catalog" enum:"auto|always|never"`
 	// Timeouts of the server. Default: those of the client's file, else the defaults below.
 	Timeouts upstream.Timeouts `config:"timeouts"`
 	// Circuit breaker, which stops calls to a failing server for a while. Default: the default of each setting.
@@ -48,7 +49,7 @@ type ServerSettings struct {
 	// Confines the process of the server. It reads what programs need to run and what the sandbox names, and reaches no
 	// network unless the sandbox says so. HOME and TMPDIR are a private folder. Where this machine cannot confine it,
 	// the server does not start. Default: the server has the rights of toolgate.
-	Sandbox *Sandbox `config:"sandbox" json:",omitempty"`
+	Sandbox *upstream.Sandbox `config:"sandbox" json:",omitempty"`
 	// How toolgate authenticates to the server. Default: with the headers of the entry; without headers, by OAuth once
 	// the server asks for it.
 	Auth credential.Auth `config:"auth"`
@@ -60,28 +61,5 @@ type ServerSettings struct {
 	Results result.Settings `config:"results" json:",omitzero"`
 	// Puts the server on the list of servers that agents may add (tool.enable), instead of starting it. Default: the
 	// server is started.
-	Offer *Offer `config:"offer"`
-}
-
-// Sandbox is what a confined process of a server may reach.
-type Sandbox struct {
-	// Files and folders that the server may read, with everything in them. Default: what programs need to run.
-	Read []string `config:"read" format:"path"`
-	// Files and folders that the server may change. Default: only a private temporary folder.
-	Write []string `config:"write" format:"path"`
-	// Files and folders that the server may execute beside its program. Default: the programs of the system.
-	Run []string `config:"run" format:"path"`
-	// Whether the server may execute what it writes into its private folder, as npx and uvx do with what they download at
-	// the start. Default: false.
-	RunOwn bool `config:"run_own"`
-	// What the server may reach on the network. Default: none.
-	Network string `config:"network" enum:"none|full"`
-}
-
-// Offer is what agents are told of a server that they may add.
-type Offer struct {
-	// What the server is for. Required.
-	Description string `config:"description" required:"true"`
-	// Permitted values for each placeholder {NAME} in the server's args, url and env. Default: no placeholders.
-	Arguments map[string][]string `config:"arguments"`
+	Offer *enable.Offer `config:"offer"`
 }

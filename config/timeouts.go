@@ -12,16 +12,16 @@ import (
 // timeouts are a server's deadlines: the defaults, over them what its entry says, over
 // that what toolgate.servers.<key>.timeouts says.
 func (s *Server) timeouts(entry, set upstream.Timeouts) upstream.Timeouts {
-	start := DefaultStart
+	start := upstream.DefaultStart
 	if s.Fetched() {
-		start = DefaultLauncherStart
+		start = upstream.DefaultLauncherStart
 	}
 	t := upstream.Timeouts{
 		Start: cmp.Or(set.Start, entry.Start, start),
-		List:  cmp.Or(set.List, entry.List, DefaultList),
-		Call:  cmp.Or(set.Call, entry.Call, DefaultCall),
+		List:  cmp.Or(set.List, entry.List, upstream.DefaultList),
+		Call:  cmp.Or(set.Call, entry.Call, upstream.DefaultCall),
 		Idle:  set.Idle,
-		Hard:  cmp.Or(set.Hard, entry.Hard, DefaultHard),
+		Hard:  cmp.Or(set.Hard, entry.Hard, upstream.DefaultHard),
 	}
 	// A longer call deadline than the hard one can only come from someone who
 	// set the first and did not think of the second, unless both are set. An

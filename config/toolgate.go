@@ -9,12 +9,15 @@ import (
 	"github.com/toolgate/toolgate/gate/registry"
 	"github.com/toolgate/toolgate/gate/spicedb"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/cluster"
 	"github.com/toolgate/toolgate/internal/feedback"
 	"github.com/toolgate/toolgate/internal/logs"
+	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/telemetry"
 	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/queue"
+	"github.com/toolgate/toolgate/proxy/auth"
 	"github.com/toolgate/toolgate/proxy/findview"
 	"github.com/toolgate/toolgate/proxy/intercept"
 	"github.com/toolgate/toolgate/proxy/result"
@@ -32,7 +35,7 @@ type Toolgate struct {
 	// "sqlite:".
 	Store string `config:"store" default:"sqlite:" format:"store"`
 	// The other gateways that share the database. Default: each of them serves what it gets.
-	Cluster Cluster `config:"cluster"`
+	Cluster cluster.Settings `config:"cluster"`
 	// When a write to an SQLite store counts as done: full once it survives a power failure, normal once it survives a
 	// crash of the process, which is faster. Default: full.
 	Durability string `config:"durability" default:"full" enum:"full|normal"`
@@ -45,11 +48,11 @@ type Toolgate struct {
 	BudgetsIn string `config:"budgets_in" default:"store" enum:"store|redis"`
 	// Keys that encrypt the state which clients carry for toolgate. The first key encrypts, and all of them decrypt.
 	// Default: one generated key in the state folder.
-	Keys []Key `config:"keys"`
+	Keys []seal.KeySettings `config:"keys"`
 	// Settings for each server, by its key in the file. Default: every server has the defaults below.
 	Servers map[string]ServerSettings `config:"servers"`
 	// How callers authenticate. Default: no authentication; only loopback callers are served, all as "local".
-	Auth Auth `config:"auth"`
+	Auth auth.Settings `config:"auth"`
 	// Settings for each tenant; "*" is for every tenant without settings of its own. Default: none.
 	Tenants map[string]budget.TenantSettings `config:"tenants"`
 	// The authorization chain. Default: closed if authentication is configured and no other setting decides.
@@ -96,7 +99,7 @@ type Toolgate struct {
 	// Files with more declared tools, each a map with the key tools. Default: none.
 	ToolFiles []string `config:"tool_files" format:"path"`
 	// URLs of documents with more declared tools, in the format of tool_files but without variables. Default: none.
-	ToolURLs []ToolURL `config:"tool_urls"`
+	ToolURLs []declared.Address `config:"tool_urls"`
 	// Limits for tools whose calls run as tasks. Default: the default of each setting.
 	Queue queue.Settings `config:"queue"`
 	// The audit log, which records every call. Default: audit.jsonl in the state folder.
@@ -140,16 +143,6 @@ type Listen struct {
 	TrustedProxies []string `config:"trusted_proxies" format:"cidr"`
 }
 
-// Cluster is how gateways that share a database reach one another.
-type Cluster struct {
-	// host:port at which the others reach this gateway, to pass on what belongs to it: a session, a task, a call that
-	// waits for its client. It needs a database that they share (store) and keys that they share (keys). Default:
-	// nothing is passed on.
-	Advertise string `config:"advertise" format:"address"`
-	// host:port to listen on for the others. Default: that of advertise.
-	Listen string `config:"listen" format:"address"`
-}
-
 // TLS is a certificate to serve with.
 type TLS struct {
 	// PEM file with the certificate chain. Default: no TLS.
@@ -159,14 +152,4 @@ type TLS struct {
 	// PEM file with the certificate authorities whose client certificates are accepted. Default: no client certificate
 	// is requested.
 	ClientCA string `config:"client_ca" format:"path"`
-}
-
-// Key is one sealing key; exactly one of File and Env is set.
-type Key struct {
-	// Name of the key, stored with everything that it encrypts. Required.
-	ID string `config:"id" required:"true" format:"id"`
-	// File with the 32 bytes of the key, raw or in hex or base64. Required unless env is set.
-	File string `config:"file" format:"path"`
-	// Environment variable with the 32 bytes of the key, in hex or base64. Required unless file is set.
-	Env string `config:"env" format:"envname"`
 }

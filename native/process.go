@@ -172,7 +172,7 @@ func (p *Plugin) command(m *prepared, folder string) (err error) {
 	m.folder = folder
 	if p.spec.Shipped {
 		r.cmd = &exec.Cmd{Path: p.host.self, Args: []string{p.host.self, handshake.Argument, p.spec.Key}, Env: slices.Clone(p.spec.Env), Dir: "/"}
-		r.tree = &group{cmd: r.cmd, guard: child.Alone}
+		r.tree = &processGroup{cmd: r.cmd, guard: child.Alone}
 		return nil
 	}
 	confined, err := confine(&p.spec, r.open, folder)
@@ -181,7 +181,7 @@ func (p *Plugin) command(m *prepared, folder string) (err error) {
 	}
 	if confined == nil {
 		r.cmd = unconfined(&p.spec, r.open)
-		r.tree = &group{cmd: r.cmd, guard: child.GuardedFirst}
+		r.tree = &processGroup{cmd: r.cmd, guard: child.GuardedFirst}
 		return nil
 	}
 	r.cmd, r.tree = confined.Cmd, confined

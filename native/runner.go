@@ -63,8 +63,8 @@ type tree interface {
 	Close() error
 }
 
-// group is an unconfined tree. Its standard files must be *os.File.
-type group struct {
+// processGroup is an unconfined tree. Its standard files must be *os.File.
+type processGroup struct {
 	child.Group
 
 	cmd   *exec.Cmd
@@ -72,13 +72,13 @@ type group struct {
 }
 
 // Start implements tree.
-func (g *group) Start() error {
+func (g *processGroup) Start() error {
 	g.cmd.Env = g.cmd.Environ() // adds PWD, as os/exec does
 	return g.Group.Start(g.cmd, g.guard)
 }
 
 // Wait implements tree.
-func (g *group) Wait() error {
+func (g *processGroup) Wait() error {
 	watched := g.AwaitExit()
 	g.End() // kills what the process left
 	state, err := g.cmd.Process.Wait()
@@ -89,7 +89,7 @@ func (g *group) Wait() error {
 }
 
 // Close implements tree.
-func (g *group) Close() error { return nil }
+func (g *processGroup) Close() error { return nil }
 
 func newRunner(name string, open *os.File, hello []byte, wire bool) *runner {
 	r := &runner{name: name, open: open, hello: hello, wire: wire, done: make(chan struct{})}

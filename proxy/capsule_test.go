@@ -91,7 +91,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 	c := &checker{}
 	r := newRig(t, mounted(b), func(_ *Options, config *Config) {
 		config.Arguments = c
-		config.Mounts[0].Tools = map[string]ToolShape{"t": {Arguments: map[string]ArgumentShape{"f": {Fixed: []byte("1")}}}}
+		config.Mounts[0].Tools = map[string]ToolShape{"t": {Args: map[string]ArgumentShape{"f": {Fixed: []byte("1")}}}}
 	})
 	if w := r.modern("1", "tools/call", `"name":"s__t","arguments":{"a":2}`); !strings.Contains(w.text(), `"resultType":"complete"`) {
 		t.Errorf("a call: %s", w.text())

@@ -360,7 +360,7 @@ func init() {
 // server, count returns how many calls it got.
 func faultRig(t *testing.T, h hop, fault *faultCase) (r *rig, g guarded, ready func(), count func() int64) {
 	t.Helper()
-	spec := upstream.Spec{Key: "far", Era: h.era(), Local: person("alice").Key(), Timeouts: upstream.Timeouts{Call: fault.limit}, Limits: upstream.Limits{Result: 256 << 10, Line: 256 << 10}}
+	spec := upstream.Spec{Key: "far", Era: h.era(), Local: person("alice").Key(), Timeouts: upstream.Timeouts{Call: fault.limit}, Limits: upstream.Limits{ServerLimits: upstream.ServerLimits{Result: 256 << 10, Line: 256 << 10}}}
 	s := &faultyServer{hop: h, fault: fault}
 	count = s.calls.Load
 	var behind *httptest.Server

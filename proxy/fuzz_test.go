@@ -41,7 +41,10 @@ func seeds(f *testing.F) [][]byte {
 
 // quick are limits under which nothing waits for long.
 func quick(o *Options, _ *Config) {
-	o.Limits = Limits{JSONWait: time.Minute, KeepAlive: time.Minute, FirstList: -1, Body: 1 << 16, Depth: 64, SessionsPerPrincipal: 1000}
+	o.Limits = Limits{
+		ClientLimits: ClientLimits{Body: 1 << 16, Depth: 64, SessionsPerPrincipal: 1000},
+		JSONWait:     time.Minute, KeepAlive: time.Minute, FirstList: -1,
+	}
 }
 
 // documented are the gateway's HTTP statuses.

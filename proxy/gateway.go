@@ -120,7 +120,7 @@ func New(opts Options) (*Gateway, error) {
 	g.notifications = notificationRelay{g: g, queues: make(map[string]*notificationQueue)}
 	g.watches = resourceSubscriptions{g: g, of: make(map[resourceKey]map[subscriber]*gate.Identity)}
 	g.rounds = newRoundTrips(g)
-	g.replays = stream.NewStore(opts.Limits.Replay, opts.Limits.ReplayTime)
+	g.replays = stream.NewStore(int(opts.Limits.Replay), opts.Limits.ReplayTime)
 	g.tasks.legacy = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.tasks.extension = newTaskIndex(opts.Limits.Tasks, opts.Limits.TasksPerPrincipal)
 	g.sessions = newSessionTable(g)
@@ -136,10 +136,7 @@ func New(opts Options) (*Gateway, error) {
 		g.instance = opts.Replicas.Self()
 		g.replicas = &replica.Router{Peers: opts.Replicas, Keys: opts.Keys}
 	}
-	g.keptResults = result.NewStore(result.StoreLimits{
-		Bytes: opts.Limits.KeptResults, BytesPerPrincipal: opts.Limits.KeptResultsPerPrincipal, Time: opts.Limits.KeptResultsTime,
-		Prefix: replica.Tag(g.replicas.Self(), ""),
-	})
+	g.keptResults = result.NewStore(opts.Limits.StoreLimits, replica.Tag(g.replicas.Self(), ""))
 	g.life, g.stop = context.WithCancelCause(context.Background())
 	g.config.Store(&Config{})
 	g.snapshot.Store(&Snapshot{catalog: newCatalog(nil, nil)})

@@ -252,7 +252,7 @@ func (hf *httpFront) allowedOrigin(origin, own string) bool {
 func (hf *httpFront) checkHeaders(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.ContentLength > int64(hf.g.opts.Limits.Body):
-		tooLarge(w, hf.g.opts.Limits.Body)
+		tooLarge(w, int(hf.g.opts.Limits.Body))
 	case !mcp.PlainContent(r.Header["Content-Encoding"]):
 		w.Header().Set("Accept-Encoding", "identity") // RFC 9110 section 12.5.3
 		writeFault(w, http.StatusUnsupportedMediaType, "", mcp.Errorf(mcp.CodeInvalidRequest, "The content must not be compressed: send it without Content-Encoding"))
@@ -272,7 +272,7 @@ func (hf *httpFront) readMessage(w http.ResponseWriter, r *http.Request, claim *
 	case err == nil:
 		return body, true
 	case errors.Is(err, limit.ErrTooLarge):
-		tooLarge(w, hf.g.opts.Limits.Body)
+		tooLarge(w, int(hf.g.opts.Limits.Body))
 	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrScarce):
 		w.Header().Set("Connection", "close") // the rest is not read
 		writeBusy(w, "", noRoom(err))

@@ -44,7 +44,7 @@ func (g *Gateway) initialize(s *Session, who *gate.Identity, msg *mcp.Message) (
 	out = append(out, g.capabilities(servers, decided, version, s.scope)...)
 	out = append(out, `,"serverInfo":`...)
 	out = append(out, g.serverInfo...)
-	if text := snap.instructions(who, servers, s.scope, g.opts.Limits.Instructions); text != "" {
+	if text := snap.instructions(who, servers, s.scope, int(g.opts.Limits.Instructions)); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}
@@ -84,7 +84,7 @@ func discover(g *Gateway, ctx context.Context, x *Exchange) response {
 	servers, decided := snap.describedServers(ctx, x.Identity, x.Scope, modernFeatures)
 	out := []byte(`{"resultType":"complete","supportedVersions":` + supportedVersions + `,"capabilities":`)
 	out = append(out, g.capabilities(servers, decided, x.Version, x.Scope)...)
-	if text := snap.instructions(x.Identity, servers, x.Scope, g.opts.Limits.Instructions); text != "" {
+	if text := snap.instructions(x.Identity, servers, x.Scope, int(g.opts.Limits.Instructions)); text != "" {
 		out = append(out, `,"instructions":`...)
 		out = mcp.AppendQuote(out, text)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/toolgate/toolgate/budget"
 	"github.com/toolgate/toolgate/budget/rate"
+	"github.com/toolgate/toolgate/config/decode"
+	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -194,20 +196,48 @@ type Searched struct {
 	Shown []string // the names in the answer, as clients use them, best first
 }
 
+// ClientLimits are the settings of the section limits that bound what clients may use.
+type ClientLimits struct {
+	// Largest request body of a client. Default: 16MiB.
+	Body units.Size `config:"body" default:"16MiB" min:"1KiB" max:"1GiB"`
+	// Nesting depth of a message. Default: 128.
+	Depth int `config:"depth" default:"128" min:"16" max:"1000"`
+	// Sessions; an idle one is closed to make room for a new one. Default: 10000.
+	Sessions int `config:"sessions" default:"10000" min:"1" max:"10000000"`
+	// Sessions of one caller; the one that has been idle the longest is closed to make room for a new one. Default: 100.
+	SessionsPerPrincipal int `config:"sessions_per_principal" default:"100" min:"1" max:"1000000"`
+	// How long an unused session is kept at most. Default: 30m.
+	Idle time.Duration `config:"idle" default:"30m" min:"1s" max:"30d"`
+	// Concurrent requests of one session or connection. Default: 256.
+	InFlight int `config:"in_flight" default:"256" min:"1" max:"100000"`
+	// Items on one page of a list. Default: 1000.
+	Page int `config:"page" default:"1000" min:"1" max:"1000000"`
+	// How much of the instructions of one server is passed on. Default: 16KiB.
+	Instructions units.Size `config:"instructions" default:"16KiB" min:"1KiB" max:"1MiB"`
+	// Suspended calls of one caller, which wait for a client's answer. Default: 64.
+	SuspendedPerPrincipal int `config:"parked_per_principal" default:"64" min:"1" max:"10000"`
+	// Suspended calls to one server. Default: 256.
+	SuspendedPerServer int `config:"parked_per_server" default:"256" min:"1" max:"100000"`
+	// Calls that may wait for a client's answer to a question. Default: 10000.
+	Rounds int `config:"rounds" default:"10000" min:"1" max:"10000000"`
+	// How long a client may take to answer a question. Default: 15m.
+	RoundTime time.Duration `config:"round_time" default:"15m" min:"1s" max:"7d"`
+	// Total bytes of broken streams that are kept for clients that reconnect. Default: 64MiB.
+	Replay units.Size `config:"replay" default:"64MiB" min:"1KiB" max:"16GiB"`
+	// Tasks of legacy servers that are remembered for lists and notifications. Default: 10000.
+	Tasks int `config:"tasks" default:"10000" min:"1" max:"10000000"`
+}
+
 // Limits bound what clients may use. Zero values stand for the defaults.
 type Limits struct {
-	Body                 int           // bytes of one HTTP body or line; 16 MiB
-	Depth                int           // nesting of one message; mcp.DefaultDepth
-	Sessions             int           // legacy sessions in total; 10000
-	SessionsPerPrincipal int           // legacy sessions of one principal; 100
-	Idle                 time.Duration // until an unused session ends; 30 min
-	InFlight             int           // requests in flight per connection; 256
-	Batch                int           // messages of one 2025-03-26 batch; 100
-	Listens              int           // subscriptions per principal; 100
-	Queue                int           // messages waiting for a slow client; 1024
-	QueueBytes           int           // bytes of them, beyond the first message; 4 MiB
-	Page                 int           // items of one list page; 1000
-	PageBytes            int           // bytes of one list page; 4 MiB
+	ClientLimits
+	result.StoreLimits
+
+	Batch      int // messages of one 2025-03-26 batch; 100
+	Listens    int // subscriptions per principal; 100
+	Queue      int // messages waiting for a slow client; 1024
+	QueueBytes int // bytes of them, beyond the first message; 4 MiB
+	PageBytes  int // bytes of one list page; 4 MiB
 	// FirstList is how long the first lists after the start wait for servers that are
 	// still starting; 8 s, which is less than the shortest timeout of known clients. A
 	// negative value disables the wait.
@@ -216,81 +246,50 @@ type Limits struct {
 	// JSON. KeepAlive is the interval of comments on a silent stream.
 	JSONWait  time.Duration // 5 s
 	KeepAlive time.Duration // 15 s
-	// RoundTime is how long a client may take to answer an input request.
-	RoundTime time.Duration // 15 min
-	// Replay bounds the events of broken streams that are stored for clients which
-	// resume them, in bytes; 64 MiB. ReplayTime is how long they are stored after the
-	// end of the stream; 60 s.
-	Replay     int
+	// ReplayTime is how long the events of a broken stream are stored after its end; 60 s.
 	ReplayTime time.Duration
-	// Rounds bounds the calls that wait for input from their clients: 10000 in total,
-	// 1000 of one principal, but at least twice the number of suspended calls. A
-	// suspended call is one on which a legacy server still works: 8 of one principal,
-	// 256 at one server.
-	Rounds, RoundsPerPrincipal                int
-	SuspendedPerPrincipal, SuspendedPerServer int
-	// Tasks bounds the tasks of legacy servers that are remembered for lists and
-	// notifications: 10000 in total, 1000 of one principal. ListenTasks bounds the
-	// tasks of one subscription; 64.
-	Tasks, TasksPerPrincipal, ListenTasks int
+	// RoundsPerPrincipal bounds the calls of one principal that wait for input from their
+	// clients; 1000, but at least twice the number of its suspended calls. A suspended call
+	// is one on which a legacy server still works.
+	RoundsPerPrincipal int
+	// TasksPerPrincipal bounds the remembered tasks of one principal; 1000. ListenTasks
+	// bounds the tasks of one subscription; 64.
+	TasksPerPrincipal, ListenTasks int
 	// Watches bounds the resources of one subscriber; 1000. Questions bounds the
 	// questions of a server during one call; 64.
 	Watches, Questions int
-	// Instructions bounds the instructions of one server that are passed on, in bytes;
-	// 16 KiB.
-	Instructions int
 	// NotificationsPerSecond bounds the progress and log messages of one call in a
 	// second; 1000. Others are dropped.
 	NotificationsPerSecond int
-	// KeptResults bounds the oversized results that are kept as resources, in bytes;
-	// KeptResultsPerPrincipal those of one principal. KeptResultsTime is how long a
-	// result is kept. The defaults are 64 MiB, 16 MiB and 15 min.
-	KeptResults, KeptResultsPerPrincipal int
-	KeptResultsTime                      time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
+	decode.Fill(&l.ClientLimits)
+	decode.Fill(&l.StoreLimits)
 	num := func(v *int, to int) {
 		if *v <= 0 {
 			*v = to
 		}
 	}
-	num(&l.Body, 16<<20)
-	num(&l.Depth, mcp.DefaultDepth)
-	num(&l.Sessions, 10000)
-	num(&l.SessionsPerPrincipal, 100)
-	num(&l.InFlight, 256)
 	num(&l.Batch, 100)
 	num(&l.Listens, 100)
 	num(&l.Queue, 1024)
 	num(&l.QueueBytes, 4<<20)
-	num(&l.Page, 1000)
 	num(&l.PageBytes, 4<<20)
-	num(&l.Rounds, 10000)
-	num(&l.SuspendedPerPrincipal, 64)
 	num(&l.RoundsPerPrincipal, max(1000, 2*l.SuspendedPerPrincipal))
-	num(&l.SuspendedPerServer, 256)
-	num(&l.Tasks, 10000)
 	num(&l.TasksPerPrincipal, 1000)
 	num(&l.ListenTasks, 64)
-	num(&l.Replay, 64<<20)
 	num(&l.Watches, 1000)
 	num(&l.Questions, 64)
-	num(&l.Instructions, 16<<10)
 	num(&l.NotificationsPerSecond, 1000)
-	num(&l.KeptResults, 64<<20)
-	num(&l.KeptResultsPerPrincipal, 16<<20)
 	dur := func(v *time.Duration, to time.Duration) {
 		if *v <= 0 {
 			*v = to
 		}
 	}
-	dur(&l.Idle, 30*time.Minute)
 	dur(&l.JSONWait, 5*time.Second)
 	dur(&l.KeepAlive, 15*time.Second)
-	dur(&l.RoundTime, 15*time.Minute)
 	dur(&l.ReplayTime, time.Minute)
-	dur(&l.KeptResultsTime, 15*time.Minute)
 	if l.FirstList == 0 {
 		l.FirstList = 8 * time.Second
 	}

@@ -138,7 +138,7 @@ func TestPipeline(t *testing.T) {
 		{name: "panic in the gate", verdict: func(*gate.Request) (gate.Decision, error) { panic("gate") }, steps: "gate view", outcome: audit.OutcomeDenied, code: "policy_error", answer: `"error":{"code":1001,"message":"The gateway cannot decide at the moment whether this is allowed."`},
 		{
 			name: "fixed argument given", params: `,"arguments":{"FIXED":1}`, change: func(_ *Options, c *Config) {
-				c.Mounts[0].Tools = map[string]ToolShape{"echo": {Arguments: map[string]ArgumentShape{"fixed": {Fixed: []byte("1")}}}}
+				c.Mounts[0].Tools = map[string]ToolShape{"echo": {Args: map[string]ArgumentShape{"fixed": {Fixed: []byte("1")}}}}
 			},
 			steps: "gate view, gate request", outcome: audit.OutcomeDenied, code: "invalid_arguments",
 			answer: `"isError":true,"_meta":{"dev.toolgate/refusal":{"kind":"invalid_arguments","code":1003,"phase":"arguments","decision_id":"call-1"}}`,
@@ -234,7 +234,7 @@ func TestSlotIsBetweenArgumentsAndCharge(t *testing.T) {
 		}
 		r := noted(t, b, nil, nil, func(_ *Options, c *Config) {
 			c.Mounts[0].Concurrency, c.Mounts[0].Queue = 1, 1
-			c.Mounts[0].Tools = map[string]ToolShape{"echo": {Arguments: map[string]ArgumentShape{"f": {Fixed: []byte("1")}}}}
+			c.Mounts[0].Tools = map[string]ToolShape{"echo": {Args: map[string]ArgumentShape{"f": {Fixed: []byte("1")}}}}
 		})
 		id := r.open()
 		r.opts.Auditor.(*ledger).journal.clear() // the decisions of initialize

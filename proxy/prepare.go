@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -309,29 +310,44 @@ func relayable(capabilities []byte, q Questions, tasks bool) []byte {
 	return out
 }
 
-// ToolShape changes how one tool is exposed and called.
+// ToolShape changes how one tool is exposed and called. The zero value changes nothing.
 type ToolShape struct {
-	Hidden      bool
-	Rename      string // replaces its name
-	Title       string // replaces its title
-	Description string // replaces its description
-	Annotations []byte // raw JSON object, merged into its annotations; nil keeps them
-	Arguments   map[string]ArgumentShape
-	// Timeout, Idle and Hard bound one call as in [mcp.Call]; 0 keeps the server's.
-	Timeout, Idle, Hard time.Duration
-	Cost                int64 // of one call in cost units; 0 counts as 1
-	// Results replace the result rules of the mount; nil keeps them.
-	Results *result.Rules
+	// New name of the tool. Default: its own.
+	Rename string `config:"rename" format:"toolname"`
+	// New title of the tool, its name for people. Default: its own.
+	Title string `config:"title"`
+	// New description of the tool. Default: its own.
+	Description string `config:"description"`
+	// Settings for single arguments, by name. Default: all arguments as the server lists them.
+	Args map[string]ArgumentShape `config:"args"`
+	// Removes the tool from lists and refuses calls to it. Default: false.
+	Hidden bool `config:"hidden"`
+	// Timeout of a call of this tool, as timeouts.call of the server. Default: the server's.
+	Timeout time.Duration `config:"timeout" min:"1ms" max:"24h"`
+	// Longest silence of a call of this tool that reports progress. Default: the server's.
+	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
+	// Timeout of every call of this tool, even if it reports progress. Default: the server's.
+	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
+	// What one call costs, for budgets that count cost. Default: 1.
+	Cost int64 `config:"cost" default:"1" min:"0" max:"1000000000"`
+	// Annotations that replace those of the tool, key by key. Default: its own.
+	Annotations json.RawMessage `config:"annotations" format:"object"`
+
+	// Rules replace the result rules of the mount; nil keeps them.
+	Rules *result.Rules `config:"-" json:"-"`
 	// Reuse is how long a result answers equal calls of the same principal, where the
 	// tool is read-only; 0 reuses none.
-	Reuse time.Duration
+	Reuse time.Duration `config:"-" json:"-"`
 }
 
 // ArgumentShape changes one argument of a tool.
 type ArgumentShape struct {
-	Fixed   []byte // raw JSON value that is always sent; nil when not fixed
-	Default []byte // raw JSON value that is sent when the caller gives none
-	Hidden  bool   // not listed
+	// Value that is always sent. Callers neither see nor set the argument. Default: not fixed.
+	Fixed json.RawMessage `config:"fixed"`
+	// Value that is sent if the caller gives none. Default: none.
+	Default json.RawMessage `config:"default"`
+	// Removes the argument from the schema that callers see. Default: true if fixed is set, else false.
+	Hidden bool `config:"hidden"`
 }
 
 // render returns the tool as it is listed under a name.
@@ -368,8 +384,8 @@ func (s *ToolShape) render(raw []byte, name string) []byte {
 // schema removes the arguments that the caller cannot give, and adds the defaults of
 // the others.
 func (s *ToolShape) schema(schema []byte) []byte {
-	for _, name := range sortedKeys(s.Arguments) {
-		arg := s.Arguments[name]
+	for _, name := range sortedKeys(s.Args) {
+		arg := s.Args[name]
 		properties := mcp.Lookup(schema, "properties")
 		if properties == nil {
 			return schema
@@ -416,7 +432,7 @@ func optional(schema []byte, name string) []byte {
 // arguments returns the arguments of a call with fixed values set and defaults filled
 // in. Callers must not give a fixed or hidden argument, in any spelling.
 func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
-	if s == nil || len(s.Arguments) == 0 {
+	if s == nil || len(s.Args) == 0 {
 		return given, nil
 	}
 	if given != nil && !mcp.IsObject(given) {
@@ -424,15 +440,15 @@ func (s *ToolShape) arguments(given []byte) ([]byte, *mcp.Error) {
 	}
 	for m := range mcp.Members(given) {
 		key, _ := mcp.Unquote(m.Key(given))
-		for name, arg := range s.Arguments {
+		for name, arg := range s.Args {
 			if (arg.Fixed != nil || arg.Hidden) && strings.EqualFold(name, key) {
 				return nil, mcp.Errorf(mcp.CodeInvalidParams, "the argument %q is set by the gateway and cannot be given", name)
 			}
 		}
 	}
 	out := given
-	for _, name := range sortedKeys(s.Arguments) {
-		arg := s.Arguments[name]
+	for _, name := range sortedKeys(s.Args) {
+		arg := s.Args[name]
 		switch {
 		case arg.Fixed != nil:
 			out = mcp.SetMember(out, name, arg.Fixed)

@@ -204,7 +204,7 @@ func TestResourcesAreDeclared(t *testing.T) {
 		b.offer(t, mcp.Legacy, `{"tools":{}}`, tool("echo"))
 		mounts := mounted(b)
 		if keeps {
-			mounts[0].Tools = map[string]ToolShape{"x": {}, "echo": {Results: &result.Rules{MaxBytes: 1, Larger: result.KeepLarger}}}
+			mounts[0].Tools = map[string]ToolShape{"x": {}, "echo": {Rules: &result.Rules{MaxBytes: 1, Larger: result.KeepLarger}}}
 		}
 		r := newRig(t, mounts)
 		if got := r.post(initBody).text(); strings.Contains(got, `"resources":`) != keeps {

@@ -21,8 +21,8 @@ import (
 
 // results are the result rules of the route.
 func (r *Route) results() *result.Rules {
-	if r.shape != nil && r.shape.Results != nil {
-		return r.shape.Results
+	if r.shape != nil && r.shape.Rules != nil {
+		return r.shape.Rules
 	}
 	return &r.to.mount.Results
 }
@@ -42,7 +42,7 @@ func (m *Mount) Keeps() bool {
 		return true
 	}
 	for _, shape := range m.Tools {
-		if shape.Results != nil && shape.Results.Keeps() {
+		if shape.Rules != nil && shape.Rules.Keeps() {
 			return true
 		}
 	}

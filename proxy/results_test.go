@@ -171,7 +171,7 @@ func TestRedactedErrors(t *testing.T) {
 // TestTooLargeToRedact: what cannot be searched is not passed on.
 func TestTooLargeToRedact(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 3000)+`hunter2x"}]}`)
-	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: redact.Messages{Filter: canary{}, MaxBytes: 2000}}))
+	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: redact.Messages{Filter: canary{}, SearchLimits: redact.SearchLimits{RedactBytes: 2000}}}))
 	got := r.legacy(r.open(), "1", "tools/call", `{"name":"s__echo"}`).text()
 	if !strings.Contains(got, `"kind":"result_too_large"`) || !strings.Contains(got, "limits.redact") || strings.Contains(got, "aaa") {
 		t.Errorf("got %s", got)
@@ -332,7 +332,7 @@ func TestOutputCheck(t *testing.T) {
 func TestRulesOfATool(t *testing.T) {
 	answer := answered(mcp.Legacy, `{"content":[{"type":"text","text":"hunter2x"}]}`)
 	r := newRig(t, mounted(reporter(t, mcp.Legacy, &answer)), withResults(result.Rules{Redact: canaries}), func(_ *Options, c *Config) {
-		c.Mounts[0].Tools = map[string]ToolShape{"typed": {Results: &result.Rules{}}, "echo": {Cost: 2}}
+		c.Mounts[0].Tools = map[string]ToolShape{"typed": {Rules: &result.Rules{}}, "echo": {Cost: 2}}
 	})
 	session := r.open()
 	if got := r.legacy(session, "1", "tools/call", `{"name":"s__echo"}`).text(); strings.Contains(got, secretWord) {

@@ -20,11 +20,11 @@ func TestShapeRender(t *testing.T) {
 		{"none", nil, `"name":"t"=>"name":"n"`},
 		{"described", &ToolShape{Description: "new \"one\""}, `"name":"t"=>"name":"n"; "old"=>"new \"one\""`},
 		{"annotated", &ToolShape{Annotations: raw(`{"destructiveHint":false,"readOnlyHint":false}`)}, `"name":"t"=>"name":"n"; {"readOnlyHint":true=>{"destructiveHint":false,"readOnlyHint":false`},
-		{"fixed", &ToolShape{Arguments: map[string]ArgumentShape{"a": {Fixed: raw(`"v"`)}}}, `"name":"t"=>"name":"n"; "a":{"type":"string"},=>; "c","a","b"=>"c","b"`},
-		{"hidden", &ToolShape{Arguments: map[string]ArgumentShape{"c": {Hidden: true}}}, `"name":"t"=>"name":"n"; ,"c":{}=>; "c","a","b"=>"a","b"`},
-		{"default", &ToolShape{Arguments: map[string]ArgumentShape{"b": {Default: raw("9007199254740993")}}}, `"name":"t"=>"name":"n"; "default":1=>"default":9007199254740993; "c","a","b"=>"c","a"`},
-		{"all", &ToolShape{Arguments: map[string]ArgumentShape{"a": {Hidden: true}, "b": {Hidden: true}, "c": {Fixed: raw("1")}}}, `"name":"t"=>"name":"n"; "a":{"type":"string"},"b":{"type":"integer","default":1},"c":{}=>; ,"required":["c","a","b"]=>`},
-		{"an argument that is not there", &ToolShape{Arguments: map[string]ArgumentShape{"zz": {Fixed: raw("1")}, "yy": {Default: raw("1")}}}, `"name":"t"=>"name":"n"`},
+		{"fixed", &ToolShape{Args: map[string]ArgumentShape{"a": {Fixed: raw(`"v"`)}}}, `"name":"t"=>"name":"n"; "a":{"type":"string"},=>; "c","a","b"=>"c","b"`},
+		{"hidden", &ToolShape{Args: map[string]ArgumentShape{"c": {Hidden: true}}}, `"name":"t"=>"name":"n"; ,"c":{}=>; "c","a","b"=>"a","b"`},
+		{"default", &ToolShape{Args: map[string]ArgumentShape{"b": {Default: raw("9007199254740993")}}}, `"name":"t"=>"name":"n"; "default":1=>"default":9007199254740993; "c","a","b"=>"c","a"`},
+		{"all", &ToolShape{Args: map[string]ArgumentShape{"a": {Hidden: true}, "b": {Hidden: true}, "c": {Fixed: raw("1")}}}, `"name":"t"=>"name":"n"; "a":{"type":"string"},"b":{"type":"integer","default":1},"c":{}=>; ,"required":["c","a","b"]=>`},
+		{"an argument that is not there", &ToolShape{Args: map[string]ArgumentShape{"zz": {Fixed: raw("1")}, "yy": {Default: raw("1")}}}, `"name":"t"=>"name":"n"`},
 	}
 	for _, tt := range tests {
 		want := in
@@ -40,7 +40,7 @@ func TestShapeRender(t *testing.T) {
 		}
 	}
 	// Tools without a schema, or with odd ones, work.
-	shape := &ToolShape{Arguments: map[string]ArgumentShape{"a": {Fixed: raw("1")}}, Annotations: raw(`{"title":"x"}`)}
+	shape := &ToolShape{Args: map[string]ArgumentShape{"a": {Fixed: raw("1")}}, Annotations: raw(`{"title":"x"}`)}
 	for in, want := range map[string]string{
 		`{"name":"t"}`: `{"annotations":{"title":"x"},"name":"n"}`,
 		`{"name":"t","inputSchema":true,"annotations":null}`:   `{"name":"n","inputSchema":true,"annotations":{"title":"x"}}`,
@@ -54,7 +54,7 @@ func TestShapeRender(t *testing.T) {
 }
 
 func TestShapeArguments(t *testing.T) {
-	shape := &ToolShape{Arguments: map[string]ArgumentShape{
+	shape := &ToolShape{Args: map[string]ArgumentShape{
 		"fixed": {Fixed: raw(`{"n":9007199254740993}`)}, "hidden": {Hidden: true}, "kept": {Hidden: true, Default: raw("true")}, "given": {Default: raw(`"d"`)},
 	}}
 	tests := []struct{ name, in, want string }{ // an empty want is a refusal
@@ -94,7 +94,7 @@ func TestShapeArguments(t *testing.T) {
 		t.Errorf("no shape: %s, %v", got, fault)
 	}
 	// U+017F and U+212A fold to s and k: the same name in another spelling.
-	sk := &ToolShape{Arguments: map[string]ArgumentShape{"sk": {Fixed: raw("1")}}}
+	sk := &ToolShape{Args: map[string]ArgumentShape{"sk": {Fixed: raw("1")}}}
 	for _, in := range []string{`{"ſk":2}`, `{"s\u212a":2}`, `{"SK":2}`} {
 		if got, fault := sk.arguments(raw(in)); fault == nil {
 			t.Errorf("%s passed as %s", in, got)
@@ -110,7 +110,7 @@ func TestShapedServer(t *testing.T) {
 	mounts[0].Exclude = []string{"excluded"}
 	mounts[0].Tools = map[string]ToolShape{
 		"hidden": {Hidden: true}, "renamed": {Rename: "better"},
-		"fixed": {Arguments: map[string]ArgumentShape{"a": {Fixed: raw("9007199254740993")}}},
+		"fixed": {Args: map[string]ArgumentShape{"a": {Fixed: raw("9007199254740993")}}},
 	}
 	r := newRig(t, mounts)
 	names, _ := listed(t, mcp.Tool, r.modern("1", "tools/list", ""))

@@ -34,7 +34,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, id *gate.Identity, scope Scope
 	written := make(chan error, 1)
 	go func() { written <- d.writeLines(w) }() // ends with the session
 	read := make(chan error, 1)
-	go func() { read <- d.readLines(id, r, g.opts.Limits.Body) }() // ends with its input
+	go func() { read <- d.readLines(id, r, int(g.opts.Limits.Body)) }() // ends with its input
 	select {
 	case err = <-read:
 		close(d.ended)

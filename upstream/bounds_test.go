@@ -41,7 +41,7 @@ func TestMuxFloodBytes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				conn, l, done := memoryConn(t, Spec{Limits: Limits{Result: most}}, mcp.Legacy)
+				conn, l, done := memoryConn(t, Spec{Limits: Limits{ServerLimits: ServerLimits{Result: most}}}, mcp.Legacy)
 				defer done()
 				book := &logBook{}
 				l.Log = slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -148,7 +148,7 @@ func TestDropIsLogged(t *testing.T) {
 // small, whatever it asked.
 func TestQuestionBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, l, done := memoryConn(t, Spec{Limits: Limits{Result: 10_000}}, mcp.Legacy)
+		conn, l, done := memoryConn(t, Spec{Limits: Limits{ServerLimits: ServerLimits{Result: 10_000}}}, mcp.Legacy)
 		defer done()
 		ask := func(id string, size int) {
 			l.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + mcp.MethodElicit + `","params":{"q":"` + strings.Repeat("q", size) + `"}}`)

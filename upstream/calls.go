@@ -360,7 +360,7 @@ func (s *Server) failure(ctx context.Context, err error) error {
 	case errors.Is(err, errGone):
 		f.Kind, f.Origin, f.Reason = mcp.FailGone, mcp.OriginHop, "The connection to the server "+name+" was lost, and what it kept there for this client."
 	case errors.Is(err, transport.ErrTooLarge):
-		f.Kind, f.Origin, f.Reason = mcp.FailTooLarge, mcp.OriginServer, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(s.spec.Limits.Result)+" bytes (limits.result), or one line of it than "+strconv.Itoa(s.spec.Limits.Line)+" (limits.line)."
+		f.Kind, f.Origin, f.Reason = mcp.FailTooLarge, mcp.OriginServer, "The answer of the server "+name+" is larger than the limit of "+strconv.Itoa(int(s.spec.Limits.Result))+" bytes (limits.result), or one line of it than "+strconv.Itoa(int(s.spec.Limits.Line))+" (limits.line)."
 	case errors.Is(err, errPoolFull):
 		f.Kind, f.Origin, f.Reason = mcp.FailBusy, mcp.OriginGateway, "All connections to the server "+name+" are in use, by calls that run or wait for an answer of their user (servers."+name+".processes); try again in a moment."
 	case errors.Is(err, errGivenUp):

@@ -118,7 +118,7 @@ func (c *Conn) fetchKind(ctx context.Context, kind mcp.Kind, l *mcp.Listing, byt
 			}
 			return "", fault
 		}
-		if *bytes += len(msg.Raw); *bytes > limits.Catalog {
+		if *bytes += len(msg.Raw); *bytes > int(limits.Catalog) {
 			return fmt.Sprintf("more than %d bytes (limits.catalog); the rest is left out", limits.Catalog), nil
 		}
 		list := msg.ResultMember(kind.ListKey())

@@ -54,12 +54,12 @@ func TestFetchGuards(t *testing.T) {
 			next := map[string]string{"": `"1"`, `"1"`: `"2"`, `"2"`: `"1"`}[cursor(x)]
 			x.result(page(next, "t"+cursor(x)))
 		}, mcp.Degraded, "the same next cursor twice", []string{"t", `t"1"`, `t"2"`}, 3},
-		{"endless pages", Limits{Pages: 5}, func(x *exchange) {
+		{"endless pages", Limits{ServerLimits: ServerLimits{Pages: 5}}, func(x *exchange) {
 			x.result(page(fmt.Sprintf(`"%d"`, len(cursor(x))+len(x.requests(mcp.MethodToolsList))), "t"+cursor(x)))
 		}, mcp.Degraded, "more than 5 pages (limits.pages); the rest is left out", nil, 5},
 		{
 			"endless items",
-			Limits{Items: 3},
+			Limits{ServerLimits: ServerLimits{Items: 3}},
 			func(x *exchange) { x.result(toolList("a", "b", "c", "d", "e")) },
 			mcp.Degraded, "more than 3 items (limits.tools); the rest is left out",
 			[]string{"a", "b", "c"},
@@ -67,13 +67,13 @@ func TestFetchGuards(t *testing.T) {
 		},
 		{
 			"exactly as many items",
-			Limits{Items: 3},
+			Limits{ServerLimits: ServerLimits{Items: 3}},
 			func(x *exchange) { x.result(toolList("a", "b", "c")) },
 			mcp.Ready, "",
 			[]string{"a", "b", "c"},
 			1,
 		},
-		{"endless bytes", Limits{Catalog: 1000}, func(x *exchange) {
+		{"endless bytes", Limits{ServerLimits: ServerLimits{Catalog: 1000}}, func(x *exchange) {
 			x.result(page(fmt.Sprintf(`"%d"`, len(x.requests(mcp.MethodToolsList))), "t"+cursor(x)+strings.Repeat("x", 300)))
 		}, mcp.Degraded, "more than 1000 bytes (limits.catalog); the rest is left out", nil, 0},
 		{

@@ -143,7 +143,7 @@ func (f *inFlight) ask(msg mcp.Message) {
 		c.refuse(msg.ID, "nobody can answer %s on this connection", msg.Method)
 		return
 	}
-	asking, ok := f.open.add(f.ctx, &msg, c.spec.Limits.Result)
+	asking, ok := f.open.add(f.ctx, &msg, int(c.spec.Limits.Result))
 	if !ok {
 		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
 			"more than %d open questions or %d bytes of them on one call, the same id twice, or a question after the end of the call", asksPerCall, c.spec.Limits.Result)))

@@ -11,24 +11,24 @@ import (
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
-// PlainList says how the gateway finds out what a legacy server lists to clients without
-// capabilities. The configuration calls it plain_catalog.
-type PlainList string
+// WithoutCapabilities says how the gateway finds out what a legacy server lists to clients
+// without capabilities. The configuration calls it plain_catalog.
+type WithoutCapabilities string
 
-// The values of [PlainList]. The zero value is PlainNever.
+// The values of [WithoutCapabilities]. The zero value is WithoutNever.
 const (
-	// PlainNever shows the full lists to everyone.
-	PlainNever PlainList = ""
-	// PlainAuto reads the lists over HTTP, and from processes that run anyway.
-	PlainAuto PlainList = "auto"
-	// PlainAlways starts a process for it if there is none, and shows nothing before the
+	// WithoutNever shows the full lists to everyone.
+	WithoutNever WithoutCapabilities = "never"
+	// WithoutAuto reads the lists over HTTP, and from processes that run anyway.
+	WithoutAuto WithoutCapabilities = "auto"
+	// WithoutAlways starts a process for it if there is none, and shows nothing before the
 	// lists were read.
-	PlainAlways PlainList = "always"
+	WithoutAlways WithoutCapabilities = "always"
 )
 
 const (
 	// withoutWait is how long the first listing waits for the lists without capabilities,
-	// unless [PlainAlways] is set.
+	// unless [WithoutAlways] is set.
 	withoutWait = 300 * time.Millisecond
 	// withoutAge is how long the result that both sets of lists are equal is trusted while
 	// nothing changes.
@@ -64,7 +64,7 @@ func (c *Conn) declaresNothing() bool {
 // server/tools, Listing Tools).
 func (c *catalog) varies(era mcp.Era) bool {
 	nothingDeclared := c.spec.Questions == (Questions{}) || c.spec.Isolation == IsolateShared && c.spec.Local == ""
-	return era == mcp.Legacy && c.spec.Plain != PlainNever && !nothingDeclared &&
+	return era == mcp.Legacy && c.spec.Without != "" && c.spec.Without != WithoutNever && !nothingDeclared &&
 		c.spec.maxPooled() > 0 && c.without.struck < maxStrikes
 }
 
@@ -80,7 +80,7 @@ func (c *catalog) withoutDue(main *Conn, moved, open bool) bool {
 	if c.spec.Command == "" {
 		return news || w.listing != nil || time.Since(w.at) > withoutAge
 	}
-	return news && (c.spec.Plain == PlainAlways || w.listing != nil || open)
+	return news && (c.spec.Without == WithoutAlways || w.listing != nil || open)
 }
 
 // beginWithout tells whether to read the lists for clients without capabilities. If so,
@@ -225,7 +225,7 @@ func (s *Server) publishBoth(ctx context.Context, main *Conn, full *mcp.Listing,
 		return
 	}
 	wait := withoutWait
-	if s.spec.Plain == PlainAlways {
+	if s.spec.Without == WithoutAlways {
 		wait = s.spec.Timeouts.Start // the operator wants to wait for the process
 	}
 	timer := time.NewTimer(wait)

@@ -119,7 +119,7 @@ func TestWhoHasFoundOutThatASessionIsLost(t *testing.T) {
 // A reading that cannot begin because its connection is closed has ended.
 func TestListsWithoutCapabilitiesOfAClosedConnection(t *testing.T) {
 	t.Parallel()
-	s := New(Spec{URL: "http://127.0.0.1:1/mcp", Local: "me", Plain: PlainAuto, Questions: everyQuestion}, Options{Logger: quietLog})
+	s := New(Spec{URL: "http://127.0.0.1:1/mcp", Local: "me", Without: WithoutAuto, Questions: everyQuestion}, Options{Logger: quietLog})
 	conn, _, done := memoryConn(t, s.spec, mcp.Legacy)
 	done()
 	receives(t, "the end of the look", s.lookWithout(conn, &mcp.Listing{}, true))

@@ -42,7 +42,7 @@ func (f *fakeHTTP) varies() {
 // plainSpec is the configuration of a fake whose plain list is looked at.
 func (f *fakeHTTP) plainSpec() Spec {
 	spec := f.spec()
-	spec.Transport, spec.Plain, spec.Questions = Streamable, PlainAuto, Questions{Elicitation: true}
+	spec.Transport, spec.Without, spec.Questions = Streamable, WithoutAuto, Questions{Elicitation: true}
 	return spec
 }
 
@@ -288,7 +288,7 @@ func TestListsWithoutCapabilitiesAreNotRead(t *testing.T) {
 		era    mcp.Era
 		change func(*Spec)
 	}{
-		{"never", mcp.Legacy, func(s *Spec) { s.Plain = PlainNever }},
+		{"never", mcp.Legacy, func(s *Spec) { s.Without = WithoutNever }},
 		{"the server may ask nothing", mcp.Legacy, func(s *Spec) { s.Questions = Questions{} }},
 		{"several share its connection", mcp.Legacy, func(s *Spec) { s.Isolation, s.Local = IsolateShared, "" }},
 		{"there is place for one connection", mcp.Legacy, func(s *Spec) { s.Limits.Conns = 1 }},
@@ -384,7 +384,7 @@ func TestKnownListsWithoutCapabilities(t *testing.T) {
 	if l.WithoutCapabilities == nil || !l.Stale || !l.WithoutCapabilities.Stale || known.WithoutCapabilities.Stale {
 		t.Fatalf("the known listing is offered as %+v", l)
 	}
-	spec.Plain = PlainNever
+	spec.Without = WithoutNever
 	if l, _ := New(spec, Options{Known: known, Logger: quietLog}).Listing(); l.WithoutCapabilities != nil || known.WithoutCapabilities == nil {
 		t.Errorf("a plain list is offered that nobody is to see")
 	}
@@ -439,11 +439,11 @@ func TestSubscriptionsWithoutCapabilities(t *testing.T) {
 
 // plainChild is the configuration of a process that lists by what was declared
 // to it, with the file in which each one notes its start.
-func plainChild(t *testing.T, script string, plain PlainList) (Spec, string) {
+func plainChild(t *testing.T, script string, plain WithoutCapabilities) (Spec, string) {
 	t.Helper()
 	folder := t.TempDir()
 	spec := childServer(script, mcp.Legacy)
-	spec.Plain, spec.Questions = plain, Questions{Elicitation: true}
+	spec.Without, spec.Questions = plain, Questions{Elicitation: true}
 	spec.Env = append(spec.Env, placesVariable+"="+folder)
 	return spec, filepath.Join(folder, "started")
 }
@@ -468,14 +468,14 @@ func TestListsWithoutCapabilitiesOfAProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		script string
-		plain  PlainList
+		plain  WithoutCapabilities
 		want   string
 		starts []string
 		beside int
 	}{
-		{"stays one process", "varies", PlainAuto, "", []string{toldAll}, 0},
-		{"is read from one more where that is wanted", "varies", PlainAlways, "echo fallback", []string{toldAll, toldNone}, 1},
-		{"that is the same ends the process", "notes", PlainAlways, "", []string{toldAll, toldNone}, 0},
+		{"stays one process", "varies", WithoutAuto, "", []string{toldAll}, 0},
+		{"is read from one more where that is wanted", "varies", WithoutAlways, "echo fallback", []string{toldAll, toldNone}, 1},
+		{"that is the same ends the process", "notes", WithoutAlways, "", []string{toldAll, toldNone}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -495,7 +495,7 @@ func TestListsWithoutCapabilitiesOfAProcess(t *testing.T) {
 
 func TestListsWithoutCapabilitiesOfAProcessThatRunsAnyway(t *testing.T) {
 	t.Parallel()
-	spec, path := plainChild(t, "varies", PlainAuto)
+	spec, path := plainChild(t, "varies", WithoutAuto)
 	r := run(t, spec)
 	r.state(mcp.Ready)
 	newSerialQueue(&r.behaviour).asked() // a server that asks gets a process for those who cannot be asked (ADR 0012)

@@ -101,7 +101,7 @@ func (s pooledSink) Happened(ev mcp.Event) {
 
 // NewServerPool returns a pool that does nothing until [ServerPool.Run].
 func NewServerPool(spec Spec, opts ServerPoolOptions) *ServerPool {
-	spec.Plain = PlainNever // one list per holder is enough
+	spec.Without = WithoutNever // one list per holder is enough
 	p := &ServerPool{spec: spec.withDefaults(), opts: opts, servers: make(map[string]*pooledServer)}
 	p.opts.Max = cmp.Or(max(0, opts.Max), 1000)
 	p.union, p.status = signInListing, mcp.Status{State: mcp.NeedsLogin, Reason: "nobody has signed in", Since: time.Now()}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/child"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -27,18 +28,6 @@ const (
 	Streamable Transport = "http"
 	SSE        Transport = "sse"
 	Auto       Transport = "auto"
-)
-
-// Isolation is who shares a connection (ADR 0003).
-type Isolation string
-
-// The isolations. IsolateAuto shares connections to modern servers and gives every
-// principal its own connection to legacy ones.
-const (
-	IsolateAuto      Isolation = "auto"
-	IsolateShared    Isolation = "shared"
-	IsolatePrincipal Isolation = "principal"
-	IsolateSession   Isolation = "session"
 )
 
 // Spec is one server as configured. It must not change after it was given to a [Server].
@@ -83,9 +72,9 @@ type Spec struct {
 	// session.
 	Questions Questions
 
-	// Plain says how the gateway finds out what the server lists to clients without
+	// Without says how the gateway finds out what the server lists to clients without
 	// capabilities.
-	Plain PlainList
+	Without WithoutCapabilities
 
 	// Refused tells why the server cannot be used as configured. Off tells that it is
 	// switched off.
@@ -138,33 +127,11 @@ func (q Questions) less(others Questions) Questions {
 	return Questions{q.Sampling && !others.Sampling, q.Elicitation && !others.Elicitation, q.Roots && !others.Roots}
 }
 
-// Timeouts bound the waits for one server. Defaults replace zero values.
-type Timeouts struct {
-	// Time until the server must have answered its first request. Default: 30s, or 60s for commands that may download
-	// first.
-	Start time.Duration `config:"start" min:"1ms" max:"24h"`
-	// Time for all lists of the server together. Default: 10s.
-	List time.Duration `config:"list" min:"1ms" max:"24h"`
-	// Timeout of a call that reports no progress. Default: 120s.
-	Call time.Duration `config:"call" min:"1ms" max:"24h"`
-	// Longest silence of a call that reports progress. Default: the value of call.
-	Idle time.Duration `config:"idle" min:"1ms" max:"24h"`
-	// Timeout of every call, even if it reports progress. Default: 30m, or call if that is longer.
-	Hard time.Duration `config:"hard" min:"1ms" max:"24h"`
-
-	// Think is how long a suspended call keeps its connection from calls that find none; a
-	// minute divided by Limits.Conns, at least 10 s.
-	Think time.Duration `config:"-" json:"-"`
-}
-
 // Limits bound what one server may send and hold. Defaults replace zero values.
 type Limits struct {
-	Result      int // bytes of one answer; 32 MiB
-	Line        int // bytes of one line of a process; 32 MiB
+	ServerLimits
+
 	Depth       int // nesting of one message; mcp.DefaultDepth
-	Pages       int // pages of one list; 1000
-	Items       int // items of one list; 5000
-	Catalog     int // bytes of all lists; 64 MiB
 	Concurrency int // expected calls at once, for which connections are kept; 32
 	Conns       int // connections or processes, including the own one of the gateway; 8
 	Events      int // notifications waiting for one call, of at most Result bytes in sum; 256
@@ -172,7 +139,7 @@ type Limits struct {
 
 // ofLink returns the limits of a link.
 func (l *Limits) ofLink() transport.Limits {
-	return transport.Limits{Result: l.Result, Line: l.Line, Depth: l.Depth, Events: l.Events}
+	return transport.Limits{Result: int(l.Result), Line: int(l.Line), Depth: l.Depth, Events: l.Events}
 }
 
 func (s *Spec) withDefaults() Spec {
@@ -182,23 +149,19 @@ func (s *Spec) withDefaults() Spec {
 			*v = to
 		}
 	}
-	def(&d.Timeouts.Start, 30*time.Second)
-	def(&d.Timeouts.List, 10*time.Second)
-	def(&d.Timeouts.Call, 120*time.Second)
-	def(&d.Timeouts.Hard, 30*time.Minute)
+	def(&d.Timeouts.Start, DefaultStart)
+	def(&d.Timeouts.List, DefaultList)
+	def(&d.Timeouts.Call, DefaultCall)
+	def(&d.Timeouts.Hard, DefaultHard)
 	num := func(v *int, to int) {
 		if *v <= 0 {
 			*v = to
 		}
 	}
-	num(&d.Limits.Result, 32<<20)
-	num(&d.Limits.Line, 32<<20)
+	decode.Fill(&d.Limits.ServerLimits)
 	num(&d.Limits.Depth, mcp.DefaultDepth)
-	num(&d.Limits.Pages, 1000)
-	num(&d.Limits.Items, 5000)
-	num(&d.Limits.Catalog, 64<<20)
-	num(&d.Limits.Concurrency, 32)
-	num(&d.Limits.Conns, 8)
+	num(&d.Limits.Concurrency, DefaultConcurrency)
+	num(&d.Limits.Conns, DefaultProcesses)
 	num(&d.Limits.Events, 256)
 	d.Timeouts.Think = thinkTime(max(0, d.Timeouts.Think), d.Limits.Conns)
 	if d.Isolation == "" {

@@ -11,8 +11,14 @@ import (
 	"github.com/toolgate/toolgate/gate"
 )
 
-// Settings are the rules about calls and their arguments that an operator writes.
+// Settings are the rules about calls and their arguments that an operator writes, and the
+// operating mode that they begin with.
 type Settings struct {
+	// Operating mode at the first start; later the store keeps it. Default: NORMAL.
+	Mode Mode `config:"mode" enum:"NORMAL|ALERT|DEGRADED|LOCKDOWN|RECOVERY"`
+	// Whether path arguments may lead to the gateway's own files: configuration, policies, store, audit log, keys.
+	// Default: forbid, with and without authentication.
+	OwnFiles string `config:"own_files" enum:"forbid|allow"`
 	// Rules by exposed name or glob. Default: none.
 	Tools map[string]Tool `config:"tools"`
 	// Rules by category, for all tools of it, whoever says that they are in it. They only restrict: a class here can only

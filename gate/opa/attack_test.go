@@ -130,7 +130,7 @@ func readers(t testing.TB) map[string]*opa.Phase {
 	return map[string]*opa.Phase{
 		"whole":     newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(reading))}}),
 		"shortened": newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(aware))}}),
-		"all":       newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(reading))}, MaxInput: 16 << 20}),
+		"all":       newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(reading))}, InputLimits: opa.InputLimits{PolicyInput: 16 << 20}}),
 		"unread":    newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy("default decision := true\ndecision := false if input.server == \"x\"\n"))}}),
 	}
 }

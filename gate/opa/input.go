@@ -153,7 +153,7 @@ func (o *Options) arguments(r *gate.Request, whole bool) (args any, replaced []s
 // presentable tells whether arguments need no look to be shown: those that do
 // may be refused, whatever was decided on others.
 func (o *Options) presentable(r *gate.Request) bool {
-	return len(r.Args) == 0 || len(r.Args) <= o.MaxInput && bytes.HasPrefix(bytes.TrimLeft(r.Args, " \t\r\n"), []byte("{"))
+	return len(r.Args) == 0 || len(r.Args) <= int(o.PolicyInput) && bytes.HasPrefix(bytes.TrimLeft(r.Args, " \t\r\n"), []byte("{"))
 }
 
 // decodeJSON decodes one JSON value with exact numbers. What it is given was

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -106,7 +107,7 @@ func TestLargeArguments(t *testing.T) {
 	short := `{"list": [` + strings.Repeat(`"`+strings.Repeat("c", 1000)+`",`, 300) + `1]}`
 	d := decide(t, asking(t, aware), call("fs__write", short))
 	wantDeny(t, d, "its arguments have 300913 bytes after their long strings were replaced, and the policy is shown at most 262144 (limits.policy_input)")
-	small := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(aware))}, MaxInput: 10})
+	small := newPhase(t, opa.Options{Settings: opa.Settings{Path: folder(t, policy(aware))}, InputLimits: opa.InputLimits{PolicyInput: 10}})
 	wantAllow(t, decide(t, small, call("fs__write", `{"a": 12}`)))
 	wantDeny(t, decide(t, small, call("fs__write", `{"a": 1234}`)),
 		"its arguments have 11 bytes after their long strings were replaced, and the policy is shown at most 10 (limits.policy_input)")
@@ -193,7 +194,7 @@ func FuzzArguments(f *testing.F) {
 			t.Skip()
 		}
 		const limit = 2048
-		in, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}, MaxInput: limit}, call("x", raw))
+		in, err := opa.Document(opa.Options{Settings: opa.Settings{Path: "x"}, InputLimits: opa.InputLimits{PolicyInput: limit}}, call("x", raw))
 		if err != nil {
 			if len(raw) <= limit {
 				t.Errorf("small arguments are refused: %v", err)
@@ -250,7 +251,7 @@ func FuzzValues(f *testing.F) {
 			return
 		}
 		for _, r := range []*gate.Request{call("fs__read", args), view("fs__read")} {
-			given, plain, err := opa.Values(opa.Options{Settings: opa.Settings{Path: "x"}, MaxInput: limit&0xffff + 1}, r)
+			given, plain, err := opa.Values(opa.Options{Settings: opa.Settings{Path: "x"}, InputLimits: opa.InputLimits{PolicyInput: units.Size(limit&0xffff + 1)}}, r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/loopback"
 )
@@ -24,7 +25,6 @@ const (
 	defaultRemoteTimeout = 150 * time.Millisecond
 	defaultListTimeout   = 2 * time.Second
 	defaultPoll          = 30 * time.Second
-	defaultMaxInput      = 256 << 10
 	defaultCacheSize     = 16 << 10
 	defaultCacheTTL      = 10 * time.Second
 )
@@ -81,10 +81,10 @@ type Options struct {
 	// Data is what [Phase.SetData] sets, for the first load.
 	Data Data
 
-	// MaxInput bounds the arguments that a policy is shown, in bytes as they
+	// InputLimits bound the arguments that a policy is shown, in bytes as they
 	// came. In larger ones the longest strings are replaced by their size and
-	// hash; what is still larger then is denied. 0: 256 KiB.
-	MaxInput int
+	// hash; what is still larger then is denied. Zero values stand for the defaults.
+	InputLimits
 	// Timeout bounds one decision. 0: 50 ms, for a remote server 150 ms. One that had
 	// hardly begun by then, on a machine that is busy, is evaluated once more.
 	Timeout time.Duration
@@ -130,9 +130,7 @@ func (o Options) complete() (Options, error) {
 	o.Timeout = positive(o.Timeout, bound)
 	o.ListTimeout = positive(o.ListTimeout, defaultListTimeout)
 	o.Poll = positive(o.Poll, defaultPoll)
-	if o.MaxInput <= 0 {
-		o.MaxInput = defaultMaxInput
-	}
+	decode.Fill(&o.InputLimits)
 	if o.CacheSize == 0 {
 		o.CacheSize = defaultCacheSize
 	}

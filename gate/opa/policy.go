@@ -114,7 +114,7 @@ func (p *policy) name(o *Options, canonical string) {
 		p.revision += "+data:" + hex.EncodeToString(data[:6])
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %x %q %q %q %d", p.source.hash, data, o.Decision, string(o.RegoVersion), o.Actions, o.MaxInput)
+	fmt.Fprintf(h, "%q %x %q %q %q %d", p.source.hash, data, o.Decision, string(o.RegoVersion), o.Actions, o.PolicyInput)
 	p.identity = hex.EncodeToString(h.Sum(nil))
 }
 

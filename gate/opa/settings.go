@@ -4,6 +4,7 @@ import (
 	"net/url"
 
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/internal/loopback"
 )
 
@@ -36,6 +37,13 @@ type Settings struct {
 	Mode Mode `config:"mode" enum:"enforce|shadow"`
 	// Names that the policy sees for the actions. Default: the actions' own names.
 	Actions map[string]string `config:"actions"`
+}
+
+// InputLimits are the settings of the section limits that bound what a policy sees.
+type InputLimits struct {
+	// Largest arguments that a policy sees. Larger ones are denied, unless the policy reads no arguments or checks
+	// input.args_replaced. Default: 256KiB.
+	PolicyInput units.Size `config:"policy_input" default:"256KiB" min:"1KiB" max:"16MiB"`
 }
 
 // Set tells whether there is a policy.

@@ -62,17 +62,17 @@ func (o *Options) shown(ctx context.Context, raw []byte, whole bool) (value ast.
 	if len(raw) == 0 {
 		return ast.NewObject(), nil, nil
 	}
-	b := builder{Lexer: mcp.NewLexer(raw), ctx: ctx, left: maxValues}
+	b, most := builder{Lexer: mcp.NewLexer(raw), ctx: ctx, left: maxValues}, int(o.PolicyInput)
 	switch {
 	case b.Peek() != '{':
 		return nil, nil, errors.New("the arguments are not an object")
-	case len(raw) > o.MaxInput && whole && o.URL != "":
-		return nil, nil, hidden("its arguments have %d bytes, and a policy server is shown at most %d (limits.policy_input)", len(raw), o.MaxInput)
-	case len(raw) > o.MaxInput && whole:
+	case len(raw) > most && whole && o.URL != "":
+		return nil, nil, hidden("its arguments have %d bytes, and a policy server is shown at most %d (limits.policy_input)", len(raw), most)
+	case len(raw) > most && whole:
 		return nil, nil, hidden("its arguments have %d bytes, and the policy is shown at most %d (limits.policy_input); "+
-			"a policy that is to judge longer ones has to look at input.args_replaced", len(raw), o.MaxInput)
-	case len(raw) > o.MaxInput:
-		if b.replace, err = shorten(ctx, raw, o.MaxInput); err != nil {
+			"a policy that is to judge longer ones has to look at input.args_replaced", len(raw), most)
+	case len(raw) > most:
+		if b.replace, err = shorten(ctx, raw, most); err != nil {
 			return nil, nil, err
 		}
 	}

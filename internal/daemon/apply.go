@@ -251,7 +251,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 		Mounts: mounts, Chain: a.gates.Chain, Limiter: a.limiter, Arguments: arguments, Scopes: a.known.Checker(),
 		Approver: r.d.approvals.service, Registry: r.d.registry, Dependencies: r.d.needs, Swap: r.d.identities.SwapTo(a.known),
 		Interceptors: r.interceptors(c),
-		Rates:        r.d.rates.Limiter(c, r.d.servers.NativeRates(a.file)), Requests: build.RequestRates(&c.Toolgate.Limits), IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
+		Rates:        r.d.rates.Limiter(c, r.d.servers.NativeRates(a.file)), Requests: c.Toolgate.Limits.Rates, IdenticalCalls: c.Toolgate.Limits.IdenticalCalls,
 		CallsPerPrincipal: c.Toolgate.Limits.CallsPerPrincipal,
 		Class:             classOf(a.gates.Examiner), Recording: records.Recording(r.d.settings.boot.Audit, &r.d.hidden),
 		Pins: build.Pins(&c.Toolgate.Find, a.gates.Capsules), AnswerTokens: c.Toolgate.Find.AnswerTokens, Schemas: c.Toolgate.Schemas,

@@ -136,11 +136,11 @@ func (v visitors) Settings() any { return v.d.identities.InForce() }
 func (v visitors) Role(id *gate.Identity) console.Role {
 	roles := &v.d.Current().Toolgate.Auth
 	switch {
-	case HasRole(roles.Admins, id):
+	case roles.Admins.Has(id):
 		return console.Admin
-	case HasRole(roles.Auditors, id):
+	case roles.Auditors.Has(id):
 		return console.Auditor
-	case HasRole(roles.Viewers, id):
+	case roles.Viewers.Has(id):
 		return console.Viewer
 	}
 	return console.ViewerOwn

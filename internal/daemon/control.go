@@ -1,12 +1,9 @@
 package daemon
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/approval"
 	"github.com/toolgate/toolgate/internal/admin"
@@ -76,25 +73,11 @@ func (ctl *Control) Admit(r *http.Request) (admin.Gateway, error) {
 		return nil, errors.Join(admin.ErrLater, err)
 	case err != nil:
 		return nil, err
-	case !HasRole(ctl.d.Current().Toolgate.Auth.Admins, g.Identity):
+	case !ctl.d.Current().Toolgate.Auth.Admins.Has(g.Identity):
 		ctl.d.log.Warn("the administration is refused to a caller without the role", "principal", g.Identity)
 		return nil, admin.ErrNotAdmin
 	}
 	return ctl.d.control(actor{g.Identity}), nil
-}
-
-// HasRole tells whether somebody is in the list of a role, such as that of the
-// administrators.
-func HasRole(list []config.Admin, id *gate.Identity) bool {
-	return slices.ContainsFunc(list, func(a config.Admin) bool {
-		switch {
-		case id.Issuer != cmp.Or(a.Issuer, auth.KeyIssuer), id.Tenant != cmp.Or(a.Tenant, gate.DefaultTenant):
-			return false
-		case a.Subject != "":
-			return a.Subject == id.Subject
-		}
-		return a.Group != "" && slices.Contains(id.Groups, a.Group)
-	})
 }
 
 // What a gateway may be asked.

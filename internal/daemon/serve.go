@@ -79,7 +79,7 @@ func (d *Daemon) homePage(gateway http.Handler) http.Handler {
 func (d *Daemon) ServeClients(ctx context.Context, l net.Listener, certs *listen.Certificates) error {
 	c := d.Current()
 	d.signIn.Reached(build.ServerURL(c, l.Addr()))
-	front := listen.NewFront(l, certs, listen.Connections(&c.Toolgate.Limits), d.log)
+	front := listen.NewFront(l, certs, listen.Connections(c.Toolgate.Limits.Connections), d.log)
 	front.Trust(build.Proxies(c))
 	return front.Serve(ctx, d.Handler(), d.DrainTime)
 }

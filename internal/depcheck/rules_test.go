@@ -25,7 +25,7 @@ var rules = merged(map[string]rule{
 	},
 
 	"proxy": {
-		ours: []string{"gate", "budget", "budget/rate", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/inflight", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/replica", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
+		ours: []string{"gate", "budget", "budget/rate", "config/decode", "config/units", "internal/...", "proxy/about", "proxy/find", "proxy/findview", "proxy/firstlist", "proxy/guard", "proxy/inflight", "proxy/intercept", "proxy/limit", "proxy/names", "proxy/redact", "proxy/refusal", "proxy/replica", "proxy/result", "proxy/result/jq", "proxy/reuse", "proxy/revision", "proxy/schemas", "proxy/stream"},
 		why:  "the request path sees upstreams and native tools only as a Backend, so that neither is a special case",
 	},
 	"proxy/auth": {
@@ -71,7 +71,7 @@ var rules = merged(map[string]rule{
 		why:  "a call under way is what the gate was asked, and a function that cancels it",
 	},
 	"proxy/limit": {
-		ours: []string{"budget/rate", "gate", "proxy/refusal"},
+		ours: []string{"budget/rate", "config/units", "gate", "proxy/refusal"},
 		why:  "a limit counts what it is told of and says no in the words of the one table; it knows no request, no server and no session",
 	},
 	"proxy/names": {
@@ -123,12 +123,12 @@ var rules = merged(map[string]rule{
 	"proxy/about":  {why: "strangers may read it, so it knows nothing of the gateway"},
 	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},
 	"proxy/redact": {
-		ours: []string{"config/secret", "config/tree", "internal/mcp"},
+		ours: []string{"config/decode", "config/secret", "config/tree", "config/units", "internal/mcp"},
 		why:  "what a secret looks like depends on nobody who calls or is called",
 	},
 
 	"upstream": {
-		ours: []string{"internal/arena", "internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
+		ours: []string{"config/decode", "config/units", "internal/arena", "internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
 		why:  "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
 	},
 	"upstream/...": {
@@ -163,7 +163,7 @@ var rules = merged(map[string]rule{
 	},
 
 	"native": {
-		ours:   []string{"internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "native/embedded", "native/frames", "native/handshake", "native/proto", "native/toolapi"},
+		ours:   []string{"config/secret", "internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "native/embedded", "native/frames", "native/group", "native/handshake", "native/proto", "native/toolapi"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
 		why:    "runs plugin processes, confined; policy sees them as backends; x/sys seals the bytes that are run",
 	},
@@ -349,7 +349,7 @@ var rules = merged(map[string]rule{
 		why:    "the suite that every backend passes, and a server for it",
 	},
 	"gate/opa": {
-		ours:   []string{"config/tree", "gate", "internal/loopback", "internal/mcp", "internal/store"},
+		ours:   []string{"config/decode", "config/tree", "config/units", "gate", "internal/loopback", "internal/mcp", "internal/store"},
 		others: []string{"github.com/open-policy-agent/opa", "github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v3"},
 		why:    "the driver stays in the one phase that asks it; policies are watched, and their YAML may not name a key twice",
 	},
@@ -376,8 +376,8 @@ var rules = merged(map[string]rule{
 		ours: []string{
 			"budget", "budget/rate", "config/clients", "config/decode", "config/format", "config/secret", "config/tree", "config/units",
 			"gate/approval", "gate/capsule", "gate/governance", "gate/opa", "gate/registry", "gate/spicedb", "internal/audit",
-			"internal/feedback", "internal/headroom", "internal/logs", "internal/loopback", "internal/telemetry", "native/agents", "native/declared", "native/group", "native/plugins/...",
-			"native/queue", "native/steps", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
+			"internal/cluster", "internal/feedback", "internal/headroom", "internal/logs", "internal/loopback", "internal/seal", "internal/telemetry", "native", "native/agents", "native/declared", "native/enable", "native/group", "native/plugins/...",
+			"native/queue", "native/steps", "proxy", "proxy/auth", "proxy/findview", "proxy/guard", "proxy/intercept", "proxy/limit", "proxy/redact", "proxy/result", "proxy/reuse", "proxy/schemas", "upstream", "upstream/credential",
 		},
 		others: []string{"github.com/fsnotify/fsnotify"},
 		why:    "reads files into the settings that packages declare; none of them knows it, so that every package can be configured without it",

@@ -50,7 +50,7 @@ func TestServersThatAskTooMuch(t *testing.T) {
 	r := startRig(t, setup{
 		workers: 2, servers: hostileServers,
 		mounts: func(kind) []upstream.Isolation { return []upstream.Isolation{upstream.IsolateAuto} },
-		limits: func(l *config.Limits) { l.ParkedPerPrincipal = 64 },
+		limits: func(l *config.Limits) { l.SuspendedPerPrincipal = 64 },
 	})
 	for _, h := range hostilities {
 		for _, down := range []kind{

@@ -26,10 +26,8 @@ const (
 
 // Template is a server of the operator's list, which agents may add.
 type Template struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	// Arguments are the values that each of them may have; every one is needed.
-	Arguments map[string][]string `json:"arguments,omitempty"`
+	Name string `json:"name"`
+	Offer
 }
 
 // Added is a server that was added.

@@ -19,8 +19,8 @@ type memory struct {
 
 func (s *memory) Offers(context.Context) ([]enable.Template, error) {
 	return []enable.Template{
-		{Name: "git", Description: "A repository", Arguments: map[string][]string{"repo": {"a", "b"}, "branch": {"main"}}},
-		{Name: "mail", Description: "Post"},
+		{Name: "git", Offer: enable.Offer{Description: "A repository", Arguments: map[string][]string{"repo": {"a", "b"}, "branch": {"main"}}}},
+		{Name: "mail", Offer: enable.Offer{Description: "Post"}},
 	}, nil
 }
 

@@ -15,7 +15,8 @@
 //
 // [Resource] is the OAuth 2.1 protected resource: the metadata of RFC 9728 and the
 // challenges of RFC 6750. [Scopes] knows which scopes a capability requires. Package
-// gate decides what an identity may do; scopes only narrow that.
+// gate decides what an identity may do; scopes only narrow that. [Role] is who may use the
+// admin API and the console.
 //
 // The package sends requests only to authorization servers: for their keys, their
 // metadata, and about tokens. Of a caller's request, they carry nothing but the token

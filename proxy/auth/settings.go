@@ -20,6 +20,12 @@ type Settings struct {
 	MTLS CertificateSettings `config:"mtls"`
 	// OAuth scopes that calls require, in addition to the gate's decision. Default: none.
 	Scopes ScopeSettings `config:"scopes"`
+	// Callers who may use the admin API with their own credentials. Default: only the holder of the admin token.
+	Admins Role `config:"admins"`
+	// Callers who may see everything in the console but what calls carry. Default: nobody.
+	Auditors Role `config:"auditors"`
+	// Callers who may see in the console the state of the gateway, its catalog and its figures. Default: nobody.
+	Viewers Role `config:"viewers"`
 }
 
 // Key is a static API key, by the hash of its text, and whom it stands for.

@@ -11,19 +11,26 @@ import (
 	"github.com/toolgate/toolgate/proxy/refusal"
 )
 
-// Rates bound how many requests of a kind one principal may send in a minute, besides
-// calls of existing items. They are far above normal use and stop runaway clients. Zero
-// means no limit.
+// Rates are the settings of the section limits that bound how many requests of a kind one
+// principal may send in a minute, besides calls of existing items. They are far above normal
+// use and stop runaway clients. Zero means no limit.
 type Rates struct {
-	Lists         int // list requests, by page
-	Initializes   int // initialize, server/discover and HTTP+SSE streams
-	Notifications int // from the client, without cancellations
-	Cancels       int // cancellations
-	Completions   int // completion/complete
-	Unknown       int // calls of unknown or hidden names
-	// AuthFailures bounds the requests of one address, or one /64 network of IPv6, with
-	// a missing or invalid credential; see [Failures].
-	AuthFailures int
+	// Rate limit: pages of lists per minute and caller. 0 is no limit. Default: 6000.
+	Lists int `config:"lists_per_minute" default:"6000" min:"0" max:"1000000"`
+	// Rate limit: new sessions and server/discover requests per minute and caller. 0 is no limit. Default: 6000.
+	Initializes int `config:"initializes_per_minute" default:"6000" min:"0" max:"1000000"`
+	// Rate limit: notifications per minute and caller, without cancellations. 0 is no limit. Default: 60000.
+	Notifications int `config:"notifications_per_minute" default:"60000" min:"0" max:"1000000"`
+	// Rate limit: cancellations per minute and caller; more are ignored. 0 is no limit. Default: 6000.
+	Cancels int `config:"cancels_per_minute" default:"6000" min:"0" max:"1000000"`
+	// Rate limit: argument completions per minute and caller, which rates do not count. 0 is no limit. Default: 1200.
+	Completions int `config:"completions_per_minute" default:"1200" min:"0" max:"1000000"`
+	// Rate limit: calls to unknown names per minute and caller that are answered as unknown; more are refused as too
+	// many. 0 is no limit. Default: 6000.
+	Unknown int `config:"unknown_per_minute" default:"6000" min:"0" max:"1000000"`
+	// Rate limit: failed authentications per minute and address (or /64 network of IPv6), after which the address is
+	// refused. Callers who authenticated within the last ten minutes are still served. 0 is no limit. Default: 6000.
+	AuthFailures int `config:"auth_failures_per_minute" default:"6000" min:"0" max:"1000000"`
 }
 
 // Kind is a kind of request, named after its setting.

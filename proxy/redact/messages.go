@@ -12,11 +12,6 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-const (
-	defaultMaxBytes = 8 << 20
-	defaultTime     = 5 * time.Second
-)
-
 // Filter removes secrets from single values and texts. A [Redactor] is one. It is safe
 // for concurrent use.
 type Filter interface {
@@ -36,20 +31,17 @@ type Filter interface {
 type Messages struct {
 	// Filter finds the secrets; nil finds none.
 	Filter Filter
-	// MaxBytes bounds a message that is searched; larger ones are not passed on. 8 MiB
-	// when zero.
-	MaxBytes int
-	// Time bounds the search; 5 s when zero.
-	Time time.Duration
+	// SearchLimits bound the search. Zero values stand for the defaults.
+	SearchLimits
 }
 
 // walk applies the edits that visit finds. The error tells why the search was not
 // completed.
 func (m *Messages) walk(raw []byte, visit func(*messageWalk)) ([]byte, int, error) {
-	if most := cmp.Or(m.MaxBytes, defaultMaxBytes); len(raw) > most {
+	if most := int(cmp.Or(m.RedactBytes, searchDefaults.RedactBytes)); len(raw) > most {
 		return nil, 0, fmt.Errorf("it has %d bytes, and at most %d are searched for secrets (limits.redact)", len(raw), most)
 	}
-	w := messageWalk{filter: m.Filter, raw: raw, until: time.Now().Add(cmp.Or(m.Time, defaultTime))}
+	w := messageWalk{filter: m.Filter, raw: raw, until: time.Now().Add(cmp.Or(m.RedactTime, searchDefaults.RedactTime))}
 	if visit(&w); w.err != nil {
 		return nil, 0, fmt.Errorf("the search for secrets was not over in time (limits.redact_time): %w", w.err)
 	}

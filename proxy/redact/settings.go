@@ -3,9 +3,12 @@ package redact
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/toolgate/toolgate/config/decode"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/config/tree"
+	"github.com/toolgate/toolgate/config/units"
 )
 
 // maxPatterns is how many expressions one level may have.
@@ -26,6 +29,22 @@ type Settings struct {
 	// Additional regular expressions (RE2) to redact, at most 32. Use them for personal data (PII). Default: none.
 	Patterns []Pattern `config:"patterns"`
 }
+
+// SearchLimits are the settings of the section limits that bound the search for secrets in
+// one message.
+type SearchLimits struct {
+	// Bytes of one result that are scanned for secrets; a larger result is refused. Default: 8MiB.
+	RedactBytes units.Size `config:"redact" default:"8MiB" min:"1KiB" max:"1GiB"`
+	// Time to scan one result for secrets; a result that takes longer is refused. The texts of one run of an agent have
+	// it as well, where they are shown. Default: 5s.
+	RedactTime time.Duration `config:"redact_time" default:"5s" min:"1ms" max:"10m"`
+}
+
+// searchDefaults are the limits of a search for which none are set.
+var searchDefaults = func() (l SearchLimits) {
+	decode.Defaults(&l)
+	return l
+}()
 
 // Options are what the settings take out; secrets are those that they may take out by
 // themselves.

@@ -14,7 +14,7 @@ import (
 // keptOf is what a store keeps of a result.
 func keptOf(t testing.TB, whole string) *Kept {
 	t.Helper()
-	kept := NewStore(StoreLimits{Bytes: 64 << 20, BytesPerPrincipal: 64 << 20, Time: 1}).Keep("alice", "h", Tool{Server: "s", Original: "list"}, nil, []byte(whole))
+	kept := NewStore(StoreLimits{KeptResults: 64 << 20, KeptResultsPerPrincipal: 64 << 20, KeptResultsTime: 1}, "").Keep("alice", "h", Tool{Server: "s", Original: "list"}, nil, []byte(whole))
 	if kept == nil {
 		t.Fatal("it is not kept")
 	}

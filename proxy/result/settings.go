@@ -99,10 +99,10 @@ func (s *Settings) shaping() (out Shaping, err error) {
 	return out, nil
 }
 
-// Rules are the rules of one level, with what is searched for secrets at most; secrets
+// Rules are the rules of one level, with the limits of a search for secrets; secrets
 // are those that the settings may take out by themselves.
-func (s Settings) Rules(secrets []string, search redact.Messages) (Rules, error) {
-	r := Rules{Output: s.ValidateOutput, MaxBytes: int(s.MaxBytes), Larger: s.Larger, Redact: search}
+func (s Settings) Rules(secrets []string, search redact.SearchLimits) (Rules, error) {
+	r := Rules{Output: s.ValidateOutput, MaxBytes: int(s.MaxBytes), Larger: s.Larger, Redact: redact.Messages{SearchLimits: search}}
 	if r.Output == "off" {
 		r.Output = OutputUnchecked
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/config/units"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -54,18 +55,21 @@ type Kept struct {
 	size          int    // bytes of the content
 }
 
-// StoreLimits bound a [Store].
+// StoreLimits are the settings of the section limits that bound a [Store].
 type StoreLimits struct {
-	Bytes             int           // in total
-	BytesPerPrincipal int           // of one principal
-	Time              time.Duration // how long each is kept
-	Prefix            string        // of ids: names the gateway, where it is one of several
+	// Total bytes of large results that are stored as resources. Default: 64MiB.
+	KeptResults units.Size `config:"kept_results" default:"64MiB" min:"1KiB" max:"16GiB"`
+	// Bytes of large results that are stored for one caller. Default: 16MiB.
+	KeptResultsPerPrincipal units.Size `config:"kept_results_per_principal" default:"16MiB" min:"1KiB" max:"16GiB"`
+	// How long a large result is stored. Default: 15m.
+	KeptResultsTime time.Duration `config:"kept_results_time" default:"15m" min:"1s" max:"24h"`
 }
 
-// NewStore returns an empty store.
-func NewStore(l StoreLimits) *Store {
+// NewStore returns an empty store. The prefix of its ids names the gateway, where that is
+// one of several.
+func NewStore(l StoreLimits, prefix string) *Store {
 	k := &Store{
-		most: l.Bytes, mostOfOne: l.BytesPerPrincipal, time: l.Time, prefix: l.Prefix,
+		most: int(l.KeptResults), mostOfOne: int(l.KeptResultsPerPrincipal), time: l.KeptResultsTime, prefix: prefix,
 		all: make(map[string]*linked.Element), of: make(map[string]*principalResults),
 	}
 	_, _ = rand.Read(k.secret[:]) // never fails

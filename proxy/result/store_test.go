@@ -11,7 +11,7 @@ import (
 // TestStoreIsBounded: for each caller and in total. The caller with the most bytes
 // makes room.
 func TestStoreIsBounded(t *testing.T) {
-	k := NewStore(StoreLimits{Bytes: 10_000, BytesPerPrincipal: 6_000, Time: time.Hour})
+	k := NewStore(StoreLimits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour}, "")
 	tool := Tool{Server: "s", Original: "t"}
 	keep := func(who string, n, size int) *Kept {
 		return k.Keep(who, who, tool, nil, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%d %s"}]}`, n, strings.Repeat("x", size)))
@@ -44,14 +44,14 @@ func TestStoreIsBounded(t *testing.T) {
 	if held != k.bytes || listed != len(k.all) {
 		t.Errorf("%d bytes in %d results, of which callers have %d in %d", k.bytes, len(k.all), held, listed)
 	}
-	if other := NewStore(StoreLimits{Bytes: 10_000, BytesPerPrincipal: 6_000, Time: time.Hour}); other.Keep("b", "b", tool, nil, []byte(`{"content":[]}`)).id == k.Keep("b", "b", tool, nil, []byte(`{"content":[]}`)).id {
+	if other := NewStore(StoreLimits{KeptResults: 10_000, KeptResultsPerPrincipal: 6_000, KeptResultsTime: time.Hour}, ""); other.Keep("b", "b", tool, nil, []byte(`{"content":[]}`)).id == k.Keep("b", "b", tool, nil, []byte(`{"content":[]}`)).id {
 		t.Error("an id can be guessed from the result")
 	}
 }
 
 // TestStoreAtOnce keeps, reads and sweeps concurrently.
 func TestStoreAtOnce(t *testing.T) {
-	k := NewStore(StoreLimits{Bytes: 20_000, BytesPerPrincipal: 4_000, Time: time.Hour})
+	k := NewStore(StoreLimits{KeptResults: 20_000, KeptResultsPerPrincipal: 4_000, KeptResultsTime: time.Hour}, "")
 	var all sync.WaitGroup
 	for who := range 8 {
 		all.Go(func() {

@@ -45,7 +45,7 @@ func TestCutsAreValid(t *testing.T) {
 		}
 		return b.String()
 	}
-	k := NewStore(StoreLimits{Bytes: 1 << 20, BytesPerPrincipal: 1 << 16, Time: time.Hour})
+	k := NewStore(StoreLimits{KeptResults: 1 << 20, KeptResultsPerPrincipal: 1 << 16, KeptResultsTime: time.Hour}, "")
 	tool := Tool{Server: "s", Original: "t", Exposed: "s__t", Schema: []byte(`{}`)}
 	for range 2000 {
 		var blocks []string

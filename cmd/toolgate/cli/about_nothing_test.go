@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/references"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/store"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 func TestBegins(t *testing.T) {
@@ -192,7 +193,7 @@ func TestNamesAboutNothing(t *testing.T) {
 // A kept name counts where the settings of its server still make it.
 func TestNamedNow(t *testing.T) {
 	t.Parallel()
-	s := &config.Server{Key: "github", Namespace: "gh", Tools: map[string]config.Tool{"new": {Rename: "create"}}}
+	s := &config.Server{Key: "github", Namespace: "gh", Tools: map[string]config.Tool{"new": {ToolShape: proxy.ToolShape{Rename: "create"}}}}
 	for _, tt := range []struct {
 		kind           mcp.Kind
 		original, name string

@@ -435,7 +435,7 @@ func importEntry(s *config.Server) edit.Map {
 	if len(s.Exclude) > 0 {
 		m = append(m, edit.Field{Key: "excludeTools", Value: s.Exclude})
 	}
-	if s.Timeouts.Call != config.DefaultCall {
+	if s.Timeouts.Call != upstream.DefaultCall {
 		m = append(m, edit.Field{Key: "timeout", Value: int(s.Timeouts.Call.Milliseconds())})
 	}
 	if s.Disabled {

@@ -158,7 +158,7 @@ func moveFromURL(text string, keep func(name, value string) string) string {
 // whether a client starts it, and how a URL is to be reached are no part of it.
 func (p *importPlan) program(s *config.Server) string {
 	own := *s
-	own.Timeouts.Call, own.Disabled = config.DefaultCall, false
+	own.Timeouts.Call, own.Disabled = upstream.DefaultCall, false
 	if s.Transport != upstream.Stdio {
 		own.Transport = upstream.Auto
 	}

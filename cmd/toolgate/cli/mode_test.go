@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/testwait"
+	"github.com/toolgate/toolgate/native"
 )
 
 // governing is a toolgate section with rules.
@@ -60,7 +61,7 @@ func TestOwnFilesEverywhere(t *testing.T) {
 	t.Parallel()
 	c := &config.Config{Path: "/c/toolgate.yaml"}
 	c.Toolgate.Store, c.Toolgate.Registry.Seed, c.Toolgate.Listen.TLS.ClientCA = "sqlite:/d/x.db", "/s/seed.yaml", "/t/clients.pem"
-	c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": {Path: "/p/plugin"}}
+	c.Toolgate.Native.Plugins = map[string]native.PluginSettings{"p": {Path: "/p/plugin"}}
 	own := build.OwnFiles(c, &statedir.Dir{Path: "/state", Socket: "/state/socket"})
 	for _, path := range []string{
 		"/c/toolgate.yaml", "/d/x.db", "/d/x.db-wal", "/d/x.db-shm", "/d/x.db-journal", "/s/seed.yaml", "/t/clients.pem", "/p/plugin", "/state",

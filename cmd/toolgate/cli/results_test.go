@@ -56,8 +56,8 @@ toolgate:
 	for i := range c.Servers {
 		rules[c.Servers[i].Key] = made[i].Results
 		for name, shape := range made[i].Tools {
-			if shape.Results != nil {
-				rules[c.Servers[i].Key+"/"+name] = *shape.Results
+			if shape.Rules != nil {
+				rules[c.Servers[i].Key+"/"+name] = *shape.Rules
 			}
 		}
 	}
@@ -73,8 +73,8 @@ toolgate:
 	for name, r := range rules {
 		clean, _, _ := r.Redact.Filter.Text(text+" "+jwt, time.Now().Add(time.Hour))
 		got[name] = shown{r.Output, r.Larger, r.MaxBytes, clean}
-		if r.Redact.MaxBytes != 1<<20 {
-			t.Errorf("%s looks through %d bytes", name, r.Redact.MaxBytes)
+		if r.Redact.RedactBytes != 1<<20 {
+			t.Errorf("%s looks through %d bytes", name, r.Redact.RedactBytes)
 		}
 	}
 	want := map[string]shown{

@@ -37,10 +37,10 @@ func Add(c *config.Config) error {
 		Command: self, Args: []string{"demo-server"},
 		Written: clientfiles.Written{Command: "toolgate", Args: []string{"demo-server"}},
 		Timeouts: upstream.Timeouts{
-			Start: config.DefaultStart, List: config.DefaultList, Call: config.DefaultCall, Hard: config.DefaultHard,
+			Start: upstream.DefaultStart, List: upstream.DefaultList, Call: upstream.DefaultCall, Hard: upstream.DefaultHard,
 		},
-		Protocol: config.ProtocolAuto, Isolation: upstream.IsolateAuto,
-		Concurrency: config.DefaultConcurrency, Processes: config.DefaultProcesses,
+		Protocol: upstream.ProtocolAuto, Isolation: upstream.IsolateAuto,
+		Concurrency: upstream.DefaultConcurrency, Processes: upstream.DefaultProcesses,
 	})
 	return nil
 }

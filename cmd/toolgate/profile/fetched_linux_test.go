@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/upstream"
 )
 
 // registry serves one package of npm: a server that needs nothing else.
@@ -69,7 +69,7 @@ func TestServerThatIsFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(config.Sandbox{Network: "full", RunOwn: true}, found.Sandbox, cmpopts.EquateEmpty()); diff != "" || found.Tools != 1 {
+	if diff := cmp.Diff(upstream.Sandbox{Network: "full", RunOwn: true}, found.Sandbox, cmpopts.EquateEmpty()); diff != "" || found.Tools != 1 {
 		t.Errorf("%d tools, (-want +got):\n%s", found.Tools, diff)
 	}
 	if text := found.YAML("srv"); !strings.Contains(text, "run_own: true") || !strings.Contains(text, "network: full") {

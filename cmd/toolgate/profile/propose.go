@@ -21,7 +21,7 @@ const (
 
 // Proposal is a sandbox under which a server has listed its tools.
 type Proposal struct {
-	Sandbox config.Sandbox
+	Sandbox upstream.Sandbox
 	Tools   int // that it listed
 	Trials  int // how often it was started
 	// Withheld is what the server asked for and the proposal does not grant, because it
@@ -73,7 +73,7 @@ func withheld(paths []string) string {
 // keepsOff tells whether a sandbox may grant a path.
 func (s *Search) keepsOff(path string) error {
 	server := *s.Server
-	server.Sandbox = &config.Sandbox{Read: []string{path}}
+	server.Sandbox = &upstream.Sandbox{Read: []string{path}}
 	return build.CheckSandboxes([]config.Server{server}, s.Config, s.Off)
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -108,8 +107,8 @@ func start(ctx context.Context, spec upstream.Spec) trial {
 var _ upstream.Sink = changes(nil)
 
 // sandbox returns grants as settings.
-func (g *grants) sandbox() config.Sandbox {
-	set := config.Sandbox{Read: sorted(g.read), Network: "none", RunOwn: g.runOwn}
+func (g *grants) sandbox() upstream.Sandbox {
+	set := upstream.Sandbox{Read: sorted(g.read), Network: "none", RunOwn: g.runOwn}
 	if len(g.run) > 0 {
 		set.Run = sorted(append(systemFolders(), g.run...))
 	}

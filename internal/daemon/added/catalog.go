@@ -31,7 +31,7 @@ func (s *Servers) Offers(ctx context.Context) ([]enable.Template, error) {
 			return nil, err
 		}
 		if may {
-			out = append(out, enable.Template{Name: server.Key, Description: server.Offer.Description, Arguments: server.Offer.Arguments})
+			out = append(out, enable.Template{Name: server.Key, Offer: *server.Offer})
 		}
 	}
 	return out, nil

@@ -111,7 +111,7 @@ func (around Surroundings) policyChanged() {
 func NewPolicy(ctx context.Context, c *config.Config, around Surroundings) (*opa.Phase, error) {
 	log := around.Log
 	return opa.New(ctx, opa.Options{
-		Settings: c.Toolgate.OPA, CopyDir: around.Copies, MaxInput: int(c.Toolgate.Limits.PolicyInput),
+		Settings: c.Toolgate.OPA, CopyDir: around.Copies, InputLimits: c.Toolgate.Limits.InputLimits,
 		OnChange: around.policyChanged, OnFailure: around.Failed, Logger: log,
 		OnShadow: func(r *gate.Request, would gate.Decision) {
 			log.Info("the policy would have denied this", "action", r.Action, "name", r.Exposed, "caller", r.Identity, "reason", would.Reason)

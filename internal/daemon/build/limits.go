@@ -7,7 +7,6 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/headroom"
 	"github.com/toolgate/toolgate/native/queue"
-	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -19,17 +18,6 @@ func Messages(l *config.Limits) *limit.Bytes {
 		most = min(most, int64(min(memory/4, math.MaxInt64)))
 	}
 	return limit.NewBytes(most, int64(l.Body))
-}
-
-// gatewayLimits sets the limits for clients, except those of sessions. Those that are not
-// settings have the gateway's defaults.
-func gatewayLimits(to *proxy.Limits, l *config.Limits) {
-	to.Body, to.Depth = int(l.Body), l.Depth
-	to.InFlight, to.Page, to.Instructions = l.InFlight, l.Page, int(l.Instructions)
-	to.Rounds, to.RoundTime = l.Rounds, l.RoundTime
-	to.SuspendedPerPrincipal, to.SuspendedPerServer = l.ParkedPerPrincipal, l.ParkedPerServer
-	to.Replay, to.Tasks = int(l.Replay), l.Tasks
-	to.KeptResults, to.KeptResultsPerPrincipal, to.KeptResultsTime = int(l.KeptResults), int(l.KeptResultsPerPrincipal), l.KeptResultsTime
 }
 
 // QueueLimits returns the queue limits of the configuration.

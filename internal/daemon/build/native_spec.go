@@ -18,7 +18,7 @@ func nativeSpec(s *config.Server, c *config.Config, off *KeptOff) (native.Spec, 
 		Timeouts: native.Timeouts{Call: s.Timeouts.Call, Idle: s.Timeouts.Idle, Hard: s.Timeouts.Hard},
 	}
 	switch n := s.Native.(type) {
-	case *config.Plugin:
+	case *native.PluginSettings:
 		return PluginSpec(spec, n, c, off)
 	case group.Settings:
 		return groupSpec(spec, n, off)

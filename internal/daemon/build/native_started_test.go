@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/config/secret"
+	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/declared"
 	"github.com/toolgate/toolgate/native/plugins/code"
 )
@@ -96,9 +97,9 @@ func TestStartedFrom(t *testing.T) {
 		"packages that were fetched":  {config.Config{Servers: []config.Server{{Command: "npx", Args: []string{"-y", "x"}, Env: home}}}, []string{"home/.npm", "home/.npmrc", "packages"}},
 		"tools that were fetched":     {config.Config{Servers: []config.Server{{Command: "uvx", Args: []string{"x"}, Env: home}}}, []string{"home/.cache/uv", "home/.local/share/uv"}},
 		"packages of the user":        {config.Config{Servers: []config.Server{{Command: "python3", Args: []string{at("py/server.py")}, Env: home}}}, []string{"home/.local/lib"}},
-		"a plugin":                    {plugged(config.Plugin{Path: at("named/tool")}), []string{"named"}},
-		"a plugin of an interpreter":  {plugged(config.Plugin{Path: "/usr/bin/python3", Args: []string{at("plain/run")}}), []string{"plain"}},
-		"a plugin with a search path": {plugged(config.Plugin{Path: at("bin/tool"), Env: map[string]secret.Text{"PYTHONPATH": secret.Text(at("lib"))}}), []string{"lib", "bin/tool"}},
+		"a plugin":                    {plugged(native.PluginSettings{Path: at("named/tool")}), []string{"named"}},
+		"a plugin of an interpreter":  {plugged(native.PluginSettings{Path: "/usr/bin/python3", Args: []string{at("plain/run")}}), []string{"plain"}},
+		"a plugin with a search path": {plugged(native.PluginSettings{Path: at("bin/tool"), Env: map[string]secret.Text{"PYTHONPATH": secret.Text(at("lib"))}}), []string{"lib", "bin/tool"}},
 	} {
 		got := KeepOff(&tc.config, nil).Started()
 		for _, path := range tc.fixed {
@@ -123,9 +124,9 @@ func TestStartedFrom(t *testing.T) {
 	}
 }
 
-func plugged(p config.Plugin) config.Config {
+func plugged(p native.PluginSettings) config.Config {
 	var c config.Config
-	c.Toolgate.Native.Plugins = map[string]config.Plugin{"x": p}
+	c.Toolgate.Native.Plugins = map[string]native.PluginSettings{"x": p}
 	return c
 }
 
@@ -147,19 +148,19 @@ func TestPluginKeepsOff(t *testing.T) {
 	c := &config.Config{Path: at("own/toolgate.yaml"), Servers: []config.Server{{Key: "s", Command: at("server/run.py")}}}
 	own := []string{at("own/toolgate.yaml"), at("plugin/run.py")}
 	for name, tc := range map[string]struct {
-		plugin config.Plugin
+		plugin native.PluginSettings
 		fail   string
 	}{
-		"nothing":              {config.Plugin{}, ""},
-		"its own folder":       {config.Plugin{Read: []string{at("plugin")}, Run: []string{at("plugin")}, Write: []string{at("data")}}, ""},
-		"the configuration":    {config.Plugin{Read: []string{at("own")}}, "own"},
-		"to write there":       {config.Plugin{Write: []string{at("own")}}, "own"},
-		"to write all":         {config.Plugin{Write: []string{dir}}, "own"},
-		"to write itself":      {config.Plugin{Write: []string{at("plugin")}}, "own"},
-		"to write what starts": {config.Plugin{Write: []string{at("server")}}, "is started"},
+		"nothing":              {native.PluginSettings{}, ""},
+		"its own folder":       {native.PluginSettings{Read: []string{at("plugin")}, Run: []string{at("plugin")}, Write: []string{at("data")}}, ""},
+		"the configuration":    {native.PluginSettings{Read: []string{at("own")}}, "own"},
+		"to write there":       {native.PluginSettings{Write: []string{at("own")}}, "own"},
+		"to write all":         {native.PluginSettings{Write: []string{dir}}, "own"},
+		"to write itself":      {native.PluginSettings{Write: []string{at("plugin")}}, "own"},
+		"to write what starts": {native.PluginSettings{Write: []string{at("server")}}, "is started"},
 	} {
 		tc.plugin.Path = at("plugin/run.py")
-		c.Toolgate.Native.Plugins = map[string]config.Plugin{"p": tc.plugin}
+		c.Toolgate.Native.Plugins = map[string]native.PluginSettings{"p": tc.plugin}
 		_, err := nativeSpec(&config.Server{Key: "p", Native: &tc.plugin}, c, KeepOff(c, own))
 		if (err != nil) != (tc.fail != "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
 			t.Errorf("%s: %v", name, err)

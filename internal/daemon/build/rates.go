@@ -177,12 +177,3 @@ func templateRate(c *config.Config, t *declared.Settings) rate.Rule {
 func perHour(limit int64) rate.Rate {
 	return rate.Rate{Limit: limit, Window: time.Hour, Kind: rate.Sliding}
 }
-
-// RequestRates returns the rate limits for requests other than calls.
-func RequestRates(l *config.Limits) limit.Rates {
-	return limit.Rates{
-		Lists: l.ListsPerMinute, Initializes: l.InitializesPerMinute, Notifications: l.NotificationsPerMinute,
-		Cancels: l.CancelsPerMinute, Completions: l.CompletionsPerMinute, Unknown: l.UnknownPerMinute,
-		AuthFailures: l.AuthFailuresPerMinute,
-	}
-}

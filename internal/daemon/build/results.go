@@ -54,7 +54,7 @@ func (m MountOf) On(b proxy.Backend) proxy.Mount {
 // apply puts the rules of a server into its mount.
 func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 	own := s.Results.Over(r.settings.Results)
-	search := redact.Messages{MaxBytes: int(r.settings.Limits.Redact), Time: r.settings.Limits.RedactTime}
+	search := r.settings.Limits.SearchLimits
 	var err error
 	if m.Results, err = own.Rules(r.secrets, search); err != nil {
 		return fmt.Errorf("results of the server %s: %w", s.Key, err)
@@ -68,7 +68,7 @@ func (r *resultRules) apply(m *proxy.Mount, s *config.Server) error {
 			return fmt.Errorf("results of the tool %s of the server %s: %w", name, s.Key, err)
 		}
 		shape := m.Tools[name]
-		shape.Results = &rules
+		shape.Rules = &rules
 		m.Tools[name] = shape
 	}
 	return nil

@@ -11,22 +11,11 @@ import (
 )
 
 // Sandbox returns the policy of the process of a server, nil where it is not confined.
-// The process has no limits: an operator who wants some has the system's.
 func Sandbox(s *config.Server) *sandbox.Policy {
-	set := s.Sandbox
-	if set == nil {
+	if s.Sandbox == nil {
 		return nil
 	}
-	p := &sandbox.Policy{
-		Mode: sandbox.Required, Read: set.Read, Write: set.Write, Run: set.Run, Temp: true, TempRun: set.RunOwn, Unlimited: true,
-	}
-	if p.Run == nil {
-		p.Run = group.Existing(systemPrograms...)
-	}
-	if set.Network == "full" {
-		p.Network = sandbox.FullNetwork
-	}
-	return p
+	return s.Sandbox.Policy(group.Existing(systemPrograms...))
 }
 
 // Layers names what enforces a policy on this machine; nil is nothing.

@@ -15,7 +15,6 @@ import (
 	"github.com/toolgate/toolgate/config/secret"
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
-	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/version"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/limit"
@@ -50,7 +49,7 @@ func withheld(s *config.Server, lookup func(string) (string, bool)) []string {
 
 // UpstreamSpec converts a configured server to the spec for package upstream.
 func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstream.Spec {
-	limits := c.Toolgate.Limits
+	limits := &c.Toolgate.Limits
 	spec := upstream.Spec{
 		Key:        s.Key,
 		Transport:  s.Transport,
@@ -62,7 +61,9 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		URL:        s.URL,
 		Headers:    secret.Reveal(s.Headers),
 		Credential: credentialName(s),
+		Era:        s.Protocol.Era(),
 		Isolation:  s.Isolation,
+		Without:    s.PlainCatalog,
 		Copies:     s.Copies,
 		Exclusive:  s.Exclusive,
 		PerRights:  TradesCallers(s),
@@ -74,8 +75,7 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 		},
 		Timeouts: s.Timeouts,
 		Limits: upstream.Limits{
-			Result: int(limits.Result), Line: int(limits.Line), Depth: limits.Depth, Pages: limits.Pages,
-			Items: limits.Tools, Catalog: int(limits.Catalog), Concurrency: s.Concurrency, Conns: s.Processes,
+			ServerLimits: limits.ServerLimits, Depth: limits.Depth, Concurrency: s.Concurrency, Conns: s.Processes,
 		},
 	}
 	spec.Sandbox = Sandbox(s)
@@ -84,22 +84,6 @@ func UpstreamSpec(s *config.Server, c *config.Config, authenticated bool) upstre
 	}
 	if !authenticated {
 		spec.Local = gate.Local.Key()
-	}
-	switch s.PlainCatalog {
-	case config.PlainAlways:
-		spec.Plain = upstream.PlainAlways
-	case config.PlainAuto:
-		spec.Plain = upstream.PlainAuto
-	case config.PlainNever:
-		spec.Plain = upstream.PlainNever
-	}
-	switch s.Protocol {
-	case config.ProtocolLegacy:
-		spec.Era = mcp.Legacy
-	case config.ProtocolModern:
-		spec.Era = mcp.Modern
-	case config.ProtocolAuto:
-		spec.Era = mcp.EraUnknown
 	}
 	return spec
 }
@@ -127,18 +111,9 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 		QuestionsPerHour: s.ClientRequests.PerHour,
 	}
 	for name, t := range s.Tools {
-		shape := proxy.ToolShape{
-			Hidden: t.Hidden, Rename: t.Rename, Title: t.Title, Description: t.Description, Annotations: t.Annotations,
-			Timeout: t.Timeout, Idle: t.Idle, Hard: t.Hard, Cost: t.Cost,
-		}
+		shape := t.ToolShape
 		if t.Cache != nil {
 			shape.Reuse = t.Cache.TTL
-		}
-		for arg, a := range t.Args {
-			if shape.Arguments == nil {
-				shape.Arguments = make(map[string]proxy.ArgumentShape)
-			}
-			shape.Arguments[arg] = proxy.ArgumentShape{Fixed: a.Fixed, Default: a.Default, Hidden: a.Hidden}
 		}
 		if m.Tools == nil {
 			m.Tools = make(map[string]proxy.ToolShape)
@@ -150,7 +125,7 @@ func mount(s *config.Server, b proxy.Backend, limits *config.Limits) proxy.Mount
 
 // GatewayOptions returns the gateway's options from the file.
 func GatewayOptions(c *config.Config) proxy.Options {
-	l := c.Toolgate.Limits
+	l := &c.Toolgate.Limits
 	o := proxy.Options{
 		Version:   version.Version,
 		NameHash:  opa.KeyHash,
@@ -158,11 +133,8 @@ func GatewayOptions(c *config.Config) proxy.Options {
 		Hosts:     c.Toolgate.Listen.Hosts,
 		Origins:   c.Toolgate.Listen.Origins,
 		Proxies:   Proxies(c),
-		Limits: proxy.Limits{
-			Sessions: l.Sessions, SessionsPerPrincipal: l.SessionsPerPrincipal, Idle: l.Idle,
-		},
+		Limits:    proxy.Limits{ClientLimits: l.ClientLimits, StoreLimits: l.StoreLimits},
 	}
-	gatewayLimits(&o.Limits, &l)
 	if u, err := url.Parse(o.PublicURL); err == nil && u.Host != "" {
 		o.Hosts = append([]string{u.Host}, o.Hosts...)
 	}

@@ -23,7 +23,7 @@ type Set struct {
 	resource *auth.Resource // nil publishes nothing
 	Scopes   *auth.Scopes   // nil asks for none
 
-	auth   config.Auth // that they are made of
+	auth   auth.Settings // that they are made of
 	listen config.Listen
 }
 

@@ -73,14 +73,14 @@ func NewFront(l net.Listener, certs *Certificates, connections int, log *slog.Lo
 // Trust lets reverse proxies have all connections. It is called before Serve.
 func (f *Front) Trust(p limit.Proxies) { f.conns.Trust(p) }
 
-// Connections is how many connections clients may have: as many as the file says,
+// Connections is how many connections clients may have: as many as are set,
 // and no more than half of the files that this process may open, so that servers,
 // the store and the log have the others.
-func Connections(l *config.Limits) int {
+func Connections(set int) int {
 	if most := openFiles(); most > 0 {
-		return max(2, min(l.Connections, most/2))
+		return max(2, min(set, most/2))
 	}
-	return l.Connections
+	return set
 }
 
 // Serve serves the front until the context ends, and then as long as requests need

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/upstream"
 )
@@ -24,7 +25,7 @@ func TestGuardSettings(t *testing.T) {
 			config.Server{
 				Timeouts: upstream.Timeouts{Call: time.Minute}, Breaker: guard.Breaker{Failures: 9},
 				Retry: guard.Retry{Max: &none, TrustHints: true},
-				Tools: map[string]config.Tool{"a": {Breaker: &own}, "b": {Idempotent: &yes}, "c": {Hidden: true}},
+				Tools: map[string]config.Tool{"a": {Breaker: &own}, "b": {Idempotent: &yes}, "c": {ToolShape: proxy.ToolShape{Hidden: true}}},
 			},
 			guard.Settings{
 				Breaker: guard.Breaker{Failures: 9}, Retry: guard.Retry{Max: &none, TrustHints: true}, Call: time.Minute,

@@ -276,7 +276,7 @@ func (s configured) Kind() string {
 
 // fingerprint tells whether a server must be started anew.
 func fingerprint(s upstream.Spec) string {
-	return fmt.Sprintf("%s %v %v %v %s %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused, s.Plain)
+	return fmt.Sprintf("%s %v %v %v %s %s", s.Hash(), s.Timeouts, s.Limits, s.Off, s.Refused, s.Without)
 }
 
 // sameServer tells whether two specifications reach the same server, whatever else they

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
 )
@@ -209,7 +208,7 @@ func (s *Dir) Replace(name, line string) error {
 
 // Keyring returns the keys for the state that clients carry: the configured ones, or a
 // generated one in the state folder.
-func (s *Dir) Keyring(configured []config.Key) (*seal.Keyring, error) {
+func (s *Dir) Keyring(configured []seal.KeySettings) (*seal.Keyring, error) {
 	if len(configured) == 0 {
 		text, err := s.Secret("seal.key")
 		if err != nil {
@@ -223,48 +222,13 @@ func (s *Dir) Keyring(configured []config.Key) (*seal.Keyring, error) {
 	}
 	keys := make([]seal.Key, len(configured))
 	for i, k := range configured {
-		text := os.Getenv(k.Env)
-		if k.Env != "" && text == "" {
-			return nil, fmt.Errorf("the key %s: the variable %s is not set; set it, or name a file under toolgate.keys", k.ID, k.Env)
+		var err error
+		if keys[i], err = k.Read(); err != nil {
+			return nil, err
 		}
-		if k.File != "" {
-			raw, err := os.ReadFile(k.File)
-			if err != nil {
-				return nil, fmt.Errorf("the key %s: %w; make the file, such as with `openssl rand -hex 32`, or name another under toolgate.keys", k.ID, err)
-			}
-			text = string(raw)
-		}
-		secret, err := DecodeKey(text)
-		if err != nil {
-			return nil, fmt.Errorf("the key %s: %w; make one such as with `openssl rand -hex 32`", k.ID, err)
-		}
-		keys[i] = seal.Key{ID: k.ID, Secret: secret}
 	}
 	return seal.NewKeyring(keys...)
 }
-
-// DecodeKey decodes a key of 32 raw bytes, or of at least 32 bytes in hexadecimal or
-// base64. Short hexadecimal is neither raw nor base64: it would have half the bits.
-func DecodeKey(text string) ([]byte, error) {
-	raw, err := hex.DecodeString(strings.TrimSpace(text))
-	switch {
-	case err == nil && len(raw) >= 32:
-		return raw, nil
-	case err == nil:
-		return nil, errShortKey
-	case len(text) == 32:
-		return []byte(text), nil
-	}
-	text = strings.TrimSpace(text)
-	for _, coding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-		if raw, err := coding.DecodeString(text); err == nil && len(raw) >= 32 {
-			return raw, nil
-		}
-	}
-	return nil, errShortKey
-}
-
-var errShortKey = errors.New("needs 32 raw bytes, or at least 32 in hexadecimal or in base64")
 
 // Replica returns the name of this gateway among those that share its store. It stays
 // the same for a state folder.

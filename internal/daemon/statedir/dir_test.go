@@ -2,7 +2,6 @@ package statedir
 
 import (
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/internal/seal"
 )
 
 func modeOf(t *testing.T, path string) os.FileMode {
@@ -225,36 +224,6 @@ func TestSocketDir(t *testing.T) {
 	}
 }
 
-func TestDecodeKey(t *testing.T) {
-	raw := strings.Repeat("\xf1k", 16)
-	long := raw + "more"
-	tests := []struct {
-		name, text, want string
-	}{
-		{"raw", raw, raw},
-		{"hexadecimal", hex.EncodeToString([]byte(raw)), raw},
-		{"upper case, white space around", " " + strings.ToUpper(hex.EncodeToString([]byte(raw))) + "\r\n", raw},
-		{"base64", base64.StdEncoding.EncodeToString([]byte(long)) + "\n", long},
-		{"base64 without padding", base64.RawStdEncoding.EncodeToString([]byte(raw)), raw},
-		{"base64 for URLs", base64.URLEncoding.EncodeToString([]byte(raw)), raw},
-		{"base64 for URLs without padding", base64.RawURLEncoding.EncodeToString([]byte(long)), long},
-		{"empty", "", ""},
-		{"white space", " \n", ""},
-		{"one byte short", raw[1:], ""},
-		{"hexadecimal of 31 bytes", hex.EncodeToString([]byte(raw[1:])), ""},
-		{"hexadecimal of 16 bytes has 32 characters", strings.Repeat("0f", 16), ""},
-		{"the same with a newline", strings.Repeat("0f", 16) + "\n", ""},
-		{"base64 of 31 bytes", base64.StdEncoding.EncodeToString([]byte(raw[1:])), ""},
-		{"neither", strings.Repeat("!", 64), ""},
-	}
-	for _, tt := range tests {
-		got, err := DecodeKey(tt.text)
-		if string(got) != tt.want || (err != nil) != (tt.want == "") {
-			t.Errorf("%s: %q, %v", tt.name, got, err)
-		}
-	}
-}
-
 func TestKeyring(t *testing.T) {
 	s := &Dir{Path: t.TempDir()}
 	own, err := s.Keyring(nil)
@@ -277,11 +246,11 @@ func TestKeyring(t *testing.T) {
 	}
 	t.Setenv("SEAL_KEY", strings.Repeat("cd", 32))
 	t.Setenv("SHORT_KEY", "abc")
-	both, err := s.Keyring([]config.Key{{ID: "new", Env: "SEAL_KEY"}, {ID: "old", File: file}})
+	both, err := s.Keyring([]seal.KeySettings{{ID: "new", Env: "SEAL_KEY"}, {ID: "old", File: file}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := s.Keyring([]config.Key{{ID: "old", File: file}})
+	old, err := s.Keyring([]seal.KeySettings{{ID: "old", File: file}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +260,7 @@ func TestKeyring(t *testing.T) {
 	if old.Verify("test", []byte("x"), both.MAC("test", []byte("x"))) {
 		t.Error("the older key signs")
 	}
-	for name, keys := range map[string][]config.Key{
+	for name, keys := range map[string][]seal.KeySettings{
 		"the key a":   {{ID: "a", Env: "SHORT_KEY"}},
 		"the key b":   {{ID: "b", Env: "UNSET_KEY"}},
 		"the key c":   {{ID: "c", File: filepath.Join(s.Path, "absent")}},

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/native/declared"
 )
 
@@ -39,7 +38,7 @@ type document struct {
 
 // source is an address of tools.
 type source struct {
-	set config.ToolURL
+	set declared.Address
 
 	mu      sync.Mutex
 	kept    *document     // in force; nil for none yet

@@ -1,19 +1,15 @@
-package config
+package declared
 
-import (
-	"time"
+import "time"
 
-	"github.com/toolgate/toolgate/native/declared"
-)
-
-// ToolFile is a file of declared tools.
-type ToolFile struct {
+// File is a document of declared tools.
+type File struct {
 	// The declared tools. Required.
-	Tools []declared.Settings `config:"tools" required:"true"`
+	Tools []Settings `config:"tools" required:"true"`
 }
 
-// ToolURL is the address of a document of declared tools.
-type ToolURL struct {
+// Address is where a document of declared tools is fetched from.
+type Address struct {
 	// URL of the document: https, unless it is on this machine or sha256 is set. Required.
 	URL string `config:"url" required:"true" format:"url"`
 	// SHA-256 of the document; any other document is refused. Default: none; a changed document then waits for a reload,

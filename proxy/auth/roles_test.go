@@ -1,20 +1,16 @@
-//go:build !windows
-
-package daemon_test
+package auth_test
 
 import (
 	"testing"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/gate"
-	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/proxy/auth"
 )
 
 // A role is one of an issuer and a tenant.
-func TestAdminRole(t *testing.T) {
+func TestRole(t *testing.T) {
 	t.Parallel()
-	admins := []config.Admin{
+	admins := auth.Role{
 		{Group: "ops"}, {Subject: "root", Tenant: "acme"}, {Group: "sre", Issuer: "https://login.example"}, {}, // the last is nobody
 	}
 	for _, tt := range []struct {
@@ -35,7 +31,7 @@ func TestAdminRole(t *testing.T) {
 		{auth.CertificateIssuer, "default", "x", []string{"ops"}, false},
 	} {
 		id := gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: tt.issuer, Tenant: tt.tenant, Subject: tt.subject}, Groups: tt.groups})
-		if got := daemon.HasRole(admins, id); got != tt.want {
+		if got := admins.Has(id); got != tt.want {
 			t.Errorf("%+v: %t", tt, got)
 		}
 	}
