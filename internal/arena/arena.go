@@ -1,5 +1,5 @@
-// Package arena lends memory for large messages. What was lent for a call is used again by
-// others once the call is over, so that it is neither cleared nor collected each time.
+// Package arena lends memory for large messages. When a call is over, other calls use its
+// memory again. So the memory is neither cleared nor collected for each call.
 package arena
 
 import (

@@ -1,4 +1,4 @@
-// Package background has goroutines that somebody waits for.
+// Package background starts goroutines and waits for their end.
 package background
 
 import "sync"

@@ -5,7 +5,8 @@
 // Members talk over HTTP with mutual TLS. The certificates are signed by an authority that
 // each member derives from the sealing keys, so that a program without these keys can
 // neither ask nor answer. A request is passed on once, as the client sent it and with the
-// client's own credential; the member that it belongs to authenticates the client again and
-// decides. Of a client with a certificate it believes the other member that the client has
-// the key, and nothing else. See docs/adr/0052-more-than-one-gateway.md.
+// client's own credential. The member that it belongs to authenticates the client again and
+// decides. If the client has shown a certificate, that member trusts the other one in a single
+// point: that the client has the key of the certificate. See
+// docs/adr/0052-more-than-one-gateway.md.
 package cluster

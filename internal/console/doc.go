@@ -1,4 +1,4 @@
-// Package console serves pages for people who look at a gateway in a browser. What a page
-// shows comes from the interfaces of the admin API, and nothing else. A file holds one
-// view. Everything else is the door: who may come in, and what a role may see.
+// Package console serves pages for people who look at a gateway in a browser. Everything that
+// a page shows comes from the interfaces of the admin API. Each view has a file. The other
+// files decide who may sign in, and what a role may see.
 package console

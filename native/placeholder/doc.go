@@ -1,3 +1,3 @@
-// Package placeholder fills texts and JSON values with the values of a call: a place is
-// written {name}. What is around the places is fixed when the text is read.
+// Package placeholder fills texts and JSON values with the values of a call. A placeholder
+// is written {name}. The text around the placeholders is fixed when it is read.
 package placeholder

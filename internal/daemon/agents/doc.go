@@ -4,8 +4,8 @@
 //	a call ── claimed in the store ── its steps ── its end is recorded
 //	a dead gateway's run ── claimed by another ── its steps go on
 //
-// A run is worked on by the gateway that has its claim. While its caller is on the line,
-// its calls are made within that call. A run whose gateway has died is taken over where
-// the rights of its caller can be looked up at any time; otherwise it waits for its caller
-// to come back.
+// The gateway that has the claim of a run works on it. While the caller waits for the answer,
+// the calls of the run belong to the caller's call. When the gateway dies, another one takes
+// the run over if it can look up the rights of the caller; otherwise the run waits until its
+// caller comes back.
 package agents

@@ -1,4 +1,4 @@
-// Package conformance holds the clients of models, and the endpoint that tests use, against
-// the libraries of the formats' owners: their types, their decoders and what they have
-// recorded. It consists of tests.
+// Package conformance compares the clients of models, and the endpoint that tests use, with
+// the libraries of the companies that own the formats: with their types, their decoders and
+// their recorded messages. It consists of tests.
 package conformance
