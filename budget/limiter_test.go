@@ -578,10 +578,10 @@ func TestMatchByAnyName(t *testing.T) {
 	matched.Match = func(name string) bool { return name == "files__read" }
 	l := newLimiter(t, budget.Settings{Store: store, Rules: []budget.Rule{matched}})
 	renamed := call("1")
-	renamed.Name, renamed.Plain = "files__READ_abcdefg", "files__read"
+	renamed.Name, renamed.Unsuffixed = "files__READ_abcdefg", "files__read"
 	charge(t, l, renamed)
 	again := call("2")
-	again.Name, again.Plain = renamed.Name, renamed.Plain
+	again.Name, again.Unsuffixed = renamed.Name, renamed.Unsuffixed
 	if _, err := l.Charge(t.Context(), again); err == nil {
 		t.Error("a second call of a budget of one is granted")
 	}

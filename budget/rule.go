@@ -114,7 +114,7 @@ var errAmount = errors.New("the usage has no amount")
 
 // charge returns the rule's charge for a usage; false for none.
 func (r *rule) charge(u *Usage, now time.Time) (c Charge, some bool, err error) {
-	if !u.counts(r.Unit) || r.Match != nil && !r.Match(u.Name) && (u.Plain == "" || !r.Match(u.Plain)) {
+	if !u.counts(r.Unit) || r.Match != nil && !r.Match(u.Name) && (u.Unsuffixed == "" || !r.Match(u.Unsuffixed)) {
 		return c, false, nil
 	}
 	key, ok := u.key(r.Per)
@@ -150,10 +150,10 @@ type Usage struct {
 	Plan                    string // of the credential; empty for none
 	Agent                   string // that calls for the caller; empty for none
 
-	Name     string // exposed
-	Plain    string // another name that rules may match; empty for none
-	Server   string
-	Original string // name or URI at the server
+	Name       string // exposed
+	Unsuffixed string // another name that rules may match; empty for none
+	Server     string
+	Original   string // name or URI at the server
 	// Class returns the class of a tool, empty when unknown. It is called only for
 	// budgets that count classes. It may be nil.
 	Class func() string

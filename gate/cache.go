@@ -22,7 +22,7 @@ type Key struct {
 func (r *Request) Key() Key {
 	return Key{
 		caller: r.Identity.Fingerprint(), action: r.Action, kind: r.Kind,
-		server: r.Server, original: r.Original, exposed: r.Exposed, plain: r.Plain,
+		server: r.Server, original: r.Original, exposed: r.Exposed, plain: r.Unsuffixed,
 		capabilityID: r.CapabilityID, capsule: r.Capsule,
 	}
 }

@@ -27,7 +27,7 @@ type Capability struct {
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that the client knows
-	Plain        string // see [Names]; empty where it is Exposed
+	Unsuffixed   string // see [Names]; empty where it is Exposed
 	CapabilityID string
 }
 
@@ -36,7 +36,7 @@ type Capability struct {
 func (c *Capability) Request(action Action, id *Identity, capsule string) Request {
 	return Request{
 		Action: action, Kind: c.Kind, Server: c.Server, Original: c.Original,
-		Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID, Capsule: capsule, Identity: id,
+		Exposed: c.Exposed, Unsuffixed: c.Unsuffixed, CapabilityID: c.CapabilityID, Capsule: capsule, Identity: id,
 	}
 }
 
@@ -47,7 +47,7 @@ type Request struct {
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that the client knows
-	Plain        string // see [Names]; empty where it is Exposed
+	Unsuffixed   string // see [Names]; empty where it is Exposed
 	CapabilityID string
 	Capsule      string // of the endpoint that was called; empty on the main one
 	// Args are the arguments of a call as they came, a validated JSON object;

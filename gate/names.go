@@ -10,15 +10,15 @@ import "strings"
 type Names struct {
 	// Exposed is the name or URI that clients know.
 	Exposed string
-	// Plain is the name that clients would know if nothing else differed from
+	// Unsuffixed is the name that clients would know if nothing else differed from
 	// it by case alone; empty where that is Exposed.
-	Plain string
+	Unsuffixed string
 }
 
 // Restricted tells whether a rule that takes something away is about the
 // capability: one for any of its names is.
 func (n Names) Restricted(by Glob) bool {
-	return by.Match(n.Exposed) || n.Plain != "" && by.Match(n.Plain)
+	return by.Match(n.Exposed) || n.Unsuffixed != "" && by.Match(n.Unsuffixed)
 }
 
 // Granted tells whether a rule that gives something is about the capability: it
@@ -29,24 +29,24 @@ func (n Names) Granted(by Glob) bool {
 	if !by.Match(n.Exposed) {
 		return false
 	}
-	return n.Plain == "" || !strings.ContainsAny(string(by), "*?") || by.Match(n.Plain)
+	return n.Unsuffixed == "" || !strings.ContainsAny(string(by), "*?") || by.Match(n.Unsuffixed)
 }
 
 // All returns the names, the exposed one first.
 func (n Names) All() []string {
-	if n.Plain == "" {
+	if n.Unsuffixed == "" {
 		return []string{n.Exposed}
 	}
-	return []string{n.Exposed, n.Plain}
+	return []string{n.Exposed, n.Unsuffixed}
 }
 
 // Stable is the name that does not depend on what else the server offers.
 func (n Names) Stable() string {
-	if n.Plain != "" {
-		return n.Plain
+	if n.Unsuffixed != "" {
+		return n.Unsuffixed
 	}
 	return n.Exposed
 }
 
 // Names returns the names of the capability that is asked about.
-func (r *Request) Names() Names { return Names{r.Exposed, r.Plain} }
+func (r *Request) Names() Names { return Names{r.Exposed, r.Unsuffixed} }

@@ -10,7 +10,7 @@ import (
 func TestNames(t *testing.T) {
 	t.Parallel()
 	one := gate.Names{Exposed: "gh__delete"}
-	two := gate.Names{Exposed: "gh__delete_abcdefg", Plain: "gh__delete"}
+	two := gate.Names{Exposed: "gh__delete_abcdefg", Unsuffixed: "gh__delete"}
 	for _, tt := range []struct {
 		names               gate.Names
 		by                  gate.Glob

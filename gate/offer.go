@@ -29,7 +29,7 @@ type Offered struct {
 	Kind         mcp.Kind
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that clients would know
-	Plain        string // see [Names]
+	Unsuffixed   string // see [Names]
 	CapabilityID string // empty when none was issued
 	// Definition is the item as its server listed it, validated JSON.
 	Definition []byte

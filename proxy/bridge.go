@@ -24,11 +24,11 @@ func executeCall(c *call) (response, error) {
 	if c.key == nil {
 		return c.deliver()
 	}
-	flight, lead := c.g.reused.Join(*c.key, time.Now())
+	inFlight, lead := c.g.reused.Join(*c.key, time.Now())
 	if !lead {
-		return c.follow(flight)
+		return c.follow(inFlight)
 	}
-	defer func() { flight.Land(shareable(c), c.request.Principal, time.Now(), c.route.shape.Reuse) }()
+	defer func() { inFlight.End(shareable(c), c.request.Principal, time.Now(), c.route.shape.Reuse) }()
 	return c.deliver()
 }
 

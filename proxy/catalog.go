@@ -188,7 +188,7 @@ func (s *backendEntry) render(ids map[CapabilityKey]string, before *backendEntry
 				continue
 			}
 			of := gate.Capability{
-				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Plain: name.Plain,
+				Kind: kind, Server: s.backend.Name(), Original: items[i].Key, Exposed: name.Exposed, Unsuffixed: name.Unsuffixed,
 				CapabilityID: ids[CapabilityKey{s.backend.Name(), kind.String(), items[i].Key}],
 			}
 			r := &Route{Params: items[i].Params, to: s, shape: shape, item: items[i].Raw}
@@ -541,7 +541,7 @@ func (s *backendEntry) names(kind mcp.Kind) map[string]gate.Names {
 		named[c.original] = gate.Names{Exposed: plain}
 		if folded[strings.ToLower(plain)] > 1 && !c.renamed {
 			if own := names.Exposed(s.mount.Namespace, s.backend.Name(), c.original, true); own != plain {
-				named[c.original] = gate.Names{Exposed: own, Plain: plain}
+				named[c.original] = gate.Names{Exposed: own, Unsuffixed: plain}
 			}
 		}
 	}
@@ -579,7 +579,7 @@ func (s *backendEntry) claim(kind mcp.Kind, original string) claim {
 }
 
 // names are all names of the route.
-func (r *Route) names() gate.Names { return gate.Names{Exposed: r.Exposed, Plain: r.Plain} }
+func (r *Route) names() gate.Names { return gate.Names{Exposed: r.Exposed, Unsuffixed: r.Unsuffixed} }
 
 // inOrder orders routes as they are listed.
 func inOrder(a, b *Route) int {

@@ -96,7 +96,7 @@ func (c *call) usage() budget.Usage {
 	return budget.Usage{
 		CallID: e.CallID, Round: e.Rounds, Tool: r.Kind == mcp.Tool, Later: c.task != nil || c.retry.charged(),
 		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan, Agent: id.Agent(),
-		Name: c.name, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: r.cost(),
+		Name: c.name, Unsuffixed: r.Unsuffixed, Server: r.Server, Original: r.Original, Cost: r.cost(),
 		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
 	}
 }
@@ -251,6 +251,6 @@ func (c *call) checkLoop() error {
 func (r *Route) rateCall(id *gate.Identity) *rate.Call {
 	return &rate.Call{
 		Principal: id.Key(), Tenant: id.Tenant, Persona: id.Persona,
-		Server: r.Server, Kind: r.Kind.String(), Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
+		Server: r.Server, Kind: r.Kind.String(), Original: r.Original, Exposed: r.Exposed, Unsuffixed: r.Unsuffixed,
 	}
 }

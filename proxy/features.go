@@ -375,10 +375,10 @@ func (s *backendEntry) described() *backendEntry {
 
 // Capability is an item that the gateway exposes.
 type Capability struct {
-	Kind             mcp.Kind
-	Server, Original string
-	Exposed, Plain   string // see [gate.Names]
-	CapabilityID     string
+	Kind                mcp.Kind
+	Server, Original    string
+	Exposed, Unsuffixed string // see [gate.Names]
+	CapabilityID        string
 	// Schema is the input schema of a tool as its server listed it, nil where there is
 	// none. It must not be modified.
 	Schema []byte
@@ -407,7 +407,7 @@ func (g *Gateway) Capabilities() []Capability {
 				}
 				seen[r.Exposed] = true
 				all = append(all, Capability{
-					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain,
+					Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Exposed, Unsuffixed: r.Unsuffixed,
 					CapabilityID: r.CapabilityID, Schema: r.input, route: r, schemas: snap.schemas,
 				})
 			}

@@ -145,8 +145,8 @@ func (s *Snapshot) readOnly(r *Route, x *Exchange) (state string, ok bool) {
 
 // follow answers a call with the result of an equal one that is under way. The wait may
 // be long, so the gate decides again. Where there is nothing to reuse, the call is sent.
-func (c *call) follow(flight *reuse.Flight) (response, error) {
-	found, ok, err := flight.Wait(c.ctx)
+func (c *call) follow(inFlight *reuse.InFlight) (response, error) {
+	found, ok, err := inFlight.Wait(c.ctx)
 	if err == nil {
 		err = c.decideIfOld()
 	}

@@ -192,7 +192,7 @@ func (s *backendEntry) offered() *gate.Offer {
 		}
 		for _, r := range routes {
 			o.Items = append(o.Items, gate.Offered{
-				Kind: kind, Original: r.Original, Exposed: r.Exposed, Plain: r.Plain, CapabilityID: r.CapabilityID, Definition: r.item,
+				Kind: kind, Original: r.Original, Exposed: r.Exposed, Unsuffixed: r.Unsuffixed, CapabilityID: r.CapabilityID, Definition: r.item,
 				External: kind == mcp.Tool && s.mount.External[r.Original], StandIn: kind == mcp.Tool && s.isSignInTool(r.item),
 				Withheld: r.to.said[descriptionOf{kind, r.Original}].Withheld,
 			})

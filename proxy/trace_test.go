@@ -38,7 +38,7 @@ func (c *tracedCall) Send(e *audit.Entry) (string, string) {
 func (c *tracedCall) Received(_ *audit.Entry, fault *mcp.Error, err error) {
 	c.t.add("received %v %v", fault != nil, err)
 }
-func (c *tracedCall) Suspended()         { c.t.add("parked") }
+func (c *tracedCall) Suspended()         { c.t.add("suspended") }
 func (c *tracedCall) End(e *audit.Entry) { c.t.add("end %s", e.Outcome) }
 
 const ownContext = `"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`
@@ -125,7 +125,7 @@ func TestEverySpanEnds(t *testing.T) {
 		"ended": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) { return mcp.Answer{}, context.Cause(ended) }, last: `end cancelled`},
 		"question": {reply: func(context.Context, *mcp.Call) (mcp.Answer, error) {
 			return answered(mcp.Modern, `{"resultType":"input_required","inputRequests":{}}`), nil
-		}, last: `parked`},
+		}, last: `suspended`},
 	} {
 		b := newScript(t, "s", mcp.Modern, tool("echo"))
 		b.reply = tt.reply
@@ -138,7 +138,7 @@ func TestEverySpanEnds(t *testing.T) {
 		r.modern("1", "tools/call", `"name":"`+called+`"`)
 		ends := 0
 		for _, l := range tr.lines {
-			if strings.HasPrefix(l, "end") || l == "parked" {
+			if strings.HasPrefix(l, "end") || l == "suspended" {
 				ends++
 			}
 		}

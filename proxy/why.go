@@ -350,7 +350,7 @@ func (s *Snapshot) standings(ctx context.Context, id *gate.Identity, scope Scope
 	u := budget.Usage{
 		CallID: "none", Tool: r.Kind == mcp.Tool,
 		Issuer: id.Issuer, Tenant: id.Tenant, Subject: id.Subject, Persona: id.Persona, Plan: id.Plan,
-		Name: r.Exposed, Plain: r.Plain, Server: r.Server, Original: r.Original, Cost: r.cost(),
+		Name: r.Exposed, Unsuffixed: r.Unsuffixed, Server: r.Server, Original: r.Original, Cost: r.cost(),
 		Bytes: int64(r.to.mount.maxResult()), Time: r.hard(),
 	}
 	if s.class != nil {

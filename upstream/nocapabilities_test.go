@@ -39,16 +39,16 @@ func (f *fakeHTTP) varies() {
 	})
 }
 
-// plainSpec is the configuration of a fake whose plain list is looked at.
-func (f *fakeHTTP) plainSpec() Spec {
+// withoutSpec is the configuration of a fake whose list without capabilities is looked at.
+func (f *fakeHTTP) withoutSpec() Spec {
 	spec := f.spec()
 	spec.Transport, spec.Without, spec.Questions = Streamable, WithoutAuto, Questions{Elicitation: true}
 	return spec
 }
 
-// plainTools returns the tools of the plain list; nil when there is none that
+// withoutTools returns the tools of the list without capabilities; nil when there is none that
 // differs.
-func (r *running) plainTools() []string {
+func (r *running) withoutTools() []string {
 	l, _ := r.Listing()
 	if l == nil || l.WithoutCapabilities == nil {
 		return nil
@@ -64,14 +64,14 @@ func (r *running) plainTools() []string {
 func (r *running) bothListed(full, plain string) {
 	r.t.Helper()
 	testwait.Until(r.t, patience, "the lists "+full+" and "+plain, func() bool {
-		return strings.Join(r.tools(), " ") == full && strings.Join(r.plainTools(), " ") == plain
+		return strings.Join(r.tools(), " ") == full && strings.Join(r.withoutTools(), " ") == plain
 	})
 }
 
-// looked waits until the plain list was looked at on the connection of now.
+// looked waits until the list without capabilities was looked at on the connection of now.
 func (r *running) looked() {
 	r.t.Helper()
-	testwait.Until(r.t, patience, "a look at the plain list", func() bool {
+	testwait.Until(r.t, patience, "a look at the list without capabilities", func() bool {
 		own := r.own()
 		r.catalog.mu.Lock()
 		defer r.catalog.mu.Unlock()
@@ -109,8 +109,8 @@ func (f *fakeHTTP) sessionOf(name string) string {
 	return session
 }
 
-// plainly makes a call one of a client that is shown the plain list.
-func plainly(call *mcp.Call) *mcp.Call {
+// declaringNothing makes a call one of a client that is shown the list without capabilities.
+func declaringNothing(call *mcp.Call) *mcp.Call {
 	call.WithoutCapabilities = true
 	return call
 }
@@ -125,11 +125,11 @@ func TestListsWithoutCapabilitiesOverHTTP(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.bothListed("echo confirm", "echo fallback")
 	r.looked()
 	if n := r.beside(); n != 1 {
-		t.Errorf("%d connections are kept beside the gateway's own, want the one that hears of the plain list", n)
+		t.Errorf("%d connections are kept beside the gateway's own, want the one that hears of the list without capabilities", n)
 	}
 	// s-1 is the gateway's own session, s-2 the one that was told nothing.
 	for _, tt := range []struct {
@@ -138,8 +138,8 @@ func TestListsWithoutCapabilitiesOverHTTP(t *testing.T) {
 	}{
 		{tool("echo", `{}`), "s-1"},
 		{tool("confirm", `{}`), "s-1"},
-		{plainly(tool("echo", `{}`)), "s-2"},
-		{plainly(tool("fallback", `{}`)), "s-2"},
+		{declaringNothing(tool("echo", `{}`)), "s-2"},
+		{declaringNothing(tool("fallback", `{}`)), "s-2"},
 		{exactly(tool("echo", `{}`)), "s-2"},
 		{exactly(tool("confirm", `{}`)), "s-1"}, // which the other one does not list
 	} {
@@ -167,9 +167,9 @@ func TestEqualListsWithoutCapabilitiesCostNothing(t *testing.T) {
 		x.mu.Unlock()
 		x.result(toolList(names...))
 	})
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.looked()
-	if got := r.plainTools(); got != nil {
+	if got := r.withoutTools(); got != nil {
 		t.Errorf("a second list %q is kept", got)
 	}
 	testwait.Until(t, patience, "the end of the second session", func() bool { return r.beside() == 0 && len(f.requests(http.MethodDelete)) == 1 })
@@ -211,7 +211,7 @@ func TestListsWithoutCapabilitiesAreReadWhenTheFullOnesChange(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.bothListed("echo confirm", "echo fallback")
 	f.offer("echo", "more")
 	signal(r.refetch)
@@ -219,7 +219,7 @@ func TestListsWithoutCapabilitiesAreReadWhenTheFullOnesChange(t *testing.T) {
 
 	f.handle(mcp.MethodToolsList, func(x *exchange) { x.result(x.tools()) })
 	signal(r.refetch)
-	testwait.Until(t, patience, "one list for everyone", func() bool { return r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "more"}) })
+	testwait.Until(t, patience, "one list for everyone", func() bool { return r.withoutTools() == nil && slices.Equal(r.tools(), []string{"echo", "more"}) })
 }
 
 func TestChangesAreCountedPerSet(t *testing.T) {
@@ -240,7 +240,7 @@ func TestChangesAreCountedPerSet(t *testing.T) {
 			}
 		}
 	})
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.bothListed("echo confirm", "echo fallback")
 	counted := func(full, plain uint64) {
 		t.Helper()
@@ -260,7 +260,7 @@ func TestChangesAreCountedPerSet(t *testing.T) {
 func TestChangesOfOneSetAreEveryones(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.looked()
 	testwait.Until(t, patience, "the end of the session that was looked at", func() bool { return r.beside() == 0 })
 	testwait.Until(t, patience, "the list", func() bool {
@@ -297,7 +297,7 @@ func TestListsWithoutCapabilitiesAreNotRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, tt.era)
-			spec := f.plainSpec()
+			spec := f.withoutSpec()
 			tt.change(&spec)
 			r := run(t, spec)
 			r.state(mcp.Ready)
@@ -324,7 +324,7 @@ func TestListsWithoutCapabilitiesDoNotHoldTheFullOnesUp(t *testing.T) {
 		}
 		x.legacy(mcp.MethodInitialize)
 	})
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.state(mcp.Ready)
 	if got := r.tools(); !slices.Equal(got, []string{"echo"}) {
 		t.Errorf("the list is %q", got)
@@ -341,11 +341,11 @@ func TestListsWithoutCapabilitiesAtAServerWithOneSession(t *testing.T) {
 		x.forget() // all others
 		varying(x)
 	})
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	testwait.Until(t, patience, "the end of the looks", func() bool { return r.log.count("ends a session when another begins") == 1 })
 	testwait.Until(t, patience, "the full list for everyone", func() bool {
 		_, status := r.Listing()
-		return status.State == mcp.Ready && r.plainTools() == nil && slices.Equal(r.tools(), []string{"echo", "confirm"})
+		return status.State == mcp.Ready && r.withoutTools() == nil && slices.Equal(r.tools(), []string{"echo", "confirm"})
 	})
 	const opened = 2*maxStrikes + 1 // its own, as often as a second one has ended it, and the last
 	testwait.Until(t, patience, "a session of its own", func() bool { return len(f.requests(mcp.MethodInitialize)) == opened && r.beside() == 0 })
@@ -378,7 +378,7 @@ func TestKnownListsWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
-	spec, known := f.plainSpec(), knownPlain()
+	spec, known := f.withoutSpec(), knownPlain()
 	offered := New(spec, Options{Known: known, Logger: quietLog})
 	l, _ := offered.Listing()
 	if l.WithoutCapabilities == nil || !l.Stale || !l.WithoutCapabilities.Stale || known.WithoutCapabilities.Stale {
@@ -386,7 +386,7 @@ func TestKnownListsWithoutCapabilities(t *testing.T) {
 	}
 	spec.Without = WithoutNever
 	if l, _ := New(spec, Options{Known: known, Logger: quietLog}).Listing(); l.WithoutCapabilities != nil || known.WithoutCapabilities == nil {
-		t.Errorf("a plain list is offered that nobody is to see")
+		t.Errorf("a list without capabilities is offered that nobody is to see")
 	}
 
 	// What is known is shown as long as the list cannot be read.
@@ -398,7 +398,7 @@ func TestKnownListsWithoutCapabilities(t *testing.T) {
 		}
 		varying(x)
 	})
-	r := run(t, f.plainSpec(), func(o *Options) { o.Known = knownPlain() })
+	r := run(t, f.withoutSpec(), func(o *Options) { o.Known = knownPlain() })
 	r.bothListed("echo confirm", "old fallback")
 	testwait.Until(t, patience, "an attempt", func() bool { return r.log.count("for clients without capabilities are not read") > 0 })
 	r.bothListed("echo confirm", "old fallback")
@@ -411,14 +411,14 @@ func TestSubscriptionsWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
-	spec := f.plainSpec()
+	spec := f.withoutSpec()
 	spec.Isolation = IsolateSession
 	r := run(t, spec)
 	r.bothListed("echo confirm", "echo fallback")
-	subscribe := plainly(&mcp.Call{
+	subscribe := declaringNothing(&mcp.Call{
 		Method: mcp.MethodSubscribe, Principal: "me", Session: "window", Params: []byte(`{"uri":"file:///a"}`),
 	})
-	call := plainly(tool("fallback", `{}`))
+	call := declaringNothing(tool("fallback", `{}`))
 	call.Session = "window"
 	r.call(subscribe)
 	r.call(call)
@@ -437,9 +437,9 @@ func TestSubscriptionsWithoutCapabilities(t *testing.T) {
 	}
 }
 
-// plainChild is the configuration of a process that lists by what was declared
+// withoutChild is the configuration of a process that lists by what was declared
 // to it, with the file in which each one notes its start.
-func plainChild(t *testing.T, script string, plain WithoutCapabilities) (Spec, string) {
+func withoutChild(t *testing.T, script string, plain WithoutCapabilities) (Spec, string) {
 	t.Helper()
 	folder := t.TempDir()
 	spec := childServer(script, mcp.Legacy)
@@ -479,11 +479,11 @@ func TestListsWithoutCapabilitiesOfAProcess(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			spec, path := plainChild(t, tt.script, tt.plain)
+			spec, path := withoutChild(t, tt.script, tt.plain)
 			r := run(t, spec)
 			testwait.Until(t, patience, "the first listing", func() bool { return len(r.tools()) > 0 })
-			if got := strings.Join(r.plainTools(), " "); got != tt.want {
-				t.Errorf("the plain list is %q beside the first full one, want %q", got, tt.want)
+			if got := strings.Join(r.withoutTools(), " "); got != tt.want {
+				t.Errorf("the list without capabilities is %q beside the first full one, want %q", got, tt.want)
 			}
 			testwait.Until(t, patience, "the processes that are kept", func() bool { return r.beside() == tt.beside })
 			if got := started(t, path); !slices.Equal(got, tt.starts) {
@@ -495,7 +495,7 @@ func TestListsWithoutCapabilitiesOfAProcess(t *testing.T) {
 
 func TestListsWithoutCapabilitiesOfAProcessThatRunsAnyway(t *testing.T) {
 	t.Parallel()
-	spec, path := plainChild(t, "varies", WithoutAuto)
+	spec, path := withoutChild(t, "varies", WithoutAuto)
 	r := run(t, spec)
 	r.state(mcp.Ready)
 	newSerialQueue(&r.behaviour).asked() // a server that asks gets a process for those who cannot be asked (ADR 0012)

@@ -23,14 +23,14 @@ const (
 
 // Call is a call to check.
 type Call struct {
-	Principal string // key of the principal
-	Tenant    string
-	Persona   string
-	Server    string
-	Kind      string // tool, prompt, resource or template
-	Original  string // name at the server
-	Exposed   string // name for clients
-	Plain     string // another name that rules may match; empty for none
+	Principal  string // key of the principal
+	Tenant     string
+	Persona    string
+	Server     string
+	Kind       string // tool, prompt, resource or template
+	Original   string // name at the server
+	Exposed    string // name for clients
+	Unsuffixed string // another name that rules may match; empty for none
 }
 
 // Rule is a rate for some calls.

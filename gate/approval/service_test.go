@@ -15,7 +15,7 @@ import (
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
-func newDesk(t *testing.T, s *store.Store, change func(*approval.Options)) *approval.Service {
+func newService(t *testing.T, s *store.Store, change func(*approval.Options)) *approval.Service {
 	t.Helper()
 	o := approval.Options{Settings: approval.Settings{By: []string{"security"}, Wait: time.Hour, Valid: time.Hour}}
 	if change != nil {
@@ -53,7 +53,7 @@ func ask(t *testing.T, d *approval.Service, q *gate.Question) gate.Approval {
 // Whose answer counts, for a call of alice.
 func TestWhoMayAnswer(t *testing.T) {
 	s := storetest.Running(t)
-	d := newDesk(t, s, nil)
+	d := newService(t, s, nil)
 	for name, tc := range map[string]struct {
 		by   []string // nil is what is configured: security
 		who  approval.Answerer
@@ -100,7 +100,7 @@ func TestWhoMayAnswer(t *testing.T) {
 
 // The requester answers where that is said, and for its own call only.
 func TestRequesterAnswers(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), func(o *approval.Options) { o.By = []string{gate.ByRequester} })
+	d := newService(t, storetest.Running(t), func(o *approval.Options) { o.By = []string{gate.ByRequester} })
 	q := question("1")
 	a := ask(t, d, q)
 	other := *q
@@ -132,7 +132,7 @@ func TestRequesterAnswers(t *testing.T) {
 
 // Equal calls share a question, and one of them uses the grant.
 func TestGrantIsUsedOnce(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), nil)
+	d := newService(t, storetest.Running(t), nil)
 	q := question("1")
 	first, second := ask(t, d, q), ask(t, d, q)
 	if first.ID != second.ID || first.State != gate.ApprovalPending {
@@ -182,7 +182,7 @@ func TestGrantIsUsedOnce(t *testing.T) {
 // may takes it back.
 func TestDenialStands(t *testing.T) {
 	asked := 0
-	d := newDesk(t, storetest.Running(t), func(o *approval.Options) { o.Asked = func(approval.Item) { asked++ } })
+	d := newService(t, storetest.Running(t), func(o *approval.Options) { o.Asked = func(approval.Item) { asked++ } })
 	bobs := approval.Answerer{Name: "bob", Identity: bob}
 	q := question("1")
 	first := ask(t, d, q)
@@ -234,7 +234,7 @@ func TestDenialStands(t *testing.T) {
 
 // Whoever approves of arguments that were not all shown says which call is meant.
 func TestUnseenArgumentsNeedTheirHash(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), nil)
+	d := newService(t, storetest.Running(t), nil)
 	q := question("1")
 	q.Args = []byte(`{"note":"Monthly licence fee, 10 EUR.` + strings.Repeat(" ", 16400) + `","amount":999999}`)
 	a := ask(t, d, q)
@@ -270,7 +270,7 @@ func TestUnseenArgumentsNeedTheirHash(t *testing.T) {
 
 // A call is not covered by an answer that was given under other conditions.
 func TestConditionsChange(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), nil)
+	d := newService(t, storetest.Running(t), nil)
 	for name, grant := range map[string]bool{"pending": false, "granted": true} {
 		old := question(name, "sales", "security")
 		a := ask(t, d, old)
@@ -316,7 +316,7 @@ func TestOthersAreToAnswerNow(t *testing.T) {
 	} {
 		for _, when := range []string{"before the answer", "behind it"} {
 			t.Run(name+", "+when, func(t *testing.T) {
-				d := newDesk(t, storetest.Running(t), requester)
+				d := newService(t, storetest.Running(t), requester)
 				now := question("1")
 				a := ask(t, d, now)
 				if when == "before the answer" {
@@ -344,11 +344,11 @@ func TestOthersAreToAnswerNow(t *testing.T) {
 
 func TestAwait(t *testing.T) {
 	s := storetest.Running(t)
-	asking := newDesk(t, s, nil)
+	asking := newService(t, s, nil)
 	q := question("1")
 	a := ask(t, asking, q)
 	// Answered at another gateway, whose change the store tells of.
-	answering := newDesk(t, s, nil)
+	answering := newService(t, s, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	watching := make(chan error, 1)
 	go func() {
@@ -378,12 +378,12 @@ func TestAwait(t *testing.T) {
 		t.Error(err)
 	}
 
-	short := newDesk(t, s, func(o *approval.Options) { o.Wait = time.Millisecond })
+	short := newService(t, s, func(o *approval.Options) { o.Wait = time.Millisecond })
 	b := ask(t, short, question("2"))
 	if one, err := short.Await(t.Context(), b.ID); err != nil || one.State != gate.ApprovalPending {
 		t.Errorf("after the wait: %+v, %v", one, err)
 	}
-	over := newDesk(t, s, func(o *approval.Options) { o.Valid = 20 * time.Millisecond })
+	over := newService(t, s, func(o *approval.Options) { o.Valid = 20 * time.Millisecond })
 	c := ask(t, over, question("3"))
 	if one, err := over.Await(t.Context(), c.ID); err != nil || one.State != gate.ApprovalExpired {
 		t.Errorf("after the deadline: %+v, %v", one, err)
@@ -400,7 +400,7 @@ func TestAwait(t *testing.T) {
 
 func TestAskedTellsOfTheCall(t *testing.T) {
 	var told []approval.Item
-	d := newDesk(t, storetest.Running(t), func(o *approval.Options) { o.Asked = func(i approval.Item) { told = append(told, i) } })
+	d := newService(t, storetest.Running(t), func(o *approval.Options) { o.Asked = func(i approval.Item) { told = append(told, i) } })
 	q := question("1")
 	q.Name = strings.Repeat("n", 5000)
 	q.Args = []byte(`"` + strings.Repeat("a", 20<<10) + `"`)
@@ -423,7 +423,7 @@ func TestAskedTellsOfTheCall(t *testing.T) {
 }
 
 func TestTooManyQuestions(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), nil)
+	d := newService(t, storetest.Running(t), nil)
 	for i := range 64 {
 		ask(t, d, question(strings.Repeat("h", i+1)))
 	}
@@ -432,7 +432,7 @@ func TestTooManyQuestions(t *testing.T) {
 	}
 }
 
-func TestZeroDeskRefuses(t *testing.T) {
+func TestZeroServiceRefuses(t *testing.T) {
 	for name, d := range map[string]*approval.Service{"zero": {}, "nil": nil} {
 		if _, err := d.Ask(t.Context(), question("1")); err == nil {
 			t.Errorf("%s: Ask", name)
@@ -451,9 +451,9 @@ func TestZeroDeskRefuses(t *testing.T) {
 		}
 	}
 	if _, err := approval.New(nil, nil).Ask(t.Context(), question("1")); err == nil {
-		t.Error("a desk without a store")
+		t.Error("a service without a store")
 	}
-	d := newDesk(t, storetest.Running(t), nil)
+	d := newService(t, storetest.Running(t), nil)
 	if _, err := d.Ask(t.Context(), &gate.Question{Identity: alice}); err == nil {
 		t.Error("a question without a demand")
 	}

@@ -52,7 +52,7 @@ func TestWebhookAndBack(t *testing.T) {
 	}))
 	defer receiver.Close()
 	hook := approval.NewWebhook(slog.New(slog.DiscardHandler))
-	d := newDesk(t, storetest.Running(t), func(s *approval.Options) {
+	d := newService(t, storetest.Running(t), func(s *approval.Options) {
 		s.Asked = func(i approval.Item) { hook.Post(approval.Receiver{URL: receiver.URL, Secret: secret}, i) }
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func answer(t *testing.T, url, id, body, signature string) (int, string) {
 
 // Nothing that is not signed by the secret, now, for this question, is an answer.
 func TestCallbackRefuses(t *testing.T) {
-	d := newDesk(t, storetest.Running(t), nil)
+	d := newService(t, storetest.Running(t), nil)
 	id := ask(t, d, question("1")).ID
 	key := secret
 	back := httptest.NewServer(d.Callback(func() string { return key }, d.Decide))

@@ -94,7 +94,7 @@ func (p *Phase) Learn(offers []*gate.Offer) {
 				continue
 			}
 			parts[item.Exposed] = append(parts[item.Exposed], Part{gate.Capability{
-				Kind: item.Kind, Server: o.Server, Original: item.Original, Exposed: item.Exposed, Plain: item.Plain, CapabilityID: item.CapabilityID,
+				Kind: item.Kind, Server: o.Server, Original: item.Original, Exposed: item.Exposed, Unsuffixed: item.Unsuffixed, CapabilityID: item.CapabilityID,
 			}, item.Definition})
 		}
 	}

@@ -53,7 +53,7 @@ type item struct {
 	said *Description // see [Rules.describe]; nil until it is asked for
 }
 
-func (i *item) names() gate.Names { return gate.Names{Exposed: i.exposed, Plain: i.plain} }
+func (i *item) names() gate.Names { return gate.Names{Exposed: i.exposed, Unsuffixed: i.plain} }
 
 // Hash identifies a definition: it is the SHA-256 of its canonical form, in hex.
 func Hash(definition []byte) string {
@@ -91,12 +91,12 @@ func (r *Registry) take(offers []*gate.Offer) map[string]bool {
 // inspect checks everything that a server lists.
 func inspect(of *gate.Offer, names *names) *offer {
 	o := &offer{of: of, items: make([]item, 0, len(of.Items))}
-	twins := map[key]int{}
+	listed := map[key]int{}
 	for i := range of.Items {
 		from := &of.Items[i]
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
-			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Plain, definition: from.Definition, hash: Hash(from.Definition),
+			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Unsuffixed, definition: from.Definition, hash: Hash(from.Definition),
 			native: of.Native, external: from.External, standIn: from.StandIn, added: of.Added,
 		}
 		if !of.Native && !one.standIn {
@@ -108,13 +108,13 @@ func inspect(of *gate.Offer, names *names) *offer {
 		case len(from.Original)+len(from.Exposed) > maxNames:
 			one.fault = "its name is too long"
 		}
-		if at, twin := twins[one.key]; twin { // nobody can tell which of the two a client saw
+		if at, twice := listed[one.key]; twice { // nobody can tell which of the two a client saw
 			if o.items[at].hash != one.hash {
 				o.items[at].fault = "its server lists it twice, with different definitions"
 			}
 			continue
 		}
-		twins[one.key] = len(o.items)
+		listed[one.key] = len(o.items)
 		o.items = append(o.items, one)
 	}
 	if of.Instructions != nil {

@@ -118,7 +118,7 @@ func appendKey(key []byte, r *gate.Request) []byte {
 	key = appendText(key, r.Server)
 	key = appendText(key, r.Original)
 	key = appendText(key, r.Exposed)
-	key = appendText(key, r.Plain)
+	key = appendText(key, r.Unsuffixed)
 	key = appendText(key, r.CapabilityID)
 	return shortKey(appendCaller(key, r.Action, r.Identity))
 }

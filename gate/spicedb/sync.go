@@ -31,7 +31,7 @@ type Capability struct {
 	Server       string // key of the server in the configuration
 	Original     string // name or URI at the server
 	Exposed      string // name or URI that clients know
-	Plain        string // see [gate.Names]
+	Unsuffixed   string // see [gate.Names]
 	CapabilityID string
 	// Tenant is needed only where the [Mapping] puts {tenant} into ids.
 	Tenant string
@@ -119,7 +119,7 @@ func ObjectIDs(m Mapping, capabilities []Capability) ([]string, error) {
 // tenant.
 func (c *Capability) request() *gate.Request {
 	r := &gate.Request{
-		Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Plain: c.Plain, CapabilityID: c.CapabilityID,
+		Kind: c.Kind, Server: c.Server, Original: c.Original, Exposed: c.Exposed, Unsuffixed: c.Unsuffixed, CapabilityID: c.CapabilityID,
 	}
 	if c.Tenant != "" {
 		r.Identity = &gate.Identity{Principal: gate.Principal{Tenant: c.Tenant}}

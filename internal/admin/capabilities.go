@@ -10,7 +10,7 @@ import (
 type Capability struct {
 	Kind         string `json:"kind"`
 	Name         string `json:"name"`            // the name that clients know
-	Plain        string `json:"plain,omitempty"` // see gate.Names
+	Unsuffixed   string `json:"plain,omitempty"` // see gate.Names
 	Server       string `json:"server"`
 	Original     string `json:"original_name"`
 	CapabilityID string `json:"capability_id,omitempty"`

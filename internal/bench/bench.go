@@ -26,7 +26,7 @@ type counts struct {
 	sessions  int           // idle ones
 	servers   int           // of one gateway
 	processes int           // of them, that are processes of it
-	parked    int           // calls that wait for their client
+	suspended int           // calls that wait for their client
 	settle    time.Duration // lets the memory of what was just done be given back
 	large     int           // calls with a result of 1 MB per round
 	huge      int           // results of 20 MB in a row
@@ -42,7 +42,7 @@ type counts struct {
 func benchCounts(quick bool) counts {
 	c := counts{
 		judge: true, turns: 48, turn: 1000, rounds: 7, calls: 5000, warm: 2000, roundTime: 2 * time.Second,
-		lists: 800, sessions: 500, servers: 1000, processes: 200, parked: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3, removals: 50,
+		lists: 800, sessions: 500, servers: 1000, processes: 200, suspended: 1000, settle: 6 * time.Second, large: 100, huge: 5, fresh: 3, removals: 50,
 		beside: 2 * time.Second,
 		before: 400 * time.Millisecond, down: 600 * time.Millisecond, after: 1500 * time.Millisecond,
 	}
@@ -50,7 +50,7 @@ func benchCounts(quick bool) counts {
 	if quick {
 		c = counts{
 			turns: 1, turn: 64, rounds: 1, calls: 64, warm: 16, roundTime: 10 * time.Second,
-			lists: 4, sessions: 8, servers: 12, processes: 4, parked: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1, removals: 3,
+			lists: 4, sessions: 8, servers: 12, processes: 4, suspended: 8, settle: 50 * time.Millisecond, large: 2, huge: 1, fresh: 1, removals: 3,
 			beside: 300 * time.Millisecond,
 			before: 50 * time.Millisecond, down: 50 * time.Millisecond, after: 1500 * time.Millisecond,
 		}
@@ -99,7 +99,7 @@ var trials = func() []trial {
 	all = append(all, trial{"gate, list", benchGatedList}, trial{"gate, bounds", benchBounds}, trial{"gate, relations", benchRelations})
 	all = append(all, trial{"breaker, refusal", benchRefusal}, trial{"breaker, neighbours", benchDisturbed})
 	all = append(all, trial{"telemetry", benchTelemetry}, trial{"watched", benchWatched}, trial{"credentials", benchCredentials}, trial{"everything", benchEverything})
-	all = append(all, trial{"rates", benchRates}, trial{"parked", benchParked})
+	all = append(all, trial{"rates", benchRates}, trial{"parked", benchSuspended})
 	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions}, trial{"many servers", benchMany}, trial{"waiting runs", benchRuns})
 	for _, answers := range []string{"json", "sse"} {
 		s := setting{"legacy", answers}

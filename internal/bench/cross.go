@@ -9,8 +9,8 @@ const (
 	// maxCross is what a call between the eras may cost, in those of the same
 	// client within its era.
 	maxCross = 1.3
-	// maxParked is what a parked call may hold, in KB.
-	maxParked = 40.0
+	// maxSuspended is what a suspended call may hold, in KB.
+	maxSuspended = 40.0
 )
 
 // benchCross compares the cost of an echo between the eras with that within
@@ -56,28 +56,28 @@ func benchCross(ctx context.Context, l *lab, n *counts, era string) (_ []row, er
 	}, nil
 }
 
-// parkedBefore is how many calls are parked before the ones that count.
-const parkedBefore = 50
+// suspendedBefore is how many calls are suspended before the ones that count.
+const suspendedBefore = 50
 
-// benchParked measures what calls hold whose server has asked a modern client
+// benchSuspended measures what calls hold whose server has asked a modern client
 // something, while the client thinks: the growth of resident memory, with
 // limits that allow for so many. Then all are answered.
-func benchParked(ctx context.Context, l *lab, n *counts) ([]row, error) {
+func benchSuspended(ctx context.Context, l *lab, n *counts) ([]row, error) {
 	var held series
 	for range n.fresh {
-		kb, err := parkedCalls(ctx, l, n)
+		kb, err := suspendedCalls(ctx, l, n)
 		if err != nil {
 			return nil, err
 		}
 		held = append(held, kb)
 	}
 	return []row{{
-		name: fmt.Sprintf("%d parked calls, each", n.parked), toolgate: held.both("KB"),
-		limit: fmt.Sprintf("%v KB", maxParked), verdict: within(held.median(), maxParked),
+		name: fmt.Sprintf("%d parked calls, each", n.suspended), toolgate: held.both("KB"),
+		limit: fmt.Sprintf("%v KB", maxSuspended), verdict: within(held.median(), maxSuspended),
 	}}, nil
 }
 
-func parkedCalls(ctx context.Context, l *lab, n *counts) (kb float64, err error) {
+func suspendedCalls(ctx context.Context, l *lab, n *counts) (kb float64, err error) {
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	up, err := r.fastUpstream(setting{"legacy", "json"})
@@ -109,18 +109,18 @@ func parkedCalls(ctx context.Context, l *lab, n *counts) (kb float64, err error)
 		}
 		return memoryOf(gate.pid())
 	}
-	before, err := add(parkedBefore)
+	before, err := add(suspendedBefore)
 	if err != nil {
 		return 0, err
 	}
-	after, err := add(n.parked)
+	after, err := add(n.suspended)
 	if err != nil {
 		return 0, err
 	}
-	if done, err := load.order(order{Do: "tell", Count: n.parked + parkedBefore}); err != nil {
+	if done, err := load.order(order{Do: "tell", Count: n.suspended + suspendedBefore}); err != nil {
 		return 0, gate.failure(err)
-	} else if done.Done != n.parked+parkedBefore {
-		return 0, gate.failure(fmt.Errorf("%d of %d parked calls were answered", done.Done, n.parked+parkedBefore))
+	} else if done.Done != n.suspended+suspendedBefore {
+		return 0, gate.failure(fmt.Errorf("%d of %d parked calls were answered", done.Done, n.suspended+suspendedBefore))
 	}
-	return max(0, float64(after.resident-before.resident)) / 1024 / float64(n.parked), nil
+	return max(0, float64(after.resident-before.resident)) / 1024 / float64(n.suspended), nil
 }

@@ -120,7 +120,7 @@ func newRule(random *rand.Rand, kind string) rule {
 	return r
 }
 
-// settings is the toolgate section of a world. Plain names are those of the
+// settings is the toolgate section of a world. Unsuffixed names are those of the
 // catalog that there is.
 // entered is how often worlds were entered.
 func (w *world) settings(all []offered, entered int) map[string]any {
@@ -137,7 +137,7 @@ func (w *world) settings(all []offered, entered int) map[string]any {
 	relate := func(about, relation, who string) {
 		for _, c := range all {
 			if c.Server+"/"+c.Original == about {
-				name := gate.Names{Exposed: c.Exposed, Plain: c.Plain}
+				name := gate.Names{Exposed: c.Exposed, Unsuffixed: c.Unsuffixed}
 				if tools[name.Stable()] == nil {
 					tools[name.Stable()] = map[string][]string{}
 				}
@@ -244,7 +244,7 @@ type answer struct {
 // decide is the oracle.
 func (w *world) decide(p *person, c *offered) answer {
 	key := c.Server + "/" + c.Original
-	plain := c.Plain
+	plain := c.Unsuffixed
 	if plain == "" {
 		plain = c.Exposed
 	}
@@ -318,7 +318,7 @@ func (w *world) behind(c *offered) string {
 		after = "approval"
 	}
 	for _, r := range w.rules {
-		about := covers(r.about, c.Exposed) || c.Plain != "" && covers(r.about, c.Plain)
+		about := covers(r.about, c.Exposed) || c.Unsuffixed != "" && covers(r.about, c.Unsuffixed)
 		switch {
 		case w.mode == governance.Lockdown, r.kind == "forbid" && about && during(r.who):
 			return "governance"
@@ -337,7 +337,7 @@ func (w *world) behind(c *offered) string {
 // has tells whether a rule of a kind is about a tool.
 func (w *world) has(kind string, c *offered) bool {
 	return slices.ContainsFunc(w.rules, func(r rule) bool {
-		return r.kind == kind && (covers(r.about, c.Exposed) || c.Plain != "" && covers(r.about, c.Plain))
+		return r.kind == kind && (covers(r.about, c.Exposed) || c.Unsuffixed != "" && covers(r.about, c.Unsuffixed))
 	})
 }
 

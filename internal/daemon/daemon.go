@@ -205,7 +205,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 		d.gateway.WaitFirst(o.WaitFirst)
 	}
 	if d.operation, err = operate.New(ctx, operate.Options{
-		Log: d.log, State: state, Calls: d.gateway, First: c.Toolgate.Governance.Mode, There: d.inventory,
+		Log: d.log, State: state, Calls: d.gateway, First: c.Toolgate.Governance.Mode, There: d.targets,
 		Scopes: func() *auth.Scopes { return d.identities.InForce().Scopes }, Record: d.records.Auditor().Append,
 		Shown: d.metrics.Mode, Scarce: d.messages.Scarce, StoreCame: d.catalogs.Changed,
 	}, d.store.Modes()); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // A running gateway shows names of policy data and relations that are about
 // nothing as it does others, for as long as they are, and decides nothing by them.
-func TestAlarmsAboutNothing(t *testing.T) {
+func TestDanglingAlarms(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	both := func(suffix, server string) map[string]any {
@@ -52,7 +52,7 @@ func TestAlarmsAboutNothing(t *testing.T) {
 }
 
 // Names about nothing widen nothing: with them exactly the same is listed.
-func TestNamesAboutNothingWidenNothing(t *testing.T) {
+func TestDanglingNamesWidenNothing(t *testing.T) {
 	t.Parallel()
 	listed := func(change func(map[string]any)) []string {
 		h := newHome(t)

@@ -51,7 +51,7 @@ func presenting(c *config.Config, e *build.Examiner, r *registry.Registry) func(
 			return out
 		}
 		call := &gate.Request{
-			Action: gate.Call, Kind: of.Kind, Server: of.Server, Original: of.Original, Exposed: of.Exposed, Plain: of.Plain,
+			Action: gate.Call, Kind: of.Kind, Server: of.Server, Original: of.Original, Exposed: of.Exposed, Unsuffixed: of.Unsuffixed,
 			CapabilityID: of.CapabilityID,
 		}
 		class := e.Class(call, listed)

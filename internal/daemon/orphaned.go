@@ -114,10 +114,10 @@ func (l *orphanedRelations) renamed(all []registry.Rename) {
 	var was, is []spicedb.Capability
 	for _, r := range all {
 		one := spicedb.Capability{
-			Kind: kindOf(r.Kind), Server: r.Server, Original: r.Original, Exposed: r.Is.Exposed, Plain: r.Is.Plain, CapabilityID: r.ID, Tenant: "any",
+			Kind: kindOf(r.Kind), Server: r.Server, Original: r.Original, Exposed: r.Is.Exposed, Unsuffixed: r.Is.Unsuffixed, CapabilityID: r.ID, Tenant: "any",
 		}
 		is = append(is, one)
-		if one.Exposed, one.Plain = r.Was, ""; hashOf(r.Was, r.Is.Stable()) {
+		if one.Exposed, one.Unsuffixed = r.Was, ""; hashOf(r.Was, r.Is.Stable()) {
 			one.Exposed = r.Is.Stable() // a case collision is gone, which changes no id
 		}
 		was = append(was, one)

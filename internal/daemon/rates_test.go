@@ -97,7 +97,7 @@ func TestSlidingRates(t *testing.T) {
 }
 
 // A rate whose glob is about nothing is an alarm, and an error in validate.
-func TestRateAboutNothing(t *testing.T) {
+func TestDanglingRate(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, rated(

@@ -99,7 +99,7 @@ func (ctl *Control) Capabilities(ctx context.Context) ([]admin.Capability, error
 	all := []admin.Capability{}
 	for _, c := range ctl.d.gateway.Capabilities() {
 		all = append(all, admin.Capability{
-			Kind: c.Kind.String(), Name: c.Exposed, Plain: c.Plain, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
+			Kind: c.Kind.String(), Name: c.Exposed, Unsuffixed: c.Unsuffixed, Server: c.Server, Original: c.Original, CapabilityID: c.CapabilityID, Schema: c.Schema,
 		})
 	}
 	return all, nil

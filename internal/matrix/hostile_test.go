@@ -36,7 +36,7 @@ type siege struct {
 	victim      worker
 	stdio, http *bystander // legacy
 	sse         *bystander
-	parked      *bystander // modern, at a legacy server
+	suspended   *bystander // modern, at a legacy server
 	modern      *bystander // at a modern one
 }
 
@@ -105,7 +105,7 @@ func (s *siege) surround(ctx context.Context) (err error) {
 		{&s.stdio, kind{mcp.V20251125, overStdio}, hostileServers[0]},
 		{&s.sse, kind{mcp.V20241105, overSSE}, hostileServers[1]},
 		{&s.http, kind{mcp.V20251125, overStreamable}, hostileServers[2]},
-		{&s.parked, kind{mcp.V20260728, overStreamable}, hostileServers[2]},
+		{&s.suspended, kind{mcp.V20260728, overStreamable}, hostileServers[2]},
 		{&s.modern, kind{mcp.V20260728, overStdio}, hostileServers[4]},
 	} {
 		if *b.to, err = s.rig.bystand(ctx, s.victim, b.down, b.up); err != nil {
@@ -118,7 +118,7 @@ func (s *siege) surround(ctx context.Context) (err error) {
 // lift lets the bystanders end their calls.
 func (s *siege) lift(ctx context.Context) error {
 	var all []error
-	for _, b := range []*bystander{s.stdio, s.sse, s.http, s.parked, s.modern} {
+	for _, b := range []*bystander{s.stdio, s.sse, s.http, s.suspended, s.modern} {
 		if err := b.leave(ctx); err != nil {
 			all = append(all, fmt.Errorf("a bystander on %s: %w", b.kind, err))
 		}

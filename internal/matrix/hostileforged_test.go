@@ -14,7 +14,7 @@ import (
 // forgedState goes on with the calls of another principal's clients.
 func forgedState(ctx context.Context, s *siege) error {
 	for _, down := range []kind{{mcp.V20260728, overStdio}, {mcp.V20260728, overStreamable}} {
-		for _, victim := range []*bystander{s.parked, s.modern} {
+		for _, victim := range []*bystander{s.suspended, s.modern} {
 			c, cell, err := s.attackerOn(ctx, down, victim.cell.to.kind)
 			if err != nil {
 				return err

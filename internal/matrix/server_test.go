@@ -50,18 +50,18 @@ type peer struct {
 	// aside sends what belongs to no request; it does not block.
 	aside func(raw []byte)
 
-	mu       sync.Mutex
-	cell     string // the last one that was named on it
-	greeted  bool   // initialize was answered
-	ready    bool   // notifications/initialized came
-	declared []byte // client capabilities
-	level    string
-	subs     map[string]bool
-	seen     map[string]bool // ids of requests
-	inflight map[string]*incoming
-	asked    map[string]chan mcp.Message
-	question int
-	listens  map[string]*incoming
+	mu          sync.Mutex
+	cell        string // the last one that was named on it
+	initialized bool   // initialize was answered
+	ready       bool   // notifications/initialized came
+	declared    []byte // client capabilities
+	level       string
+	subs        map[string]bool
+	seen        map[string]bool // ids of requests
+	inflight    map[string]*incoming
+	asked       map[string]chan mcp.Message
+	question    int
+	listens     map[string]*incoming
 }
 
 func (s *scripted) connect(aside func(raw []byte)) *peer {
@@ -217,7 +217,7 @@ func (p *peer) notified(msg mcp.Message) {
 	switch msg.Method {
 	case mcp.NotifyInitialized:
 		p.mu.Lock()
-		twice, soon := p.ready, !p.greeted
+		twice, soon := p.ready, !p.initialized
 		p.ready = true
 		p.mu.Unlock()
 		if twice || soon {
@@ -411,8 +411,8 @@ func (in *incoming) dispatch() (result []byte, fault *mcp.Error) {
 func (in *incoming) initialize() []byte {
 	p := in.p
 	p.mu.Lock()
-	twice := p.greeted
-	p.greeted, p.declared = true, in.msg.Param("capabilities")
+	twice := p.initialized
+	p.initialized, p.declared = true, in.msg.Param("capabilities")
 	p.mu.Unlock()
 	if twice {
 		p.broken("initialize came twice")

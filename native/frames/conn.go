@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// greetTime bounds the proof at the beginning of a connection.
-	greetTime = 5 * time.Second
+	// proofTime bounds the proof at the beginning of a connection.
+	proofTime = 5 * time.Second
 	// writeTime bounds the write of a frame, as its context does. The other side reads all the
 	// time.
 	writeTime = time.Second
@@ -57,7 +57,7 @@ func Dial(ctx context.Context, path string, key []byte) (_ *Conn, err error) {
 			conn.Close()
 		}
 	}()
-	_ = conn.SetDeadline(time.Now().Add(greetTime))
+	_ = conn.SetDeadline(time.Now().Add(proofTime))
 	if _, err := conn.Write(key[:KeySize/2]); err != nil {
 		return nil, err
 	}

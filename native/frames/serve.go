@@ -24,7 +24,7 @@ func Serve(l net.Listener, key []byte, reply func(ctx context.Context, body []by
 		all.Go(func() {
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
-			_ = conn.SetDeadline(time.Now().Add(greetTime))
+			_ = conn.SetDeadline(time.Now().Add(proofTime))
 			if expect(conn, key[:KeySize/2]) != nil {
 				return
 			}

@@ -144,7 +144,7 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 
 // run runs a call that has a worker. Policies and credentials may have changed while it
 // waited for that, so it is decided on once more.
-func (b *Backend) run(ctx context.Context, t *ticket, call *mcp.Call) (mcp.Answer, error) {
+func (b *Backend) run(ctx context.Context, t *permit, call *mcp.Call) (mcp.Answer, error) {
 	if t.waited && call.StillAllowed != nil {
 		if err := call.StillAllowed(ctx); err != nil {
 			return mcp.Answer{}, &refusedError{err}

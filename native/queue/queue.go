@@ -47,7 +47,7 @@ type Pool struct {
 	closed  bool
 	running int
 	runs    map[string]int // by principal
-	waiting list.List      // of *ticket, the oldest first
+	waiting list.List      // of *permit, the oldest first
 	waits   map[string]int // by principal
 	tasks   map[string]*task
 	kept    kept
@@ -108,8 +108,8 @@ var (
 	errTooLong   = errors.New("the task took too long")
 )
 
-// ticket is a call that waits for a worker or has one.
-type ticket struct {
+// permit is a call that waits for a worker or has one.
+type permit struct {
 	principal string
 	turn      chan struct{} // closed when it gets a worker
 	at        *list.Element // nil once it has
@@ -117,10 +117,10 @@ type ticket struct {
 }
 
 // enter accepts a call, or refuses it if the queue is full.
-func (p *Pool) enter(server, principal string) (*ticket, error) {
+func (p *Pool) enter(server, principal string) (*permit, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := &ticket{principal: principal, turn: make(chan struct{})}
+	t := &permit{principal: principal, turn: make(chan struct{})}
 	switch {
 	case p.closed:
 		return nil, busy(server, "the gateway is about to end")
@@ -144,8 +144,8 @@ func busy(server, why string) error {
 	}
 }
 
-// leave releases the worker of a ticket, or its place in the queue.
-func (p *Pool) leave(t *ticket) {
+// leave releases the worker of a permit, or its place in the queue.
+func (p *Pool) leave(t *permit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t.at != nil {
@@ -157,8 +157,8 @@ func (p *Pool) leave(t *ticket) {
 	p.next()
 }
 
-// start assigns a worker to a ticket; mu is held.
-func (p *Pool) start(t *ticket) {
+// start assigns a worker to a permit; mu is held.
+func (p *Pool) start(t *permit) {
 	p.running++
 	p.runs[t.principal]++
 	close(t.turn)
@@ -171,8 +171,8 @@ func decrease(counts map[string]int, principal string) {
 	}
 }
 
-// unqueue removes a waiting ticket; mu is held.
-func (p *Pool) unqueue(t *ticket) {
+// unqueue removes a waiting permit; mu is held.
+func (p *Pool) unqueue(t *permit) {
 	p.waiting.Remove(t.at)
 	t.at = nil
 	decrease(p.waits, t.principal)
@@ -182,9 +182,9 @@ func (p *Pool) unqueue(t *ticket) {
 // calls that have waited longest; mu is held.
 func (p *Pool) next() {
 	for p.running < p.limits.Workers {
-		var best *ticket
+		var best *permit
 		for at := p.waiting.Front(); at != nil; at = at.Next() {
-			t := at.Value.(*ticket) // nothing else is in it
+			t := at.Value.(*permit) // nothing else is in it
 			if n := p.runs[t.principal]; n < p.limits.Each && (best == nil || n < p.runs[best.principal]) {
 				best = t
 			}
@@ -198,7 +198,7 @@ func (p *Pool) next() {
 }
 
 // work waits for a worker and runs a call.
-func (p *Pool) work(ctx context.Context, t *ticket, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
+func (p *Pool) work(ctx context.Context, t *permit, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
 	defer p.leave(t)
 	select {
 	case <-t.turn:

@@ -40,9 +40,9 @@ func (t *task) size() int {
 	return len(t.end.Result)
 }
 
-// begin starts a task for a call with a ticket and answers with the task. legacy makes
+// begin starts a task for a call with a permit and answers with the task. legacy makes
 // it a task of 2025-11-25.
-func (p *Pool) begin(ctx context.Context, server string, place *ticket, legacy bool, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
+func (p *Pool) begin(ctx context.Context, server string, place *permit, legacy bool, run func(context.Context) (mcp.Answer, error)) (mcp.Answer, error) {
 	now := time.Now()
 	p.mu.Lock()
 	if p.closed {
@@ -63,7 +63,7 @@ func (p *Pool) begin(ctx context.Context, server string, place *ticket, legacy b
 	}
 	p.live.Add(1)
 	p.mu.Unlock()
-	go func() { // ends with its call, which ends with its context; as many as the pool has tickets
+	go func() { // ends with its call, which ends with its context; as many as the pool has permits
 		defer p.live.Done()
 		defer cancel(nil)
 		defer stop()

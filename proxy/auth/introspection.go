@@ -43,7 +43,7 @@ type Introspection struct {
 	options  IntrospectionOptions
 	audience audienceRule
 	fetch    *fetcher
-	flights  *callGroup[*verified]
+	inFlight *callGroup[*verified]
 	accepted tokenCache[*verified]
 	refused  tokenCache[error]
 }
@@ -71,7 +71,7 @@ func NewIntrospection(o IntrospectionOptions) (*Introspection, error) {
 		options:  o,
 		audience: rule,
 		fetch:    newFetcher(o.Transport),
-		flights:  newCallGroup[*verified](introspectMax, fetchTime),
+		inFlight: newCallGroup[*verified](introspectMax, fetchTime),
 		accepted: tokenCache[*verified]{limit: cmp.Or(max(o.Cache, 0), defaultCache)},
 		refused:  tokenCache[error]{limit: refusalCache},
 	}, nil
@@ -94,7 +94,7 @@ func (x *Introspection) Identify(r *http.Request) (Grant, error) {
 }
 
 func (x *Introspection) identify(r *http.Request, token string) (Grant, error) {
-	if x == nil || x.flights == nil {
+	if x == nil || x.inFlight == nil {
 		return Grant{}, badCredentialf("nobody can be asked about it")
 	}
 	key := keyOf(token)
@@ -124,7 +124,7 @@ func (x *Introspection) cached(key tokenKey) (*verified, bool, error) {
 
 // ask asks about a token, once for all requests that carry it.
 func (x *Introspection) ask(ctx context.Context, key tokenKey, token string) (*verified, error) {
-	return x.flights.start(string(key[:]), nil, func(ctx context.Context) (*verified, error) {
+	return x.inFlight.start(string(key[:]), nil, func(ctx context.Context) (*verified, error) {
 		if v, ok, err := x.cached(key); ok { // cached by a call that has just ended
 			return v, err
 		}
@@ -234,10 +234,10 @@ func (x *Introspection) Forget() {
 // Close ends requests under way, waits for them, and clears the cache. Every token gets
 // [ErrUnavailable] from then on.
 func (x *Introspection) Close() {
-	if x.flights == nil {
+	if x.inFlight == nil {
 		return
 	}
-	x.flights.close()
+	x.inFlight.close()
 	x.fetch.close()
 	x.Forget()
 }

@@ -108,7 +108,7 @@ func (j *JWT) newIssuer(given Issuer, o JWTOptions) (*issuer, error) {
 		cooldown: cmp.Or(max(given.Cooldown, 0), max(o.Cooldown, 0), defaultCooldown),
 		refresh:  cmp.Or(max(o.Refresh, 0), defaultRefresh),
 		stale:    cmp.Or(max(o.Stale, 0), defaultStale),
-		flights:  newCallGroup[struct{}](1, lookupTime),
+		inFlight: newCallGroup[struct{}](1, lookupTime),
 	}}, nil
 }
 
@@ -261,7 +261,7 @@ func (j *JWT) Forget() { j.cache.clear() }
 // is not cached get [ErrUnavailable] from then on.
 func (j *JWT) Close() {
 	for _, i := range j.issuers {
-		i.keys.flights.close()
+		i.keys.inFlight.close()
 	}
 	if j.fetch != nil {
 		j.fetch.close()

@@ -33,7 +33,7 @@ type keySet struct {
 	issuer, address          string // address is empty when it is found through the issuer
 	cooldown, refresh, stale time.Duration
 	fetch                    *fetcher
-	flights                  *callGroup[struct{}]
+	inFlight                 *callGroup[struct{}]
 
 	mu      sync.Mutex
 	keys    []publicKey
@@ -106,7 +106,7 @@ var errCooldown = errors.New("the cooldown is not over")
 // start begins a fetch or joins the one under way. Within the cooldown it fails with
 // errCooldown.
 func (s *keySet) start() sharedCall[struct{}] {
-	return s.flights.start("", s.checkCooldown, s.load)
+	return s.inFlight.start("", s.checkCooldown, s.load)
 }
 
 func (s *keySet) checkCooldown() error {

@@ -10,11 +10,11 @@ import (
 
 // try sends one request through a circuit and reports whether it passed.
 func try(c *circuit, o outcome) bool {
-	ticket, wait := c.enter(time.Now())
+	permit, wait := c.enter(time.Now())
 	if wait > 0 {
 		return false
 	}
-	ticket.end(o, time.Now())
+	permit.end(o, time.Now())
 	return true
 }
 
@@ -237,8 +237,8 @@ func TestCircuitNeverStays(t *testing.T) {
 			for range 60 {
 				switch random.IntN(6) {
 				case 0, 1:
-					if ticket, wait := c.enter(time.Now()); wait == 0 {
-						open = append(open, ticket)
+					if permit, wait := c.enter(time.Now()); wait == 0 {
+						open = append(open, permit)
 					}
 				case 2, 3:
 					if len(open) > 0 {

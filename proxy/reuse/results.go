@@ -24,13 +24,13 @@ const overhead = 256
 type Results struct {
 	limits Limits
 
-	mu      sync.Mutex
-	bytes   int
-	all     map[Key]*linked.Element // of *held
-	order   linked.List             // of *held, oldest in front
-	of      map[string]*principalResults
-	flights map[Key]*Flight
-	changes map[string]uint64 // by server; see Changed
+	mu       sync.Mutex
+	bytes    int
+	all      map[Key]*linked.Element // of *held
+	order    linked.List             // of *held, oldest in front
+	of       map[string]*principalResults
+	inFlight map[Key]*InFlight
+	changes  map[string]uint64 // by server; see Changed
 }
 
 // principalResults are the results of one principal.
@@ -59,7 +59,7 @@ type Found struct {
 
 // New returns empty results.
 func New(l Limits) *Results {
-	return &Results{limits: l, all: make(map[Key]*linked.Element), of: make(map[string]*principalResults), flights: make(map[Key]*Flight), changes: make(map[string]uint64)}
+	return &Results{limits: l, all: make(map[Key]*linked.Element), of: make(map[string]*principalResults), inFlight: make(map[Key]*InFlight), changes: make(map[string]uint64)}
 }
 
 // Find returns the result under a key. ok is false where there is none, or an expired
@@ -138,14 +138,14 @@ func (r *Results) Sweep(now time.Time) {
 	}
 }
 
-// Clear drops all results. A flight under way is not reused by calls that begin later.
+// Clear drops all results. A call in flight is not reused by calls that begin later.
 func (r *Results) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.order.Len() > 0 {
 		r.remove(r.order.Front())
 	}
-	clear(r.flights)
+	clear(r.inFlight)
 }
 
 // Changed notes that a server may answer otherwise from now on. There are as many

@@ -29,7 +29,7 @@ func answer(text string) *mcp.Answer { return &mcp.Answer{Result: []byte(text)} 
 func (r *Results) holds(k Key, principal, text string, ttl time.Duration) {
 	f, lead := r.Join(k, time.Now())
 	if lead {
-		f.Land(answer(text), principal, time.Now(), ttl)
+		f.End(answer(text), principal, time.Now(), ttl)
 	}
 }
 
@@ -105,8 +105,8 @@ func TestResultsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if len(r.flights) != 0 {
-		t.Errorf("%d flights are left", len(r.flights))
+	if len(r.inFlight) != 0 {
+		t.Errorf("%d calls are left in flight", len(r.inFlight))
 	}
 }
 
@@ -118,7 +118,7 @@ func TestZeroResultsHoldNothing(t *testing.T) {
 }
 
 // Of equal calls at the same time one is made.
-func TestOneFlight(t *testing.T) {
+func TestOneInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Limits{Bytes: 1 << 20, BytesPerPrincipal: 1 << 20, BytesPerResult: 1 << 10})
 		var made, shared atomic.Int32
@@ -129,7 +129,7 @@ func TestOneFlight(t *testing.T) {
 				if lead {
 					made.Add(1)
 					time.Sleep(time.Second)
-					f.Land(answer("one"), "alice", time.Now(), time.Minute)
+					f.End(answer("one"), "alice", time.Now(), time.Minute)
 					return
 				}
 				if found, ok, err := f.Wait(t.Context()); ok && err == nil && string(found.Answer.Result) == "one" {
@@ -144,8 +144,8 @@ func TestOneFlight(t *testing.T) {
 	})
 }
 
-// A flight without a result leaves everybody to themselves, and so does an ended context.
-func TestFlightWithoutResult(t *testing.T) {
+// A call without a result leaves everybody to themselves, and so does an ended context.
+func TestInFlightWithoutResult(t *testing.T) {
 	r := New(Limits{Bytes: 1 << 20, BytesPerPrincipal: 1 << 20, BytesPerResult: 1 << 10})
 	first, _ := r.Join(keyOf("a"), time.Now())
 	second, lead := r.Join(keyOf("a"), time.Now())
@@ -158,12 +158,12 @@ func TestFlightWithoutResult(t *testing.T) {
 	if _, ok, err := second.Wait(ctx); ok || !errors.Is(err, gone) {
 		t.Errorf("ok %v, error %v", ok, err)
 	}
-	first.Land(nil, "alice", time.Now(), time.Minute)
+	first.End(nil, "alice", time.Now(), time.Minute)
 	if _, ok, err := second.Wait(t.Context()); ok || err != nil {
 		t.Errorf("ok %v, error %v", ok, err)
 	}
 	if _, lead := r.Join(keyOf("a"), time.Now()); !lead {
-		t.Error("nobody leads after a flight without a result")
+		t.Error("nobody leads after a call without a result")
 	}
 }
 
@@ -177,16 +177,16 @@ func TestClearDuringFlight(t *testing.T) {
 	r.Clear()
 	next, lead := r.Join(keyOf("a"), time.Now())
 	if !lead {
-		t.Fatal("a later call joins a flight from before")
+		t.Fatal("a later call joins a call from before")
 	}
-	first.Land(answer("old"), "alice", time.Now(), time.Minute)
+	first.End(answer("old"), "alice", time.Now(), time.Minute)
 	if _, ok, _ := waits.Wait(t.Context()); !ok {
 		t.Error("who waited already gets no result")
 	}
 	if n, size := r.Len(); n != 0 || size != 0 {
 		t.Errorf("%d results of %d bytes are held", n, size)
 	}
-	next.Land(answer("new"), "alice", time.Now(), time.Minute)
+	next.End(answer("new"), "alice", time.Now(), time.Minute)
 	if found, ok := r.Find(keyOf("a"), time.Now()); !ok || string(found.Answer.Result) != "new" {
 		t.Errorf("%v %v", found, ok)
 	}

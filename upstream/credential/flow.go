@@ -15,7 +15,7 @@ import (
 // loginTime is how long a person may be away.
 const loginTime = 10 * time.Minute
 
-// ErrNoLogin says that an answer belongs to no journey that is under way.
+// ErrNoLogin says that an answer belongs to no login that is under way.
 var ErrNoLogin = errors.New("this login is not under way: it was finished, it took longer than 10 minutes, or it was not begun here")
 
 // Flow brings people to authorization servers and back. It is safe for concurrent
@@ -37,8 +37,8 @@ type Way struct {
 	Browser string
 }
 
-// journey is what is kept of a person who is away.
-type journey struct {
+// loginState is what is kept of a person who has gone to an authorization server.
+type loginState struct {
 	Server     string             `json:"server"`
 	Principal  string             `json:"principal"`
 	Browser    string             `json:"browser,omitempty"`
@@ -78,7 +78,7 @@ func (d *Flow) Begin(ctx context.Context, s *Source, principal string, w Way) (t
 	if err != nil {
 		return "", "", err
 	}
-	j := journey{Server: s.set.Server, Principal: s.owner(principal), Browser: w.Browser, Login: *login, Client: *client, Configured: configured}
+	j := loginState{Server: s.set.Server, Principal: s.owner(principal), Browser: w.Browser, Login: *login, Client: *client, Configured: configured}
 	if configured {
 		j.Client = oauth.Registration{ID: client.ID}
 	}
@@ -147,7 +147,7 @@ func (d *Flow) Finish(ctx context.Context, query url.Values, browser string, fin
 	if err != nil {
 		return "", err
 	}
-	var j journey
+	var j loginState
 	if !ok || answer.State == "" || json.Unmarshal(body, &j) != nil {
 		return "", ErrNoLogin
 	}

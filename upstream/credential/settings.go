@@ -75,7 +75,7 @@ type Settings struct {
 	Assertion string
 }
 
-// Options are what sources and desks need of others. All fields are required but
+// Options are what sources and flows need of others. All fields are required but
 // those that say otherwise.
 type Options struct {
 	Vault  Vault

@@ -45,7 +45,7 @@ type Vault interface {
 	// Delete forgets the credentials of a principal for a server.
 	Delete(ctx context.Context, server, principal string) (bool, error)
 
-	// KeepLogin keeps a journey until it is taken, once, or expires.
+	// KeepLogin keeps the state of a login until it is taken, once, or expires.
 	KeepLogin(ctx context.Context, state string, body []byte, expires time.Time) error
 	TakeLogin(ctx context.Context, state string) (body []byte, ok bool, err error)
 	// Client returns as whom the gateway is registered at an authorization server;

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Login is one journey of a person to an authorization server and back. It is
+// Login is the way of one person to an authorization server and back. It is
 // kept while they are away; what it holds is secret but for the issuer.
 type Login struct {
 	State    string   `json:"state"`

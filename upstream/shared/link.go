@@ -52,7 +52,7 @@ func (l *Link) RoundTrip(ctx context.Context, req *transport.Request) (mcp.Messa
 	case mcp.MethodInitialize:
 		return l.initialize(ctx, req, &msg)
 	case mcp.MethodDiscover:
-		if l.of.greeted() != nil {
+		if l.of.initialized() != nil {
 			return l.of.parse(mcp.AppendFault(nil, req.ID, mcp.Errorf(mcp.CodeMethodNotFound, "the server is of the legacy era")))
 		}
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -87,7 +87,7 @@ func (l *Link) initialize(ctx context.Context, req *transport.Request, msg *mcp.
 		return mcp.Message{}, err
 	}
 	defer func() { <-p.hello }()
-	if answer := p.greeted(); answer != nil {
+	if answer := p.initialized(); answer != nil {
 		return p.renamed(answer, req.ID)
 	}
 	answer, err := l.ask(ctx, req, msg)

@@ -164,8 +164,8 @@ func (p *process) answer() {
 	}
 }
 
-// greeted returns the answer to initialize, nil before.
-func (p *process) greeted() *mcp.Message {
+// initialized returns the answer to initialize, nil before.
+func (p *process) initialized() *mcp.Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.answered

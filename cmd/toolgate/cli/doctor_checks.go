@@ -173,12 +173,12 @@ func (e *examination) gate(ctx context.Context, c *config.Config) {
 		return
 	}
 	var found []doctor.Finding
-	inv, err := references.Known(ctx, c)
+	targets, err := references.Known(ctx, c)
 	if err != nil {
-		inv = references.NewInventory(c)
+		targets = references.NewTargets(c)
 	}
-	if len(inv.Servers)+len(inv.Offers) > 0 {
-		for _, p := range references.By(c, g, known.Scopes).Dangling(inv) {
+	if len(targets.Servers)+len(targets.Offers) > 0 {
+		for _, p := range references.By(c, g, known.Scopes).Dangling(targets) {
 			found = append(found, doctor.Found(doctor.CodeNames, p.Key, build.ProblemText(p), ""))
 		}
 	}

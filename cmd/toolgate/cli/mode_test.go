@@ -82,7 +82,7 @@ func TestOwnFilesEverywhere(t *testing.T) {
 
 // A rule that is about nothing is an alarm at run time and an error of validate,
 // with its line.
-func TestRulesAboutNothing(t *testing.T) {
+func TestDanglingRules(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.write(t, servers{"a": fake()}, governing(map[string]any{
@@ -110,7 +110,7 @@ func TestRulesAboutNothing(t *testing.T) {
 
 // A misspelt scope rule protects nothing, and a misspelt capsule shows nothing:
 // both are said. What a glob of URIs is about may be in no list.
-func TestScopesAndCapsulesAboutNothing(t *testing.T) {
+func TestDanglingScopesAndCapsules(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	section := withKeys("k")

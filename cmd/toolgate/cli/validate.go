@@ -268,16 +268,16 @@ func versionLine() string {
 // checkNames compares the names in a configuration with what its gateway is known to
 // offer.
 func checkNames(ctx context.Context, c *config.Config, m references.Mentioned) error {
-	inv, err := references.Known(ctx, c)
+	targets, err := references.Known(ctx, c)
 	if err != nil {
 		output.Warn("names are checked against the file alone, because what the gateway offers is unknown: %v", err)
-		inv = references.NewInventory(c)
+		targets = references.NewTargets(c)
 	}
-	if len(inv.Servers) == 0 && len(inv.Offers) == 0 {
+	if len(targets.Servers) == 0 && len(targets.Offers) == 0 {
 		return nil // which has its own warning
 	}
 	var problems []error
-	for _, p := range m.Dangling(inv) {
+	for _, p := range m.Dangling(targets) {
 		problems = append(problems, errors.New(build.ProblemText(p)))
 	}
 	return failure.New(failure.Config, errors.Join(problems...))

@@ -165,7 +165,7 @@ func onServers(all []admin.Capability) []spicedb.Capability {
 	out := make([]spicedb.Capability, 0, len(all))
 	for _, c := range all {
 		out = append(out, spicedb.Capability{
-			Kind: kinds[c.Kind], Server: c.Server, Original: c.Original, Exposed: c.Name, Plain: c.Plain, CapabilityID: c.CapabilityID,
+			Kind: kinds[c.Kind], Server: c.Server, Original: c.Original, Exposed: c.Name, Unsuffixed: c.Unsuffixed, CapabilityID: c.CapabilityID,
 		})
 	}
 	return out

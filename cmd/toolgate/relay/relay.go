@@ -206,8 +206,8 @@ func (r *Relay) send(stream io.Writer, line []byte) error {
 
 // resume tells a gateway what the client told the previous ones.
 func (r *Relay) resume(stream io.Writer) error {
-	greeting, again := r.catchUp()
-	for _, line := range greeting {
+	session, again := r.catchUp()
+	for _, line := range session {
 		if _, err := stream.Write(append(line, '\n')); err != nil {
 			for _, line := range again {
 				r.keep(line)

@@ -121,7 +121,7 @@ func TestRelayCatchesUp(t *testing.T) {
 		if out := s.lost(false); out != nil {
 			t.Errorf("nothing was in flight: %s", texts(out))
 		}
-		greeting, again := s.catchUp()
+		session, again := s.catchUp()
 		want := []string{
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":"us-%d-initialize","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`, generation),
 			ready,
@@ -129,8 +129,8 @@ func TestRelayCatchesUp(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":"us-%d-subscribe-3","method":"resources/subscribe","params":{"uri":"a"}}`, generation),
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":"us-%d-subscribe-4","method":"resources/subscribe","params":{"uri":"b"}}`, generation),
 		}
-		if diff := cmp.Diff(want, texts(greeting)); diff != "" || again != nil {
-			t.Errorf("greeting (-want +got):\n%s%s", diff, texts(again))
+		if diff := cmp.Diff(want, texts(session)); diff != "" || again != nil {
+			t.Errorf("session (-want +got):\n%s%s", diff, texts(again))
 		}
 		// The client hears nothing of it but that it should look again.
 		got := heard(t, s, strings.Replace(helloBack, `"id":0`, fmt.Sprintf(`"id":"us-%d-initialize"`, generation), 1),
@@ -190,7 +190,7 @@ func TestRelayInFlight(t *testing.T) {
 			nil,
 			[]string{fmt.Sprintf(lostMaybe, "2"), fmt.Sprintf(lostMaybe, "3")},
 		},
-		{"the greeting itself", []string{helloLine, ready}, nil, nil, []string{helloLine, ready}, []string{fmt.Sprintf(lostSurely, "0")}},
+		{"the session itself", []string{helloLine, ready}, nil, nil, []string{helloLine, ready}, []string{fmt.Sprintf(lostSurely, "0")}},
 		{
 			"a subscription, which ends with its client",
 			[]string{`{"jsonrpc":"2.0","id":5,"method":"subscriptions/listen","params":{"notifications":{}}}`},
@@ -216,9 +216,9 @@ func TestRelayInFlight(t *testing.T) {
 			if last {
 				continue
 			}
-			greeting, got := s.catchUp()
-			if diff := cmp.Diff(again, texts(got)); diff != "" || greeting != nil {
-				t.Errorf("%s: again (-want +got):\n%s%s", tt.name, diff, texts(greeting))
+			session, got := s.catchUp()
+			if diff := cmp.Diff(again, texts(got)); diff != "" || session != nil {
+				t.Errorf("%s: again (-want +got):\n%s%s", tt.name, diff, texts(session))
 			}
 			if more := s.lost(false); more != nil && len(told) > 0 {
 				t.Errorf("%s: told twice: %s", tt.name, texts(more))
@@ -363,8 +363,8 @@ func FuzzRelay(f *testing.F) {
 				_, _ = s.toClient([]byte(line))
 			}
 			s.lost(false)
-			greeting, again := s.catchUp()
-			for _, line := range slices.Concat(greeting, again) {
+			session, again := s.catchUp()
+			for _, line := range slices.Concat(session, again) {
 				if strings.Contains(string(line), "\n") {
 					t.Errorf("two lines: %q", line)
 				}

@@ -310,7 +310,7 @@ func idOf(key string) mcp.ID {
 
 // catchUp returns what a new gateway must be told first: the session of a legacy client,
 // with requests of our own, and then lines of the client.
-func (s *state) catchUp() (greeting, again [][]byte) {
+func (s *state) catchUp() (session, again [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again, s.again = s.again, nil
@@ -319,7 +319,7 @@ func (s *state) catchUp() (greeting, again [][]byte) {
 	}
 	say := func(end, method string, params []byte) {
 		id := mcp.StringID(fmt.Sprintf("%s-%d%s", s.prefix, s.generation, end))
-		greeting = append(greeting, mcp.AppendRequest(nil, id, method, params))
+		session = append(session, mcp.AppendRequest(nil, id, method, params))
 	}
 	initialized := mcp.AppendNotification(nil, mcp.NotifyInitialized, nil)
 	if s.hello == nil {
@@ -330,13 +330,13 @@ func (s *state) catchUp() (greeting, again [][]byte) {
 	}
 	say(initializeID, mcp.MethodInitialize, s.hello)
 	if s.initialized {
-		greeting = append(greeting, initialized)
+		session = append(session, initialized)
 	}
 	if s.level != nil {
 		say("-level", mcp.MethodSetLevel, s.level)
 	}
 	for _, uri := range slices.Sorted(maps.Keys(s.subscribed)) {
-		say("-subscribe-"+fmt.Sprint(len(greeting)), mcp.MethodSubscribe, s.subscribed[uri])
+		say("-subscribe-"+fmt.Sprint(len(session)), mcp.MethodSubscribe, s.subscribed[uri])
 	}
-	return greeting, again
+	return session, again
 }

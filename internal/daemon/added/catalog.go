@@ -109,7 +109,7 @@ func permits(d gate.Decision) bool {
 // phase has rules about such a server itself.
 func addition(of *gate.Request, server string) *gate.Request {
 	q := *of
-	q.Action, q.Kind, q.CapabilityID, q.Plain = gate.Enable, mcp.NoKind, "", ""
+	q.Action, q.Kind, q.CapabilityID, q.Unsuffixed = gate.Enable, mcp.NoKind, "", ""
 	q.Server, q.Original, q.Exposed = server, server, server
 	return &q
 }

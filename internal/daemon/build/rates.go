@@ -106,7 +106,7 @@ func RateRules(c *config.Config) []rate.Rule {
 		rule := rate.Rule{Name: r.Name, Per: r.Per, Rate: r.Rate}
 		if glob := gate.Glob(r.Match); glob != "*" {
 			rule.Match = func(call *rate.Call) bool {
-				return gate.Names{Exposed: call.Exposed, Plain: call.Plain}.Restricted(glob)
+				return gate.Names{Exposed: call.Exposed, Unsuffixed: call.Unsuffixed}.Restricted(glob)
 			}
 		}
 		rules = append(rules, rule)
@@ -143,7 +143,7 @@ func RateRules(c *config.Config) []rate.Rule {
 		rules = append(rules, rate.Rule{
 			Name: "declared " + strconv.Quote(name), Per: []rate.Dimension{rate.PerTool}, Rate: perHour(t.RateLimitPerHour),
 			Match: func(call *rate.Call) bool {
-				return call.Kind == "tool" && (call.Exposed == name || call.Plain == name)
+				return call.Kind == "tool" && (call.Exposed == name || call.Unsuffixed == name)
 			},
 		})
 	}
@@ -169,7 +169,9 @@ func templateRate(c *config.Config, t *declared.Settings) rate.Rule {
 	}
 	return rate.Rule{
 		Name: "template " + strconv.Quote(of), Rate: perHour(t.RateLimitPerHour),
-		Match: func(call *rate.Call) bool { return call.Kind == "tool" && (made[call.Exposed] || made[call.Plain]) },
+		Match: func(call *rate.Call) bool {
+			return call.Kind == "tool" && (made[call.Exposed] || made[call.Unsuffixed])
+		},
 	}
 }
 

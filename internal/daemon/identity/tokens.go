@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxPresented bounds the tokens in the cache.
-	maxPresented = 10_000
-	// maxPresentedEach bounds the tokens of one principal.
-	maxPresentedEach = 100
+	// maxTokens bounds the tokens in the cache.
+	maxTokens = 10_000
+	// maxTokensEach bounds the tokens of one principal.
+	maxTokensEach = 100
 )
 
 // Tokens caches the tokens that callers authenticated with, for servers to which they
@@ -107,13 +107,13 @@ func (p *Tokens) note(id *gate.Identity, text string, until time.Time, own bool)
 		return false
 	}
 	if !known {
-		for len(p.of[t.principal]) >= maxPresentedEach {
+		for len(p.of[t.principal]) >= maxTokensEach {
 			p.forget(p.of[t.principal][0])
 		}
-		if len(p.byToken) >= maxPresented {
+		if len(p.byToken) >= maxTokens {
 			p.tidy(time.Now())
 		}
-		if len(p.byToken) >= maxPresented {
+		if len(p.byToken) >= maxTokens {
 			return false
 		}
 		p.of[t.principal] = append(p.of[t.principal], id.Token)

@@ -13,9 +13,9 @@ import (
 	"github.com/toolgate/toolgate/upstream"
 )
 
-// TestPresentedTokens: what is held is bounded for each caller and in all, never
+// TestTokenCache: what is held is bounded for each caller and in all, never
 // longer than it is good, and found by the token or by its rights alone.
-func TestPresentedTokens(t *testing.T) {
+func TestTokenCache(t *testing.T) {
 	var p Tokens
 	id := func(subject, token string, scopes ...string) *gate.Identity {
 		return gate.NewIdentity(gate.Identity{Principal: gate.Principal{Issuer: "https://id.example", Subject: subject}, Scopes: scopes, Token: token})
@@ -43,16 +43,16 @@ func TestPresentedTokens(t *testing.T) {
 	if _, ok := p.Text("over"); ok {
 		t.Error("a token is held that is not good any more")
 	}
-	for i := range 3 * maxPresentedEach {
+	for i := range 3 * maxTokensEach {
 		p.note(id("many", fmt.Sprint("m", i), fmt.Sprint("s", i)), "x", later, true)
 	}
-	if len(p.of[id("many", "").Key()]) != maxPresentedEach || len(p.byToken) != maxPresentedEach+2 || len(p.latest) != len(p.byToken) {
+	if len(p.of[id("many", "").Key()]) != maxTokensEach || len(p.byToken) != maxTokensEach+2 || len(p.latest) != len(p.byToken) {
 		t.Errorf("%d tokens of one caller, %d and %d in all", len(p.of[id("many", "").Key()]), len(p.byToken), len(p.latest))
 	}
-	for i := range maxPresented {
+	for i := range maxTokens {
 		p.note(id(fmt.Sprint("c", i), fmt.Sprint("c", i)), "x", later, true)
 	}
-	if len(p.byToken) != maxPresented {
+	if len(p.byToken) != maxTokens {
 		t.Errorf("%d tokens are held", len(p.byToken))
 	}
 	if text, ok := p.Text("2"); !ok || text != "narrow" {
@@ -66,7 +66,7 @@ func TestPresentedTokens(t *testing.T) {
 
 // Apart from requests the newest token of some rights is shown as long as it is good,
 // and forgotten then.
-func TestPresentedTokensGetOld(t *testing.T) {
+func TestTokenCacheGetsOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var p Tokens

@@ -35,8 +35,8 @@ type Options struct {
 
 // Service implements console.OpenID. It is safe for concurrent use. Make one with [New].
 type Service struct {
-	o       Options
-	flights singleflight.Group
+	o        Options
+	inFlight singleflight.Group
 
 	mu    sync.Mutex
 	found map[string]metadata // by issuer
@@ -158,7 +158,7 @@ func (s *Service) metadata(ctx context.Context, issuer string) (*oauth.Metadata,
 	if ok && time.Now().Before(known.until) {
 		return known.Metadata, known.err
 	}
-	got, err, _ := s.flights.Do(issuer, func() (any, error) {
+	got, err, _ := s.inFlight.Do(issuer, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // others wait for it too
 		defer cancel()
 		m, err := discover(ctx, issuer)

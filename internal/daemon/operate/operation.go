@@ -52,8 +52,8 @@ type Options struct {
 	Calls Calls
 	// First is the mode of the very first start; empty is NORMAL.
 	First governance.Mode
-	// There is the inventory of the gateway; nil while a server is not heard of.
-	There func(ctx context.Context) *references.Inventory
+	// There are the targets of the gateway; nil while a server is not heard of.
+	There func(ctx context.Context) *references.Targets
 	// Scopes are the rules for scopes in force; nil is none.
 	Scopes func() *auth.Scopes
 	// Record writes a change of the mode into the audit log.
@@ -155,11 +155,11 @@ func (o *Operation) Use(c *config.Config, g *build.Gates) (listed func([]string)
 // that there is.
 func (o *Operation) nameless(c *config.Config, g *build.Gates) func(context.Context) ([]governance.Problem, bool) {
 	return func(ctx context.Context) ([]governance.Problem, bool) {
-		inv := o.There(ctx)
-		if inv.Empty() {
+		targets := o.There(ctx)
+		if targets.Empty() {
 			return nil, false
 		}
-		return references.By(c, g, o.Scopes()).Dangling(inv), true
+		return references.By(c, g, o.Scopes()).Dangling(targets), true
 	}
 }
 

@@ -34,24 +34,24 @@ func By(c *config.Config, g *build.Gates, scopes *auth.Scopes) Mentioned {
 
 // Dangling returns the names that match nothing that exists or may exist. A rule with
 // such a name protects or allows nothing.
-func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
+func (m Mentioned) Dangling(targets *Targets) []governance.Problem {
 	var problems []governance.Problem
-	for _, p := range governance.Check(m.rules, inv.schemas) {
+	for _, p := range governance.Check(m.rules, targets.schemas) {
 		// The gateway's own rule matches everything by design.
-		if p.Match != "*" && (p.Match == "" || !inv.maybe(p.Match)) {
+		if p.Match != "*" && (p.Match == "" || !targets.maybe(p.Match)) {
 			problems = append(problems, p)
 		}
 	}
 	add := func(key, name string, at gate.Rule) {
-		problems = append(problems, governance.Problem{Rule: at, Key: key, Text: nothing(inv, name)})
+		problems = append(problems, governance.Problem{Rule: at, Key: key, Text: nothing(targets, name)})
 	}
 	// Globs of URIs may match resources that are in no list.
 	glob := func(key, glob string, at gate.Rule) {
-		if !strings.Contains(glob, ":") && !inv.maybe(glob) {
+		if !strings.Contains(glob, ":") && !targets.maybe(glob) {
 			add(key, glob, at)
 		}
 	}
-	names := inv.names()
+	names := targets.names()
 	for _, match := range m.scopes.Unmatched(names) {
 		i := slices.IndexFunc(m.c.Toolgate.Auth.Scopes.Required, func(r auth.ScopeRule) bool { return r.Match == match })
 		glob("auth.scopes.required", match, m.at("auth.scopes.required[%d].match", i))
@@ -63,7 +63,7 @@ func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 	}
 	pins := func(key string, pins []string) {
 		for i, name := range pins {
-			if !inv.covers(name) {
+			if !targets.covers(name) {
 				glob(key, name, m.at(key+"[%d]", i))
 			}
 		}
@@ -73,31 +73,31 @@ func (m Mentioned) Dangling(inv *Inventory) []governance.Problem {
 		pins("capsules."+name+".pins", m.c.Toolgate.Capsules[name].Pins)
 	}
 	for i := range m.c.Toolgate.Budgets {
-		if match := m.c.Toolgate.Budgets[i].Match; match != "" && !inv.covers(match) {
+		if match := m.c.Toolgate.Budgets[i].Match; match != "" && !targets.covers(match) {
 			glob(fmt.Sprintf("budgets[%d].match", i), match, m.at("budgets[%d].match", i))
 		}
 	}
 	for i := range m.c.Toolgate.Rates {
-		if match := m.c.Toolgate.Rates[i].Match; match != "" && match != "*" && !inv.covers(match) {
+		if match := m.c.Toolgate.Rates[i].Match; match != "" && match != "*" && !targets.covers(match) {
 			glob(fmt.Sprintf("rates[%d].match", i), match, m.at("rates[%d].match", i))
 		}
 	}
 	for i, match := range m.c.Toolgate.SpiceDB.StrictFor {
-		if !inv.covers(match) {
+		if !targets.covers(match) {
 			glob("spicedb.strict_for", match, m.at("spicedb.strict_for[%d]", i))
 		}
 	}
 	if m.policy != nil {
 		for _, mention := range m.policy.Mentions() {
-			if !inv.covers(mention.Name) {
+			if !targets.covers(mention.Name) {
 				glob("data."+mention.Key, mention.Name, mention.At)
 			}
 		}
 		problems = append(problems, misspeltData(m.policy)...)
 	}
 	if m.builtin != nil {
-		for _, a := range m.builtin.Absent(inv.there, inv.Servers) {
-			if !inv.maybeObject(&a) {
+		for _, a := range m.builtin.Absent(targets.there, targets.Servers) {
+			if !targets.maybeObject(&a) {
 				add("spicedb.builtin", a.Object, gate.Rule{File: a.At.File, Line: a.At.Line})
 			}
 		}
@@ -112,13 +112,13 @@ func (m Mentioned) at(path string, i int) gate.Rule {
 }
 
 // nothing reports that a name matches nothing, with the name that was probably meant.
-func nothing(inv *Inventory, name string) string {
+func nothing(targets *Targets, name string) string {
 	text := fmt.Sprintf("%q matches nothing that there is", name)
 	kind, bare, found := strings.Cut(name, ":")
 	if !found {
 		kind, bare = "", name
 	}
-	if near := inv.closest(bare); near != "" {
+	if near := targets.closest(bare); near != "" {
 		if kind != "" {
 			near = kind + ":" + near
 		}
@@ -128,14 +128,14 @@ func nothing(inv *Inventory, name string) string {
 }
 
 // maybeObject tells whether an object may refer to a server whose names are unknown.
-func (inv *Inventory) maybeObject(a *spicedb.Absent) bool {
+func (targets *Targets) maybeObject(a *spicedb.Absent) bool {
 	switch {
 	case a.Exposed != "":
-		return inv.maybe(a.Exposed)
+		return targets.maybe(a.Exposed)
 	case a.Server != "":
-		return slices.ContainsFunc(inv.Offers, func(offer string) bool { return strings.HasPrefix(a.Server, offer+"-") })
+		return slices.ContainsFunc(targets.Offers, func(offer string) bool { return strings.HasPrefix(a.Server, offer+"-") })
 	default:
-		return len(inv.unseen) > 0
+		return len(targets.unseen) > 0
 	}
 }
 

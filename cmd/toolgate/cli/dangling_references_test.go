@@ -120,7 +120,7 @@ var everywhere = []string{"auth.scopes.required", "capsules", "find.pins", "gove
 
 // From the file alone it is known which namespaces there are; from an earlier run
 // which tools, as long as their server has its name.
-func TestNamesAboutNothing(t *testing.T) {
+func TestDanglingNames(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	check := func(when string, want ...string) {

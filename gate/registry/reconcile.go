@@ -27,8 +27,8 @@ type strictness struct {
 	OnChange Policy `json:"on_change"`
 }
 
-// loosest is the least strict setting.
-var loosest = strictness{Enable, Enable}
+// leastStrict is the least strict setting.
+var leastStrict = strictness{Enable, Enable}
 
 // mark is the record of one gateway's settings in the store.
 type mark struct {
@@ -39,7 +39,7 @@ type mark struct {
 }
 
 func (s Rules) strictness() strictness {
-	return strictness{s.OnNew, s.OnChange}.with(loosest)
+	return strictness{s.OnNew, s.OnChange}.with(leastStrict)
 }
 
 // with returns the stricter of both, for each setting.
@@ -66,19 +66,19 @@ func (r *Registry) agree(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the settings of other gateways: %w", err)
 	}
-	there := mark{strictness: loosest}
+	there := mark{strictness: leastStrict}
 	if len(raw) > 0 && json.Unmarshal(raw, &there) != nil {
 		there = mark{By: "unknown", At: time.Now()} // by a later version: hold
 	}
 	own, now := r.own.strictness(), time.Now()
-	others := loosest
+	others := leastStrict
 	if there.By != "" && there.By != r.o.Gateway && now.Sub(there.At) < strictFor {
 		others = there.strictness
 	}
 	switch wanted := own.with(others); {
-	case own == loosest && there.By == r.o.Gateway:
+	case own == leastStrict && there.By == r.o.Gateway:
 		err = r.o.Store.Meta().Put(ctx, strictKey, nil)
-	case own == loosest:
+	case own == leastStrict:
 	case there.strictness.with(own) != there.strictness, there.By == r.o.Gateway && there.strictness != wanted, now.Sub(there.At) > strictEach:
 		raw, _ := json.Marshal(mark{wanted, r.o.Gateway, now}) // never fails on texts and times
 		err = r.o.Store.Meta().Put(ctx, strictKey, raw)

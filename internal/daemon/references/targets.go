@@ -21,8 +21,8 @@ import (
 	"github.com/toolgate/toolgate/native/enable"
 )
 
-// Inventory is the known part of a gateway's offer.
-type Inventory struct {
+// Targets are what a name in the configuration can refer to, as far as it is known.
+type Targets struct {
 	there   []gate.Request    // every capability, without a caller
 	schemas map[string][]byte // of the tools, by every name that rules are about
 	Servers []string          // keys of all servers, including those with unknown names
@@ -30,73 +30,73 @@ type Inventory struct {
 	Offers  []string          // keys of servers that may be added
 }
 
-// NewInventory returns the inventory of a configuration alone: any name may belong to
+// NewTargets returns the targets of a configuration alone: any name may belong to
 // one of its servers, or to one that may be added.
-func NewInventory(c *config.Config) *Inventory {
-	inv := &Inventory{schemas: map[string][]byte{}}
+func NewTargets(c *config.Config) *Targets {
+	targets := &Targets{schemas: map[string][]byte{}}
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		if s.Offer == nil {
-			inv.Servers, inv.unseen = append(inv.Servers, s.Key), append(inv.unseen, build.NameOf(s.Namespace))
+			targets.Servers, targets.unseen = append(targets.Servers, s.Key), append(targets.unseen, build.NameOf(s.Namespace))
 			continue
 		}
-		inv.Offers = append(inv.Offers, s.Key)
-		inv.unseen = append(inv.unseen, build.AddedPrefix(s.Key))
+		targets.Offers = append(targets.Offers, s.Key)
+		targets.unseen = append(targets.unseen, build.AddedPrefix(s.Key))
 	}
-	inv.addDeclared(c)
-	if len(inv.Offers) > 0 {
-		inv.unseen = append(inv.unseen, build.NameOf(enable.Name))
+	targets.addDeclared(c)
+	if len(targets.Offers) > 0 {
+		targets.unseen = append(targets.unseen, build.NameOf(enable.Name))
 	}
-	return inv
+	return targets
 }
 
-// Empty tells whether no capability is known; a nil inventory is empty.
-func (inv *Inventory) Empty() bool { return inv == nil || len(inv.there) == 0 }
+// Empty tells whether no capability is known; nil targets are empty.
+func (targets *Targets) Empty() bool { return targets == nil || len(targets.there) == 0 }
 
 // Add adds an existing capability.
-func (inv *Inventory) Add(r gate.Request, schema []byte) {
-	inv.there = append(inv.there, r)
+func (targets *Targets) Add(r gate.Request, schema []byte) {
+	targets.there = append(targets.there, r)
 	if r.Kind != mcp.Tool {
 		return
 	}
 	for _, name := range r.Names().All() {
-		inv.schemas[name] = schema
+		targets.schemas[name] = schema
 	}
 }
 
 // Seen marks the names of a server as known.
-func (inv *Inventory) Seen(namespace string) {
-	if i := slices.Index(inv.unseen, build.NameOf(namespace)); i >= 0 {
-		inv.unseen = slices.Delete(inv.unseen, i, i+1)
+func (targets *Targets) Seen(namespace string) {
+	if i := slices.Index(targets.unseen, build.NameOf(namespace)); i >= 0 {
+		targets.unseen = slices.Delete(targets.unseen, i, i+1)
 	}
 }
 
 // names returns the existing names and URIs.
-func (inv *Inventory) names() []gate.Names {
-	names := make([]gate.Names, len(inv.there))
-	for i := range inv.there {
-		names[i] = inv.there[i].Names()
+func (targets *Targets) names() []gate.Names {
+	names := make([]gate.Names, len(targets.there))
+	for i := range targets.there {
+		names[i] = targets.there[i].Names()
 	}
 	return names
 }
 
 // covers tells whether a name or glob matches something that exists.
-func (inv *Inventory) covers(glob string) bool {
-	return slices.ContainsFunc(inv.there, func(r gate.Request) bool { return r.Names().Restricted(gate.Glob(glob)) })
+func (targets *Targets) covers(glob string) bool {
+	return slices.ContainsFunc(targets.there, func(r gate.Request) bool { return r.Names().Restricted(gate.Glob(glob)) })
 }
 
 // maybe tells whether a name or glob may match an unknown name.
-func (inv *Inventory) maybe(glob string) bool {
-	return slices.ContainsFunc(inv.unseen, func(begin string) bool {
+func (targets *Targets) maybe(glob string) bool {
+	return slices.ContainsFunc(targets.unseen, func(begin string) bool {
 		return Begins(glob, begin) || Begins(glob, strings.TrimSuffix(begin, "__")+"+") // a URI
 	})
 }
 
 // closest returns an existing name that was probably meant; empty for none.
-func (inv *Inventory) closest(name string) string {
-	for i := range inv.there {
-		if spelling.Misspelt(name, inv.there[i].Exposed) {
-			return inv.there[i].Exposed
+func (targets *Targets) closest(name string) string {
+	for i := range targets.there {
+		if spelling.Misspelt(name, targets.there[i].Exposed) {
+			return targets.there[i].Exposed
 		}
 	}
 	return ""
@@ -126,24 +126,24 @@ func Begins(glob, beginning string) bool {
 	return len(at) > 0
 }
 
-// Known returns the inventory of the running gateway with a configuration, or the one
+// Known returns the targets of the running gateway with a configuration, or the one
 // stored when it last ran.
-func Known(ctx context.Context, c *config.Config) (*Inventory, error) {
-	inv := NewInventory(c)
+func Known(ctx context.Context, c *config.Config) (*Targets, error) {
+	targets := NewTargets(c)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	err := inv.ask(ctx, c)
+	err := targets.ask(ctx, c)
 	if err == nil || !errors.Is(err, admin.ErrNotRunning) {
-		return inv, err
+		return targets, err
 	}
-	return inv, inv.recall(ctx, c)
+	return targets, targets.recall(ctx, c)
 }
 
 // checkTime bounds the requests for a gateway's offer.
 const checkTime = 5 * time.Second
 
 // ask asks the running gateway.
-func (inv *Inventory) ask(ctx context.Context, c *config.Config) error {
+func (targets *Targets) ask(ctx context.Context, c *config.Config) error {
 	state, err := statedir.Find(c.Path)
 	if err != nil {
 		return err
@@ -163,23 +163,23 @@ func (inv *Inventory) ask(ctx context.Context, c *config.Config) error {
 	}
 	for _, s := range status.Servers {
 		if s.State == mcp.Ready.String() || s.Tools+s.Prompts+s.Resources+s.Templates > 0 {
-			inv.Seen(s.Namespace)
+			targets.Seen(s.Namespace)
 		}
-		if !slices.Contains(inv.Servers, s.Name) {
-			inv.Servers = append(inv.Servers, s.Name)
+		if !slices.Contains(targets.Servers, s.Name) {
+			targets.Servers = append(targets.Servers, s.Name)
 		}
 	}
 	for _, one := range all {
 		kind, _ := kindNamed(one.Kind)
-		inv.Add(gate.Request{Kind: kind, Server: one.Server, Original: one.Original, Exposed: one.Name, Plain: one.Plain, CapabilityID: one.CapabilityID}, one.Schema)
+		targets.Add(gate.Request{Kind: kind, Server: one.Server, Original: one.Original, Exposed: one.Name, Unsuffixed: one.Unsuffixed, CapabilityID: one.CapabilityID}, one.Schema)
 	}
-	inv.Seen(enable.Name)
+	targets.Seen(enable.Name)
 	return nil
 }
 
 // recall reads the catalog in the store. If a server's names there do not match its
 // present configuration, its names count as unknown.
-func (inv *Inventory) recall(ctx context.Context, c *config.Config) error {
+func (targets *Targets) recall(ctx context.Context, c *config.Config) error {
 	records, err := statedir.KnownCatalog(ctx, c)
 	if err != nil {
 		return err
@@ -197,10 +197,10 @@ func (inv *Inventory) recall(ctx context.Context, c *config.Config) error {
 		if len(kept) == 0 || s.Offer != nil || s.Disabled || slices.ContainsFunc(kept, func(r *store.RegistryRecord) bool { return !NamedNow(s, r) }) {
 			continue
 		}
-		inv.Seen(s.Namespace)
+		targets.Seen(s.Namespace)
 		for _, r := range kept {
 			kind, _ := kindNamed(r.Kind)
-			inv.Add(gate.Request{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Name, CapabilityID: r.ID}, r.Schema)
+			targets.Add(gate.Request{Kind: kind, Server: r.Server, Original: r.Original, Exposed: r.Name, CapabilityID: r.ID}, r.Schema)
 		}
 	}
 	return nil
@@ -253,19 +253,19 @@ func kindNamed(word string) (kind mcp.Kind, ok bool) {
 }
 
 // addDeclared adds the declared tools of a configuration.
-func (inv *Inventory) addDeclared(c *config.Config) {
+func (targets *Targets) addDeclared(c *config.Config) {
 	if len(c.Toolgate.ToolURLs) > 0 {
-		inv.unseen = append(inv.unseen, build.NameOf("")) // what they hold may have any name
+		targets.unseen = append(targets.unseen, build.NameOf("")) // what they hold may have any name
 	}
 	for i := range c.Toolgate.Tools {
 		t := &c.Toolgate.Tools[i]
 		if t.Template {
-			inv.unseen = append(inv.unseen, build.DynamicPrefix, build.NameOf(enable.Name))
+			targets.unseen = append(targets.unseen, build.DynamicPrefix, build.NameOf(enable.Name))
 			continue
 		}
-		if !slices.Contains(inv.Servers, t.Namespace) {
-			inv.Servers = append(inv.Servers, t.Namespace)
+		if !slices.Contains(targets.Servers, t.Namespace) {
+			targets.Servers = append(targets.Servers, t.Namespace)
 		}
-		inv.Add(gate.Request{Kind: mcp.Tool, Server: t.Namespace, Original: t.Name, Exposed: build.NameOf(t.Namespace) + t.Name}, t.InputSchema)
+		targets.Add(gate.Request{Kind: mcp.Tool, Server: t.Namespace, Original: t.Name, Exposed: build.NameOf(t.Namespace) + t.Name}, t.InputSchema)
 	}
 }
