@@ -80,8 +80,13 @@ var trials = func() []trial {
 			s := setting{era, answers}
 			all = append(all, trial{"light, " + s.String(), func(ctx context.Context, l *lab, c *counts) ([]row, error) {
 				return benchLight(ctx, l, c, s)
+			}}, trial{"many upstreams, " + s.String(), func(ctx context.Context, l *lab, c *counts) ([]row, error) {
+				return benchSeveral(ctx, l, c, s)
 			}})
 		}
+		all = append(all, trial{"stdio, " + era, func(ctx context.Context, l *lab, c *counts) ([]row, error) {
+			return benchStdio(ctx, l, c, era)
+		}})
 	}
 	for _, era := range []string{"legacy", "modern", askable} {
 		all = append(all, trial{"cross, " + era, func(ctx context.Context, l *lab, c *counts) ([]row, error) {
@@ -100,7 +105,7 @@ var trials = func() []trial {
 	all = append(all, trial{"breaker, refusal", benchRefusal}, trial{"breaker, neighbours", benchDisturbed})
 	all = append(all, trial{"telemetry", benchTelemetry}, trial{"watched", benchWatched}, trial{"credentials", benchCredentials}, trial{"everything", benchEverything})
 	all = append(all, trial{"rates", benchRates}, trial{"parked", benchSuspended})
-	all = append(all, trial{"list", benchList}, trial{"idle sessions", benchSessions}, trial{"many servers", benchMany}, trial{"waiting runs", benchRuns})
+	all = append(all, trial{"list", benchLists}, trial{"idle sessions", benchSessions}, trial{"many servers", benchMany}, trial{"waiting runs", benchRuns})
 	for _, answers := range []string{"json", "sse"} {
 		s := setting{"legacy", answers}
 		all = append(all, trial{"large results, " + s.String(), func(ctx context.Context, l *lab, c *counts) ([]row, error) {

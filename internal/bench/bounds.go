@@ -32,7 +32,7 @@ func benchBounds(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	s := setting{"legacy", "json"}
-	m, err := r.manyTools(s)
+	m, err := r.manyTools(s, listTools)
 	if err != nil {
 		return nil, err
 	}

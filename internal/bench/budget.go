@@ -110,6 +110,7 @@ func (r *room) redis() (string, error) {
 	if _, err := p.find(redisReady); err != nil {
 		return "", err
 	}
+	r.redisPid = p.pid()
 	return "redis://" + address + "/0", nil
 }
 

@@ -16,9 +16,12 @@ const (
 // contestant is a proxy with the load in front of it.
 type contestant struct {
 	*server
-	load *loader
+	load   *loader
+	tree   []int // processes that it has started, and whose CPU time is its own
+	beside []int // processes whose CPU time is counted apart
 
 	cpu       series // µs per call, by round
+	others    series // likewise, of the processes beside it
 	p50, p99  series // µs
 	allocated float64
 	calls     int
@@ -43,7 +46,7 @@ func (r *room) enroll(s *server, era string, warm int) (*contestant, error) {
 // measure carries out an order and returns the CPU time that the proxy used
 // for it.
 func (c *contestant) measure(o order) (report, time.Duration, error) {
-	before, err := cpuTime(c.pid())
+	before, err := c.used()
 	if err != nil {
 		return report{}, 0, err
 	}
@@ -54,8 +57,18 @@ func (c *contestant) measure(o order) (report, time.Duration, error) {
 	if r.Done == 0 {
 		return r, 0, c.failure(fmt.Errorf("not one call in %v", o.Most))
 	}
-	after, err := cpuTime(c.pid())
+	after, err := c.used()
 	return r, after - before, err
+}
+
+// used is the CPU time of the proxy, with that of its processes.
+func (c *contestant) used() (time.Duration, error) {
+	return cpuTimes(append([]int{c.pid()}, c.tree...)...)
+}
+
+// again is the same proxy without figures.
+func (c *contestant) again() *contestant {
+	return &contestant{server: c.server, load: c.load, tree: c.tree, beside: c.beside}
 }
 
 // round is one round of calls.
@@ -67,11 +80,19 @@ func (c *contestant) round(ctx context.Context, o order) error {
 			return err
 		}
 	}
+	apart, err := cpuTimes(c.beside...)
+	if err != nil {
+		return err
+	}
 	r, used, err := c.measure(o)
 	if err != nil {
 		return err
 	}
-	c.cpu = append(c.cpu, micros(used, r.Done))
+	now, err := cpuTimes(c.beside...)
+	if err != nil {
+		return err
+	}
+	c.cpu, c.others = append(c.cpu, micros(used, r.Done)), append(c.others, micros(now-apart, r.Done))
 	c.p50, c.p99 = append(c.p50, micros(r.P50, 1)), append(c.p99, micros(r.P99, 1))
 	c.calls += r.Done
 	if c.metrics != "" {

@@ -92,6 +92,7 @@ type room struct {
 
 	pipes    map[string][]string // arguments of this binary for servers that are processes instead
 	console  string              // address of their console; empty for none
+	redisPid int                 // of the room's own Redis
 	defaults bool                // they have the limits and the namespaces that a user gets
 }
 

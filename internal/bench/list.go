@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// maxListTime is the CPU time of a list of 1,000 tools, in µs.
-	maxListTime = 500.0
+	// maxListTime is the CPU time of a list of 1,000 tools, and maxLongList of one of 10,000, in
+	// µs.
+	maxListTime, maxLongList = 500.0, 2500.0
 	// listServers and listTools make the 1,000 tools.
 	listServers, listTools = 10, 100
 	// ownTools are those that the fast server has in any case.
@@ -16,8 +17,8 @@ const (
 )
 
 // manyTools starts the servers of the lists that are measured.
-func (r *room) manyTools(s setting) (mounts, error) {
-	up, err := r.fastUpstream(s, "-tools", strconv.Itoa(listTools-ownTools))
+func (r *room) manyTools(s setting, each int) (mounts, error) {
+	up, err := r.fastUpstream(s, "-tools", strconv.Itoa(each-ownTools))
 	if err != nil {
 		return nil, err
 	}
@@ -28,12 +29,21 @@ func (r *room) manyTools(s setting) (mounts, error) {
 	return m, nil
 }
 
-// benchList measures a full tools/list of 1,000 tools from 10 servers.
-func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
+// benchLists measures full lists of the tools of 10 servers.
+func benchLists(ctx context.Context, l *lab, n *counts) ([]row, error) {
+	thousand, err := benchList(ctx, l, n, listTools, n.lists, maxListTime)
+	if err != nil {
+		return nil, err
+	}
+	tenThousand, err := benchList(ctx, l, n, 10*listTools, max(4, n.lists/10), maxLongList)
+	return append(thousand, tenThousand...), err
+}
+
+func benchList(ctx context.Context, l *lab, n *counts, each, lists int, most float64) (_ []row, err error) {
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	s := setting{"legacy", "json"}
-	m, err := r.manyTools(s)
+	m, err := r.manyTools(s, each)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +51,7 @@ func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	const all = listServers * listTools
+	all := listServers * each
 	if err := r.ready(gate, s.era, all); err != nil {
 		return nil, err
 	}
@@ -53,7 +63,7 @@ func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 		return nil, gate.failure(err)
 	}
 	c := &contestant{server: gate, load: load}
-	o := order{Do: "tools", Count: n.lists, Most: n.roundTime}
+	o := order{Do: "tools", Count: lists, Most: n.roundTime}
 	if _, err := load.order(o); err != nil { // warm
 		return nil, gate.failure(err)
 	}
@@ -77,9 +87,7 @@ func benchList(ctx context.Context, l *lab, n *counts) (_ []row, err error) {
 		c.calls += report.Done
 		c.allocated += after.allocated - before.allocated
 	}
-	return []row{{
-		name: fmt.Sprintf("tools/list, %d tools of %d servers", all, listServers), toolgate: c.cpu.both("µs"),
-		limit: fmt.Sprintf("%v µs", maxListTime), alloc: short(c.allocated / 1024 / float64(c.calls)),
-		verdict: within(c.cpu.median(), maxListTime),
-	}}, nil
+	return []row{row{
+		name: fmt.Sprintf("tools/list, %d tools of %d servers", all, listServers), toolgate: c.cpu.both("µs"), alloc: short(c.perCall()),
+	}.judged(c.cpu.median(), most, " µs")}, nil
 }

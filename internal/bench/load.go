@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,20 +73,22 @@ func loadProgram(ctx context.Context, args []string) error {
 	l := &load{}
 	flags.StringVar(&l.url, "url", "", "`URL` of the endpoint")
 	flags.StringVar(&l.era, "era", "legacy", "legacy, modern or askable")
-	flags.StringVar(&l.prefix, "prefix", "", "`text` before the names of tools")
+	prefixes := flags.String("prefix", "", "`texts` before the names of tools, with commas between them; light orders go through all of them")
 	flags.StringVar(&l.kind, "kind", "", "`word` of the refusals that are ordered")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	l.prefixes = strings.Split(*prefixes, ",")
 	return l.serve(ctx, os.Stdin, os.Stdout)
 }
 
 // load is the clients of one load generator.
 type load struct {
-	url, era, prefix string
-	kind             string // of the refusals that are ordered
-	clients          []*client
-	light            map[int]*raw.Load // by the size of what is called
+	url, era string
+	prefixes []string // before the names of tools; one at least
+	kind     string   // of the refusals that are ordered
+	clients  []*client
+	light    map[int]*raw.Load // by the size of what is called
 }
 
 func (l *load) serve(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -123,7 +126,7 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 	switch o.Do {
 	case "open":
 		for n := range o.Count {
-			c := newClient(l.url, l.era, l.prefix)
+			c := newClient(l.url, l.era, l.prefixes[0])
 			c.authorize(os.Getenv(tokenVariable))
 			l.clients = append(l.clients, c)
 			if err := c.open(ctx); err != nil {
@@ -180,7 +183,7 @@ func (l *load) do(ctx context.Context, o *order) (report, error) {
 // callLight carries out a light order with the clients that are open.
 func (l *load) callLight(ctx context.Context, o *order) (report, error) {
 	if l.light[o.Size] == nil {
-		all, host, err := callers(l.clients, o.Size)
+		all, host, err := callers(l.clients, l.prefixes, o.Size)
 		if err != nil {
 			return report{}, err
 		}

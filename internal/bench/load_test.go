@@ -27,7 +27,7 @@ func TestLoadOrders(t *testing.T) {
 {"do":"dance"}
 `
 	var out bytes.Buffer
-	l := &load{url: url, era: "legacy"}
+	l := &load{url: url, era: "legacy", prefixes: []string{""}}
 	if err := l.serve(t.Context(), strings.NewReader(orders), &out); err != nil {
 		t.Fatal(err)
 	}

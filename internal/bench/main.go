@@ -47,6 +47,7 @@ var programs = map[string]func(context.Context, []string) error{
 	"upstream": upstreamProgram,
 	"pipe":     pipeProgram,
 	"light":    lightProgram,
+	"bridge":   bridgeProgram,
 	"reverse":  reverseProgram,
 	"load":     loadProgram,
 }

@@ -18,13 +18,15 @@ func paced() map[string]any {
 		"identical_calls": 1_000_000, "calls_per_principal": 2000,
 		"lists_per_minute": 1_000_000, "initializes_per_minute": 1_000_000, "notifications_per_minute": 1_000_000,
 	})
-	return map[string]any{
-		"limits": limits,
-		"rates": []map[string]any{
-			{"per": "principal", "limit": 1_000_000, "window": "1s"},
-			{"per": []string{"tenant", "tool"}, "match": "*", "limit": 1_000_000, "window": "1s"},
-		},
-	}
+	return with(twoRates(), map[string]any{"limits": limits})
+}
+
+// twoRates are settings of two rates that no load reaches.
+func twoRates() map[string]any {
+	return map[string]any{"rates": []map[string]any{
+		{"per": "principal", "limit": 1_000_000, "window": "1s"},
+		{"per": []string{"tenant", "tool"}, "match": "*", "limit": 1_000_000, "window": "1s"},
+	}}
 }
 
 // benchRates compares the cost of an echo with rates with that of one without.

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxSession is what an idle session may hold, with or without a stream, in KB.
-	maxSession = 15.0
+	maxSession = 10.0
 	// maxConnected is what it may hold with a connection that was used, and that the server of
 	// the standard library keeps for two minutes: its buffers and its stack are most of it.
 	maxConnected = 25.0

@@ -6,7 +6,40 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 )
+
+// cpuTimes is the CPU time of some processes together.
+func cpuTimes(pids ...int) (all time.Duration, err error) {
+	for _, pid := range pids {
+		one, err := cpuTime(pid)
+		if err != nil {
+			return 0, err
+		}
+		all += one
+	}
+	return all, nil
+}
+
+// maxDepth bounds how far down the processes of a process are looked for.
+const maxDepth = 8
+
+// descendants are the processes that a process has started, and those that they have.
+func descendants(pid int) (all []int, err error) {
+	level := []int{pid}
+	for range maxDepth {
+		var next []int
+		for _, one := range level {
+			children, err := childrenOf(one)
+			if err != nil {
+				return nil, err
+			}
+			next = append(next, children...)
+		}
+		all, level = append(all, next...), next
+	}
+	return all, nil
+}
 
 // memory is what a process holds, in bytes.
 type memory struct {

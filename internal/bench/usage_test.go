@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -63,5 +64,27 @@ func TestParseCounters(t *testing.T) {
 		if _, err := parseCounters([]byte(bad)); err == nil {
 			t.Errorf("parseCounters(%q) found everything", bad)
 		}
+	}
+}
+
+// A bridge has its server below it, and nobody below that.
+func TestDescendants(t *testing.T) {
+	r := benchRoom(t)
+	b, err := r.serve("bridge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, err := descendants(b.pid())
+	if err != nil || len(below) != 1 {
+		t.Fatalf("below the bridge: %v, %v", below, err)
+	}
+	if mine, err := descendants(os.Getpid()); err != nil || !slices.Contains(mine, b.pid()) || !slices.Contains(mine, below[0]) {
+		t.Errorf("below this process: %v, %v", mine, err)
+	}
+	if _, err := cpuTimes(b.pid(), below[0]); err != nil {
+		t.Error(err)
+	}
+	if _, err := cpuTimes(b.pid(), 0); err == nil {
+		t.Error("process 0 has a CPU time")
 	}
 }

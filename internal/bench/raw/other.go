@@ -11,7 +11,7 @@ import (
 var errLinux = errors.New("this needs Linux")
 
 // Serve fails on this system.
-func Serve(context.Context, *net.TCPListener, Answer) error { return errLinux }
+func Serve(context.Context, Answer, ...*net.TCPListener) error { return errLinux }
 
 // Load calls nobody on this system.
 type Load struct{}

@@ -106,34 +106,43 @@ func TestLoadThatFails(t *testing.T) {
 	}
 }
 
-// serving runs a server until the test ends.
-func serving(t *testing.T, answer Answer) (address string) {
+// serving runs a server with two addresses until the test ends.
+func serving(t *testing.T, answer Answer) (addresses []string) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var all []*net.TCPListener
+	for range 2 {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, addresses = append(all, l.(*net.TCPListener)), append(addresses, l.Addr().String())
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l.(*net.TCPListener), answer) }()
+	go func() { done <- Serve(ctx, answer, all...) }() // ends with stop
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		l.Close()
+		for _, l := range all {
+			l.Close()
+		}
 	})
-	return l.Addr().String()
+	return addresses
 }
 
 func TestServe(t *testing.T) {
-	address := serving(t, func(r *Frame, out []byte) []byte {
+	addresses := serving(t, func(r *Frame, out []byte) []byte {
 		body := strings.Repeat(string(r.Body)+" ", 10_000)
 		return fmt.Appendf(out, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	})
-	if f, err := loadOf(t, address, 8).Run(t.Context(), Run{Count: 400, Most: time.Minute}); err != nil || f.Done != 400 {
-		t.Errorf("%+v, %v", f, err)
+	for _, address := range addresses {
+		if f, err := loadOf(t, address, 8).Run(t.Context(), Run{Count: 400, Most: time.Minute}); err != nil || f.Done != 400 {
+			t.Errorf("%+v, %v", f, err)
+		}
 	}
+	address := addresses[0]
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for _, text := range []string{"a", "b"} {

@@ -19,26 +19,28 @@ const stopStep = 50 * time.Millisecond
 // server is the loop of Serve and its connections.
 type server struct {
 	*poller
-	listener int
-	answer   Answer
-	conns    map[int]*conn
+	listeners []int
+	answer    Answer
+	conns     map[int]*conn
 }
 
-// Serve answers the requests of a listener until ctx ends. The listener stays the caller's.
-func Serve(ctx context.Context, l *net.TCPListener, answer Answer) error {
-	fd, err := descriptor(l)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
+// Serve answers the requests of some listeners until ctx ends. The listeners stay the caller's.
+func Serve(ctx context.Context, answer Answer, listeners ...*net.TCPListener) error {
 	p, err := newPoller()
 	if err != nil {
 		return err
 	}
-	s := &server{poller: p, listener: fd, answer: answer, conns: map[int]*conn{}}
+	s := &server{poller: p, answer: answer, conns: map[int]*conn{}}
 	defer s.close()
-	if err := p.add(fd); err != nil {
-		return err
+	for _, l := range listeners {
+		fd, err := descriptor(l)
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, fd)
+		if err := p.add(fd); err != nil {
+			return err
+		}
 	}
 	for ctx.Err() == nil {
 		ready, err := p.wait(stopStep)
@@ -46,9 +48,10 @@ func Serve(ctx context.Context, l *net.TCPListener, answer Answer) error {
 			return err
 		}
 		for i := range ready {
-			if fd := int(ready[i].Fd); fd != s.listener {
-				s.serve(s.conns[fd])
-			} else if err := s.accept(); err != nil {
+			fd := int(ready[i].Fd)
+			if c := s.conns[fd]; c != nil {
+				s.serve(c)
+			} else if err := s.accept(fd); err != nil {
 				return err
 			}
 		}
@@ -56,10 +59,10 @@ func Serve(ctx context.Context, l *net.TCPListener, answer Answer) error {
 	return nil
 }
 
-// accept takes the connections that have arrived.
-func (s *server) accept() error {
+// accept takes the connections that have arrived at a listener.
+func (s *server) accept(listener int) error {
 	for {
-		fd, _, err := unix.Accept4(s.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return nil
@@ -101,6 +104,9 @@ func (s *server) serve(c *conn) {
 
 func (s *server) close() {
 	for fd := range s.conns {
+		_ = unix.Close(fd)
+	}
+	for _, fd := range s.listeners {
 		_ = unix.Close(fd)
 	}
 	s.poller.close()
