@@ -276,7 +276,7 @@ func TestSameSubjectOfOthers(t *testing.T) {
 		other := []string{"Authorization", "Bearer " + who}
 		t.Run(who, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				suspended := newRig(t, mounted(questioner(t, askForm)), known).run()
+				suspended := newRig(t, mounted(askingBackend(t, askForm)), known).run()
 				w := suspended.modern("1", "tools/call", `"name":"s__ask"`)
 				if got := suspended.retry(w, `"name":"s__ask"`, `{"q1":{"action":"accept"}}`, other...); got.text() != badState {
 					t.Errorf("a suspended call: %s", got.text())

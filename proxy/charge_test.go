@@ -172,7 +172,7 @@ func TestTimeOfACallIsWhatIsLeft(t *testing.T) {
 func TestRoundsAreChargedForWhatTheyUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
-		r := charging(t, questioner(t, askForm, askForm), store, tariff(10, 10, 100_000, 10_000)...).run()
+		r := charging(t, askingBackend(t, askForm, askForm), store, tariff(10, 10, 100_000, 10_000)...).run()
 		w := r.modern("1", "tools/call", `"name":"s__ask"`)
 		first := usedOf(t, store)
 		if first["calls"] != 1 || first["cost"] != 1 || first["bytes"] == 0 || first["bytes"] > 500 || first["seconds"] > 1000 {
@@ -207,7 +207,7 @@ func TestRoundsAreChargedForWhatTheyUse(t *testing.T) {
 func TestCallEndsWithItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(budgettest.Memory)
-		b := questioner(t, askForm)
+		b := askingBackend(t, askForm)
 		asked := b.reply
 		var ended atomic.Bool
 		b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {

@@ -112,7 +112,7 @@ func TestIdenticalCallsInRounds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := asking(t, 1)
 			if legacy {
-				b = questioner(t, askForm)
+				b = askingBackend(t, askForm)
 			}
 			r := newRig(t, mounted(b), inARow(2)).run()
 			for i := range 3 {

@@ -75,7 +75,7 @@ func TestCancelCalls(t *testing.T) {
 
 func TestCancelSuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := questioner(t, askForm)
+		b := askingBackend(t, askForm)
 		r := newRig(t, mounted(b)).run()
 		w := r.modern("1", "tools/call", `"name":"s__ask"`)
 		if inputs(w) == "" {

@@ -49,7 +49,7 @@ func TestMayVisit(t *testing.T) {
 // A server may ask each principal so often an hour, in all calls and eras.
 func TestQuestionsPerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mounts := mounted(questioner(t, askForm))
+		mounts := mounted(askingBackend(t, askForm))
 		mounts[0].QuestionsPerHour = 2
 		r := newRig(t, mounts).run()
 		asked := func(who string) bool {

@@ -14,9 +14,9 @@ import (
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
-// questioner is a legacy backend that asks the given questions in sequence and then
+// askingBackend is a legacy backend that asks the given questions in sequence and then
 // answers with what it was told. Lines of a question are asked at once.
-func questioner(t *testing.T, questions ...string) *script {
+func askingBackend(t *testing.T, questions ...string) *script {
 	b := newScript(t, "s", mcp.Legacy, tool("ask"), tool("plain"), `prompt {"name":"ask"}`, `resource {"uri":"file:///ask","name":"r"}`)
 	b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		if call.Key == "plain" {
@@ -70,7 +70,7 @@ func inputs(w *recorder) string {
 // charged and recorded once, and holds no permit while the client is asked.
 func TestSuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := questioner(t, askForm, `sampling/createMessage {"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}],"task":{}}`)
+		b := askingBackend(t, askForm, `sampling/createMessage {"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///a"}}],"task":{}}`)
 		r := noted(t, b, nil, nil).run()
 		r.config.Load().Mounts[0].Concurrency = 1
 		w := r.modern("1", "tools/call", `"name":"s__ask","_meta2":1`)
@@ -124,7 +124,7 @@ func TestQuestionsOfASuspendedCall(t *testing.T) {
 	} {
 		t.Run(q.method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, mounted(questioner(t, askForm+"\n"+askForm+"\n"+strings.Replace(askForm, "who", "why", 1)))).run()
+				r := newRig(t, mounted(askingBackend(t, askForm+"\n"+askForm+"\n"+strings.Replace(askForm, "who", "why", 1)))).run()
 				w := r.modern("1", q.method, q.members)
 				if n := strings.Count(inputs(w), `"message":`); n != 3 || !strings.Contains(inputs(w), `"q3":{"method":"elicitation/create","params":{"message":"[s] why?"`) {
 					t.Fatalf("%d questions in the round: %s", n, w.text())
@@ -156,7 +156,7 @@ func TestQuestionsOfASuspendedCall(t *testing.T) {
 // again.
 func TestLostSuspendedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := questioner(t, askForm)
+		b := askingBackend(t, askForm)
 		one, two := newRig(t, mounted(b)).run(), newRig(t, mounted(b), func(o *Options, _ *Config) {
 			o.UseRound = func(context.Context, string, int, time.Time) (bool, error) { return true, nil }
 		})
@@ -188,7 +188,7 @@ func TestLostSuspendedCalls(t *testing.T) {
 // Of two concurrent retries one resumes the call.
 func TestRacingRetriesOfASuspendedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := questioner(t, askForm)
+		b := askingBackend(t, askForm)
 		r := newRig(t, mounted(b)).run()
 		for n := range 10 {
 			w := r.modern("1", "tools/call", `"name":"s__ask"`)
@@ -221,7 +221,7 @@ func TestRacingRetriesOfASuspendedCall(t *testing.T) {
 // others are not affected.
 func TestSuspendedCallsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := questioner(t, askForm)
+		b := askingBackend(t, askForm)
 		r := newRig(t, mounted(b), func(o *Options, _ *Config) {
 			o.Limits.SuspendedPerPrincipal, o.Limits.SuspendedPerServer = 2, 3
 		}).run()
@@ -267,7 +267,7 @@ func TestSuspendedCallsAreBounded(t *testing.T) {
 // there.
 func TestSuspendedCallsOfOthersStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, mounted(questioner(t, askForm)), func(o *Options, _ *Config) { o.Limits.SuspendedPerServer = 1 }).run()
+		r := newRig(t, mounted(askingBackend(t, askForm)), func(o *Options, _ *Config) { o.Limits.SuspendedPerServer = 1 }).run()
 		ask := func(who string) string {
 			return r.modern("1", "tools/call", `"name":"s__ask"`, "Authorization", "Bearer "+who).text()
 		}
@@ -291,7 +291,7 @@ func TestQuestionsAreCapped(t *testing.T) {
 		for i := range lines {
 			lines[i] = askForm
 		}
-		r := newRig(t, mounted(questioner(t, strings.Join(lines, "\n")))).run()
+		r := newRig(t, mounted(askingBackend(t, strings.Join(lines, "\n")))).run()
 		w := r.modern("1", "tools/call", `"name":"s__ask"`)
 		asked := 0
 		for inputs(w) != "" {
@@ -465,7 +465,7 @@ func TestSuspendedCallThatIsGivenUp(t *testing.T) {
 // dozen clients make at once.
 func TestSuspendedCallsOfManyClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, mounted(questioner(t, askForm))).run()
+		r := newRig(t, mounted(askingBackend(t, askForm))).run()
 		var open []*recorder
 		for range 50 {
 			open = append(open, r.modern("1", "tools/call", `"name":"s__ask"`))

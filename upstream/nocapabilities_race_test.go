@@ -51,7 +51,7 @@ func TestListsWithoutCapabilitiesOfTheNextConnection(t *testing.T) {
 		at:      "the lists for clients without capabilities are not read",
 		reached: make(chan struct{}), goOn: make(chan struct{}), once: new(sync.Once),
 	}
-	r := run(t, f.plainSpec(), func(o *Options) {
+	r := run(t, f.withoutSpec(), func(o *Options) {
 		pause.Handler = o.Logger.Handler()
 		o.Logger = slog.New(pause)
 	})
@@ -85,7 +85,7 @@ func TestForgottenSessionWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, mcp.Legacy)
 	f.varies()
-	r := run(t, f.plainSpec())
+	r := run(t, f.withoutSpec())
 	r.bothListed("echo confirm", "echo fallback")
 	r.looked()
 	f.mu.Lock()
