@@ -25,6 +25,7 @@ func (p Protocol) Era() mcp.Era {
 		return mcp.Legacy
 	case ProtocolModern:
 		return mcp.Modern
+	case ProtocolAuto:
 	}
 	return mcp.EraUnknown
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 const (
@@ -100,11 +101,11 @@ func (l *lightServers) mounts(count int) mounts {
 
 // lightPrefixes are what stands before the names of the tools of the first servers.
 func lightPrefixes(count int) string {
-	text := "s0__"
-	for i := 1; i < count; i++ {
-		text += fmt.Sprintf(",s%d__", i)
+	all := make([]string, count)
+	for i := range all {
+		all[i] = fmt.Sprintf("s%d__", i)
 	}
-	return text
+	return strings.Join(all, ",")
 }
 
 // judged puts a limit to a row; 0 is none.
