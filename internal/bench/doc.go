@@ -13,8 +13,9 @@
 //
 // The server and the load of most cases use the standard library, and cost more than
 // what they measure: a ratio of latencies or of whole machines would flatter there. The cases
-// "light" have a server and a load over raw connections, which cost about a quarter of the
-// reverse proxy, and toolgate with the limits and namespaces that a user gets.
+// "light", "many upstreams", "stdio" and "everything" have a server and a load over raw
+// connections, which cost about a quarter of the reverse proxy, and toolgate with the limits and
+// namespaces that a user gets. docs/benchmarks.md says more.
 //
 // CPU time is that of the whole process, system and user. Ratios are judged by
 // the median of the turns, and so are the figures of memory. Wall-clock times
@@ -23,5 +24,5 @@
 // clocks and /proc.
 //
 // The same binary is also the programs that it starts: its first argument is
-// then upstream, reverse or load.
+// then upstream, pipe, light, bridge, reverse or load.
 package main
