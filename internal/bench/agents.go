@@ -19,7 +19,9 @@ import (
 const (
 	// maxRun is what a run of an agent may hold while it waits for its model, in KB, with the
 	// connections to its client and to the model, and with what is not collected yet.
-	maxRun = 105.0
+	maxRun = 73.0
+	// maxOwnRun is that without what the connection of its client holds before.
+	maxOwnRun = 54.0
 	// ofCaller is how many runs one caller has open: a principal may have 64.
 	ofCaller = 50
 	// runsTools are the tools of the gateway of [benchRuns]: one agent, and the one for any.
@@ -27,28 +29,35 @@ const (
 )
 
 // benchRuns measures what runs of agents hold that wait for their model, as the growth of
-// resident memory. Fewer of them come first, so that what any run needs is there already.
+// resident memory, and how much of that the connections of their clients hold already before
+// they call. Fewer runs come first, so that what any run needs is there already.
 func benchRuns(ctx context.Context, l *lab, n *counts) ([]row, error) {
-	var all series
+	var whole, clients, own series
 	for range n.fresh {
-		kb, err := waitingRuns(ctx, l, n)
+		connected, all, err := waitingRuns(ctx, l, n)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, kb)
+		whole, clients, own = append(whole, all), append(clients, connected), append(own, all-connected)
 	}
 	return []row{{
-		name: fmt.Sprintf("%d runs of an agent that wait for its model, each", n.sessions), toolgate: all.both("KB"),
-		limit: fmt.Sprintf("%v KB", maxRun), verdict: within(all.median(), maxRun),
+		name: fmt.Sprintf("%d runs of an agent that wait for its model, each", n.sessions), toolgate: whole.both("KB"),
+		limit: fmt.Sprintf("%v KB", maxRun), verdict: within(whole.median(), maxRun),
+	}, {
+		name: "- of that the connection of its client, before the call", toolgate: clients.both("KB"),
+	}, {
+		name: "- the call, the run and the connection to the model", toolgate: own.both("KB"),
+		limit: fmt.Sprintf("%v KB", maxOwnRun), verdict: within(own.median(), maxOwnRun),
 	}}, nil
 }
 
-func waitingRuns(ctx context.Context, l *lab, n *counts) (kb float64, err error) {
+// waitingRuns returns what each of the connections of clients holds, and each with a run.
+func waitingRuns(ctx context.Context, l *lab, n *counts) (connected, all float64, err error) {
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	m, err := newSlowModel(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer m.end()
 	var keys []map[string]any
@@ -64,45 +73,78 @@ func waitingRuns(ctx context.Context, l *lab, n *counts) (kb float64, err error)
 	}
 	gate, err := r.gateway(nil)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := r.ready(gate, "modern", runsTools); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	calling, stop := context.WithCancel(ctx)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer stop()
-	begun := 0
-	add := func(count int) (memory, error) {
+	var begun []*http.Client
+	connect := func(count int) error {
 		for range count {
-			key := callerKey(begun / ofCaller)
-			begun++
-			calls.Go(func() { m.told(callAgent(calling, gate.url+"/mcp", key)) })
+			c := &http.Client{Transport: &http.Transport{}} // with one connection
+			if err := touch(ctx, c, gate.url+"/livez"); err != nil {
+				return gate.failure(err)
+			}
+			begun = append(begun, c)
 		}
-		if err := m.await(ctx, count); err != nil {
-			return memory{}, gate.failure(err)
+		return nil
+	}
+	call := func(from int) error {
+		for i, c := range begun[from:] {
+			calls.Go(func() { m.told(callAgent(calling, c, gate.url+"/mcp", callerKey((from+i)/ofCaller))) })
 		}
+		if err := m.await(ctx, len(begun)-from); err != nil {
+			return gate.failure(err)
+		}
+		return nil
+	}
+	held := func() (float64, error) {
 		if err := pause(ctx, n.settle); err != nil {
-			return memory{}, err
+			return 0, err
 		}
-		return memoryOf(gate.pid())
+		m, err := memoryOf(gate.pid())
+		return float64(m.resident), err
 	}
-	before, err := add(sessionsBefore)
+	var sizes [3]float64 // with some runs, with the connections of the others, and with their runs
+	for i, do := range []func() error{
+		func() error { return errors.Join(connect(sessionsBefore), call(0)) },
+		func() error { return connect(n.sessions) },
+		func() error { return call(sessionsBefore) },
+	} {
+		if err := do(); err != nil {
+			return 0, 0, err
+		}
+		if sizes[i], err = held(); err != nil {
+			return 0, 0, err
+		}
+	}
+	each := func(i int) float64 { return max(0, sizes[i]-sizes[0]) / 1024 / float64(n.sessions) }
+	return each(1), each(2), nil
+}
+
+// touch makes a request that calls nothing.
+func touch(ctx context.Context, c *http.Client, url string) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	after, err := add(n.sessions)
+	got, err := c.Do(q)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return max(0, float64(after.resident-before.resident)) / 1024 / float64(n.sessions), nil
+	defer got.Body.Close()
+	_, err = io.Copy(io.Discard, got.Body)
+	return err
 }
 
 func callerKey(i int) string { return fmt.Sprintf("caller-%d", i) }
 
 // callAgent calls the agent, as a client of 2026-07-28, and waits for the answer.
-func callAgent(ctx context.Context, url, key string) error {
+func callAgent(ctx context.Context, c *http.Client, url, key string) error {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agent__waiter","arguments":{"task":"wait"},"_meta":{` +
 		`"` + mcp.MetaVersion + `":"2026-07-28","` + mcp.MetaClientInfo + `":{"name":"bench","version":"1"},"` + mcp.MetaCapabilities + `":{}}}}`
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
@@ -115,7 +157,7 @@ func callAgent(ctx context.Context, url, key string) error {
 	} {
 		q.Header.Set(name, value)
 	}
-	got, err := http.DefaultClient.Do(q)
+	got, err := c.Do(q)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ var daemonRules = map[string]rule{
 	},
 	"internal/daemon/agents": {
 		ours: []string{
-			"budget", "gate", "internal/admin", "internal/backoff", "internal/egress", "internal/mcp", "internal/seal", "internal/store/runs", "native/agents", "native/agents/model",
+			"budget", "gate", "internal/admin", "internal/background", "internal/backoff", "internal/egress", "internal/mcp", "internal/seal", "internal/store/runs", "native/agents", "native/agents/model",
 			"native/agents/model/anthropic", "native/agents/model/openai", "native/inside", "native/toolapi",
 		},
 		why: "keeps the runs of agents and goes on with them; who their callers are now, and what makes their calls, is handed in",

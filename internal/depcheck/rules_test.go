@@ -137,6 +137,7 @@ var rules = merged(map[string]rule{
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/http1": {
+		ours:   []string{"internal/background"},
 		others: []string{"golang.org/x/net"},
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
@@ -174,7 +175,7 @@ var rules = merged(map[string]rule{
 	},
 	"native/agents/model": {why: "what an agent needs of a model, whatever the wire format; journals keep it"},
 	"native/agents/model/internal/wire": {
-		ours: []string{"internal/egress", "native/agents/model"},
+		ours: []string{"internal/background", "internal/egress", "native/agents/model"},
 		why:  "what the wire formats have in common; the HTTP client is handed in, and egress names what it refuses",
 	},
 	"native/agents/model/openai": {
@@ -288,7 +289,7 @@ var rules = merged(map[string]rule{
 		why:    "fetches through the checked dialer only; x/net reads HTML and its character sets",
 	},
 	"native/agents": {
-		ours: []string{"budget", "config/secret", "config/tree", "internal/loopback", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
+		ours: []string{"budget", "config/secret", "config/tree", "internal/background", "internal/loopback", "internal/mcp", "native/agents/model", "native/group", "native/toolapi"},
 		why:  "asks a model and calls what it wants; the model, the calls, the journal and the budget are handed in",
 	},
 	"native/inside": {
@@ -438,8 +439,9 @@ var rules = merged(map[string]rule{
 		why:  "must work when everything else does not",
 	},
 	"internal/egress": {
+		ours:   []string{"upstream/http1"},
 		others: []string{"golang.org/x/net/idna"},
-		why:    "where a request may lead does not depend on who makes it; x/net knows the one form of a name",
+		why:    "where a request may lead does not depend on who makes it; http1 carries bytes alone; x/net knows the one form of a name",
 	},
 	"internal/descent": {
 		ours:   []string{"internal/orphan"},

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/upstream/http1"
 )
 
 // Limits bound one request including its redirects. Zero values stand for the defaults,
@@ -21,7 +23,9 @@ type Limits struct {
 	Body      int64         // bytes of the decompressed response body; 1 MiB
 	Redirects int           // that are followed; with 0 the redirect is the response
 	// Many is for clients with many requests at once whose answers take long: those to one host
-	// share a connection where that has HTTP/2, and the buffers of connections are small.
+	// share a connection where that has HTTP/2, and a connection has neither a goroutine nor a
+	// buffer while its answer has not begun where package http1 sends the request. The buffers
+	// of other connections are small.
 	Many bool
 }
 
@@ -47,7 +51,7 @@ var ErrTooLarge = errors.New("the answer is too large")
 // Client makes requests that a guard allows. It is safe for concurrent use.
 type Client struct {
 	limits Limits
-	base   *http.Transport
+	idle   interface{ CloseIdleConnections() }
 	http   *http.Client
 }
 
@@ -65,9 +69,15 @@ func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
 		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime}
 		base.ReadBufferSize, base.WriteBufferSize = smallBuffer, smallBuffer
 	}
-	c := &Client{limits: l, base: base}
+	guarded := &guardedTransport{guard: g, base: base, plain: base, body: l.Body}
+	c := &Client{limits: l, idle: base}
+	if l.Many {
+		pool := http1.NewPool(base)
+		pool.Patient = true
+		guarded.plain, c.idle = pool, pool // which closes those of both
+	}
 	c.http = &http.Client{
-		Transport: &guardedTransport{g, base, l.Body}, Timeout: l.Timeout,
+		Transport: guarded, Timeout: l.Timeout,
 		CheckRedirect: func(next *http.Request, via []*http.Request) error { return redirect(next, via, l.Redirects) },
 	}
 	return c
@@ -82,7 +92,7 @@ func (c *Client) HTTP() *http.Client { return c.http }
 func (c *Client) Transport() http.RoundTripper { return c.http.Transport }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.base.CloseIdleConnections() }
+func (c *Client) Close() { c.idle.CloseIdleConnections() }
 
 // Answer is the response of a server.
 type Answer struct {
@@ -168,9 +178,9 @@ func redirect(next *http.Request, via []*http.Request, most int) error {
 
 // guardedTransport is the transport of every request, including redirects.
 type guardedTransport struct {
-	guard *Guard
-	base  http.RoundTripper
-	body  int64
+	guard       *Guard
+	base, plain http.RoundTripper // for https, and for http
+	body        int64
 }
 
 func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -182,8 +192,12 @@ func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		return nil, err
 	}
 	own := *req // the request must not be modified
-	own.URL, own.Host = u, ""
-	resp, err := t.base.RoundTrip(&own)
+	own.URL, own.Host = u, u.Host
+	by := t.base
+	if u.Scheme == "http" {
+		by = t.plain
+	}
+	resp, err := by.RoundTrip(&own)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/native/agents/model"
 )
 
@@ -62,15 +63,15 @@ func detail(e *model.Error) string {
 	return fmt.Sprintf(" It says: %.300q", e.Detail)
 }
 
-// try asks the model once. What comes before and after is [Apart].
+// try asks the model once. What comes before and after is [background.Apart].
 func (r *Run) try(ctx context.Context, request *model.Request) (turn *model.Turn, err error) {
 	var in *inference
-	if err := Apart(func() (err error) { in, err = r.reserve(ctx, request); return err }); err != nil {
+	if err := background.Apart(func() (err error) { in, err = r.reserve(ctx, request); return err }); err != nil {
 		return nil, err
 	}
 	turn, err = r.Model.Infer(ctx, request, nil)
 	asked := err
-	err = Apart(func() (err error) { turn, err = r.inferred(ctx, in, turn, asked); return err })
+	err = background.Apart(func() (err error) { turn, err = r.inferred(ctx, in, turn, asked); return err })
 	return turn, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native/agents/model"
 	"github.com/toolgate/toolgate/native/toolapi"
@@ -29,8 +30,8 @@ const (
 // not be asked, or has not answered.
 type Asker func(ctx context.Context, call *model.Call) (r model.Result, answered bool)
 
-// Run is the work on one run. All fields but Budget, Ask and Progress are required. It is
-// used once.
+// Run is the work on one run. All fields but Budget, Ask, Progress and Cancel are required. It
+// is used once.
 type Run struct {
 	ID    string
 	Agent string
@@ -48,6 +49,8 @@ type Run struct {
 	// Progress is told of each step. It is called from one goroutine at a time.
 	Progress func(message string)
 	Log      *slog.Logger
+	// Cancel ends the context of Do, with a cause; nil where only Do can end it.
+	Cancel context.CancelCauseFunc
 	// Steps are those of a run that goes on.
 	Steps []Step
 	// More gives the run as many turns again, where it has used those that it had.
@@ -99,11 +102,13 @@ var errLate = errors.New("the run took too long")
 // error means that the run did not end: somebody else goes on with it, or its journal
 // cannot be written.
 func (r *Run) Do(ctx context.Context) (*Outcome, error) {
-	ctx, r.cancel = context.WithCancelCause(ctx)
-	defer r.cancel(nil)
+	if r.cancel = r.Cancel; r.cancel == nil {
+		ctx, r.cancel = context.WithCancelCause(ctx)
+		defer r.cancel(nil)
+	}
 	timed, stop := context.WithTimeoutCause(ctx, r.Settings.Timeout, errLate)
 	defer stop()
-	err := Apart(func() error { return r.prepare(timed) })
+	err := background.Apart(func() error { return r.prepare(timed) })
 	if err == nil {
 		err = r.work(timed)
 	}
@@ -177,7 +182,7 @@ func (r *Run) prepare(ctx context.Context) error {
 func (r *Run) work(ctx context.Context) error {
 	for {
 		if len(r.pending) > 0 {
-			if err := Apart(func() error { return r.answerCalls(ctx) }); err != nil {
+			if err := background.Apart(func() error { return r.answerCalls(ctx) }); err != nil {
 				return err
 			}
 		}

@@ -12,13 +12,16 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// A connection holds one of these buffers as long as an exchange lasts.
+// A connection holds one of these buffers from the first byte of an answer to its end.
 const bufferSize = 4 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+func takeBuffer() *[bufferSize]byte { return buffers.Get().(*[bufferSize]byte) }
 
 // conn is a connection. One goroutine at a time uses it.
 type conn struct {
@@ -27,42 +30,51 @@ type conn struct {
 	host  string
 	since time.Time // it is idle
 
-	buf  *[bufferSize]byte // nil while it is idle
+	buf  *[bufferSize]byte // nil while nothing was received
 	r, w int               // what was received and not read is buf[r:w]
 	rest *body             // of the answer before, while its end has not come; else nil
 	last bool              // it carries no further exchange
+
+	raw      syscall.RawConn    // by which readFirst waits; nil where it needs a buffer for that
+	tryFirst func(uintptr) bool // reads without waiting
+	first    struct {           // what it has read
+		n   int
+		err error
+	}
 }
 
 // past is a deadline that ends reads and writes.
 var past = time.Unix(1, 0)
 
-// exchange sends a request and returns its answer, whose body goes on with the connection.
-// sent is false if nothing of the request has left the machine.
-func (c *conn) exchange(r *http.Request, request []byte) (resp *http.Response, sent bool, err error) {
-	ctx := r.Context()
-	stop := context.AfterFunc(ctx, func() { _ = c.net.SetDeadline(past) })
-	var n int
-	unsent := ctx.Err()
-	if unsent == nil {
-		n, unsent = c.net.Write(request)
+// send writes a request. The end of its context ends reads and writes until stop is called.
+func (c *conn) send(ctx context.Context, request []byte) sent {
+	s := sent{conn: c, stop: context.AfterFunc(ctx, func() { _ = c.net.SetDeadline(past) })}
+	if s.why = ctx.Err(); s.why == nil {
+		s.n, s.why = c.net.Write(request)
 	}
-	c.last = unsent != nil
-	if unsent == nil || n > 0 { // a server that refuses early says why, and closes
-		if resp, err = c.receive(r, stop); err == nil {
-			return resp, true, nil
+	return s
+}
+
+// giveUp ends the connection of an exchange that has failed.
+func (s *sent) giveUp() {
+	s.stop()
+	s.conn.net.Close()
+}
+
+// answer returns the answer to a request. Its body goes on with the connection.
+func (c *conn) answer(r *http.Request, s *sent) (resp *http.Response, err error) {
+	c.last = s.why != nil
+	if s.why == nil || s.n > 0 { // a server that refuses early says why, and closes
+		if resp, err = c.receive(r, s.stop); err == nil {
+			return resp, nil
 		}
 	}
-	stop()
-	c.net.Close()
-	if ended := context.Cause(ctx); ended != nil {
-		return nil, n > 0, ended
-	}
-	return nil, n > 0, cmp.Or(unsent, err)
+	s.giveUp()
+	return nil, cmp.Or(context.Cause(r.Context()), s.why, err)
 }
 
 // receive reads the head of an answer.
 func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error) {
-	c.buf = buffers.Get().(*[bufferSize]byte)
 	b, end, err := c.readHead()
 	if err != nil {
 		return nil, err
@@ -91,15 +103,12 @@ func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error
 // readHead reads until the end of a head was received. It returns everything that was
 // received, and the length of the head.
 func (c *conn) readHead() (b []byte, end int, err error) {
+	got, err := c.readFirst()
+	if c.buf == nil {
+		return nil, 0, err
+	}
 	b = c.buf[:]
 	for n := 0; ; {
-		if n == len(b) {
-			if n >= c.pool.head {
-				return nil, 0, tooLong(n)
-			}
-			b = append(b[:n:n], make([]byte, min(n, c.pool.head-n))...)
-		}
-		got, err := c.net.Read(b[n:])
 		end = headEnd(b[:n+got], n)
 		n += got
 		switch {
@@ -110,7 +119,12 @@ func (c *conn) readHead() (b []byte, end int, err error) {
 			return nil, 0, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, 0, err
+		case n == len(b) && n >= c.pool.head:
+			return nil, 0, tooLong(n)
+		case n == len(b):
+			b = append(b[:n:n], make([]byte, min(n, c.pool.head-n))...)
 		}
+		got, err = c.net.Read(b[n:])
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/background"
 )
 
 // maxBody is the largest body of a request that is sent here. The buffers of the system take
@@ -25,6 +27,11 @@ type Pool struct {
 	rest  time.Duration // after which an idle connection is closed
 	head  int           // bytes of the head of an answer
 
+	// Patient is for servers whose answers take long. The stack of a goroutine that waits for
+	// one does not grow by sending the request, which is done on another one. It is set before
+	// the first request.
+	Patient bool
+
 	// odd is set once a server has sent what only net/http reads. It gets all further
 	// requests.
 	odd atomic.Bool
@@ -39,7 +46,8 @@ type Pool struct {
 }
 
 // NewPool returns a pool with the dialer, proxies and limits of a transport, which takes the
-// requests that do not fit. The transport needs all of them to be set.
+// requests that do not fit. The transport needs all of them to be set. Where it would have
+// answers compressed, and decompress them, the pool asks for answers that are not.
 func NewPool(other *http.Transport) *Pool {
 	return &Pool{other: other, most: other.MaxIdleConnsPerHost, rest: other.IdleConnTimeout, head: int(other.MaxResponseHeaderBytes)}
 }
@@ -53,26 +61,55 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Context().Err() != nil {
 		return nil, context.Cause(r.Context())
 	}
-	c, used, err := p.take(r.Context(), r.URL)
+	var s sent
+	var err error
+	if p.Patient {
+		s, err = p.sendApart(r)
+	} else {
+		s, err = p.send(r)
+	}
 	if err != nil {
 		return nil, err
 	}
-	b := requests.Get().(*[]byte)
-	defer requests.Put(b)
-	if *b, err = appendRequest((*b)[:0], r); err != nil {
-		c.net.Close()
-		return nil, err
+	return s.conn.answer(r, &s)
+}
+
+// sent is a request that was sent, at least in part.
+type sent struct {
+	conn *conn
+	stop func() bool // ends the watch over the context of the request
+	n    int         // bytes that were written
+	why  error       // the rest was not; nil where all of it was
+}
+
+func (p *Pool) sendApart(r *http.Request) (s sent, err error) {
+	err = background.Apart(func() (err error) { s, err = p.send(r); return err })
+	return s, err
+}
+
+// send sends a request on an idle connection or on a new one. The error says why there is none,
+// or no request.
+func (p *Pool) send(r *http.Request) (sent, error) {
+	c, used, err := p.take(r.Context(), r.URL)
+	if err != nil {
+		return sent{}, err
 	}
-	resp, sent, err := c.exchange(r, *b)
-	if err == nil || sent || !used || r.Context().Err() != nil {
-		return resp, err
+	b := requests.Get().(*[]byte)
+	defer requests.Put(b) // before the answer, which may take long
+	if *b, err = appendRequest((*b)[:0], r, !p.other.DisableCompression); err != nil {
+		c.net.Close()
+		return sent{}, err
+	}
+	s := c.send(r.Context(), *b)
+	if s.why == nil || s.n > 0 || !used || r.Context().Err() != nil {
+		return s, nil
 	}
 	// The server closed the connection after it was looked at. It has seen nothing.
+	s.giveUp()
 	if c, err = p.dial(r.Context(), r.URL); err != nil {
-		return nil, err
+		return sent{}, err
 	}
-	resp, _, err = c.exchange(r, *b)
-	return resp, err
+	return c.send(r.Context(), *b), nil
 }
 
 // requests are buffers for whole requests.
@@ -129,7 +166,9 @@ func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{pool: p, net: dialed, host: to.Host}, nil
+	c := &conn{pool: p, net: dialed, host: to.Host}
+	c.awaitable()
+	return c, nil
 }
 
 // pop takes the idle connection to a host that was used last and can carry something; nil if

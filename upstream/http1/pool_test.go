@@ -76,11 +76,39 @@ func TestConnectionIsKept(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	t.Cleanup(server.Close)
 	p, dialed := newPool(t)
+	keepsConnection(t, p, dialed, server.URL)
+}
+
+// Requests that are sent apart from the wait for their answers are like others.
+func TestPatient(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(echo))
+	t.Cleanup(server.Close)
+	p, dialed := newPool(t)
+	p.Patient = true
+	keepsConnection(t, p, dialed, server.URL)
+	server.Close()
+	if got, err := post(t.Context(), p, server.URL, "{}"); err == nil {
+		t.Errorf("answered with %q", got)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.MultiReader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ContentLength = 2
+	if _, err := p.RoundTrip(r); err == nil {
+		t.Error("a request without its body was sent")
+	}
+}
+
+// keepsConnection has texts echoed in many ways over one connection.
+func keepsConnection(t *testing.T, p *Pool, dialed *atomic.Int32, url string) {
+	t.Helper()
 	for i := range 20 {
 		text := strings.Repeat("abcdefg ", 1+i*400)
-		want, to := text, server.URL
+		want, to := text, url
 		if i%2 > 0 {
-			want, to = strings.ReplaceAll(text, " ", ""), server.URL+"/?chunks"
+			want, to = strings.ReplaceAll(text, " ", ""), url+"/?chunks"
 		}
 		if got, err := post(t.Context(), p, to, text); got != want || err != nil {
 			t.Fatalf("%d: got %.40q, %v", i, got, err)

@@ -51,12 +51,16 @@ func areFields(h http.Header) bool {
 	return true
 }
 
-// appendRequest appends a request for which plain holds, with its body.
-func appendRequest(b []byte, r *http.Request) ([]byte, error) {
+// appendRequest appends a request for which plain holds, with its body. identity asks for a
+// body that is not compressed, unless the request says what it takes.
+func appendRequest(b []byte, r *http.Request, identity bool) ([]byte, error) {
 	b = append(append(append(b, "POST "...), r.URL.RequestURI()...), " HTTP/1.1\r\nHost: "...)
 	b = append(b, r.Host...)
 	if _, set := r.Header["User-Agent"]; !set {
 		b = append(b, "\r\nUser-Agent: Go-http-client/1.1"...)
+	}
+	if _, set := r.Header["Accept-Encoding"]; identity && !set {
+		b = append(b, "\r\nAccept-Encoding: identity"...)
 	}
 	b = append(b, "\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, r.ContentLength, 10)

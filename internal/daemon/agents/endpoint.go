@@ -104,6 +104,9 @@ type bounded struct {
 
 // Infer implements [model.Model].
 func (b bounded) Infer(ctx context.Context, r *model.Request, delta func(model.Delta)) (*model.Turn, error) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= b.limit {
+		return b.of.Infer(ctx, r, delta) // its run ends before
+	}
 	late := model.Errorf(model.Timeout, "it took too long") // of this call alone: its client adds what it has cost so far
 	within, cancel := context.WithTimeoutCause(ctx, b.limit, late)
 	defer cancel()

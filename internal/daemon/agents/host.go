@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -129,7 +130,7 @@ func owner(id *gate.Identity) string {
 // Start implements [agents.Host].
 func (h *Host) Start(ctx context.Context, call *toolapi.Call, agent string, t *agents.Task) (*agents.Outcome, error) {
 	var w *work
-	if err := agents.Apart(func() (err error) { w, err = h.add(ctx, call, agent, t); return err }); err != nil {
+	if err := background.Apart(func() (err error) { w, err = h.add(ctx, call, agent, t); return err }); err != nil {
 		return nil, err
 	}
 	return h.work(ctx, w)
@@ -343,11 +344,12 @@ func (h *Host) load(ctx context.Context, w *work) error {
 
 // work works on a run that this gateway has claimed, and records its end.
 func (h *Host) work(caller context.Context, w *work) (*agents.Outcome, error) {
-	ctx, done := h.enter(caller, w.run.ID)
+	ctx, cancel, done := h.enter(caller, w.run.ID)
 	defer done()
 	run, err := h.runOf(caller, w)
 	var o *agents.Outcome
 	if err == nil {
+		run.Cancel = cancel
 		o, err = run.Do(ctx)
 	}
 	last, stop := context.WithTimeout(context.WithoutCancel(caller), storeTime)
@@ -408,8 +410,8 @@ func (h *Host) finish(ctx context.Context, run *runs.Run, o *agents.Outcome) {
 }
 
 // enter returns the context of the work on a run, which ends with that of its caller.
-func (h *Host) enter(caller context.Context, id string) (ctx context.Context, done func()) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
+func (h *Host) enter(caller context.Context, id string) (ctx context.Context, cancel context.CancelCauseFunc, done func()) {
+	ctx, cancel = context.WithCancelCause(context.WithoutCancel(caller))
 	h.mu.Lock()
 	h.active[id] = cancel
 	if h.ending {
@@ -417,7 +419,7 @@ func (h *Host) enter(caller context.Context, id string) (ctx context.Context, do
 	}
 	h.mu.Unlock()
 	stop := context.AfterFunc(caller, func() { cancel(h.causeOf(caller)) })
-	return ctx, func() {
+	return ctx, cancel, func() {
 		stop()
 		cancel(nil)
 		h.mu.Lock()

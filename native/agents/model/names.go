@@ -14,30 +14,34 @@ import (
 // request, unless another tool has this very name.
 type Names struct {
 	most         int
-	wire, origin map[string]string
+	wire, origin map[string]string // of the names that do not fit; nil where all do
 }
 
 // NewNames returns the names of some tools. most is how long a name may be, and is at
 // least 32.
 func NewNames(tools []Tool, most int) *Names {
-	n := &Names{most: max(most, hashLength*2), wire: map[string]string{}, origin: map[string]string{}}
+	n := &Names{most: max(most, hashLength*2)}
 	var others []string
 	for i := range tools {
-		if name := tools[i].Name; n.fits(name) {
-			n.wire[name], n.origin[name] = name, name
-		} else {
+		if name := tools[i].Name; !n.fits(name) {
 			others = append(others, name)
 		}
+	}
+	if len(others) == 0 {
+		return n
+	}
+	n.wire, n.origin = map[string]string{}, map[string]string{}
+	taken := make(map[string]bool, len(tools))
+	for i := range tools {
+		taken[tools[i].Name] = true
 	}
 	slices.Sort(others)
 	for _, name := range slices.Compact(others) {
 		wire := n.fit(name, 0)
-		for i := 1; ; i++ {
-			if _, taken := n.origin[wire]; !taken {
-				break
-			}
+		for i := 1; taken[wire]; i++ {
 			wire = n.fit(name, i)
 		}
+		taken[wire] = true
 		n.wire[name], n.origin[wire] = wire, name
 	}
 	return n

@@ -14,7 +14,7 @@ type lines struct {
 	data []byte
 }
 
-func newLines(in io.Reader) *lines { return &lines{in: bufio.NewReaderSize(in, 16<<10)} }
+func newLines(in io.Reader) *lines { return &lines{in: bufio.NewReader(in)} }
 
 // peek returns the first byte that is no space, and leaves it. It is 0 at the end.
 func (l *lines) peek() (byte, error) {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/egress"
 	"github.com/toolgate/toolgate/native/agents/model"
 )
@@ -66,9 +67,11 @@ func Body(e *model.Endpoint, request any) ([]byte, error) {
 }
 
 // Do makes one request, and hands its answer to a reader. Nothing is repeated. write writes the
-// same body each time; see [sent].
+// same body each time; see [sent]. Bodies are written and answers read apart, because they need
+// a larger stack than the wait for the model, which may take long.
 func Do(ctx context.Context, e *model.Endpoint, address string, header http.Header, write func() ([]byte, error), r Reader) error {
-	body, err := write()
+	var body []byte
+	err := background.Apart(func() (err error) { body, err = write(); return err })
 	if err != nil {
 		return err
 	}
@@ -89,6 +92,11 @@ func Do(ctx context.Context, e *model.Endpoint, address string, header http.Head
 		return failed(ctx, err, false)
 	}
 	defer resp.Body.Close()
+	return background.Apart(func() error { return take(ctx, e, resp, r) })
+}
+
+// take hands an answer to a reader.
+func take(ctx context.Context, e *model.Endpoint, resp *http.Response, r Reader) error {
 	in := &limited{in: resp.Body, left: model.MaxAnswer}
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(in, maxFault)) // what came of it is enough
@@ -97,7 +105,7 @@ func Do(ctx context.Context, e *model.Endpoint, address string, header http.Head
 		}
 		return refusal(resp, text, e.Key)
 	}
-	err = read(in, r)
+	err := read(in, r)
 	if err == nil {
 		return nil
 	}

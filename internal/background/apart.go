@@ -1,4 +1,4 @@
-package agents
+package background
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 var errExited = errors.New("it has ended its goroutine")
 
 // Apart calls f on a stack of its own and waits for it. A stack that has grown stays as large
-// while a run waits for its model, and the many runs that wait would hold what saving a step
-// has needed for a moment. A panic of f is one of the caller.
+// while its goroutine waits for something else, so many that wait would hold what was needed for
+// a moment. A panic of f is one of the caller.
 func Apart(f func() error) error {
 	err := errExited
 	var panicked any
