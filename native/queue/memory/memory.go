@@ -41,7 +41,7 @@ type job struct {
 	ended     chan struct{}
 	end       queue.End
 	endedAt   time.Time
-	news      chan []byte // reports for who waits; nil before anybody does
+	news      chan []byte // reports for who waits; nil before the first
 }
 
 // listen returns where the reports of a job come; mu of the engine is held.
@@ -339,7 +339,7 @@ func (l *lease) Beat(context.Context) error {
 func (l *lease) Progress(_ context.Context, body []byte) error {
 	return l.held(func() {
 		select {
-		case l.j.news <- body:
+		case l.j.listen() <- body:
 		default: // nobody reads that fast
 		}
 	})
