@@ -13,6 +13,10 @@ readonly logs=out/test
 readonly bin="$PWD/out/bin"
 readonly cannot=77 # the exit code of a part that could not run
 
+# Everything is built as releases are, so that no part compiles again what another has. Only
+# the race detector needs C, and what its tests build does not.
+export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:+$GOFLAGS }-trimpath"
+
 # part NAME LIMIT COMMAND: the parts in order, with a limit in seconds.
 names=() limits=() commands=()
 part() {
@@ -27,22 +31,15 @@ part fmt 300 'need golangci-lint && "$bin/golangci-lint" fmt --diff'
 part lint 1200 'need golangci-lint && "$bin/golangci-lint" run --timeout 15m ./...'
 # SQLite is translated from C and locks as C does: the race detector finds nothing
 # there, and makes it several times slower.
-part unit 2100 'go test -race -gcflags=modernc.org/...=-race=false -timeout 20m -v ./...'
+part unit 2100 'CGO_ENABLED=1 go test -race -exec "env CGO_ENABLED=0" -gcflags=modernc.org/...=-race=false -timeout 20m -v ./...'
 part e2e 1800 'go test -tags e2e -timeout 25m -p 1 -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
-for os in linux darwin windows; do
-	for arch in amd64 arm64; do
-		# One system as releases are built, so that the part after these has nothing to compile;
-		# the others without optimization, which takes a third less time.
-		how='-trimpath'
-		[ "$os-$arch" = linux-amd64 ] || how="'-gcflags=all=-N -l'"
-		command="go build $how ./... && go vet $how ./..."
-		case $os-$arch in
-		# Only Linux has files of ours that differ by the processor. What these two have is that
-		# every package has files for them.
-		darwin-amd64 | windows-arm64) command='go list -deps ./... >/dev/null' ;;
-		esac
-		part "$os-$arch" 900 "export CGO_ENABLED=0 GOOS=$os GOARCH=$arch; $command"
-	done
+# One other system and processor is built. The source is checked for two more; the rest has
+# no files of its own.
+part linux-arm64 300 'go run ./internal/crossvet linux/arm64'
+part darwin-arm64 900 "GOOS=darwin GOARCH=arm64 go build '-gcflags=all=-N -l' -o /dev/null ./cmd/toolgate && go run ./internal/crossvet darwin/arm64"
+part windows-amd64 300 'go run ./internal/crossvet windows/amd64'
+for system in darwin/amd64 windows/arm64; do
+	part "${system/\//-}" 300 "GOOS=${system%/*} GOARCH=${system#*/} go list -deps ./... >/dev/null"
 done
 part release 600 'go -C internal/release vet -tags rehearsal ./... && go -C internal/release test -tags rehearsal -v ./...'
 part chart 900 'go -C internal/tools/charttest vet ./... && go -C internal/tools/charttest test -v ./...'

@@ -543,6 +543,8 @@ var rules = merged(map[string]rule{
 	"internal/testwait":     {why: "waits in tests for what is handed in"},
 	"internal/built":        {why: "builds programs of any package, and imports none"},
 
+	"internal/crossvet": {others: []string{"golang.org/x/tools"}, why: "x/tools reads packages for another system, and has the analyzers of go vet"},
+
 	"internal/bench": {
 		ours:   []string{"gate/spicedb/spicedbtest", "internal/audit", "internal/bench/raw", "internal/built", "internal/mcp", "native/handshake"},
 		others: []string{"github.com/golang-jwt/jwt/v5", "golang.org/x/sys"},
