@@ -12,17 +12,17 @@ import (
 // Two requests have the same key only if they are about the same capability, action
 // and endpoint, and the same is known of their callers.
 type Key struct {
-	caller                                                  string // see [Identity.Fingerprint]
-	action                                                  Action
-	kind                                                    mcp.Kind
-	server, original, exposed, plain, capabilityID, capsule string
+	caller                                                       string // see [Identity.Fingerprint]
+	action                                                       Action
+	kind                                                         mcp.Kind
+	server, original, exposed, unsuffixed, capabilityID, capsule string
 }
 
 // Key returns the request's key. Its identity is not nil.
 func (r *Request) Key() Key {
 	return Key{
 		caller: r.Identity.Fingerprint(), action: r.Action, kind: r.Kind,
-		server: r.Server, original: r.Original, exposed: r.Exposed, plain: r.Unsuffixed,
+		server: r.Server, original: r.Original, exposed: r.Exposed, unsuffixed: r.Unsuffixed,
 		capabilityID: r.CapabilityID, capsule: r.Capsule,
 	}
 }

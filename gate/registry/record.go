@@ -40,7 +40,7 @@ type item struct {
 	key        key
 	id         string // empty until one is issued
 	exposed    string
-	plain      string // see [gate.Names]
+	unsuffixed string // see [gate.Names]
 	definition []byte
 	hash       string   // of the canonical definition, in hex
 	suspicion  []string // why a person should look at it
@@ -53,7 +53,7 @@ type item struct {
 	said *Description // see [Rules.describe]; nil until it is asked for
 }
 
-func (i *item) names() gate.Names { return gate.Names{Exposed: i.exposed, Unsuffixed: i.plain} }
+func (i *item) names() gate.Names { return gate.Names{Exposed: i.exposed, Unsuffixed: i.unsuffixed} }
 
 // Hash identifies a definition: it is the SHA-256 of its canonical form, in hex.
 func Hash(definition []byte) string {
@@ -96,7 +96,7 @@ func inspect(of *gate.Offer, names *names) *offer {
 		from := &of.Items[i]
 		one := item{
 			key: key{Server: of.Server, Kind: from.Kind.String(), Original: from.Original},
-			id:  from.CapabilityID, exposed: from.Exposed, plain: from.Unsuffixed, definition: from.Definition, hash: Hash(from.Definition),
+			id:  from.CapabilityID, exposed: from.Exposed, unsuffixed: from.Unsuffixed, definition: from.Definition, hash: Hash(from.Definition),
 			native: of.Native, external: from.External, standIn: from.StandIn, added: of.Added,
 		}
 		if !of.Native && !one.standIn {
@@ -355,7 +355,7 @@ func (r *Registry) first(i *item, serverSeen bool) store.RegistryRecord {
 	if i.added {
 		next.Source = SourceDynamic
 	}
-	entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
+	entry := r.s.Seed.entry(i.key, i.exposed, i.unsuffixed)
 	entry.describe(&next)
 	r.s.Shipped.write(&next)
 	r.s.describe(i).write(&next)

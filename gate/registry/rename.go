@@ -39,7 +39,7 @@ func (r *Registry) renames(items []*item) []Rename {
 		if record := r.tables.byKey[i.key]; record != nil && record.Name != i.exposed && i.fault == "" {
 			out = append(out, Rename{
 				ID: i.id, Kind: i.key.Kind, Server: i.key.Server, Original: i.key.Original,
-				Was: record.Name, Is: gate.Names{Exposed: i.exposed, Unsuffixed: i.plain},
+				Was: record.Name, Is: gate.Names{Exposed: i.exposed, Unsuffixed: i.unsuffixed},
 			})
 		}
 	}

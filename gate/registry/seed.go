@@ -92,7 +92,7 @@ func (e *SeedEntry) rules(ctx context.Context, s *store.Store, id string, by sto
 // records, so that nothing is ever served without them.
 func (r *Registry) applySeed(ctx context.Context, pending []*item) error {
 	for _, i := range pending {
-		entry := r.s.Seed.entry(i.key, i.exposed, i.plain)
+		entry := r.s.Seed.entry(i.key, i.exposed, i.unsuffixed)
 		if entry == nil || r.tables.byKey[i.key] != nil {
 			continue
 		}

@@ -69,12 +69,12 @@ func NewClient(g *Guard, l Limits, trust *tls.Config) *Client {
 		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime}
 		base.ReadBufferSize, base.WriteBufferSize = smallBuffer, smallBuffer
 	}
-	guarded := &guardedTransport{guard: g, base: base, plain: base, body: l.Body}
+	guarded := &guardedTransport{guard: g, https: base, http: base, body: l.Body}
 	c := &Client{limits: l, idle: base}
 	if l.Many {
 		pool := http1.NewPool(base)
 		pool.Patient = true
-		guarded.plain, c.idle = pool, pool // which closes those of both
+		guarded.http, c.idle = pool, pool // which closes those of both
 	}
 	c.http = &http.Client{
 		Transport: guarded, Timeout: l.Timeout,
@@ -179,7 +179,7 @@ func redirect(next *http.Request, via []*http.Request, most int) error {
 // guardedTransport is the transport of every request, including redirects.
 type guardedTransport struct {
 	guard       *Guard
-	base, plain http.RoundTripper // for https, and for http
+	https, http http.RoundTripper // for URLs of the scheme
 	body        int64
 }
 
@@ -193,9 +193,9 @@ func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	own := *req // the request must not be modified
 	own.URL, own.Host = u, u.Host
-	by := t.base
+	by := t.https
 	if u.Scheme == "http" {
-		by = t.plain
+		by = t.http
 	}
 	resp, err := by.RoundTrip(&own)
 	if err != nil {

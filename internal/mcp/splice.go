@@ -21,11 +21,11 @@ func Splice(raw []byte, edits ...Edit) []byte {
 	slices.SortStableFunc(edits, func(a, b Edit) int {
 		return cmp.Or(a.Start-b.Start, a.End-b.End)
 	})
-	size := len(raw)
+	n := len(raw)
 	for _, e := range edits {
-		size += len(e.New) - (e.End - e.Start)
+		n += len(e.New) - (e.End - e.Start)
 	}
-	out := make([]byte, 0, size)
+	out := make([]byte, 0, n)
 	at := 0
 	for _, e := range edits {
 		out = append(out, raw[at:e.Start]...)
@@ -41,21 +41,16 @@ func SetMember(object []byte, key string, value []byte) []byte {
 	if at := LookupSpan(object, key); !at.Absent() {
 		return Splice(object, Edit{at, value})
 	}
-	member := append(AppendQuote(nil, key), ':')
-	return insertFirst(object, append(member, value...))
+	return insertFirst(object, append(AppendQuote(nil, key), ':'), value)
 }
 
 // insertFirst returns the object with the text of members, in parts, put before its own.
 func insertFirst(object []byte, members ...[]byte) []byte {
 	i := skipSpace(object, 0)
-	size := len(object) + 3
-	for _, part := range members {
-		size += len(part)
-	}
 	if i >= len(object) {
 		i, object = 0, []byte("{}")
 	}
-	out := append(make([]byte, 0, size), object[:i+1]...)
+	out := append(make([]byte, 0, len(object)+size(members)+1), object[:i+1]...)
 	for _, part := range members {
 		out = append(out, part...)
 	}
@@ -63,6 +58,13 @@ func insertFirst(object []byte, members ...[]byte) []byte {
 		out = append(out, ',')
 	}
 	return append(out, object[i+1:]...)
+}
+
+func size(parts [][]byte) (n int) {
+	for _, part := range parts {
+		n += len(part)
+	}
+	return n
 }
 
 // RemoveMember returns the object without the member and its comma, or the same bytes
@@ -152,11 +154,7 @@ func insertBefore(memory *arena.Arena, object []byte, members ...[]byte) []byte 
 	if i := skipSpace(object, 1); i >= len(object) || object[i] == '}' {
 		return nil
 	}
-	size := 1
-	for _, part := range members {
-		size += len(part)
-	}
-	out := memory.Extend(object, size, 0)
+	out := memory.Extend(object, size(members)+1, 0)
 	if out == nil {
 		return nil
 	}

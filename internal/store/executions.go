@@ -20,8 +20,6 @@ const (
 	// many one queued write.
 	executionRows  = 64
 	executionBatch = 512
-	// keptExecutions is for how many executions memory is kept.
-	keptExecutions = 2 * executionBatch
 	// executionEvery bounds how long an execution waits.
 	executionEvery = time.Second
 	// pruneExecutionsEvery is how often old executions are removed, and
@@ -59,9 +57,6 @@ type Executions struct {
 
 	mu      sync.Mutex
 	waiting []Execution
-	spare   []Execution // memory for waiting, empty; nil while flush writes from it
-
-	args []any // memory of flush for the arguments of a statement
 
 	written, dropped atomic.Uint64
 }
@@ -135,14 +130,13 @@ func (e *Executions) flush(ctx context.Context) {
 		e.mu.Unlock()
 		return
 	}
-	e.waiting, e.spare = e.spare, nil
+	e.waiting = make([]Execution, 0, min(len(batch), executionBatch))
 	e.mu.Unlock()
-	defer e.reuse(batch)
+	args := make([]any, 0, executionColumns*min(len(batch), executionRows))
 	for part := range slices.Chunk(batch, executionBatch) {
 		err := e.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 			for rows := range slices.Chunk(part, executionRows) {
-				e.args = appendExecutions(e.args[:0], rows)
-				if err := insertExecutions(ctx, tx, len(rows), e.args); err != nil {
+				if err := insertExecutions(ctx, tx, len(rows), appendExecutions(args, rows)); err != nil {
 					return err
 				}
 			}
@@ -155,19 +149,6 @@ func (e *Executions) flush(ctx context.Context) {
 		}
 		e.written.Add(uint64(len(part)))
 	}
-}
-
-// reuse keeps memory for the next executions: that of those that are written, unless a burst
-// has made it large.
-func (e *Executions) reuse(batch []Execution) {
-	clear(e.args[:cap(e.args)])
-	if cap(batch) != keptExecutions {
-		batch = make([]Execution, 0, keptExecutions)
-	}
-	clear(batch)
-	e.mu.Lock()
-	e.spare = batch[:0]
-	e.mu.Unlock()
 }
 
 const executionColumns = 16

@@ -38,10 +38,10 @@ type Messages struct {
 // walk applies the edits that visit finds. The error tells why the search was not
 // completed.
 func (m *Messages) walk(raw []byte, visit func(*messageWalk)) ([]byte, int, error) {
-	if most := int(cmp.Or(m.RedactBytes, searchDefaults.RedactBytes)); len(raw) > most {
+	if most := int(cmp.Or(m.RedactBytes, searchDefaults().RedactBytes)); len(raw) > most {
 		return nil, 0, fmt.Errorf("it has %d bytes, and at most %d are searched for secrets (limits.redact)", len(raw), most)
 	}
-	w := messageWalk{filter: m.Filter, raw: raw, until: time.Now().Add(cmp.Or(m.RedactTime, searchDefaults.RedactTime))}
+	w := messageWalk{filter: m.Filter, raw: raw, until: time.Now().Add(cmp.Or(m.RedactTime, searchDefaults().RedactTime))}
 	if visit(&w); w.err != nil {
 		return nil, 0, fmt.Errorf("the search for secrets was not over in time (limits.redact_time): %w", w.err)
 	}

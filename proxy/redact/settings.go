@@ -3,6 +3,7 @@ package redact
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/config/decode"
@@ -41,10 +42,10 @@ type SearchLimits struct {
 }
 
 // searchDefaults are the limits of a search for which none are set.
-var searchDefaults = func() (l SearchLimits) {
+var searchDefaults = sync.OnceValue(func() (l SearchLimits) {
 	decode.Defaults(&l)
 	return l
-}()
+})
 
 // Options are what the settings take out; secrets are those that they may take out by
 // themselves.
