@@ -21,6 +21,11 @@ type dialect interface {
 	// version returns the schema version of the database, 0 for an empty one, and
 	// errForeign for a database of another program.
 	version(ctx context.Context, q querier) (int, error)
+	// empty reports whether nothing is in the database.
+	empty(ctx context.Context, q querier) (bool, error)
+	// whole returns the statements that make in an empty database what all migrations
+	// make there.
+	whole(list []migration) string
 	// record stores the version of the schema.
 	record(ctx context.Context, tx *sql.Tx, version int) error
 	// lock excludes other writers that lock the same name, in all processes that share

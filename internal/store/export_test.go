@@ -31,12 +31,31 @@ func MigrateTo(ctx context.Context, path string, n int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, m := range list[:n] {
-		if _, err := step(ctx, db, sqliteDialect{}, m, i+1); err != nil {
-			return db, err
+	return db, steps(ctx, db, sqliteDialect{}, list[:n])
+}
+
+// MigratePostgres applies all migrations, one after the other, to the database at address,
+// and returns it.
+func MigratePostgres(ctx context.Context, address string) (*sql.DB, error) {
+	list, err := migrations("postgres")
+	if err != nil {
+		return nil, err
+	}
+	config, err := parsePostgres(address, Options{})
+	if err != nil {
+		return nil, err
+	}
+	db := postgresPool(config, 1)
+	return db, steps(ctx, db, postgresDialect{}, list)
+}
+
+func steps(ctx context.Context, db *sql.DB, d dialect, list []migration) error {
+	for i, m := range list {
+		if _, err := step(ctx, db, d, m, i+1); err != nil {
+			return err
 		}
 	}
-	return db, nil
+	return nil
 }
 
 // Numbered is numbered.

@@ -20,6 +20,12 @@ const migrateTimeout = 2 * time.Minute
 //go:embed migrations/*/*.sql
 var migrationFiles embed.FS
 
+// sqliteSchema is what all migrations of SQLite make together. SQLite reads the whole
+// schema again at each change of a table, so this takes a third of their time.
+//
+//go:embed schema/sqlite.sql
+var sqliteSchema string
+
 // errForeign means that a database belongs to another program.
 var errForeign = errors.New("it is a database of another program: name another one (toolgate.store)")
 
@@ -53,9 +59,9 @@ func migrations(folder string) ([]migration, error) {
 	return list, nil
 }
 
-// migrate brings the schema of db to the version of this build. Each step is one
-// transaction that also records its version, so that an interrupted migration continues
-// at the next start.
+// migrate brings the schema of db to the version of this build. An empty database gets
+// all of it in one transaction. Otherwise each step is one transaction that also records
+// its version, so that an interrupted migration continues at the next start.
 func migrate(ctx context.Context, db *sql.DB, d dialect, path string, log *slog.Logger) error {
 	list, err := migrations(d.folder())
 	if err != nil {
@@ -64,6 +70,14 @@ func migrate(ctx context.Context, db *sql.DB, d dialect, path string, log *slog.
 	version, err := schemaVersion(ctx, db, d, path, len(list))
 	if err != nil {
 		return err
+	}
+	if version == 0 {
+		if err := create(ctx, db, d, list); err != nil {
+			return explain(path, "create the tables of store", err)
+		}
+		if version, err = schemaVersion(ctx, db, d, path, len(list)); err != nil {
+			return err
+		}
 	}
 	for i := version; i < len(list); i++ {
 		done, err := step(ctx, db, d, list[i], i+1)
@@ -79,9 +93,27 @@ func migrate(ctx context.Context, db *sql.DB, d dialect, path string, log *slog.
 	return err
 }
 
-// step applies one migration and records its version. Of several processes that share
-// the database one does it, and the others find it done.
+// create makes the schema of this build in an empty database, and leaves any other as it
+// is.
+func create(ctx context.Context, db *sql.DB, d dialect, list []migration) error {
+	_, err := change(ctx, db, d, d.whole(list), len(list), func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		return d.empty(ctx, tx)
+	})
+	return err
+}
+
+// step applies one migration and records its version, unless it is done.
 func step(ctx context.Context, db *sql.DB, d dialect, m migration, version int) (done bool, err error) {
+	return change(ctx, db, d, m.sql, version, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		now, err := d.version(ctx, tx)
+		return now < version, err
+	})
+}
+
+// change runs the statements of text and records the version that they lead to, in one
+// transaction, if they are due. Of several processes that share the database one does
+// it, and the others find it done.
+func change(ctx context.Context, db *sql.DB, d dialect, text string, version int, due func(context.Context, *sql.Tx) (bool, error)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
 	tx, err := db.BeginTx(ctx, d.writing())
@@ -92,13 +124,10 @@ func step(ctx context.Context, db *sql.DB, d dialect, m migration, version int) 
 	if err := d.lock(ctx, tx, lockMigrate); err != nil {
 		return false, err
 	}
-	switch now, err := d.version(ctx, tx); {
-	case err != nil:
+	if do, err := due(ctx, tx); err != nil || !do {
 		return false, err
-	case now >= version:
-		return false, nil
 	}
-	if _, err := tx.ExecContext(ctx, m.sql); err != nil {
+	if _, err := tx.ExecContext(ctx, text); err != nil {
 		return false, err
 	}
 	if err := d.record(ctx, tx, version); err != nil {

@@ -49,8 +49,64 @@ func schema(t *testing.T, s *store.Store) string {
 	return b.String()
 }
 
+// migrated returns the path of a store that every migration was applied to.
+func migrated(t *testing.T) string {
+	t.Helper()
+	names, err := store.Migrations("sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := store.MigrateTo(t.Context(), path, len(names))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// An empty file gets its tables by one text. It holds what the migrations make, in the
+// order in which they make it.
+func TestSchemaIsWhatMigrationsMake(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("-- What the migrations make of an empty file. It is written by a test: go test -run SchemaIsWhat -update\n")
+	s := open(t, store.Options{Path: migrated(t)})
+	if err := s.View(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var text string
+			if err := rows.Scan(&text); err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "\n%s;\n", text)
+		}
+		return rows.Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("schema", "sqlite.sql")
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("schema of an empty file (-want +got):\n%s", diff)
+	}
+}
+
 func TestSchemaIsWhatIsWrittenDown(t *testing.T) {
-	got := schema(t, open(t, store.Options{}))
+	got := schema(t, open(t, store.Options{Path: migrated(t)}))
 	golden := filepath.Join("testdata", "schema.golden")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

@@ -224,6 +224,21 @@ func (postgresDialect) version(ctx context.Context, q querier) (int, error) {
 	return version, err
 }
 
+func (postgresDialect) empty(ctx context.Context, q querier) (empty bool, err error) {
+	const find = `SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = current_schema())`
+	err = q.QueryRowContext(ctx, find).Scan(&empty)
+	return empty, err
+}
+
+func (postgresDialect) whole(list []migration) string {
+	texts := make([]string, len(list))
+	for i, m := range list {
+		texts[i] = m.sql
+	}
+	return strings.Join(texts, "\n")
+}
+
 func (postgresDialect) record(ctx context.Context, tx *sql.Tx, version int) error {
 	_, err := tx.ExecContext(ctx, `UPDATE toolgate_schema SET version = $1`, version)
 	return err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -298,6 +299,57 @@ func TestGatewaysThatStartTogetherMigrateOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// An empty database gets in one transaction what the migrations make one after the
+// other. A database that holds something else gets it in steps, with the same end.
+func TestPostgresIsMadeAsMigrationsMakeIt(t *testing.T) {
+	url := shared.URL(t)
+	shared.Exec(t, database(url), `CREATE SCHEMA stepped; CREATE SCHEMA whole; CREATE SCHEMA used; CREATE TABLE used.theirs (x INT)`)
+	db, err := store.MigratePostgres(t.Context(), url+"&search_path=stepped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	definitions := func(schema string) (all []string) {
+		t.Helper()
+		const q = `SELECT 'column ' || table_name || '.' || concat_ws(' ', column_name, ordinal_position, data_type, collation_name, is_nullable, column_default, identity_generation) AS x
+				FROM information_schema.columns WHERE table_schema = $1 AND table_name <> 'theirs'
+			UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = $1
+			UNION ALL SELECT 'view ' || viewname || ' ' || definition FROM pg_views WHERE schemaname = $1
+			UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = $1::regnamespace
+			UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = $1::regnamespace
+			ORDER BY x`
+		rows, err := db.QueryContext(t.Context(), q, schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var text string
+			if err := rows.Scan(&text); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, strings.ReplaceAll(text, schema+".", ""))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(all)
+		return all
+	}
+	want := definitions("stepped")
+	if len(want) < 100 {
+		t.Fatalf("the migrations made %d things", len(want))
+	}
+	for _, schema := range []string{"whole", "used"} {
+		if err := open(t, store.Options{URL: url + "&search_path=" + schema}).Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, definitions(schema)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", schema, diff)
+		}
+	}
 }
 
 func TestTwoSchemasAreTwoStores(t *testing.T) {

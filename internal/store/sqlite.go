@@ -156,6 +156,13 @@ func (sqliteDialect) version(ctx context.Context, q querier) (int, error) {
 	return version, nil
 }
 
+func (sqliteDialect) empty(ctx context.Context, q querier) (empty bool, err error) {
+	err = q.QueryRowContext(ctx, "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)").Scan(&empty)
+	return empty, err
+}
+
+func (sqliteDialect) whole([]migration) string { return sqliteSchema }
+
 func (sqliteDialect) record(ctx context.Context, tx *sql.Tx, version int) error {
 	// A pragma takes no parameters; both values are our own numbers.
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, version))
