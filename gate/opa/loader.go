@@ -187,7 +187,11 @@ func (p *Phase) start(ctx context.Context) error {
 	if p.o.Bundle != "" {
 		return p.startBundle(ctx)
 	}
-	src, err := readPath(p.o.Path)
+	read := func() (*source, error) { return readPath(p.o.Path) }
+	if p.o.Files != nil {
+		read = func() (*source, error) { return sourceOf(p.o.Files) }
+	}
+	src, err := read()
 	if err != nil {
 		return err
 	}
@@ -196,8 +200,8 @@ func (p *Phase) start(ctx context.Context) error {
 }
 
 // Run keeps the policy up to date until ctx ends, and returns nil then: it
-// watches the directory or file, or polls the URL. For a remote server it only
-// waits. It is called once.
+// watches the directory or file, or polls the URL. For a remote server, and for
+// [Options.Files], it only waits. It is called once.
 func (p *Phase) Run(ctx context.Context) error {
 	switch {
 	case p.remote != nil:
@@ -208,6 +212,9 @@ func (p *Phase) Run(ctx context.Context) error {
 		return errors.New("opa: run: the phase was not made by New")
 	case p.o.Bundle != "":
 		return p.poll(ctx)
+	case p.o.Files != nil:
+		<-ctx.Done()
+		return nil
 	}
 	return p.watch(ctx)
 }

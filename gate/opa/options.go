@@ -70,6 +70,8 @@ type Options struct {
 	// Settings are what an operator says. The http URL of a bundle is asked for again
 	// every Poll with the ETag of the last one.
 	Settings
+	// Files are the policy itself, in place of a Path, Bundle or URL. Nothing is read then.
+	Files []File
 
 	// Header is sent to the bundle service or the remote server, such as
 	// Authorization. It is never logged.
@@ -169,7 +171,7 @@ func (o Options) checkMode() error {
 }
 
 func (o Options) checkSource() error {
-	set := 0
+	set := min(len(o.Files), 1)
 	for _, s := range []string{o.Path, o.Bundle, o.URL} {
 		if s != "" {
 			set++

@@ -27,6 +27,7 @@ const probeTimeout = 2 * time.Second
 type policy struct {
 	*compiled
 	data       map[string]any // of the gateway and of the data files
+	gateway    map[string]any // of the gateway alone
 	store      storage.Store
 	txn        storage.Transaction // open for reading as long as the policy is used; nothing is ever written
 	documents  documents
@@ -43,7 +44,7 @@ const asked = ast.Var("decision")
 // prepare makes a policy of a compiled one and the gateway's data, and asks it
 // a first question.
 func (c *compiled) prepare(ctx context.Context, o *Options, decision ast.Ref, gateway gatewayData) (*policy, error) {
-	p := &policy{compiled: c, data: maps.Clone(c.data)}
+	p := &policy{compiled: c, data: maps.Clone(c.data), gateway: gateway.members}
 	for key, v := range gateway.members {
 		if own, there := p.data[key]; there {
 			v = both(own, v)

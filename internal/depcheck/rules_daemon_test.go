@@ -83,6 +83,10 @@ var daemonRules = map[string]rule{
 		ours: []string{"gate", "gate/schema", "internal/admin", "internal/lineclient", "internal/mcp", "proxy", "proxy/refusal", "proxy/schemas"},
 		why:  "makes calls as a client on a stream; who the caller is and what serves the stream is handed in",
 	},
+	"internal/daemon/replay": {
+		ours: []string{"gate", "gate/opa", "internal/admin", "internal/audit", "internal/child", "internal/mcp", "internal/sandbox", "internal/seal", "proxy"},
+		why:  "decides recorded calls again, in a process of its own for people who are no operators; what reads the records is handed in",
+	},
 	"internal/daemon/learning": {
 		ours: []string{"gate", "internal/admin", "internal/audit", "internal/mcp", "internal/store", "proxy", "proxy/find", "proxy/find/learn", "proxy/findview", "proxy/redact"},
 		why:  "pairs searches and calls and keeps them; it is told of both, and answers nobody",

@@ -14,12 +14,11 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/command"
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
-	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/gate/opa"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
+	"github.com/toolgate/toolgate/internal/daemon/replay"
 	"github.com/toolgate/toolgate/internal/failure"
-	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy"
 )
@@ -175,8 +174,9 @@ log has no results: the command counts those that interceptors would have seen.`
 				return printReplay(o, got)
 			}
 			next := *c
-			next.Toolgate.OPA.Path, next.Toolgate.OPA.Bundle, next.Toolgate.OPA.URL = args[0], "", ""
-			next.Toolgate.OPA.Mode = opa.Enforce
+			set := &next.Toolgate.OPA
+			set.Path, set.Bundle, set.BundleKey, set.URL = args[0], "", "", ""
+			set.Mode = opa.Enforce
 			policy, err := build.NewPolicy(cmd.Context(), &next, build.Surroundings{Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				return failure.New(failure.Config, err)
@@ -226,7 +226,7 @@ type replayedLog struct {
 // each calls fn with every ended call of a tool.
 func (l replayedLog) each(fn func(*audit.Record) error) error {
 	return audit.Read(l.files, func(r *audit.Record) error {
-		if r.Event != audit.EventEnd || r.Method != mcp.MethodToolsCall || r.Server == "" || r.Time.Before(l.since) {
+		if !replay.IsCall(r) || r.Time.Before(l.since) {
 			return nil
 		}
 		return fn(r)
@@ -252,96 +252,31 @@ func (l replayedLog) names() (names []string, err error) {
 // replay decides the calls again.
 func (l replayedLog) replay(ctx context.Context, policy *opa.Phase, keys *seal.Keyring) (replayed, error) {
 	got := replayed{Changed: []replayedCall{}}
-	chain := gate.NewChain(policy)
+	decider := replay.NewDecider(policy)
 	err := l.each(func(r *audit.Record) error {
-		was := policyVerdict(r, policy.Part().Name)
+		was := replay.Was(r)
 		if was == "" {
 			got.NotAsked++
 			return nil
 		}
-		d, decided := decideAnew(ctx, policy, chain, keys, r)
+		asked := replay.Asked(r)
+		v := decider.Decide(ctx, &asked, func() ([]byte, error) { return proxy.OpenInputs(keys, r.CallID, r.Inputs) })
 		if ctx.Err() != nil { // then the policy failed because of that
 			return context.Cause(ctx)
 		}
-		switch now := verdictOf(d); {
-		case !decided, now == verdictError && was == verdictError, now == gate.Allow.String() && was == verdictAsk:
-			got.Undecidable++ // for the last case, another phase may have demanded the approval
-		case now == was:
+		switch v.Compare(was) {
+		case replay.Unknown:
+			got.Undecidable++
+		case replay.Same:
 			got.Same++
-		default:
+		case replay.Changed:
 			got.Changed = append(got.Changed, replayedCall{
-				ID: r.CallID, Time: r.Time, Who: r.Principal.Subject, Tenant: r.Principal.Tenant, Tool: r.Name, Was: was, Now: now, Reason: d.Reason,
+				ID: r.CallID, Time: r.Time, Who: r.Principal.Subject, Tenant: r.Principal.Tenant, Tool: r.Name, Was: was, Now: v.Now, Reason: v.Reason,
 			})
 		}
 		return nil
 	})
 	return got, told(err)
-}
-
-// Verdicts that are not effects: the policy failed, or a person has to approve.
-const (
-	verdictError = "error"
-	verdictAsk   = "ask"
-)
-
-// policyVerdict returns the policy's verdict on the last round of a call; empty if the
-// policy was not asked.
-func policyVerdict(r *audit.Record, phase string) string {
-	said, asked := "", false
-	for _, s := range r.Steps {
-		switch s.Phase {
-		case "view/" + phase, phase:
-			if said != verdictError { // behind which the refusal stands
-				said = s.Verdict
-			}
-		case "approval":
-			asked = true
-		}
-	}
-	if asked && said == gate.Allow.String() {
-		return verdictAsk
-	}
-	return said
-}
-
-func verdictOf(d gate.Decision) string {
-	switch {
-	case d.Err != nil:
-		return verdictError
-	case d.Effect == gate.Allow && len(d.Demands) > 0:
-		return verdictAsk
-	}
-	return d.Effect.String()
-}
-
-// decideAnew asks a policy about a call of the audit log, as the chain of a gateway does.
-// decided is false if the policy reads what the log does not have.
-func decideAnew(ctx context.Context, policy *opa.Phase, chain *gate.Chain, keys *seal.Keyring, r *audit.Record) (d gate.Decision, decided bool) {
-	if policy.ReadsUnrecorded() {
-		return d, false
-	}
-	who := r.Principal
-	question := gate.Request{
-		Kind: mcp.Tool, Server: r.Server, Original: r.OriginalName, Exposed: r.Name, CapabilityID: r.CapabilityID,
-		Identity: gate.NewIdentity(gate.Identity{
-			Principal: gate.Principal{Issuer: who.Issuer, Tenant: who.Tenant, Subject: who.Subject},
-			Persona:   who.Persona, Groups: who.Groups, Plan: who.Plan,
-		}),
-	}
-	for _, action := range []gate.Action{gate.View, gate.Call} {
-		question.Action = action
-		if action == gate.Call && policy.ReadsArguments() {
-			args, err := proxy.OpenInputs(keys, r.CallID, r.Inputs)
-			if err != nil {
-				return d, false
-			}
-			question.Args = args
-		}
-		if d = chain.Decide(ctx, &question); d.Effect != gate.Allow {
-			break
-		}
-	}
-	return d, true
 }
 
 func replayTable(got replayed) output.Table {

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/hosted"
+	"github.com/toolgate/toolgate/internal/daemon/replay"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/internal/seal"
@@ -69,7 +70,7 @@ func (*replayedInterceptors) was(r *audit.Record) string {
 // stronger returns which of two verdicts says more about a call. Those of audit mode say
 // less than all others.
 func stronger(said, next string) string {
-	order := []string{"pass", "would " + verdictChange, "would " + verdictAsk, "would deny", verdictChange, verdictAsk, verdictError, "deny"}
+	order := []string{"pass", "would " + verdictChange, "would " + replay.Asks, "would deny", verdictChange, replay.Asks, replay.Failed, "deny"}
 	if slices.Index(order, next) > max(slices.Index(order, said), 0) {
 		return next
 	}
@@ -104,7 +105,7 @@ func (i *replayedInterceptors) now(ctx context.Context, r *audit.Record) (verdic
 	i.chain.Run(ctx, intercept.Before, &intercept.Call{
 		ID: r.CallID, Method: r.Method, Principal: r.Principal.Subject, Tenant: r.Principal.Tenant, Server: r.Server, Name: r.Name,
 	}, args, func(e intercept.Event) {
-		decided = decided && e.Verdict != verdictError
+		decided = decided && e.Verdict != replay.Failed
 		if next := stronger(verdict, e.Outcome()); next != verdict {
 			verdict, reason = next, e.Reason
 		}

@@ -48,6 +48,23 @@ func TestPolicyReplay(t *testing.T) {
 	}
 }
 
+// A policy of a folder needs no signature, whatever the bundle of the file needs.
+func TestPolicyReplayBesideASignedBundle(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.keep(t, "new/p.rego", "package toolgate\ndecision := {\"allow\": true}\n", 0o600)
+	h.write(t, servers{"a": fake()}, nil)
+	p, url := h.up(t)
+	post(t, newClient(t), url, "", mcp.MethodToolsCall, "a__pid", `"name":"a__pid","arguments":{},`)
+	p.stop(t, syscall.SIGTERM)
+	h.keep(t, "key.pem", "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n", 0o600)
+	h.write(t, servers{"a": fake()}, map[string]any{"opa": map[string]any{"bundle": "https://bundles.example/b.tar.gz", "bundle_key": "key.pem"}})
+	var got replayed
+	if err := json.Unmarshal([]byte(h.ok(t, "policy", "replay", h.path("new"), "--file", h.file, "-o", "json")), &got); err != nil || got.NotAsked != 1 {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 // What a policy cannot say, it has not said again: it fails, it reads what is not in
 // the log, or it attaches a condition.
 func TestPolicyReplayOfDoubt(t *testing.T) {
