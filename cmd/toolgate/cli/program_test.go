@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -38,6 +39,7 @@ type home struct {
 	dir, file string
 	env       map[string]string
 	serves    string // the program that serves, if it is not the usual one
+	light     bool   // nothing of it is raced but what serves
 }
 
 // newHome makes one whose paths are short enough for sockets.
@@ -79,14 +81,14 @@ var runsRaced struct {
 
 // maxRaced is how often a command runs under the race detector, in all tests together.
 // To start it there takes about a second of the processor, mostly before main.
-const maxRaced = 10
+var maxRaced = flag.Int("max-raced", 10, "how often each command that asks and ends runs under the race detector")
 
-// programFor is the program that runs a command. What serves, and what says where the
-// program is, is always [program]. A command that asks and ends is raced ten times.
+// programFor is the program that runs a command. What serves is always [program]. A
+// command that asks, or writes a file, and ends is raced some times.
 func programFor(args []string) string {
 	if len(args) == 0 || !slices.Contains([]string{
-		"approvals", "audit", "breaker", "budget", "call", "catalog", "config", "logs", "ls", "mode", "policy", "reload", "spicedb", "status", "stop",
-		"tools", "usage", "validate", "why",
+		"approvals", "audit", "breaker", "budget", "call", "catalog", "config", "connect", "disconnect", "doctor", "find", "import", "logs", "ls", "mode",
+		"policy", "reload", "secret", "spicedb", "status", "stop", "tools", "usage", "validate", "why",
 	}, args[0]) {
 		return program
 	}
@@ -95,7 +97,7 @@ func programFor(args []string) string {
 	if runsRaced.runs == nil {
 		runsRaced.runs = make(map[string]int)
 	}
-	if runsRaced.runs[args[0]]++; runsRaced.runs[args[0]] <= maxRaced {
+	if runsRaced.runs[args[0]]++; runsRaced.runs[args[0]] <= *maxRaced {
 		return program
 	}
 	return plain
@@ -103,6 +105,9 @@ func programFor(args []string) string {
 
 func (h *home) command(ctx context.Context, args ...string) *exec.Cmd {
 	name := programFor(args)
+	if h.light && len(args) > 0 && args[0] != "up" {
+		name = plain
+	}
 	if h.serves != "" && len(args) > 0 && args[0] == "up" {
 		name = h.serves
 	}
