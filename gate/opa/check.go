@@ -73,6 +73,9 @@ func (e *placed) Error() string {
 // Unwrap returns what is wrong there.
 func (e *placed) Unwrap() error { return e.err }
 
+// Problems takes an error of [New] or [Phase.SetData] apart.
+func Problems(err error) []Problem { return problems(err) }
+
 // problems takes an error apart.
 func problems(err error) []Problem {
 	switch e := err.(type) { //nolint:errorlint // the chain is walked here

@@ -19,6 +19,24 @@ func (f File) IsModule() bool {
 	return path.Ext(f.Name) == ".rego" && !strings.HasSuffix(f.Name, testSuffix)
 }
 
+// ReadFiles returns the files of a policy in a directory, or in a bundle on disk.
+func ReadFiles(path string) ([]File, error) {
+	src, err := readPath(path)
+	if err != nil {
+		return nil, err
+	}
+	return src.list(), nil
+}
+
+// list returns the files of a source.
+func (s *source) list() []File {
+	files := make([]File, len(s.files))
+	for i, f := range s.files {
+		files[i] = File{Name: f.name, Data: f.data}
+	}
+	return files
+}
+
 // Loaded returns the files of the policy in force, in the order of their names, and the
 // gateway's part of its data. ok is false where no policy is evaluated in this process.
 // Nobody may change what is returned.
@@ -27,11 +45,7 @@ func (p *Phase) Loaded() (files []File, data Data, ok bool) {
 	if now == nil {
 		return nil, Data{}, false
 	}
-	files = make([]File, len(now.source.files))
-	for i, f := range now.source.files {
-		files[i] = File{Name: f.name, Data: f.data}
-	}
-	return files, dataOf(now.gateway), true
+	return now.source.list(), dataOf(now.gateway), true
 }
 
 // sourceOf makes a source of files that were handed in.

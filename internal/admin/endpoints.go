@@ -66,6 +66,8 @@ var endpoints = []endpoint{
 
 	{pattern: "GET /v1/why", does: "Why a caller may see or call something, phase by phase.", query: "name as capsule args" + ofAssumed, out: Why{}},
 	{pattern: "GET /v1/who-can", does: "Which known callers may use something.", query: "name" + ofAssumed, out: []WhoCan{}},
+	{pattern: "GET /v1/policy", does: "The modules of the Rego policy in force.", out: Policy{}},
+	{pattern: "POST /v1/policy/replay", does: "Decides recorded calls again with other modules, and changes nothing.", in: PolicyReplay{}, out: PolicyReplayed{}},
 	{pattern: "POST /v1/find", does: "How the tools that a caller sees rank for some queries.", in: FindQuestion{}, out: Ranked{}},
 	{pattern: "GET /v1/find/searches", does: "Searches that ended in a successful call, the latest first.", query: "since limit:integer", out: []Search{}},
 	{pattern: "POST /v1/find/train", does: "Learns from the searches of callers.", in: TrainQuestion{}, out: []Trained{}},

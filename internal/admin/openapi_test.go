@@ -49,6 +49,7 @@ type everything struct{ kinds }
 type kinds interface {
 	Gateway
 	Explainer
+	PolicyReplayer
 	Finder
 	Learner
 	SearchReader

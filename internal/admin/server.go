@@ -222,6 +222,9 @@ func register(g Gateway) *router {
 	if e, ok := g.(Explainer); ok {
 		handleExplainer(mux, e)
 	}
+	if p, ok := g.(PolicyReplayer); ok {
+		handlePolicy(mux, p)
+	}
 	if f, ok := g.(Finder); ok {
 		handleFinder(mux, f)
 	}

@@ -119,6 +119,8 @@ var routes = []route{
 	{pattern: "POST /approvals/{id}", least: Admin, serve: (*visit).answer},
 	{pattern: "GET /budgets", least: Viewer, serve: (*visit).budgets},
 	{pattern: "GET /access", least: Auditor, serve: (*visit).access},
+	{pattern: "GET /access/replay", least: Admin, serve: (*visit).replay},
+	{pattern: "POST /access/replay", least: Admin, serve: (*visit).decideAgain},
 	{pattern: "GET /runs", least: ViewerOwn, serve: (*visit).runs},
 	{pattern: "GET /runs/{id}", least: ViewerOwn, serve: (*visit).run},
 	{pattern: "GET /jobs", least: ViewerOwn, serve: (*visit).jobs},

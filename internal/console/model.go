@@ -17,6 +17,7 @@ type Model interface {
 	admin.ModeKeeper
 	admin.Cataloger
 	admin.Explainer
+	admin.PolicyReplayer
 	admin.Approvals
 	admin.Budgets
 	admin.UsageReader

@@ -271,6 +271,7 @@ func (r *reloads) configure(a *application, mounts []proxy.Mount, arguments prox
 		applied.Capsules = a.gates.Capsules
 	}
 	applied.Listed = r.d.operation.Use(c, a.gates)
+	r.d.replays.Use(a.gates.Policy, c.Toolgate.OPA, c.Toolgate.Limits.InputLimits)
 	r.d.gateway.Apply(applied)
 	r.d.schedule.Changed()
 }

@@ -136,7 +136,7 @@ func (l *looked) calledBy(t *testing.T, key, tool string, n int) {
 // viewer, 3 auditor, 4 admin.
 var consolePaths = map[string]int{
 	"/": 1, "/calls": 1, "/try": 1, "/approvals": 1, "/now": 2, "/now/chart": 2, "/catalog": 2, "/catalog/entry?name=a__pid": 2, "/budgets": 2, "/access": 3, "/access?name=a__pid&as=alice": 3,
-	"/runs": 1, "/runs?state=failed": 1, "/jobs": 1, "/searches": 3, "/searches?since=1h": 3, "/searches?since=x": 3, "/replicas": 3,
+	"/runs": 1, "/runs?state=failed": 1, "/jobs": 1, "/searches": 3, "/searches?since=1h": 3, "/searches?since=x": 3, "/replicas": 3, "/access/replay": 4,
 }
 
 // Each role sees its pages. All others are answered as what does not exist.
@@ -168,7 +168,7 @@ func TestConsoleRoles(t *testing.T) {
 		if role == 4 {
 			continue
 		}
-		for _, action := range []string{"/mode", "/breakers/reset", "/catalog/change", "/approvals/apr_1"} {
+		for _, action := range []string{"/mode", "/breakers/reset", "/catalog/change", "/approvals/apr_1", "/access/replay"} {
 			form := url.Values{"mode": {"LOCKDOWN"}, "reason": {"x"}, "server": {"a"}, "op": {"disable"}, "name": {"a__pid"}, "do": {"approve"}}
 			if w := b.post(t, action, form); w.Code != http.StatusNotFound || w.Body.String() != missing.Body.String() {
 				t.Errorf("%q does %s: %d", key, action, w.Code)

@@ -30,6 +30,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/queued"
 	"github.com/toolgate/toolgate/internal/daemon/records"
 	"github.com/toolgate/toolgate/internal/daemon/registered"
+	"github.com/toolgate/toolgate/internal/daemon/replay"
 	"github.com/toolgate/toolgate/internal/daemon/schedule"
 	"github.com/toolgate/toolgate/internal/daemon/servers"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
@@ -114,6 +115,7 @@ type Daemon struct {
 	definitions *intercept.Definitions // what interceptors say of what is listed
 	learning    *learning.Service      // from searches
 	tries       *tries.Service         // calls by hand
+	replays     *replay.Service        // of recorded calls, with other policies
 	approvals   approvals
 	budgets     budgets
 
@@ -191,6 +193,7 @@ func New(ctx context.Context, o Options, c *config.Config, state *statedir.Dir, 
 	d.definitions = intercept.NewDefinitions(d.log, d.records.Intercepted, func() { d.gateway.Changed("") })
 	d.catalogs = catalogs.NewSaver(d.store, d.keys, d.log)
 	d.signIn, d.tries = d.newSignIn(), d.newTries()
+	d.replays = replay.New(replay.Options{Log: d.log, Keys: d.keys, Read: d.records.Reader().Since})
 	d.serveInside()
 	if d.servers, err = d.newServers(c); err != nil {
 		return nil, err

@@ -69,6 +69,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	}
 	for path, body := range map[string]string{
 		"/v1/find":                            `{"queries":["pid"],"limit":3,"as":"alice"}`,
+		"/v1/policy/replay":                   `{"files":[{"name":"p.rego","text":"package toolgate\ndecision := true\n"}],"since":"2026-01-01T00:00:00Z"}`,
 		"/v1/catalog/change":                  `{"op":"disable","name":"a__pid","actor":"x"}`,
 		"/v1/mode?mode=NORMAL&reason=x":       "",
 		"/v1/breakers/reset?server=a":         "",

@@ -63,6 +63,7 @@ func (d *Daemon) Run(ctx context.Context, serve func(context.Context) error) err
 	}
 	group.Go(func() error { return d.schedule.Run(ctx, gctx) }) // none is begun while the gateway ends
 	group.Go(func() error { return d.agents.Run(ctx, gctx) })
+	group.Go(func() error { return d.replays.Run(ctx, gctx) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

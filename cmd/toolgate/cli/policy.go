@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,9 @@ import (
 	"github.com/toolgate/toolgate/cmd/toolgate/output"
 	"github.com/toolgate/toolgate/cmd/toolgate/screen"
 	"github.com/toolgate/toolgate/gate/opa"
+	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/daemon"
 	"github.com/toolgate/toolgate/internal/daemon/build"
 	"github.com/toolgate/toolgate/internal/daemon/replay"
 	"github.com/toolgate/toolgate/internal/failure"
@@ -129,7 +133,7 @@ type replayedCall struct {
 }
 
 func newPolicyReplay(o *command.Options) *cobra.Command {
-	since, intercepted := 24*time.Hour, false
+	since, intercepted, running := admin.ReplaySince, false, false
 	c := &cobra.Command{
 		Use:   "replay [FOLDER]",
 		Short: "Replay the calls of the audit log with another policy",
@@ -141,6 +145,11 @@ can decide nothing. What the catalog says about tools besides their names is not
 the audit log and is not replayed. toolgate audit verify tells whether the log is
 intact.
 
+With --gateway the running gateway decides, as the view Access of the console has it do:
+with the catalog and the data of its own policy, so that of the folder only the
+policies count. It decides the last 10000 calls, in a process that has 10 seconds and
+reaches nothing.
+
 With --interceptors the command asks the interceptors of the file instead, about the
 arguments of the calls as they were delivered, where audit.decision_inputs recorded them.
 It sends them the calls of the past with their ids. Plugins and servers that host
@@ -149,14 +158,17 @@ end with it. For an interceptor in audit mode the command prints what it would h
 such as "would deny". A call is unknown if an interceptor fails, if one has changed the
 arguments before, or if it was made by a capsule, which is not in the audit log. The audit
 log has no results: the command counts those that interceptors would have seen.`,
-		Example: "  toolgate policy replay policies-new/ --since 168h\n  toolgate policy replay --interceptors",
+		Example: "  toolgate policy replay policies-new/ --since 168h\n  toolgate policy replay policies-new/ --gateway\n  toolgate policy replay --interceptors",
 		Args: func(_ *cobra.Command, args []string) error {
-			if intercepted == (len(args) == 0) && len(args) < 2 {
+			if intercepted == (len(args) == 0) && len(args) < 2 && !(intercepted && running) {
 				return nil
 			}
-			return failure.New(failure.Usage, errors.New("write either the folder of a policy or --interceptors"))
+			return failure.New(failure.Usage, errors.New("write either the folder of a policy or --interceptors; --gateway goes with a folder"))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if running {
+				return replayAtGateway(cmd.Context(), o, args[0], since)
+			}
 			c, state, files, err := auditFiles(o, cmd.Context())
 			if err != nil {
 				return err
@@ -196,9 +208,74 @@ log has no results: the command counts those that interceptors would have seen.`
 		},
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to replay, as a `time`")
+	c.Flags().BoolVar(&running, "gateway", false, "have the running gateway decide")
 	c.Flags().BoolVar(&intercepted, "interceptors", false, "ask the interceptors of the file instead of a policy")
 	o.OutputFlag(c)
 	return c
+}
+
+// replayAtGateway has the running gateway decide with the policies of a folder.
+func replayAtGateway(ctx context.Context, o *command.Options, folder string, since time.Duration) error {
+	files, err := opa.ReadFiles(folder)
+	if err != nil {
+		return failure.New(failure.Config, err)
+	}
+	q := admin.PolicyReplay{Since: time.Now().Add(-since)}
+	for _, f := range files {
+		if f.IsModule() {
+			q.Files = append(q.Files, admin.PolicyFile{Name: f.Name, Text: string(f.Data)})
+		}
+	}
+	return o.WithGateway(ctx, func(ctx context.Context, control *admin.Client, own *daemon.Daemon) error {
+		var by admin.PolicyReplayer = control
+		if own != nil {
+			by = own.Control()
+		}
+		found, err := by.ReplayPolicy(ctx, q)
+		switch {
+		case err != nil && control != nil:
+			return command.ControlError(err)
+		case err != nil:
+			return err
+		}
+		if len(found.Problems) > 0 {
+			return failure.New(failure.Config, policyProblems(folder, found.Problems))
+		}
+		if found.LeftOut > 0 {
+			output.Note("the first %s of this time are left out, because there are too many", screen.Count(found.LeftOut, "call"))
+		}
+		if found.Unreadable != "" {
+			output.Warn("%s", found.Unreadable)
+		}
+		got := replayed{Changed: []replayedCall{}, Same: found.Same, Undecidable: found.Undecidable, NotAsked: found.NotAsked}
+		for _, c := range slices.Backward(found.Changed) {
+			got.Changed = append(got.Changed, replayedCall(c))
+		}
+		differ := 0
+		for _, c := range found.Counts {
+			differ += c.Calls
+		}
+		if more := differ - len(got.Changed); more > 0 {
+			output.Note("%s more would be decided otherwise, before those that are listed", screen.Count(more, "call"))
+		}
+		return printReplay(o, got)
+	})
+}
+
+// policyProblems is all that is wrong with the policies of a folder.
+func policyProblems(folder string, problems []admin.PolicyProblem) error {
+	var all []error
+	for _, p := range problems {
+		switch {
+		case p.Line > 0:
+			all = append(all, fmt.Errorf("%s:%d: %s", filepath.Join(folder, p.File), p.Line, p.Text))
+		case p.File != "":
+			all = append(all, fmt.Errorf("%s: %s", filepath.Join(folder, p.File), p.Text))
+		default:
+			all = append(all, errors.New(p.Text))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // printReplay shows what changes.

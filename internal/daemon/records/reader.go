@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
@@ -24,6 +26,11 @@ var errNoAudit = errors.New("this gateway keeps no audit log")
 // ends. One question is answered at a time, because each reads the whole log; others wait for
 // their turn.
 func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, call string, fn func(*audit.Record)) error {
+	return from.readSince(ctx, time.Time{}, found, call, fn)
+}
+
+// readSince is readAudit of the files that were written since a time.
+func (from Reader) readSince(ctx context.Context, since time.Time, found *admin.AuditFound, call string, fn func(*audit.Record)) error {
 	if from.r.audit.Path() == "" {
 		return errNoAudit
 	}
@@ -36,6 +43,10 @@ func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, call 
 	if err != nil {
 		return err
 	}
+	files = slices.DeleteFunc(files, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && info.ModTime().Before(since)
+	})
 	err = audit.ReadCall(ctx, files, call, func(r *audit.Record) error {
 		fn(r)
 		return nil
@@ -45,6 +56,15 @@ func (from Reader) readAudit(ctx context.Context, found *admin.AuditFound, call 
 		return nil
 	}
 	return err
+}
+
+// Since calls fn with the entries of the log since a time, the earliest first, until ctx ends.
+// Files that were written before are not opened, and an entry before it may come along with
+// others. unreadable says that lines were skipped.
+func (from Reader) Since(ctx context.Context, since time.Time, fn func(*audit.Record)) (unreadable string, err error) {
+	var found admin.AuditFound
+	err = from.readSince(ctx, since, &found, "", fn)
+	return found.Unreadable, err
 }
 
 // SearchAudit implements [admin.AuditReader].

@@ -1,0 +1,53 @@
+package replay
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The process has none of the gateway's environment, and may neither gain rights nor use
+// more than its bounds. It reaches no network and opens no file.
+func TestProcessIsConfined(t *testing.T) {
+	t.Setenv("TOOLGATE_SECRET_OF_THE_TEST", "secret")
+	c, err := start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for _, layer := range needed {
+		if !c.process.Layers.Has(layer) {
+			t.Errorf("it runs without %s", layer)
+		}
+	}
+	of := func(name string) string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", c.process.Cmd.Process.Pid, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if env := strings.TrimRight(of("environ"), "\x00"); !strings.HasPrefix(env, "PATH=") || strings.Contains(env, "\x00") {
+		t.Errorf("its environment: %q", env)
+	}
+	for _, line := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "CapBnd:"} {
+		if status := of("status"); !strings.Contains(status, line) {
+			t.Errorf("no %q in\n%s", line, status)
+		}
+	}
+	for _, limit := range []string{"Max data size             " + fmt.Sprint(memory), "Max cpu time              11", "Max file size             1 ", "Max open files            32", "Max core file size        0"} {
+		if limits := of("limits"); !strings.Contains(limits, limit) {
+			t.Errorf("no %q in\n%s", limit, limits)
+		}
+	}
+	if c.process.Layers.Has("namespaces") {
+		for _, space := range []string{"net", "pid", "mnt", "ipc", "user"} {
+			theirs, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.process.Cmd.Process.Pid, space))
+			ours, err2 := os.Readlink("/proc/self/ns/" + space)
+			if err1 != nil || err2 != nil || theirs == ours {
+				t.Errorf("namespace %s: %q and %q, %v %v", space, theirs, ours, err1, err2)
+			}
+		}
+	}
+}
