@@ -64,6 +64,8 @@ func (broken) WhoCan(context.Context, string, *admin.Caller) ([]admin.WhoCan, er
 	return nil, errDown
 }
 
+func (broken) Policy(context.Context) (none admin.Policy, _ error) { return none, errDown }
+
 func (broken) Replicas() []admin.Replica { return nil }
 
 func (broken) Runs(context.Context, admin.RunQuery) ([]admin.Run, error) { return nil, errDown }
@@ -121,6 +123,7 @@ func TestSourcesAreDown(t *testing.T) {
 		"/approvals/a":       {503, 1, "Budgets"},
 		"/budgets":           {200, 2, "Tools of the last 24 hours"},
 		"/access?name=x":     {200, 1, "the disk"},
+		"/access/replay":     {200, 1, `name="since"`},
 		"/now":               {200, 0, "one"},
 		"/runs":              {200, 1, "interrupted"},
 		"/runs?state=gone":   {404, 0, "nothing at this address"},

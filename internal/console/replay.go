@@ -16,6 +16,7 @@ type replayData struct {
 	Since    string
 	Files    []replayFile
 	Missing  string   // why there is no policy to begin with
+	Unread   string   // why it cannot be shown
 	Down     string   // why nothing was decided
 	Problems []string // of the policy as a whole
 	Got      *admin.PolicyReplayed
@@ -44,7 +45,7 @@ func (v *visit) replay() {
 	d := &replayData{Since: cmp.Or(v.r.FormValue("since"), "24h")}
 	now, err := v.model.Policy(v.r.Context())
 	if err != nil {
-		now.Missing = err.Error()
+		d.Unread = err.Error()
 	}
 	d.Missing = now.Missing
 	for _, f := range now.Files {

@@ -22,6 +22,9 @@ func (ctl *Control) ReplayPolicy(ctx context.Context, q admin.PolicyReplay) (adm
 	if len(got.Problems) > 0 { // no call was looked at
 		return got, nil
 	}
+	for i := range got.Changed {
+		got.Changed[i].Reason = ctl.d.hidden.Shown(got.Changed[i].Reason)
+	}
 	what := fmt.Sprintf("%d calls since %s", got.Calls, q.Since.UTC().Format(time.RFC3339))
 	if got.Arguments {
 		what += ", with their arguments"

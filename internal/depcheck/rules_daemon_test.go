@@ -84,7 +84,7 @@ var daemonRules = map[string]rule{
 		why:  "makes calls as a client on a stream; who the caller is and what serves the stream is handed in",
 	},
 	"internal/daemon/replay": {
-		ours: []string{"gate", "gate/opa", "internal/admin", "internal/audit", "internal/child", "internal/mcp", "internal/sandbox", "internal/seal", "proxy"},
+		ours: []string{"config/units", "gate", "gate/opa", "internal/admin", "internal/audit", "internal/child", "internal/mcp", "internal/sandbox", "internal/seal", "proxy"},
 		why:  "decides recorded calls again, in a process of its own for people who are no operators; what reads the records is handed in",
 	},
 	"internal/daemon/learning": {

@@ -69,27 +69,31 @@ func newReader(t *testing.T, w *watched) *reader {
 	}
 	r.get(t, strings.TrimPrefix(w.link(t), w.console))
 	page := r.get(t, "/try")
-	form := url.Values{"key": {ownerKey}}
+	form := url.Values{"key": {ownerKey}, "csrf": {csrfOf(page)}}
+	r.post(t, "/try/as", form)
+	return r
+}
+
+// csrfOf is the token of the forms of a page.
+func csrfOf(page *html.Node) (token string) {
 	for n := range page.Descendants() {
 		if attribute(n, "name") == "csrf" {
-			form.Set("csrf", attribute(n, "value"))
+			token = attribute(n, "value")
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.console+"/try/as", strings.NewReader(form.Encode()))
+	return token
+}
+
+// post sends a form, and returns the document that answers it.
+func (r *reader) post(t *testing.T, path string, form url.Values) *html.Node {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.w.console+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Origin", w.console)
-	resp, err := r.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("choosing a caller: %d", resp.StatusCode)
-	}
-	return r
+	req.Header.Set("Origin", r.w.console)
+	return r.answer(t, req)
 }
 
 // get returns the document of a page.
@@ -99,6 +103,12 @@ func (r *reader) get(t *testing.T, path string) *html.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r.answer(t, req)
+}
+
+// answer returns the document that answers a request.
+func (r *reader) answer(t *testing.T, req *http.Request) *html.Node {
+	t.Helper()
 	resp, err := r.http.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +116,7 @@ func (r *reader) get(t *testing.T, path string) *html.Node {
 	defer resp.Body.Close()
 	root, err := html.Parse(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d %v", path, resp.StatusCode, err)
+		t.Fatalf("%s: %d %v", req.URL.Path, resp.StatusCode, err)
 	}
 	return root
 }

@@ -58,7 +58,7 @@ func TestConsoleHostile(t *testing.T) {
 	w.change(t, &changed, "desk__shred")
 	w.toolgate(t, "catalog", "disable", "desk__fail", "--reason", payloads[3])
 	w.toolgate(t, "mode", "ALERT", "--reason", payloads[5])
-	paths := []string{"/now", "/calls", "/catalog", "/catalog/entry?name=desk__shred", "/catalog/entry?name=desk__long", "/catalog/entry?name=desk__fail", "/try", "/try/tool?name=desk__long", "/budgets", "/approvals", "/runs", "/jobs", "/searches", "/replicas"}
+	paths := []string{"/now", "/calls", "/catalog", "/catalog/entry?name=desk__shred", "/catalog/entry?name=desk__long", "/catalog/entry?name=desk__fail", "/try", "/try/tool?name=desk__long", "/budgets", "/approvals", "/runs", "/jobs", "/searches", "/replicas", "/access/replay"}
 	var asked []struct{ ID string }
 	if w.read(t, &asked, "approvals", "ls"); len(asked) != 1 {
 		t.Fatalf("questions: %+v", asked)

@@ -46,6 +46,7 @@ func TestConsoleViews(t *testing.T) {
 		{Name: "access", Path: "/access", Shows: "Access"},
 		{Name: "access-why", Path: "/access?name=desk__send_letter&as=ann", Shows: "Who can"},
 		{Name: "access-mistake", Path: "/access?name=desk__send_letter&as=ann&args=x", Shows: "write the arguments as a JSON object"},
+		{Name: "replay", Path: "/access/replay", Shows: "Replay a change of the policy"},
 		{Name: "runs", Path: "/runs", Shows: "no agent has run"},
 		{Name: "jobs", Path: "/jobs", Shows: "in a queue for workers"},
 		{Name: "searches", Path: "/searches", Shows: "find.learning must be"},

@@ -104,6 +104,12 @@ func why(ctx context.Context, words []byte) error {
 	return fmt.Errorf("%w: the process that evaluates the policy has ended early", admin.ErrReplayBound)
 }
 
+// firstLine is the first line of a text. The stacks of Go's runtime are behind it.
+func firstLine(text []byte) string {
+	first, _, _ := strings.Cut(string(text), "\n")
+	return first
+}
+
 // send writes a message.
 func (c *confined) send(to *json.Encoder, v any) error {
 	if err := to.Encode(v); err != nil {
@@ -137,7 +143,7 @@ func evaluate(ctx context.Context, log *slog.Logger, policy *policyMessage, call
 	}
 	verdicts, err = c.evaluate(policy, &ready, calls, args)
 	if words := c.close(); err != nil {
-		log.Warn("the process that evaluates a policy for an administrator has ended early", "err", err, "last", shortened(string(words), maxProblem))
+		log.Warn("the process that evaluates a policy for an administrator has ended early", "err", err, "last", shortened(firstLine(words), maxProblem))
 		return readyMessage{}, nil, why(ctx, words)
 	}
 	return ready, verdicts, nil

@@ -41,6 +41,16 @@ func TestProcessIsConfined(t *testing.T) {
 			t.Errorf("no %q in\n%s", limit, limits)
 		}
 	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.process.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", c.process.Cmd.Process.Pid, fd.Name()))
+		if err == nil && !strings.HasPrefix(to, "pipe:") && !strings.HasPrefix(to, "anon_inode:[event") {
+			t.Errorf("it has %s open", to)
+		}
+	}
 	if c.process.Layers.Has("namespaces") {
 		for _, space := range []string{"net", "pid", "mnt", "ipc", "user"} {
 			theirs, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", c.process.Cmd.Process.Pid, space))

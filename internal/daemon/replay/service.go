@@ -96,15 +96,16 @@ func (s *Service) Policy() admin.Policy {
 	if now.policy != nil {
 		p.Revision = now.policy.Status().Revision
 	}
-	size := 0
-	for _, f := range files {
-		if f.IsModule() {
-			size += len(f.Data)
-			p.Files = append(p.Files, admin.PolicyFile{Name: f.Name, Text: strings.ToValidUTF8(string(f.Data), "\uFFFD")})
-		}
+	modules, size := slices.DeleteFunc(files, func(f opa.File) bool { return !f.IsModule() }), 0
+	for _, f := range modules {
+		size += len(f.Data)
 	}
-	if len(p.Files) > admin.MaxPolicyFiles || size > admin.MaxPolicyText {
-		p.Files, p.Missing = []admin.PolicyFile{}, fmt.Sprintf("the policy has %d files with %d KiB, which is more than can be changed here", len(p.Files), size>>10)
+	if len(modules) > admin.MaxPolicyFiles || size > admin.MaxPolicyText {
+		p.Missing = fmt.Sprintf("the policy has %d files with %d KiB, which is more than can be changed here", len(modules), size>>10)
+		return p
+	}
+	for _, f := range modules {
+		p.Files = append(p.Files, admin.PolicyFile{Name: f.Name, Text: strings.ToValidUTF8(string(f.Data), "\uFFFD")})
 	}
 	return p
 }
@@ -116,10 +117,15 @@ func (s *Service) message(q *admin.PolicyReplay) (*policyMessage, []admin.Policy
 		Decision: now.set.Decision, RegoVersion: now.set.RegoVersion, Actions: now.set.Actions, PolicyInput: int64(now.limits.PolicyInput), Data: data,
 		Files: slices.DeleteFunc(files, opa.File.IsModule),
 	}
-	var problems []admin.PolicyProblem
 	size := 0
 	for _, f := range q.Files {
 		size += len(f.Name) + len(f.Text)
+	}
+	if len(q.Files) > admin.MaxPolicyFiles || size > admin.MaxPolicyText {
+		return nil, nil, fmt.Errorf("%w: a policy may have %d files with %d KiB", admin.ErrReplayBound, admin.MaxPolicyFiles, admin.MaxPolicyText>>10)
+	}
+	var problems []admin.PolicyProblem
+	for _, f := range q.Files {
 		if at := invalid(f.Text); at > 0 {
 			problems = append(problems, admin.PolicyProblem{File: f.Name, Line: at, Text: "this is not UTF-8"})
 		}
@@ -128,9 +134,6 @@ func (s *Service) message(q *admin.PolicyReplay) (*policyMessage, []admin.Policy
 			continue
 		}
 		problems = append(problems, admin.PolicyProblem{File: f.Name, Text: "the name of a module ends in .rego, and not in _test.rego"})
-	}
-	if len(q.Files) > admin.MaxPolicyFiles || size > admin.MaxPolicyText {
-		return nil, nil, fmt.Errorf("%w: a policy may have %d files with %d KiB", admin.ErrReplayBound, admin.MaxPolicyFiles, admin.MaxPolicyText>>10)
 	}
 	if len(q.Files) == 0 {
 		problems = append(problems, admin.PolicyProblem{Text: "the policy has no file; write one with the rule that decides"})
