@@ -173,6 +173,9 @@ func (in *conn) Close() error {
 // NetConn returns the underlying connection, like [crypto/tls.Conn.NetConn].
 func (in *conn) NetConn() net.Conn { return in.Conn }
 
+// Plain returns the connection that carries the same bytes, for who closes it here.
+func (in *conn) Plain() net.Conn { return in.Conn }
+
 // State is the ConnState hook of the [http.Server].
 func (c *Conns) State(nc net.Conn, state http.ConnState) {
 	in := bounded(nc)

@@ -11,11 +11,3 @@ const checked = false
 func isOpen(net.Conn) bool { return false }
 
 func readNow(net.Conn, []byte) int { return 0 }
-
-// readFirst reads the first bytes of an answer.
-func (c *conn) readFirst() (int, error) {
-	c.buf = takeBuffer()
-	return c.net.Read(c.buf[:])
-}
-
-func (c *conn) awaitable() {}

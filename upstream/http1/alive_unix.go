@@ -4,9 +4,7 @@ package http1
 
 import (
 	"errors"
-	"io"
 	"net"
-	"os"
 	"syscall"
 )
 
@@ -32,50 +30,6 @@ func readNow(c net.Conn, b []byte) int {
 		return 0
 	}
 	return max(0, n)
-}
-
-// readFirst waits until the server has sent something, or has closed the connection, and reads
-// into a buffer that is taken then.
-func (c *conn) readFirst() (int, error) {
-	if c.raw == nil {
-		c.buf = takeBuffer()
-		return c.net.Read(c.buf[:])
-	}
-	if err := c.raw.Read(c.tryFirst); err != nil {
-		return 0, err
-	}
-	n, err := c.first.n, c.first.err
-	switch {
-	case err != nil:
-		return 0, &net.OpError{Op: "read", Net: "tcp", Source: c.net.LocalAddr(), Addr: c.net.RemoteAddr(), Err: os.NewSyscallError("read", err)}
-	case n == 0:
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// readWithoutWaiting is tryFirst of a connection. It is false where nothing has come yet.
-func (c *conn) readWithoutWaiting(fd uintptr) bool {
-	b := takeBuffer()
-	n, err := syscall.Read(int(fd), b[:])
-	for errors.Is(err, syscall.EINTR) {
-		n, err = syscall.Read(int(fd), b[:])
-	}
-	if errors.Is(err, syscall.EAGAIN) {
-		buffers.Put(b)
-		return false
-	}
-	c.buf, c.first.n, c.first.err = b, n, err
-	return true
-}
-
-// awaitable lets readFirst wait without a buffer, where the connection has a socket.
-func (c *conn) awaitable() {
-	if socket, ok := c.net.(syscall.Conn); ok {
-		if raw, err := socket.SyscallConn(); err == nil {
-			c.raw, c.tryFirst = raw, c.readWithoutWaiting
-		}
-	}
 }
 
 // now does something with the socket of a connection, once.

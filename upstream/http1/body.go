@@ -108,7 +108,7 @@ func (b *body) giveBack(clean bool) {
 	if !b.over.CompareAndSwap(false, true) {
 		return
 	}
-	buffers.Put(c.buf)
+	c.buf.Free()
 	c.buf = nil
 	if !clean {
 		c.net.Close()

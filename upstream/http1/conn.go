@@ -11,17 +11,10 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"sync"
-	"syscall"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/idleread"
 )
-
-// A connection holds one of these buffers from the first byte of an answer to its end.
-const bufferSize = 4 << 10
-
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
-
-func takeBuffer() *[bufferSize]byte { return buffers.Get().(*[bufferSize]byte) }
 
 // conn is a connection. One goroutine at a time uses it.
 type conn struct {
@@ -30,17 +23,11 @@ type conn struct {
 	host  string
 	since time.Time // it is idle
 
-	buf  *[bufferSize]byte // nil while nothing was received
-	r, w int               // what was received and not read is buf[r:w]
-	rest *body             // of the answer before, while its end has not come; else nil
-	last bool              // it carries no further exchange
-
-	raw      syscall.RawConn    // by which readFirst waits; nil where it needs a buffer for that
-	tryFirst func(uintptr) bool // reads without waiting
-	first    struct {           // what it has read
-		n   int
-		err error
-	}
+	from *idleread.Reader
+	buf  *idleread.Buffer // from the first byte of an answer to its end; else nil
+	r, w int              // what was received and not read is buf[r:w]
+	rest *body            // of the answer before, while its end has not come; else nil
+	last bool             // it carries no further exchange
 }
 
 // past is a deadline that ends reads and writes.
@@ -80,11 +67,11 @@ func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error
 		return nil, err
 	}
 	h, ok := parseHead(b[:end])
-	if !ok || len(b)-end > bufferSize { // more than there is room for came with a long head
+	if !ok || len(b)-end > idleread.Size { // more than there is room for came with a long head
 		c.pool.odd.CompareAndSwap(false, !ok)
 		return c.receiveOdd(r, b, stop)
 	}
-	if len(b) <= bufferSize {
+	if len(b) <= idleread.Size {
 		c.r = end
 	} else {
 		c.r, c.w = 0, copy(c.buf[:], b[end:])
@@ -103,8 +90,8 @@ func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error
 // readHead reads until the end of a head was received. It returns everything that was
 // received, and the length of the head.
 func (c *conn) readHead() (b []byte, end int, err error) {
-	got, err := c.readFirst()
-	if c.buf == nil {
+	var got int
+	if c.buf, got, err = c.from.Next(); c.buf == nil {
 		return nil, 0, err
 	}
 	b = c.buf[:]

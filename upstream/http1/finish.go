@@ -99,7 +99,7 @@ func (c *conn) settle() settling {
 	state := c.rest.settle(c.receiveWithoutWaiting)
 	switch {
 	case state == settled:
-		buffers.Put(c.buf)
+		c.buf.Free()
 		c.buf, c.rest = nil, nil
 	case state == waiting && time.Since(c.since) > restTime:
 		return broken

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/background"
+	"github.com/toolgate/toolgate/internal/idleread"
 )
 
 // maxBody is the largest body of a request that is sent here. The buffers of the system take
@@ -166,9 +167,7 @@ func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{pool: p, net: dialed, host: to.Host}
-	c.awaitable()
-	return c, nil
+	return &conn{pool: p, net: dialed, host: to.Host, from: idleread.New(dialed)}, nil
 }
 
 // pop takes the idle connection to a host that was used last and can carry something; nil if

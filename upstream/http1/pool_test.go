@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/idleread"
 )
 
 // newPool returns a pool as the upstream has it, and counts its connections.
@@ -484,7 +486,7 @@ func TestIdleConnections(t *testing.T) {
 		time.Sleep(35 * time.Second) // 85 s after the first one came, 65 s after the third
 		want(0, 5)
 		p.put(&conn{pool: p, net: counted{closed: &closed}})
-		waits := &conn{pool: p, net: counted{closed: &closed}, buf: new([bufferSize]byte)}
+		waits := &conn{pool: p, net: counted{closed: &closed}, buf: new(idleread.Buffer)}
 		waits.rest = &body{conn: waits, chunked: true}
 		p.put(waits)
 		want(2, 5)

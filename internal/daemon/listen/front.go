@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/internal/descent"
 	"github.com/toolgate/toolgate/internal/failure"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/proxy/http1"
 	"github.com/toolgate/toolgate/proxy/limit"
 )
 
@@ -89,22 +90,40 @@ func (f *Front) Serve(ctx context.Context, h http.Handler, longer func() time.Du
 	server := proxy.NewServer(h)
 	server.ConnState = f.conns.State
 	server.ErrorLog = slog.NewLogLogger(&serverLog{log: f.log}, slog.LevelWarn)
-	return serveWith(ctx, server, f, longer)
+	server.ConnContext, server.BaseContext = connContext, baseContext(ctx)
+	if f.certs != nil { // HTTP/2 or HTTP/1.1, as the client wants
+		return serveWith(ctx, server, f, longer)
+	}
+	return serveWith(ctx, http1.New(server), f, longer)
 }
 
 // Serve serves a listener until the context ends, and then as long as requests need
 // to finish.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return serveWith(ctx, proxy.NewServer(h), l, func() time.Duration { return 0 })
+	server := proxy.NewServer(h)
+	server.ConnContext, server.BaseContext = connContext, baseContext(ctx)
+	return serveWith(ctx, server, l, func() time.Duration { return 0 })
+}
+
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	return descent.ConnContext(limit.ConnContext(ctx, c), c)
+}
+
+// baseContext returns the context of all requests, which outlive that of the listener.
+func baseContext(ctx context.Context) func(net.Listener) context.Context {
+	return func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+}
+
+// server is an [http.Server], or one like it.
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
 }
 
 // serveWith serves a listener by a server until the context ends. Requests may need
 // longer than usual by some time, which is asked for then.
-func serveWith(ctx context.Context, server *http.Server, l net.Listener, longer func() time.Duration) error {
-	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return descent.ConnContext(limit.ConnContext(ctx, c), c)
-	}
-	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+func serveWith(ctx context.Context, server server, l net.Listener, longer func() time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // ends with Shutdown below
 	select {

@@ -1,0 +1,359 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/idleread"
+)
+
+const (
+	// maxHeld bounds the beginning of a body that waits to see whether it is all of it.
+	maxHeld = 2 << 10
+	// writeTime bounds a write of a handler that sets no deadline.
+	writeTime = 30 * time.Second
+)
+
+// response is the response to a request. It implements [http.ResponseWriter] and what
+// [http.ResponseController] needs.
+type response struct {
+	conn *conn
+	body *body // of the request
+
+	mu     sync.Mutex
+	header http.Header // what the handler sets
+	status int         // 0 before WriteHeader
+	sent   http.Header // what holds of it, while the head is not written
+	head   bool        // it is written
+	closes bool        // the connection ends with the response
+	over   bool        // the handler has returned, or has the connection
+	err    error       // of the first write that failed
+
+	length  int64 // of the body as the handler tells it; -1 if it does not
+	written int64
+	chunked bool
+	held    []byte // of the body: the beginning before the head, later the next chunk
+
+	out *idleread.Buffer // out[:n] is to be written; nil where n is 0
+	n   int
+
+	deadline deadline
+}
+
+// deadline is when the writes of a response end. It is set also while one waits.
+type deadline struct {
+	mu      sync.Mutex
+	by      time.Time
+	set     bool // by the handler
+	writing bool
+}
+
+var errOver = errors.New("the response has ended")
+
+// Header implements [http.ResponseWriter].
+func (w *response) Header() http.Header {
+	if w.header == nil {
+		w.header = make(http.Header, 4)
+	}
+	return w.header
+}
+
+// WriteHeader implements [http.ResponseWriter]. Interim responses are not sent.
+func (w *response) WriteHeader(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writeHeader(status)
+}
+
+func (w *response) writeHeader(status int) {
+	if w.over || w.status != 0 || status < http.StatusOK {
+		return
+	}
+	w.status, w.length = status, -1
+	if told := w.Header()["Content-Length"]; len(told) > 0 {
+		if n, err := strconv.ParseInt(told[0], 10, 64); err == nil && n >= 0 {
+			w.length = n
+		}
+	}
+	if w.length >= 0 {
+		w.writeHead(w.header)
+		return
+	}
+	w.sent = w.header.Clone()
+}
+
+// hasBody tells whether a response of the status has a body.
+func (w *response) hasBody() bool {
+	return w.status != http.StatusNoContent && w.status != http.StatusNotModified
+}
+
+// Write implements [io.Writer].
+func (w *response) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.over && w.conn.over:
+		return 0, http.ErrHijacked
+	case w.over:
+		return 0, errOver
+	}
+	w.writeHeader(http.StatusOK)
+	switch {
+	case len(p) == 0:
+		return 0, w.err
+	case !w.hasBody():
+		return 0, http.ErrBodyNotAllowed
+	case w.length >= 0 && w.written+int64(len(p)) > w.length:
+		return 0, http.ErrContentLength
+	}
+	w.written += int64(len(p))
+	switch {
+	case w.length >= 0:
+		w.append(p)
+	case len(w.held)+len(p) <= maxHeld:
+		w.held = append(w.held, p...)
+	default:
+		w.writeChunk(p)
+	}
+	if w.err != nil {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// writeChunk writes what is held and more as one chunk.
+func (w *response) writeChunk(more []byte) {
+	if !w.head {
+		w.chunked = true
+		w.writeHead(w.sent)
+	}
+	n := len(w.held) + len(more)
+	if n == 0 {
+		return // an empty chunk would end the body
+	}
+	w.appended(append(strconv.AppendInt(w.room(), int64(n), 16), '\r', '\n'))
+	w.append(w.held)
+	w.append(more)
+	w.append(lineEnd)
+	w.held = w.held[:0]
+}
+
+var (
+	lineEnd = []byte("\r\n")
+	lastOne = []byte("0\r\n\r\n")
+)
+
+// Flush implements [http.Flusher].
+func (w *response) Flush() { _ = w.FlushError() }
+
+// FlushError is for [http.ResponseController].
+func (w *response) FlushError() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return errOver
+	}
+	w.writeHeader(http.StatusOK)
+	if w.length < 0 && w.hasBody() {
+		w.writeChunk(nil)
+	} else if !w.head {
+		w.writeHead(w.sent)
+	}
+	w.flush()
+	return w.err
+}
+
+// finish ends the response after the handler. It tells whether the connection carries another
+// one.
+func (w *response) finish() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writeHeader(http.StatusOK)
+	switch {
+	case w.chunked:
+		w.writeChunk(nil)
+		w.append(lastOne)
+	case !w.head:
+		w.length = int64(len(w.held))
+		w.writeHead(w.sent)
+		w.append(w.held)
+	case w.hasBody() && w.written < w.length:
+		w.closes = true // the client must not take the next response for the rest
+	}
+	w.flush()
+	w.over = true
+	return w.err == nil && !w.closes
+}
+
+// append adds bytes to what is to be written. It keeps none of p.
+func (w *response) append(p []byte) {
+	if len(p) > idleread.Size-w.n {
+		if len(p) > idleread.Size/4 { // not worth a copy
+			w.flush(p)
+			return
+		}
+		w.flush()
+	}
+	if len(p) == 0 {
+		return
+	}
+	w.appended(append(w.room(), p...))
+}
+
+// room returns what is to be written, to append to it.
+func (w *response) room() []byte {
+	if w.out == nil {
+		w.out = idleread.Take()
+	}
+	return w.out[:w.n]
+}
+
+// appended takes what was appended to room. What is too long for its buffer is written.
+func (w *response) appended(b []byte) {
+	if w.n = len(b); w.n > idleread.Size {
+		w.n = 0
+		w.flush(b)
+	}
+}
+
+// flush writes what is to be written, and more behind it.
+func (w *response) flush(more ...[]byte) {
+	parts := more
+	if w.n > 0 {
+		parts = append([][]byte{w.out[:w.n]}, more...)
+	}
+	if len(parts) > 0 && w.err == nil {
+		w.err = w.conn.write(&w.deadline, parts)
+	}
+	if w.out != nil {
+		w.out.Free()
+		w.out, w.n = nil, 0
+	}
+}
+
+// write writes the parts of a response.
+func (c *conn) write(d *deadline, parts net.Buffers) error {
+	c.writeUntil(d)
+	defer d.written()
+	if len(parts) == 1 {
+		_, err := c.direct.Write(parts[0])
+		return err
+	}
+	_, err := parts.WriteTo(c.direct)
+	return err
+}
+
+// writeUntil sets the deadline of a write, unless the one that is set is earlier by no more than
+// an eighth: to set it takes longer than to look.
+func (c *conn) writeUntil(d *deadline) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writing = true
+	now := time.Now()
+	by := d.by
+	if !d.set {
+		by = now.Add(writeTime)
+	}
+	if by.IsZero() || c.writeBy.After(by) || c.writeBy.Before(by.Add(-by.Sub(now)/8)) {
+		c.writeBy = by
+		_ = c.net.SetWriteDeadline(by) // a connection that fails it fails the write
+	}
+}
+
+func (d *deadline) written() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writing = false
+}
+
+// SetWriteDeadline is for [http.ResponseController].
+func (w *response) SetWriteDeadline(t time.Time) error {
+	d := &w.deadline
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.by, d.set = t, true
+	if !d.writing {
+		return nil
+	}
+	w.conn.writeBy = t
+	return w.conn.net.SetWriteDeadline(t)
+}
+
+// SetReadDeadline is for [http.ResponseController].
+func (w *response) SetReadDeadline(t time.Time) error { return w.conn.gone.setReadDeadline(t) }
+
+// EnableFullDuplex is for [http.ResponseController]. A response never waits for the body of its
+// request here.
+func (w *response) EnableFullDuplex() error { return nil }
+
+// Hijack implements [http.Hijacker].
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return nil, nil, http.ErrHijacked
+	}
+	c := w.conn
+	c.gone.end()
+	w.body.finish()
+	w.flush()
+	w.over, c.over = true, true
+	received := []byte{}
+	if first, has := c.gone.early(); has {
+		received = append(received, first)
+	}
+	if c.buf != nil {
+		received = append(received, c.buf[c.r:c.w]...)
+	}
+	if err := c.net.SetDeadline(time.Time{}); err != nil {
+		c.net.Close() // nobody else does
+		return nil, nil, err
+	}
+	c.setState(http.StateHijacked)
+	from := io.Reader(c.net)
+	if len(received) > 0 {
+		from = io.MultiReader(bytes.NewReader(received), c.net)
+	}
+	return c.net, bufio.NewReadWriter(bufio.NewReaderSize(from, 16), bufio.NewWriterSize(c.net, 16)), nil
+}
+
+// writeHead writes the status line and the header.
+func (w *response) writeHead(h http.Header) {
+	w.head = true
+	w.closes = w.closes || w.conn.s.closing.Load() || !w.body.arrived() || asksToClose(h)
+	b := appendStatus(w.room(), w.status)
+	if _, told := h["Date"]; !told {
+		b = append(append(append(b, "Date: "...), w.conn.s.dateOf(time.Now())...), "\r\n"...)
+	}
+	if _, told := h["Content-Type"]; !told && len(w.held) > 0 && len(h["Content-Encoding"]) == 0 {
+		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(w.held)...), "\r\n"...)
+	}
+	switch {
+	case w.chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	case w.hasBody():
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), w.length, 10), "\r\n"...)
+	}
+	if w.closes {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	w.appended(append(appendFields(b, h), "\r\n"...))
+	w.sent = nil
+}
+
+func asksToClose(h http.Header) bool {
+	for _, value := range h["Connection"] {
+		if strings.EqualFold(value, "close") {
+			return true
+		}
+	}
+	return false
+}
