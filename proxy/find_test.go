@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -19,7 +20,8 @@ type findRig struct {
 }
 
 func newFindRig(t *testing.T, config func(*Config), backends ...*script) *findRig {
-	r := newRig(t, mounted(backends...), func(_ *Options, c *Config) {
+	r := newRig(t, mounted(backends...), func(o *Options, c *Config) {
+		o.Limits.JSONWait = time.Hour // no answer becomes a stream because the machine is busy
 		if config != nil {
 			config(c)
 		}

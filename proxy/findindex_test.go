@@ -60,32 +60,35 @@ var (
 // TestHiddenToolsChangeNothing compares the answers of two gateways that differ in hidden
 // tools alone.
 func TestHiddenToolsChangeNothing(t *testing.T) {
+	for i := range *findWorlds {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { hiddenToolsChangeNothing(t, rand.New(rand.NewPCG(1, uint64(i)))) })
+	}
+}
+
+func hiddenToolsChangeNothing(t *testing.T, random *rand.Rand) {
 	words := strings.Fields("list create delete issue repository file read write search page user message channel send open close table row query")
-	random := rand.New(rand.NewPCG(1, 2))
 	some := func() string { return words[random.IntN(len(words))] }
-	for range *findWorlds {
-		var seen, all []string
-		for i := range 30 {
-			item := annotated(fmt.Sprintf("%s_%s_local_%d", some(), some(), i), some()+" "+some()+" "+some(), `{"readOnlyHint":true}`)
-			seen, all = append(seen, item), append(all, item)
-			all = append(all, annotated(fmt.Sprintf("%s_%s_%d", some(), some(), i), some()+" "+some()+" "+some(), `{"readOnlyHint":true}`))
+	var seen, all []string
+	for i := range 30 {
+		item := annotated(fmt.Sprintf("%s_%s_local_%d", some(), some(), i), some()+" "+some()+" "+some(), `{"readOnlyHint":true}`)
+		seen, all = append(seen, item), append(all, item)
+		all = append(all, annotated(fmt.Sprintf("%s_%s_%d", some(), some(), i), some()+" "+some()+" "+some(), `{"readOnlyHint":true}`))
+	}
+	var rigs [2]*findRig
+	for i, items := range [][]string{seen, all} {
+		rigs[i] = newFindRig(t, func(c *Config) { c.Chain = gate.NewChain(onlyLocal) }, newScript(t, "s", mcp.Legacy, items...))
+	}
+	for range *findQueries {
+		text := []string{some(), some(), some(), some()}
+		query := `{"query":"` + strings.Join(text[:1+random.IntN(4)], " ") + `","limit":` + strconv.Itoa(1+random.IntN(20)) + `}`
+		name := `{"name":"s__` + some() + "_" + some() + `_1","arguments":{}}`
+		a, b := rigs[0].call(findview.FindTools, query), rigs[1].call(findview.FindTools, query)
+		if a != b {
+			t.Fatalf("%s:\n%s\n%s", query, a, b)
 		}
-		var rigs [2]*findRig
-		for i, items := range [][]string{seen, all} {
-			rigs[i] = newFindRig(t, func(c *Config) { c.Chain = gate.NewChain(onlyLocal) }, newScript(t, "s", mcp.Legacy, items...))
-		}
-		for range *findQueries {
-			text := []string{some(), some(), some(), some()}
-			query := `{"query":"` + strings.Join(text[:1+random.IntN(4)], " ") + `","limit":` + strconv.Itoa(1+random.IntN(20)) + `}`
-			name := `{"name":"s__` + some() + "_" + some() + `_1","arguments":{}}`
-			a, b := rigs[0].call(findview.FindTools, query), rigs[1].call(findview.FindTools, query)
-			if a != b {
-				t.Fatalf("%s:\n%s\n%s", query, a, b)
-			}
-			a, b = rigs[0].call(findview.CallRead, name), rigs[1].call(findview.CallRead, name)
-			if withoutDecision(a) != withoutDecision(b) {
-				t.Fatalf("%s:\n%s\n%s", name, a, b)
-			}
+		a, b = rigs[0].call(findview.CallRead, name), rigs[1].call(findview.CallRead, name)
+		if withoutDecision(a) != withoutDecision(b) {
+			t.Fatalf("%s:\n%s\n%s", name, a, b)
 		}
 	}
 }
