@@ -41,6 +41,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	switch {
 	case b.left == 0:
+		b.conn.gone.bodyEnds(b)
 		return n, io.EOF
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
@@ -63,15 +64,6 @@ func (b *body) receive(p []byte) (int, error) {
 // Close implements [io.Closer]. Who does not read the body to its end ends the connection
 // after the response.
 func (b *body) Close() error { return nil }
-
-// unread tells whether there is more to read, or somebody reads at the moment.
-func (b *body) unread() bool {
-	if !b.mu.TryLock() {
-		return true
-	}
-	defer b.mu.Unlock()
-	return b.left > 0
-}
 
 // arrived tells whether nothing of it is still to come.
 func (b *body) arrived() bool {

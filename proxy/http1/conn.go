@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,16 +115,10 @@ func (c *conn) await(within time.Duration) bool {
 	if c.s.closing.Load() {
 		return false
 	}
-	first, has := c.gone.early()
-	if has {
-		c.buf = idleread.Take()
-		c.buf[0], c.r, c.w = first, 0, 1
-	} else {
-		var err error
-		c.r = 0
-		if c.buf, c.w, err = c.from.Next(); err != nil {
-			return false
-		}
+	var err error
+	c.r = 0
+	if c.buf, c.w, err = c.from.Next(); err != nil {
+		return false
 	}
 	return c.idle.CompareAndSwap(true, false)
 }
@@ -175,7 +170,7 @@ func (c *conn) find(target string) bool {
 	if err != nil {
 		return false
 	}
-	c.target, c.to = target, to
+	c.target, c.to = strings.Clone(target), to
 	return true
 }
 
@@ -198,6 +193,21 @@ func (c *conn) empty() {
 		c.buf.Free()
 		c.buf = nil
 	}
+}
+
+// takeEarly puts what the watch has read behind what was received before.
+func (c *conn) takeEarly() {
+	first, has := c.gone.early()
+	if !has {
+		return
+	}
+	if c.buf == nil {
+		c.buf, c.r, c.w = idleread.Take(), 0, 0
+	} else if c.w == idleread.Size {
+		c.r, c.w = 0, copy(c.buf[:], c.buf[c.r:c.w])
+	}
+	c.buf[c.w] = first
+	c.w++
 }
 
 // handOver gives the connection to net/http's server.
@@ -223,7 +233,7 @@ func (c *conn) serveRequest(h *head) bool {
 	defer cancel()
 	plain := &http.Request{
 		Method: h.method, URL: &x.to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h.header, Body: http.NoBody,
-		ContentLength: h.length, Host: h.host, RemoteAddr: c.remote, RequestURI: h.target,
+		ContentLength: h.length, Host: h.host, RemoteAddr: c.remote, RequestURI: h.target, Close: h.closes,
 	}
 	if h.length > 0 {
 		x.body.begin(c, h.length)
@@ -232,7 +242,7 @@ func (c *conn) serveRequest(h *head) bool {
 		c.empty()
 	}
 	r := plain.WithContext(ctx)
-	x.response = response{conn: c, body: &x.body, closes: h.closes}
+	x.response.conn, x.response.body, x.response.closes = c, &x.body, h.closes
 	c.gone.begin(&x.body, cancel)
 	there := c.handle(x, r)
 	if c.over {
@@ -240,6 +250,7 @@ func (c *conn) serveRequest(h *head) bool {
 	}
 	keep := x.response.finish() && there
 	c.empty()
+	c.takeEarly()
 	if x.body.left > 0 {
 		c.linger()
 	}

@@ -58,7 +58,9 @@ func (b *begunConn) Read(p []byte) (int, error) {
 		return b.Conn.Read(p)
 	}
 	n := copy(p, b.received)
-	b.received = b.received[n:]
+	if b.received = b.received[n:]; len(b.received) == 0 {
+		b.received = nil
+	}
 	return n, nil
 }
 

@@ -35,6 +35,7 @@ type response struct {
 	head   bool        // it is written
 	closes bool        // the connection ends with the response
 	over   bool        // the handler has returned, or has the connection
+	taken  bool        // it has the connection
 	err    error       // of the first write that failed
 
 	length  int64 // of the body as the handler tells it; -1 if it does not
@@ -100,7 +101,7 @@ func (w *response) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.over && w.conn.over:
+	case w.taken:
 		return 0, http.ErrHijacked
 	case w.over:
 		return 0, errOver
@@ -288,7 +289,7 @@ func (w *response) SetWriteDeadline(t time.Time) error {
 }
 
 // SetReadDeadline is for [http.ResponseController].
-func (w *response) SetReadDeadline(t time.Time) error { return w.conn.gone.setReadDeadline(t) }
+func (w *response) SetReadDeadline(t time.Time) error { return w.conn.gone.setReadDeadline(w.body, t) }
 
 // EnableFullDuplex is for [http.ResponseController]. A response never waits for the body of its
 // request here.
@@ -305,11 +306,9 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.gone.end()
 	w.body.finish()
 	w.flush()
-	w.over, c.over = true, true
-	received := []byte{}
-	if first, has := c.gone.early(); has {
-		received = append(received, first)
-	}
+	w.over, w.taken, c.over = true, true, true
+	c.takeEarly()
+	var received []byte
 	if c.buf != nil {
 		received = append(received, c.buf[c.r:c.w]...)
 	}

@@ -33,11 +33,27 @@ func (w *watch) init(c *conn) {
 	w.changed.L = &w.mu
 }
 
-// begin watches from now on, beginning in a while.
+// begin watches a request. While its body comes, who reads that sees the client go.
 func (w *watch) begin(b *body, cancel context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.body, w.cancel = b, cancel
+	if b.left == 0 {
+		w.soon()
+	}
+}
+
+// bodyEnds watches from the end of a body on.
+func (w *watch) bodyEnds(b *body) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.body == b {
+		w.soon()
+	}
+}
+
+// soon looks in a while; mu is held.
+func (w *watch) soon() {
 	if w.timer == nil {
 		w.timer = time.AfterFunc(watchAfter, w.look)
 	} else {
@@ -51,10 +67,6 @@ func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.body == nil || w.reading || w.has {
-		return
-	}
-	if w.body.unread() { // its reader sees the end
-		w.timer.Reset(watchAfter)
 		return
 	}
 	w.conn.readBy = noDeadline
@@ -79,10 +91,12 @@ func (w *watch) look() {
 
 // end stops watching, and waits for that. It is false if the client has gone.
 func (w *watch) end() bool {
-	w.timer.Stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.body, w.cancel = nil, nil
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 	if w.reading {
 		w.ending = true
 		w.conn.readBy = noDeadline
@@ -95,10 +109,13 @@ func (w *watch) end() bool {
 	return !w.lost
 }
 
-// setReadDeadline sets a deadline for the handler.
-func (w *watch) setReadDeadline(t time.Time) error {
+// setReadDeadline sets a deadline for the handler of a request.
+func (w *watch) setReadDeadline(of *body, t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.body != of {
+		return errOver
+	}
 	w.conn.readBy = noDeadline
 	return w.conn.net.SetReadDeadline(t)
 }
