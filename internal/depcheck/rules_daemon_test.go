@@ -11,7 +11,7 @@ var daemonRules = map[string]rule{
 		why: "makes parts of settings, so that it knows both, and all of them",
 	},
 	"internal/daemon/listen": {
-		ours: []string{"config", "internal/daemon/build", "internal/descent", "internal/failure", "internal/loopback", "proxy", "proxy/limit"},
+		ours: []string{"config", "internal/daemon/build", "internal/descent", "internal/failure", "internal/loopback", "proxy", "proxy/http1", "proxy/limit"},
 		why:  "serves whatever handler it is given; it knows the settings of listeners, and no gateway",
 	},
 	"internal/daemon/daemontest": {

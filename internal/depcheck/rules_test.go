@@ -120,7 +120,12 @@ var rules = merged(map[string]rule{
 		ours: []string{"internal/mcp"},
 		why:  "how a schema is written for a reader depends on the schema and the reader alone",
 	},
-	"proxy/about":  {why: "strangers may read it, so it knows nothing of the gateway"},
+	"proxy/about": {why: "strangers may read it, so it knows nothing of the gateway"},
+	"proxy/http1": {
+		ours:   []string{"internal/backoff", "internal/idleread"},
+		others: []string{"golang.org/x/net"},
+		why:    "a server of bytes and handlers, as net/http's, with its rules for fields; it knows no MCP",
+	},
 	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},
 	"proxy/redact": {
 		ours: []string{"config/decode", "config/secret", "config/tree", "config/units", "internal/mcp"},
@@ -137,7 +142,7 @@ var rules = merged(map[string]rule{
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/http1": {
-		ours:   []string{"internal/background"},
+		ours:   []string{"internal/background", "internal/idleread"},
 		others: []string{"golang.org/x/net"},
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
@@ -416,6 +421,7 @@ var rules = merged(map[string]rule{
 		why:    "the protocol's words and bytes: everything stands on it, so it stands on nothing but the memory that they lie in; x/sys/cpu knows whether the processor has vectors",
 	},
 	"internal/arena":      {why: "memory, whatever lies in it"},
+	"internal/idleread":   {why: "bytes of a connection, whoever speaks"},
 	"internal/background": {why: "goroutines that somebody waits for, whatever they do"},
 	"internal/backoff":    {why: "how long to wait does not depend on what is tried again"},
 	"internal/retrieval":  {why: "measures rankings, whoever made them"},

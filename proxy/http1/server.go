@@ -53,7 +53,9 @@ func (s *Server) Serve(l net.Listener) error {
 	if !s.closing.Load() {
 		s.odd.Close()
 	}
-	<-others
+	if other := <-others; !errors.Is(other, http.ErrServerClosed) && !errors.Is(other, net.ErrClosed) {
+		err = errors.Join(err, other)
+	}
 	return err
 }
 
