@@ -34,6 +34,11 @@ const connections = 64
 type Client struct {
 	rdb      goredis.UniversalClient
 	timeouts Timeouts
+	calls    *exchanges // of rates and rows
+}
+
+func newClient(rdb goredis.UniversalClient, timeouts Timeouts) *Client {
+	return &Client{rdb, timeouts, newExchanges(rdb, timeouts.Rates)}
 }
 
 // quiet disables the driver's log on stderr, because errors are returned.
@@ -69,7 +74,7 @@ func New(address string, timeouts Timeouts) (*Client, error) {
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, longest, longest, longest
 		o.PoolSize, o.ConnMaxIdleTime, o.ContextTimeoutEnabled, o.DisableIdentity = connections, idleTime, true, true
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-		return &Client{rdb: goredis.NewClusterClient(o), timeouts: timeouts}, nil
+		return newClient(goredis.NewClusterClient(o), timeouts), nil
 	}
 	o, err := goredis.ParseURL(address)
 	if err != nil {
@@ -79,7 +84,7 @@ func New(address string, timeouts Timeouts) (*Client, error) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTime, longest, longest, longest
 	o.PoolSize, o.ConnMaxIdleTime, o.ContextTimeoutEnabled, o.DisableIdentity = connections, idleTime, true, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &Client{rdb: goredis.NewClient(o), timeouts: timeouts}, nil
+	return newClient(goredis.NewClient(o), timeouts), nil
 }
 
 // errAddress describes an invalid address, without its text if it names a user.

@@ -12,7 +12,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/toolgate/toolgate/budget/rate"
-	"github.com/toolgate/toolgate/internal/batch"
 )
 
 //go:embed take.lua
@@ -22,18 +21,10 @@ var takeScript = goredis.NewScript(takeText)
 
 // Rates are buckets and sliding windows that gateways share, with the clock of the server. They
 // implement [rate.Shared].
-type Rates struct {
-	rdb   goredis.UniversalClient
-	time  time.Duration // bounds one operation
-	group batch.Group[*evaluation]
-}
+type Rates struct{ *exchanges }
 
 // Rates returns the buckets on the server.
-func (c *Client) Rates() *Rates {
-	r := &Rates{rdb: c.rdb, time: c.timeouts.Rates}
-	r.group.Init(r.apply, func(e *evaluation) int { return len(e.keys) }, maxGroup, 0, r.time)
-	return r
-}
+func (c *Client) Rates() *Rates { return &Rates{c.calls} }
 
 // Take implements [rate.Shared]. It is one script, so that all gateways together never
 // exceed a rate. Concurrent calls share an exchange with the server.
@@ -61,7 +52,7 @@ func (r *Rates) ask(ctx context.Context, tokens []rate.Token, more ...any) (refu
 		}
 	}
 	t.args = append(t.args, more...)
-	if err := r.group.Do(ctx, t); err != nil {
+	if err := r.do(ctx, t); err != nil {
 		return 0, 0, fmt.Errorf("take from rates in Redis: %w", err)
 	}
 	got, err := t.answer.Int64Slice()
@@ -72,14 +63,6 @@ func (r *Rates) ask(ctx context.Context, tokens []rate.Token, more ...any) (refu
 		return 0, 0, fmt.Errorf("take from rates in Redis: %v is no answer", got)
 	}
 	return int(got[0]) - 1, time.Duration(got[1]) * time.Microsecond, nil
-}
-
-// apply sends all requests in one exchange. Each has its own error.
-func (r *Rates) apply(ctx context.Context, all []*evaluation) error {
-	ctx, cancel := context.WithTimeout(ctx, r.time)
-	defer cancel()
-	evaluate(ctx, r.rdb, all)
-	return nil
 }
 
 // bucketKey is the Redis key of a bucket or window. It hashes names and callers, because

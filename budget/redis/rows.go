@@ -12,7 +12,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/toolgate/toolgate/budget/rate"
-	"github.com/toolgate/toolgate/internal/batch"
 )
 
 //go:embed row.lua
@@ -23,18 +22,13 @@ var rowScript = goredis.NewScript(rowText)
 // Rows are the rows of identical calls that gateways share, with the clock of the server.
 // They implement [rate.Rows].
 type Rows struct {
-	rdb     goredis.UniversalClient
-	time    time.Duration // bounds one operation
-	gateway string        // of this process, random
-	group   batch.Group[*evaluation]
+	*exchanges
+
+	gateway string // of this process, random
 }
 
 // Rows returns the rows on the server.
-func (c *Client) Rows() *Rows {
-	r := &Rows{rdb: c.rdb, time: c.timeouts.Rates, gateway: rand.Text()}
-	r.group.Init(r.apply, func(*evaluation) int { return 1 }, maxGroup, 0, r.time)
-	return r
-}
+func (c *Client) Rows() *Rows { return &Rows{c.calls, rand.Text()} }
 
 // Begin implements [rate.Rows].
 func (r *Rows) Begin(ctx context.Context, c rate.RowCall, most int) (count int, wait time.Duration, err error) {
@@ -58,7 +52,7 @@ func (r *Rows) ask(ctx context.Context, op string, c rate.RowCall, most int) (co
 		script: rowScript, keys: []string{rowKey(c.Caller)},
 		args: []any{op, r.gateway, hex.EncodeToString(c.Call[:16]), most, rate.RowPause.Microseconds(), rate.RowHold.Microseconds(), rate.RowLease.Microseconds()},
 	}
-	if err := r.group.Do(ctx, e); err != nil {
+	if err := r.do(ctx, e); err != nil {
 		return 0, 0, fmt.Errorf("count identical calls in Redis: %w", err)
 	}
 	got, err := e.answer.Int64Slice()
@@ -69,14 +63,6 @@ func (r *Rows) ask(ctx context.Context, op string, c rate.RowCall, most int) (co
 		return 0, 0, fmt.Errorf("count identical calls in Redis: %v is no answer", got)
 	}
 	return int(got[0]), time.Duration(got[1]) * time.Microsecond, nil
-}
-
-// apply sends all requests in one exchange. Each has its own error.
-func (r *Rows) apply(ctx context.Context, all []*evaluation) error {
-	ctx, cancel := context.WithTimeout(ctx, r.time)
-	defer cancel()
-	evaluate(ctx, r.rdb, all)
-	return nil
 }
 
 // rowKey is the Redis key of a caller's row. It is a hash, so that the server does not
