@@ -20,6 +20,7 @@ type watch struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	body    *body // of the request under way; nil while there is none
+	ended   bool  // it was read to its end
 	cancel  context.CancelFunc
 	reading bool // a goroutine reads from the connection
 	ending  bool // it is to end
@@ -37,8 +38,8 @@ func (w *watch) init(c *conn) {
 func (w *watch) begin(b *body, cancel context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.body, w.cancel = b, cancel
-	if b.left == 0 {
+	w.body, w.cancel, w.ended = b, cancel, b.left == 0
+	if w.ended {
 		w.soon()
 	}
 }
@@ -48,6 +49,7 @@ func (w *watch) bodyEnds(b *body) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.body == b {
+		w.ended = true
 		w.soon()
 	}
 }
@@ -62,11 +64,12 @@ func (w *watch) soon() {
 }
 
 // look waits until the client sends something or goes. It runs in a goroutine of the timer,
-// which ends with the request at the latest.
+// which ends with the request at the latest. The timer of a request may come as late as in the
+// next one, whose body is nothing to take bytes from.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.body == nil || w.reading || w.has {
+	if w.body == nil || !w.ended || w.reading || w.has {
 		return
 	}
 	w.conn.readBy = noDeadline
