@@ -33,6 +33,8 @@ type conn struct {
 	target string
 	to     *url.URL
 
+	emptyLines int // how many bytes of them may still come before the next request
+
 	gone watch
 	// idle is set while the connection waits for a request. Who resets it has the connection.
 	idle atomic.Bool
@@ -65,6 +67,9 @@ func (c *conn) serve() {
 	c.setState(http.StateNew)
 	within := c.s.http.ReadHeaderTimeout
 	for c.await(within) {
+		if !c.skipEmptyLines() {
+			continue
+		}
 		h, err := c.readHead()
 		switch {
 		case errors.Is(err, errOdd):
@@ -121,6 +126,19 @@ func (c *conn) await(within time.Duration) bool {
 		return false
 	}
 	return c.idle.CompareAndSwap(true, false)
+}
+
+// maxEmptyLines is how many bytes of empty lines may follow the body of a request: some clients
+// end it with one (RFC 9112, section 2.2).
+const maxEmptyLines = 4
+
+// skipEmptyLines skips what was received of empty lines. It tells whether there is more.
+func (c *conn) skipEmptyLines() bool {
+	for ; c.emptyLines > 0 && c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); c.r++ {
+		c.emptyLines--
+	}
+	c.empty()
+	return c.buf != nil
 }
 
 // readUntil sets the deadline of reads, unless the one that is set is earlier by no more than
@@ -234,6 +252,10 @@ func (c *conn) serveRequest(h *head) bool {
 	plain := &http.Request{
 		Method: h.method, URL: &x.to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h.header, Body: http.NoBody,
 		ContentLength: h.length, Host: h.host, RemoteAddr: c.remote, RequestURI: h.target, Close: h.closes,
+	}
+	c.emptyLines = 0
+	if h.method == http.MethodPost {
+		c.emptyLines = maxEmptyLines
 	}
 	if h.length > 0 {
 		x.body.begin(c, h.length)
