@@ -195,7 +195,7 @@ func TestOdd(t *testing.T) {
 // TestSizes sends heads whose length is near the bounds of buffers.
 func TestSizes(t *testing.T) {
 	const begin = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nX: "
-	for _, size := range []int{2047, 2048, 4094, 4095, 4096, 4097, 4098, 8192, 64 << 10, 68<<10 - 1, 68 << 10, 68<<10 + 1, 80 << 10} {
+	for _, size := range []int{2047, 2048, 4094, 4095, 4096, 4097, 4098, 8192, 60 << 10, 64 << 10, 80 << 10} {
 		one := begin + strings.Repeat("x", size-len(begin)-4) + "\r\n\r\n"
 		long := "GET /" + strings.Repeat("y", size-20) + " HTTP/1.1\r\nHost: a\r\n\r\n"
 		many := begin + strings.Repeat("x\r\nY: ", (size-len(begin))/6) + "\r\n\r\n"
