@@ -133,7 +133,12 @@ func TestGatewayOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(shared, "toolgate")
-	if err := os.WriteFile(bin, text, 0o755); err != nil {
+	// A process that another test starts meanwhile would keep the file open for writing until
+	// it is itself, and a program that is open so cannot be run.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(bin, text, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	of := func(name string, uid uint32) (*home, func(*exec.Cmd)) {
