@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -273,7 +272,7 @@ func TestPanic(t *testing.T) {
 		}
 		panic("of the " + r.URL.Path)
 	}))
-	of.ErrorLog = log.New(&logged, "", 0)
+	of.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&logged, nil), slog.LevelWarn)
 	_, l := listen(t, of)
 	first := dial(t, l)
 	first.send(get("/handler") + get("/next"))

@@ -185,10 +185,11 @@ func odd() []string {
 // after a request, whole and byte by byte.
 func TestOdd(t *testing.T) {
 	for i, text := range odd() {
-		checkSame(t, []byte(text), 0, true)
-		checkSame(t, []byte(text), ^uint64(0), i%2 == 0)
-		checkSame(t, []byte(next+text), 0x10_0000_1000_0800, i%2 == 0)
-		checkSame(t, []byte(post("/first", "{}")+text), 0, false)
+		checkSame(t, []byte(text), 0, i%2 == 0)
+		if i%3 == 0 {
+			checkSame(t, []byte(next+text), ^uint64(0), i%2 == 0)
+		}
+		checkSame(t, []byte(post("/first", "{}")+text), 0x10_0000_1000_0800, i%2 == 0)
 	}
 }
 
@@ -209,7 +210,7 @@ func TestSizes(t *testing.T) {
 // FuzzSame gives the same bytes to this server and to that of the standard library.
 func FuzzSame(f *testing.F) {
 	for i, text := range odd() {
-		if i%4 == 0 {
+		if i%8 == 0 {
 			f.Add([]byte(next+text), uint64(i)<<uint(i%60), i%3 == 0)
 		}
 	}

@@ -3,6 +3,7 @@ package http1_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -32,6 +33,7 @@ type result struct {
 	seen    []*seen
 	replies []reply
 	rest    string // is no response
+	err     error  // of Serve
 }
 
 // serveText gives the bytes of a client to a server.
@@ -51,8 +53,7 @@ func serveText(text []byte, cuts uint64, wrapped, plain bool) result {
 	go func() { done <- s.Serve(l) }()
 	<-conn.closed
 	s.Close()
-	<-done
-	r := result{seen: a.seen}
+	r := result{seen: a.seen, err: <-done}
 	r.parse(conn.out.Bytes())
 	return r
 }
@@ -122,6 +123,8 @@ func differ(ours, theirs result) error {
 		}
 	}
 	switch {
+	case !errors.Is(ours.err, http.ErrServerClosed):
+		return fmt.Errorf("serve: %w", ours.err)
 	case len(ours.seen) != len(theirs.seen):
 		return fmt.Errorf("%d requests, but %d of net/http", len(ours.seen), len(theirs.seen))
 	case len(ours.replies) == len(theirs.replies)+1 && ours.replies[len(theirs.replies)].refuses(len(theirs.replies), theirs, ours):
