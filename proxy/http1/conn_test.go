@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -289,6 +290,23 @@ func TestPanic(t *testing.T) {
 	resp.Body.Close()
 	if text := logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "of the /handler") || strings.Contains(text, "/next") {
 		t.Errorf("log = %q", text)
+	}
+}
+
+// TestStatusThatIsNone ends the connection, as net/http does.
+func TestStatusThatIsNone(t *testing.T) {
+	t.Parallel()
+	_, l := listen(t, plainServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, err := strconv.Atoi(r.URL.Path[1:])
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(status)
+	})))
+	for _, status := range []string{"0", "99", "1000", "-200"} {
+		c := dial(t, l)
+		c.send(get("/" + status))
+		c.wantEnd()
 	}
 }
 

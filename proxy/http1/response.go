@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -69,6 +70,9 @@ func (w *response) Header() http.Header {
 
 // WriteHeader implements [http.ResponseWriter]. Interim responses are not sent.
 func (w *response) WriteHeader(status int) {
+	if status < 100 || status > 999 { // as net/http does: the line would be none
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writeHeader(status)
