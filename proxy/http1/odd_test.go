@@ -181,12 +181,14 @@ func odd() []string {
 	return append(all, "", "\r\n", "G", "GET", "GET ", "GET / HTTP/1.1", "GET / HTTP/1.1\r", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r")
 }
 
-// TestOdd sends what two parsers could cut differently, at the beginning of a connection and
-// after a request, whole and byte by byte.
+// TestOdd sends what two parsers could cut differently after a request, and some of it at the
+// beginning of a connection and byte by byte.
 func TestOdd(t *testing.T) {
 	for i, text := range odd() {
-		checkSame(t, []byte(text), 0, i%2 == 0)
-		if i%3 == 0 {
+		if i%5 == 0 { // the forms of a head
+			checkSame(t, []byte(text), 0, i%2 == 0)
+		}
+		if i%7 == 0 {
 			checkSame(t, []byte(next+text), ^uint64(0), i%2 == 0)
 		}
 		checkSame(t, []byte(post("/first", "{}")+text), 0x10_0000_1000_0800, i%2 == 0)
@@ -196,7 +198,7 @@ func TestOdd(t *testing.T) {
 // TestSizes sends heads whose length is near the bounds of buffers.
 func TestSizes(t *testing.T) {
 	const begin = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nX: "
-	for _, size := range []int{2047, 2048, 4094, 4095, 4096, 4097, 4098, 8192, 60 << 10, 64 << 10, 80 << 10} {
+	for _, size := range []int{4094, 4095, 4096, 4097, 4098, 8192, 64 << 10, 80 << 10} {
 		one := begin + strings.Repeat("x", size-len(begin)-4) + "\r\n\r\n"
 		long := "GET /" + strings.Repeat("y", size-20) + " HTTP/1.1\r\nHost: a\r\n\r\n"
 		many := begin + strings.Repeat("x\r\nY: ", (size-len(begin))/6) + "\r\n\r\n"
