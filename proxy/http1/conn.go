@@ -266,11 +266,11 @@ func (c *conn) serveRequest(h *head) bool {
 	r := plain.WithContext(ctx)
 	x.response.conn, x.response.body, x.response.closes = c, &x.body, h.closes
 	c.gone.begin(&x.body, cancel)
-	there := c.handle(x, r)
+	c.handle(x, r)
 	if c.over {
 		return false
 	}
-	keep := x.response.finish() && there
+	keep := x.response.finish()
 	c.empty()
 	c.takeEarly()
 	if x.body.left > 0 {
@@ -279,14 +279,13 @@ func (c *conn) serveRequest(h *head) bool {
 	return keep
 }
 
-// handle runs the handler. It tells whether the client was there until the end.
-func (c *conn) handle(x *exchange, r *http.Request) (there bool) {
+// handle runs the handler.
+func (c *conn) handle(x *exchange, r *http.Request) {
 	defer func() { // also of a panic
-		there = c.gone.end()
+		c.gone.end()
 		x.body.finish()
 	}()
 	c.s.http.Handler.ServeHTTP(&x.response, r)
-	return true
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,8 +89,8 @@ func (w *response) writeHeader(status int) {
 			w.length = n
 		}
 	}
-	if w.length >= 0 {
-		w.writeHead(w.header)
+	if _, typed := w.header["Content-Type"]; w.length >= 0 && typed {
+		w.writeHead(w.header, nil)
 		return
 	}
 	w.sent = w.header.Clone()
@@ -122,6 +123,9 @@ func (w *response) Write(p []byte) (int, error) {
 	w.written += int64(len(p))
 	switch {
 	case w.length >= 0:
+		if !w.head {
+			w.writeHead(w.sent, p)
+		}
 		w.append(p)
 	case len(w.held)+len(p) <= maxHeld:
 		w.held = append(w.held, p...)
@@ -138,7 +142,7 @@ func (w *response) Write(p []byte) (int, error) {
 func (w *response) writeChunk(more []byte) {
 	if !w.head {
 		w.chunked = true
-		w.writeHead(w.sent)
+		w.writeHead(w.sent, slices.Concat(w.held, more[:min(len(more), sniffed)]))
 	}
 	n := len(w.held) + len(more)
 	if n == 0 {
@@ -170,7 +174,7 @@ func (w *response) FlushError() error {
 	if w.length < 0 && w.hasBody() {
 		w.writeChunk(nil)
 	} else if !w.head {
-		w.writeHead(w.sent)
+		w.writeHead(w.sent, nil)
 	}
 	w.flush()
 	return w.err
@@ -186,12 +190,18 @@ func (w *response) finish() bool {
 	case w.chunked:
 		w.writeChunk(nil)
 		w.append(lastOne)
-	case !w.head:
+	case w.length < 0 && w.head: // without a body
+	case w.length < 0:
 		w.length = int64(len(w.held))
-		w.writeHead(w.sent)
+		w.writeHead(w.sent, w.held)
 		w.append(w.held)
-	case w.hasBody() && w.written < w.length:
-		w.closes = true // the client must not take the next response for the rest
+	default:
+		if w.hasBody() && w.written < w.length {
+			w.closes = true // the client must not take the next response for the rest
+		}
+		if !w.head {
+			w.writeHead(w.sent, nil)
+		}
 	}
 	w.flush()
 	w.over = true
@@ -328,16 +338,20 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c.net, bufio.NewReadWriter(bufio.NewReaderSize(from, 16), bufio.NewWriterSize(c.net, 16)), nil
 }
 
-// writeHead writes the status line and the header.
-func (w *response) writeHead(h http.Header) {
+// sniffed is how much of a body tells its type (https://mimesniff.spec.whatwg.org).
+const sniffed = 512
+
+// writeHead writes the status line and the header. A body whose type is not told begins with
+// first.
+func (w *response) writeHead(h http.Header, first []byte) {
 	w.head = true
 	w.closes = w.closes || w.conn.s.closing.Load() || !w.body.arrived() || asksToClose(h)
 	b := appendStatus(w.room(), w.status)
 	if _, told := h["Date"]; !told {
 		b = append(append(append(b, "Date: "...), w.conn.s.dateOf(time.Now())...), "\r\n"...)
 	}
-	if _, told := h["Content-Type"]; !told && len(w.held) > 0 && len(h["Content-Encoding"]) == 0 {
-		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(w.held)...), "\r\n"...)
+	if _, told := h["Content-Type"]; !told && len(first) > 0 && len(h["Content-Encoding"]) == 0 {
+		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(first)...), "\r\n"...)
 	}
 	switch {
 	case w.chunked:

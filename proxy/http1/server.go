@@ -30,7 +30,7 @@ type Server struct {
 }
 
 // New returns a server with the handler, the limits and the hooks of another one, which gets
-// what is not plain. Afterwards the other one is used by nobody else.
+// what is not plain. All its limits of time are set. Afterwards it is used by nobody else.
 func New(of *http.Server) *Server {
 	return &Server{http: of, odd: newHandover(), conns: make(map[*conn]struct{}), empty: make(chan struct{})}
 }

@@ -24,7 +24,6 @@ type watch struct {
 	cancel  context.CancelFunc
 	reading bool // a goroutine reads from the connection
 	ending  bool // it is to end
-	lost    bool // the client has gone
 	has     bool // it has sent first, which belongs to its next request
 	first   byte
 }
@@ -84,7 +83,6 @@ func (w *watch) look() {
 	case n == 1:
 		w.first, w.has = b[0], true
 	case !w.ending || !errors.Is(err, os.ErrDeadlineExceeded):
-		w.lost = true
 		if w.cancel != nil {
 			w.cancel()
 		}
@@ -92,8 +90,8 @@ func (w *watch) look() {
 	w.changed.Broadcast()
 }
 
-// end stops watching, and waits for that. It is false if the client has gone.
-func (w *watch) end() bool {
+// end stops watching, and waits for that.
+func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.body, w.cancel = nil, nil
@@ -109,7 +107,6 @@ func (w *watch) end() bool {
 		}
 		w.ending = false
 	}
-	return !w.lost
 }
 
 // setReadDeadline sets a deadline for the handler of a request.
