@@ -11,7 +11,7 @@ const (
 	maxSession = 10.0
 	// maxConnected is what it may hold with a connection that was used, and that the server of
 	// the standard library keeps for two minutes: its buffers and its stack are most of it.
-	maxConnected = 25.0
+	maxConnected = 10.0
 	// before is how many sessions there are before the ones that count.
 	sessionsBefore = 50
 )
