@@ -9,8 +9,8 @@ import (
 const (
 	// maxSession is what an idle session may hold, with or without a stream, in KB.
 	maxSession = 10.0
-	// maxConnected is what it may hold with a connection that was used, and that the server of
-	// the standard library keeps for two minutes: its buffers and its stack are most of it.
+	// maxConnected is what it may hold with a connection that was used and is kept for two
+	// minutes.
 	maxConnected = 10.0
 	// before is how many sessions there are before the ones that count.
 	sessionsBefore = 50
