@@ -82,9 +82,8 @@ func (c *conn) serve() {
 		if !c.serveRequest(&h) {
 			return
 		}
-		if within = c.s.http.IdleTimeout; c.buf == nil {
-			c.setState(http.StateIdle)
-		}
+		c.setState(http.StateIdle)
+		within = c.s.http.IdleTimeout
 	}
 }
 

@@ -228,9 +228,9 @@ func TestStates(t *testing.T) {
 		"nothing":            {"", "new closed"},
 		"a part of a head":   {"GET / HT", "new closed"},
 		"one":                {get("/"), "new active idle closed"},
-		"two":                {get("/") + get("/"), "new active active idle closed"},
+		"two":                {get("/") + get("/"), "new active idle active idle closed"},
 		"an odd one":         {"PUT / HTTP/1.1\r\nHost: a\r\n\r\n", "new new active idle closed"},
-		"a plain and an odd": {get("/") + "PUT / HTTP/1.1\r\nHost: a\r\n\r\n", "new active new active idle closed"},
+		"a plain and an odd": {get("/") + "PUT / HTTP/1.1\r\nHost: a\r\n\r\n", "new active idle new active idle closed"},
 		"one that is broken": {"x\r\n\r\n", "new new active closed"},
 		"a panic":            {get("/panic"), "new active closed"},
 	} {
