@@ -183,7 +183,7 @@ log has no results: the command counts those that interceptors would have seen.`
 				if err != nil {
 					return err
 				}
-				return printReplay(o, got)
+				return printReplay(o, got, len(got.Changed))
 			}
 			next := *c
 			set := &next.Toolgate.OPA
@@ -204,7 +204,7 @@ log has no results: the command counts those that interceptors would have seen.`
 			if err != nil {
 				return err
 			}
-			return printReplay(o, got)
+			return printReplay(o, got, len(got.Changed))
 		},
 	}
 	c.Flags().DurationVar(&since, "since", since, "how far back to replay, as a `time`")
@@ -258,7 +258,7 @@ func replayAtGateway(ctx context.Context, o *command.Options, folder string, sin
 		if more := differ - len(got.Changed); more > 0 {
 			output.Note("%s more would be decided otherwise, before those that are listed", screen.Count(more, "call"))
 		}
-		return printReplay(o, got)
+		return printReplay(o, got, differ)
 	})
 }
 
@@ -278,14 +278,15 @@ func policyProblems(folder string, problems []admin.PolicyProblem) error {
 	return errors.Join(all...)
 }
 
-// printReplay shows what changes.
-func printReplay(o *command.Options, got replayed) error {
+// printReplay shows what changes. differ is how many decisions do, of which some may not be
+// listed.
+func printReplay(o *command.Options, got replayed, differ int) error {
 	if err := o.Print(os.Stdout, replayTable(got)); err != nil {
 		return err
 	}
 	if o.Output == "table" || o.Output == "wide" {
 		output.Note("%d decisions change, %d do not, %d are unknown, %d were not asked about",
-			len(got.Changed), got.Same, got.Undecidable, got.NotAsked)
+			differ, got.Same, got.Undecidable, got.NotAsked)
 		if got.Results > 0 {
 			output.Note("interceptors would also see %d results, which the audit log does not have: what they would say of these is unknown", got.Results)
 		}

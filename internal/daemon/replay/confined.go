@@ -130,7 +130,8 @@ func (c *confined) receive(into any) error {
 
 // evaluate has a confined process ask a policy about calls. args returns the arguments of
 // a call, nil if they are not recorded; it is asked only if the policy reads them. There
-// are as many verdicts as calls, unless the policy has problems.
+// are as many verdicts as calls, unless the policy has problems. ready is what the process has
+// said by then, with an error too.
 func evaluate(ctx context.Context, log *slog.Logger, policy *policyMessage, calls []recorded, args func(*recorded) json.RawMessage) (ready readyMessage, verdicts []Verdict, err error) {
 	ctx, cancel := context.WithTimeout(ctx, replayTime+endTime)
 	defer cancel()
@@ -144,7 +145,7 @@ func evaluate(ctx context.Context, log *slog.Logger, policy *policyMessage, call
 	verdicts, err = c.evaluate(policy, &ready, calls, args)
 	if words := c.close(); err != nil {
 		log.Warn("the process that evaluates a policy for an administrator has ended early", "err", err, "last", shortened(firstLine(words), maxProblem))
-		return readyMessage{}, nil, why(ctx, words)
+		return ready, nil, why(ctx, words)
 	}
 	return ready, verdicts, nil
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/admin"
 )
 
-// argument is the first argument of a process that evaluates a policy. The second is how
-// many bytes of memory it may use.
+// argument is the argument of a process that evaluates a policy.
 const argument = "policy-replay-process"
 
 const (

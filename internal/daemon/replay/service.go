@@ -143,26 +143,34 @@ func (s *Service) message(q *admin.PolicyReplay) (*policyMessage, []admin.Policy
 
 // invalid returns the first line of a text that is not UTF-8; 0 for none.
 func invalid(text string) int {
-	for i, line := range strings.Split(text, "\n") {
-		if !utf8.ValidString(line) {
-			return i + 1
-		}
+	if utf8.ValidString(text) {
+		return 0
 	}
-	return 0
+	at := 1
+	for line := range strings.Lines(text) {
+		if !utf8.ValidString(line) {
+			break
+		}
+		at++
+	}
+	return at
 }
 
 // Replay decides recorded calls again. Arguments that were recorded are opened if the policy
-// reads them.
-func (s *Service) Replay(ctx context.Context, q admin.PolicyReplay) (got admin.PolicyReplayed, err error) {
+// reads them. begun tells whether the policy was run, maybe in part: with an error too, what
+// was got by then says on how many calls, and whether with their arguments.
+func (s *Service) Replay(ctx context.Context, q admin.PolicyReplay) (got admin.PolicyReplayed, begun bool, err error) {
+	got.Counts, got.Changed = []admin.PolicyChange{}, []admin.ReplayedCall{}
 	policy, problems, err := s.message(&q)
 	if err != nil || len(problems) > 0 {
-		return admin.PolicyReplayed{Problems: problems, Counts: []admin.PolicyChange{}, Changed: []admin.ReplayedCall{}}, err
+		got.Problems = problems
+		return got, false, err
 	}
 	select {
 	case <-s.free:
 		defer func() { s.free <- struct{}{} }()
 	default:
-		return got, admin.ErrReplayBusy
+		return got, false, admin.ErrReplayBusy
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -176,8 +184,9 @@ func (s *Service) Replay(ctx context.Context, q admin.PolicyReplay) (got admin.P
 		err = context.Cause(reading)
 	}
 	if err != nil {
-		return got, err
+		return got, false, err
 	}
+	got.Calls, got.LeftOut, got.NotAsked = log.calls, log.leftOut, log.notAsked
 	ready, verdicts, err := evaluate(ctx, s.o.Log, policy, log.asked, func(c *recorded) json.RawMessage {
 		args, err := proxy.OpenInputs(s.o.Keys, c.id, c.inputs)
 		if err != nil {
@@ -185,13 +194,11 @@ func (s *Service) Replay(ctx context.Context, q admin.PolicyReplay) (got admin.P
 		}
 		return args
 	})
-	if err != nil {
-		return admin.PolicyReplayed{}, err
-	}
 	got.Problems, got.Arguments = ready.Problems, ready.Arguments
-	got.Calls, got.LeftOut, got.NotAsked = log.calls, log.leftOut, log.notAsked
-	tally(&got, log.asked, verdicts)
-	return got, nil
+	if err == nil {
+		tally(&got, log.asked, verdicts)
+	}
+	return got, true, err
 }
 
 // Why a replay ends before it is done.
@@ -253,7 +260,6 @@ func (q *Question) size() int {
 
 // tally counts what changes, and lists the last calls of that.
 func tally(got *admin.PolicyReplayed, calls []recorded, verdicts []Verdict) {
-	got.Changed, got.Counts = []admin.ReplayedCall{}, []admin.PolicyChange{}
 	counts := map[admin.PolicyChange]int{}
 	for i, v := range slices.Backward(verdicts) {
 		c := &calls[i]

@@ -87,7 +87,7 @@ func TestReplay(t *testing.T) {
 	)
 	early := called("0", "read", "allow")
 	early.Time = time.Now().Add(-2 * time.Hour)
-	got, err := s.Replay(t.Context(), of(`package toolgate
+	got, _, err := s.Replay(t.Context(), of(`package toolgate
 default decision := {"allow": true}
 decision := {"allow": false, "reason": "gone"} if input.tool_name in data.lists.gone
 decision := {"allow": false, "reason": "banned"} if input.tool_name in data.global_tool_deny
@@ -126,7 +126,7 @@ func TestReplayOfArguments(t *testing.T) {
 		"reads them":           {"package toolgate\ndefault decision := true\ndecision := false if input.args.text == \"bad\"\n", true, 1},
 		"reads the clock, too": {"package toolgate\ndefault decision := true\ndecision := false if { input.args.text == \"bad\"; time.now_ns() > 0 }\n", false, 1},
 	} {
-		got, err := s.Replay(t.Context(), of(tt.rego))
+		got, _, err := s.Replay(t.Context(), of(tt.rego))
 		if err != nil || got.Arguments != tt.arguments || got.Undecidable != tt.unknown {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
@@ -179,7 +179,7 @@ func TestHostilePolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			got, err := s.Replay(t.Context(), of(tt.rego))
+			got, _, err := s.Replay(t.Context(), of(tt.rego))
 			t.Logf("%v: %v %.200v", time.Since(began).Round(time.Millisecond), err, got.Problems)
 			if took := time.Since(began); took > replayTime+2*endTime {
 				t.Errorf("it took %v", took)
@@ -200,7 +200,7 @@ func TestHostilePolicies(t *testing.T) {
 			}
 		})
 	}
-	if got, err := s.Replay(t.Context(), of("package toolgate\ndecision := true\n")); err != nil || got.Same != 1 || len(got.Changed) != 1 {
+	if got, _, err := s.Replay(t.Context(), of("package toolgate\ndecision := true\n")); err != nil || got.Same != 1 || len(got.Changed) != 1 {
 		t.Errorf("afterwards: %+v %v", got, err)
 	}
 }
@@ -220,14 +220,14 @@ func TestReplayEnds(t *testing.T) {
 			close(reading)
 			return read(ctx, since, fn)
 		}
-		go func() { _, err := s.Replay(ctx, of(slow)); done <- err }()
+		go func() { _, _, err := s.Replay(ctx, of(slow)); done <- err }()
 		<-reading
 		s.o.Read = read
 		return done
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	first := begin(ctx)
-	if _, err := s.Replay(t.Context(), of(slow)); !errors.Is(err, admin.ErrReplayBusy) {
+	if _, _, err := s.Replay(t.Context(), of(slow)); !errors.Is(err, admin.ErrReplayBusy) {
 		t.Errorf("a second one: %v", err)
 	}
 	cancel()
@@ -242,7 +242,7 @@ func TestReplayEnds(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Replay(t.Context(), of(slow)); !errors.Is(err, admin.ErrReplayBusy) {
+	if _, _, err := s.Replay(t.Context(), of(slow)); !errors.Is(err, admin.ErrReplayBusy) {
 		t.Errorf("after the end of the gateway: %v", err)
 	}
 }
