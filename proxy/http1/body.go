@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -45,6 +46,9 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, io.EOF
 	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		b.conn.gone.lose(b)
 	}
 	return n, err
 }

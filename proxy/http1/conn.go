@@ -36,7 +36,7 @@ type conn struct {
 	emptyLines int // how many bytes of them may still come before the next request
 
 	gone watch
-	// idle is set while the connection waits for a request. Who resets it has the connection.
+	// idle is set until the head of a request is there. Who resets it has the connection.
 	idle atomic.Bool
 	over bool // it is not the server's any more
 }
@@ -75,7 +75,7 @@ func (c *conn) serve() {
 		case errors.Is(err, errOdd):
 			c.handOver()
 			return
-		case err != nil:
+		case err != nil || !c.idle.CompareAndSwap(true, false):
 			return
 		}
 		c.setState(http.StateActive)
@@ -111,20 +111,18 @@ func (c *conn) setState(state http.ConnState) {
 
 // await waits for the first bytes of a request. It is false if none come.
 func (c *conn) await(within time.Duration) bool {
-	if c.buf != nil { // they have come with the request before
-		return !c.s.closing.Load()
-	}
-	c.readUntil(time.Now().Add(within), within/8)
 	c.idle.Store(true)
 	if c.s.closing.Load() {
 		return false
 	}
+	if c.buf != nil { // they have come with the request before
+		return true
+	}
+	c.readUntil(time.Now().Add(within), within/8)
 	var err error
 	c.r = 0
-	if c.buf, c.w, err = c.from.Next(); err != nil {
-		return false
-	}
-	return c.idle.CompareAndSwap(true, false)
+	c.buf, c.w, err = c.from.Next()
+	return err == nil
 }
 
 // maxEmptyLines is how many bytes of empty lines may follow the body of a request: some clients
@@ -230,7 +228,7 @@ func (c *conn) takeEarly() {
 // handOver gives the connection to net/http's server.
 func (c *conn) handOver() {
 	received := append([]byte(nil), c.buf[c.r:c.w]...)
-	if c.net.SetDeadline(time.Time{}) == nil {
+	if c.idle.CompareAndSwap(true, false) && c.net.SetDeadline(time.Time{}) == nil {
 		c.over = c.s.odd.give(c.net, received)
 	}
 }
@@ -247,7 +245,6 @@ type exchange struct {
 func (c *conn) serveRequest(h *head) bool {
 	x := &exchange{to: *c.to}
 	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
 	plain := &http.Request{
 		Method: h.method, URL: &x.to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h.header, Body: http.NoBody,
 		ContentLength: h.length, Host: h.host, RemoteAddr: c.remote, RequestURI: h.target, Close: h.closes,
@@ -265,7 +262,7 @@ func (c *conn) serveRequest(h *head) bool {
 	r := plain.WithContext(ctx)
 	x.response.conn, x.response.body, x.response.closes = c, &x.body, h.closes
 	c.gone.begin(&x.body, cancel)
-	c.handle(x, r)
+	c.handle(x, r, cancel)
 	if c.over {
 		return false
 	}
@@ -278,9 +275,10 @@ func (c *conn) serveRequest(h *head) bool {
 	return keep
 }
 
-// handle runs the handler.
-func (c *conn) handle(x *exchange, r *http.Request) {
+// handle runs the handler, after which the request has ended.
+func (c *conn) handle(x *exchange, r *http.Request, cancel context.CancelFunc) {
 	defer func() { // also of a panic
+		cancel()
 		c.gone.end()
 		x.body.finish()
 	}()

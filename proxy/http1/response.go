@@ -246,7 +246,9 @@ func (w *response) flush(more ...[]byte) {
 		parts = append([][]byte{w.out[:w.n]}, more...)
 	}
 	if len(parts) > 0 && w.err == nil {
-		w.err = w.conn.write(&w.deadline, parts)
+		if w.err = w.conn.write(&w.deadline, parts); w.err != nil {
+			w.conn.gone.lose(w.body)
+		}
 	}
 	if w.out != nil {
 		w.out.Free()

@@ -109,6 +109,15 @@ func (w *watch) end() {
 	}
 }
 
+// lose cancels a request whose connection has failed.
+func (w *watch) lose(of *body) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.body == of {
+		w.cancel()
+	}
+}
+
 // setReadDeadline sets a deadline for the handler of a request.
 func (w *watch) setReadDeadline(of *body, t time.Time) error {
 	w.mu.Lock()
