@@ -4,6 +4,7 @@ package built
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -25,7 +26,11 @@ func Program(ctx context.Context, to, pkg string, flags ...string) error {
 	if runtime.GOOS == "windows" { // has no cp
 		args = slices.Concat([]string{"build", "-o", to}, flags, []string{pkg})
 	}
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", args...)
+	if slices.Contains(flags, "-race") { // the race detector needs C, wherever else it is off
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
+	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
 	return nil
