@@ -383,6 +383,7 @@ func TestReloadTheProgram(t *testing.T) {
 	if got := h.pid(t, "a"); got != a {
 		t.Errorf("a was started anew: process %d, then %d", a, got)
 	}
+	testwait.Until(t, patience, "c is ready", func() bool { return h.servers(t)["c"].State == "ready" })
 	c := h.pid(t, "c")
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
 		t.Errorf("exit code %d", code)
