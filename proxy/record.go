@@ -205,7 +205,7 @@ func isError(result []byte) bool {
 const maxSteps = 16
 
 // usualSteps is how many steps most calls have.
-const usualSteps = 6
+const usualSteps = 7
 
 // Verdicts of the steps outside the gate.
 const (
