@@ -1,7 +1,5 @@
 package depcheck_test
 
-import "maps"
-
 const module = "github.com/toolgate/toolgate"
 
 // rule says what the packages of one folder may import besides the standard library,
@@ -122,7 +120,7 @@ var rules = merged(map[string]rule{
 	},
 	"proxy/about": {why: "strangers may read it, so it knows nothing of the gateway"},
 	"proxy/http1": {
-		ours:   []string{"internal/backoff", "internal/idleread"},
+		ours:   []string{"internal/backoff", "internal/httpfield", "internal/idleread"},
 		others: []string{"golang.org/x/net"},
 		why:    "a server of bytes and handlers, as net/http's, with its rules for fields; it knows no MCP",
 	},
@@ -142,7 +140,7 @@ var rules = merged(map[string]rule{
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/http1": {
-		ours:   []string{"internal/background", "internal/idleread"},
+		ours:   []string{"internal/background", "internal/httpfield", "internal/idleread"},
 		others: []string{"golang.org/x/net"},
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
@@ -421,6 +419,7 @@ var rules = merged(map[string]rule{
 		why:    "the protocol's words and bytes: everything stands on it, so it stands on nothing but the memory that they lie in; x/sys/cpu knows whether the processor has vectors",
 	},
 	"internal/arena":      {why: "memory, whatever lies in it"},
+	"internal/httpfield":  {others: []string{"golang.org/x/net"}, why: "text of a head, whoever sends it; net says which fields are valid, as net/http does"},
 	"internal/idleread":   {why: "bytes of a connection, whoever speaks"},
 	"internal/background": {why: "goroutines that somebody waits for, whatever they do"},
 	"internal/backoff":    {why: "how long to wait does not depend on what is tried again"},
@@ -562,47 +561,3 @@ var rules = merged(map[string]rule{
 	"internal/depcheck/...": {ours: []string{anything}, others: []string{anything}, why: "looks at everything from outside"},
 	"examples/...":          {ours: []string{anything}, others: []string{anything}, why: "shows how others use toolgate"},
 }, daemonRules)
-
-// merged returns the rules of both maps. A package has one rule.
-func merged(a, b map[string]rule) map[string]rule {
-	all := maps.Clone(a)
-	for name, r := range b {
-		if _, twice := all[name]; twice {
-			panic("two rules for " + name)
-		}
-		all[name] = r
-	}
-	return all
-}
-
-// closed are folders that only they themselves may import: code that is only ever run
-// must be free to change. rules has their reasons.
-var closed = []string{"cmd/...", "internal/bench/...", "internal/e2e/...", "internal/depcheck/...", "examples/..."}
-
-// testOthers is what test files may import besides what their package may: independent
-// implementations to compare with, and what makes tests short.
-var testOthers = []string{
-	"golang.org/x/net/html",                                 // a parser to read our own pages with
-	"github.com/nats-io/nats-server/v2/server",              // a real server for an engine of queues; never in the program
-	"github.com/nats-io/jwt/v2", "github.com/nats-io/nkeys", // users of that server
-	"github.com/modelcontextprotocol/go-sdk",      // the official SDK, as client and server
-	"github.com/mark3labs/mcp-go",                 // a second implementation, independent of the first
-	"github.com/go-json-experiment/json/jsontext", // a strict JSON parser to fuzz ours against
-	"github.com/google/go-cmp",                    // readable differences
-	"github.com/google/jsonschema-go/jsonschema",  // schemas of the types that an API answers with
-	"go.uber.org/goleak",                          // goroutines that outlive their owner
-	"golang.org/x/net/dns/dnsmessage",             // name servers that answer what a test says
-	"golang.org/x/tools/txtar",                    // conversations as text files
-	"github.com/prometheus/common",                // the parser of Prometheus
-	"github.com/prometheus/client_model",          // what that parser reads
-	"go.yaml.in/yaml/v3",                          // files of the examples
-	"go.opentelemetry.io/proto/otlp",              // what a collector receives
-	"google.golang.org/protobuf",                  // in which it is written
-	"github.com/santhosh-tekuri/jsonschema/v6",    // checks the schema of our configuration file, and messages in the matrix
-	"github.com/openai/openai-go/v3",              // OpenAI's client, to compare our wire formats with
-	"github.com/anthropics/anthropic-sdk-go/v2",   // Anthropic's, likewise
-}
-
-// emptyNames are names that say what kind of thing is inside and not what it is for.
-// Whoever needs one has not found the right place yet.
-var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "misc"}

@@ -3,10 +3,11 @@ package http1
 import (
 	"bytes"
 	"net/http"
-	"net/textproto"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/toolgate/toolgate/internal/httpfield"
 )
 
 // head is the head of a request.
@@ -45,35 +46,10 @@ func parse(b []byte) (h head, ok bool) {
 	if !h.requestLine(line) {
 		return head{}, false
 	}
-	count := strings.Count(text, "\r\n")
-	h.header = make(http.Header, count)
-	values := make([]string, count)
-	for {
-		line, text, ok = strings.Cut(text, "\r\n")
-		switch {
-		case !ok:
-			return head{}, false
-		case line == "":
-			return h, text == "" && h.host != "" && (h.length == 0 || h.method == http.MethodPost)
-		}
-		name, value, found := strings.Cut(line, ":")
-		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return head{}, false
-		}
-		name, value = textproto.CanonicalMIMEHeaderKey(name), textproto.TrimString(value)
-		if !h.field(name, value) {
-			return head{}, false
-		}
-		if name == "Host" {
-			continue
-		}
-		if before := h.header[name]; before != nil {
-			h.header[name] = append(before, value)
-			continue
-		}
-		values[0] = value
-		h.header[name], values = values[:1:1], values[1:]
-	}
+	h.header, ok = httpfield.Parse(text, func(name, value string) (keep, plain bool) {
+		return name != "Host", h.field(name, value)
+	})
+	return h, ok && h.host != "" && (h.length == 0 || h.method == http.MethodPost)
 }
 
 // requestLine reads the first line.
@@ -99,16 +75,11 @@ func (h *head) field(name, value string) bool {
 		}
 		h.host = value
 	case "Content-Length":
-		if h.told || value == "" || len(value) > 18 {
+		length, ok := httpfield.Length(value)
+		if h.told || !ok {
 			return false
 		}
-		h.told = true
-		for i := range len(value) {
-			if value[i] < '0' || value[i] > '9' {
-				return false
-			}
-			h.length = 10*h.length + int64(value[i]-'0')
-		}
+		h.length, h.told = length, true
 	case "Connection":
 		if h.closes || !strings.EqualFold(value, "close") && !strings.EqualFold(value, "keep-alive") {
 			return false

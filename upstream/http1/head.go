@@ -3,10 +3,11 @@ package http1
 import (
 	"bytes"
 	"net/http"
-	"net/textproto"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/toolgate/toolgate/internal/httpfield"
 )
 
 // head is the head of an answer.
@@ -46,31 +47,9 @@ func parseHead(b []byte) (h head, ok bool) {
 	if !h.statusLine(line) {
 		return head{}, false
 	}
-	h.header, h.length = make(http.Header, 8), -1
-	values := make([]string, strings.Count(text, "\r\n"))
-	for {
-		line, text, ok = strings.Cut(text, "\r\n")
-		switch {
-		case !ok:
-			return head{}, false
-		case line == "":
-			return h, text == "" && h.framed()
-		}
-		name, value, found := strings.Cut(line, ":")
-		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return head{}, false
-		}
-		name, value = textproto.CanonicalMIMEHeaderKey(name), textproto.TrimString(value)
-		if !h.field(name, value) {
-			return head{}, false
-		}
-		if before := h.header[name]; before != nil {
-			h.header[name] = append(before, value)
-			continue
-		}
-		values[0] = value
-		h.header[name], values = values[:1:1], values[1:]
-	}
+	h.length = -1
+	h.header, ok = httpfield.Parse(text, func(name, value string) (keep, plain bool) { return true, h.field(name, value) })
+	return h, ok && h.framed()
 }
 
 // statusLine reads the first line.
@@ -108,16 +87,11 @@ func (h *head) framed() bool {
 func (h *head) field(name, value string) bool {
 	switch name {
 	case "Content-Length":
-		if h.length >= 0 || value == "" || len(value) > 18 {
+		length, ok := httpfield.Length(value)
+		if h.length >= 0 || !ok {
 			return false
 		}
-		h.length = 0
-		for i := range len(value) {
-			if value[i] < '0' || value[i] > '9' {
-				return false
-			}
-			h.length = 10*h.length + int64(value[i]-'0')
-		}
+		h.length = length
 	case "Transfer-Encoding":
 		if h.chunked || !strings.EqualFold(value, "chunked") {
 			return false
