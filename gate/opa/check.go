@@ -23,7 +23,7 @@ type Problem struct {
 func Check(v RegoVersion, paths ...string) []Problem {
 	var list []Problem
 	for _, path := range paths {
-		list = append(list, problems(checkPath(path, v))...)
+		list = append(list, Problems(checkPath(path, v))...)
 	}
 	return list
 }
@@ -74,10 +74,7 @@ func (e *placed) Error() string {
 func (e *placed) Unwrap() error { return e.err }
 
 // Problems takes an error of [New] or [Phase.SetData] apart.
-func Problems(err error) []Problem { return problems(err) }
-
-// problems takes an error apart.
-func problems(err error) []Problem {
+func Problems(err error) []Problem {
 	switch e := err.(type) { //nolint:errorlint // the chain is walked here
 	case nil:
 		return nil
@@ -92,13 +89,13 @@ func problems(err error) []Problem {
 	case interface{ Unwrap() []error }:
 		var list []Problem
 		for _, part := range e.Unwrap() {
-			list = append(list, problems(part)...)
+			list = append(list, Problems(part)...)
 		}
 		return list
 	}
 	// What is around a fault with a place, or around several, only says what
 	// was being done.
-	inner := problems(errors.Unwrap(err))
+	inner := Problems(errors.Unwrap(err))
 	if len(inner) > 1 || len(inner) == 1 && inner[0].File != "" {
 		return inner
 	}

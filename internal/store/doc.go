@@ -23,8 +23,9 @@
 // what it reads stays true until it writes.
 //
 // The schema only moves forward, by the numbered files in migrations. A version means
-// the same in both databases. An empty database gets the last version at once. A database with a newer schema than this build knows is
-// refused. If several processes start at once, one migrates.
+// the same in both databases. An empty database gets the last version at once. A database
+// with a newer schema than this build knows is refused. If several processes start at
+// once, one migrates.
 //
 // The package does not judge the records: its callers verify authentication codes and
 // decide who may answer an approval. It stores no secrets besides those that callers

@@ -41,7 +41,8 @@ type conn struct {
 	over bool // it is not the server's any more
 }
 
-// plainConn is a connection that only counts what another one carries.
+// plainConn is a connection whose bytes another one carries as they are, unlike those of one
+// with TLS, which has a NetConn as well.
 type plainConn interface{ Plain() net.Conn }
 
 func newConn(s *Server, base context.Context, accepted net.Conn) *conn {
