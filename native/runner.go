@@ -36,7 +36,7 @@ type runner struct {
 	check func(network, address string) error
 	// open is the program, which is closed after the start; nil without a verified copy.
 	open *os.File
-	// hello is written to the process first; nil writes nothing.
+	// hello is what the wire begins with; nil where there is no wire.
 	hello []byte
 	// wire is true if the process serves on its standard input and output, after its
 	// first line.
@@ -120,10 +120,7 @@ func (r *runner) start() (err error) {
 		return errors.Join(err, r.tree.Close())
 	}
 	r.number.Store(int64(r.cmd.Process.Pid))
-	go r.watch()        // ends with the process
-	if r.hello != nil { // the pipe may be full before the process reads
-		go func() { _, _ = r.pipes.Stdin.Write(r.hello) }() // ends with the process at the latest
-	}
+	go r.watch() // ends with the process
 	if r.wire {
 		r.behind = bufio.NewReaderSize(r.pipes.Stdout, 64<<10)
 		go r.firstLine()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
@@ -20,15 +21,29 @@ type wire struct {
 	heard *atomic.Uint64
 }
 
-// dialer returns a function that connects to the process of a runner, once.
+// dialer returns a function that connects to the process of a runner, once. What the
+// process reads first is written before anything of the connection.
 func (r *runner) dialer() func(context.Context, string) (net.Conn, error) {
 	var used atomic.Bool
-	return func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, _ string) (net.Conn, error) {
 		if used.Swap(true) {
 			return nil, errors.New("the connection to the process is lost")
 		}
+		if err := r.greet(ctx); err != nil {
+			return nil, fmt.Errorf("write to the process: %w", err)
+		}
 		return &wire{in: r.behind, out: r.pipes.Stdout, to: r.pipes.Stdin, heard: &r.heard}, nil
 	}
+}
+
+// greet writes hello, which may be more than a process that does not read can take.
+func (r *runner) greet(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = r.pipes.Stdin.SetWriteDeadline(time.Now()) })
+	_, err := r.pipes.Stdin.Write(r.hello)
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // Read implements [net.Conn].
