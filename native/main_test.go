@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 	case "host":
 		playHost()
 	case "mute":
-		select {}
+		testwait.Hang()
 	case "noise":
 		fmt.Println("Loading the model, please wait")
 	case "other version":
@@ -70,10 +70,10 @@ func TestMain(m *testing.M) {
 		})
 	case "elsewhere":
 		fmt.Println("1|1|unix|" + os.Getenv(folderVar) + "|grpc")
-		select {}
+		testwait.Hang()
 	case "network":
 		fmt.Println("1|1|tcp|127.0.0.1:1|grpc")
-		select {}
+		testwait.Hang()
 	case "before frames": // as a plugin that was built before there were any
 		p := play()
 		p.Init = func([]byte) error { return os.Unsetenv(goplugin.EnvUnixSocketDir) }

@@ -146,7 +146,7 @@ var scripts = map[string]func(*scripted){
 	"notes":  func(c *scripted) { c.legacy(); c.notes(false); c.serve() },
 	"varies": func(c *scripted) { c.legacy(); c.notes(true); c.serve() },
 	// deaf never reads.
-	"deaf": func(*scripted) { select {} },
+	"deaf": func(*scripted) { testwait.Hang() },
 	// shuts stops to listen some time before it ends, dies does both at once.
 	"shuts": func(*scripted) {
 		os.Stdin.Close()

@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // mark is the variable by which the processes of a test are found, whoever their
@@ -130,7 +132,8 @@ func ready(err error) error {
 		return err
 	}
 	fmt.Println("ready", Guardian())
-	select {}
+	testwait.Hang()
+	return nil
 }
 
 func init() {

@@ -2,6 +2,7 @@
 package testwait
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -47,5 +48,14 @@ func Within(d time.Duration, ok func() bool) bool {
 		}
 		waited := time.Since(began)
 		<-time.After(min(max(waited/10, shortest), longest, d-waited))
+	}
+}
+
+// Hang never returns: a program that a test starts calls it to hang until it is killed. It
+// waits for a timer, since the runtime ends a program whose goroutines all wait for each
+// other ("all goroutines are asleep"), as `select {}` does where the program has no C.
+func Hang() {
+	for {
+		<-time.After(math.MaxInt64)
 	}
 }

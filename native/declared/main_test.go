@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // childMark is the first argument of this binary as a command.
@@ -49,9 +51,9 @@ func playProgram(what string, args []string) {
 			os.Exit(4)
 		}
 		fmt.Println(tree.Process.Pid)
-		select {}
+		testwait.Hang()
 	case "sleep":
-		select {}
+		testwait.Hang()
 	case "read", "write":
 		var err error
 		if what == "read" {
