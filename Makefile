@@ -27,12 +27,12 @@ examples: ## toolgate and the programs that the examples use, into out/examples
 
 .PHONY: pages
 pages: ## write what the commands of README.md and docs/tutorial.md print into them (Linux)
-	$(GO) test ./examples -run TestPages -count 1 -update
+	$(GO) test -tags e2e ./examples -run TestPages -count 1 -update
 
 .PHONY: example-times
 example-times: ## measure how long the examples take, and write it into examples/README.md
-	$(GO) test ./examples -run TestReadmes -count 1 -parallel 1 -update
-	$(GO) test ./examples -run TestReadmes -count 1 -tags e2e -update
+	$(GO) test -tags e2e ./examples -run TestReadmes -count 1 -parallel 1 -update
+	$(GO) test -tags e2e ./examples -run TestReadmes -count 1 -network -update
 
 .PHONY: picture
 picture: build ## draw docs/picture.svg, the picture of the README, from a real run (Linux)
@@ -69,13 +69,13 @@ vuln: tools ## look for known vulnerabilities (asks the Go vulnerability databas
 	$(BIN)/govulncheck ./...
 
 .PHONY: test-unit
-test-unit: ## the tests of the packages, with the race detector
-	$(GO) test -race -gcflags=modernc.org/...=-race=false -timeout 20m ./...
+test-unit: ## the tests of the packages, those behind the tag e2e too, with the race detector
+	$(GO) test -race -tags e2e -gcflags=modernc.org/...=-race=false -timeout 20m $$($(GO) list ./... | grep -v '/internal/e2e$$')
 
 .PHONY: test-e2e
 test-e2e: ## toolgate between real clients and servers (installs them once)
 	$(GO) test -tags e2e -timeout 20m -p 1 -v ./internal/e2e/...
-	$(GO) test -tags e2e -timeout 5m ./examples -run TestReadmes
+	$(GO) test -tags e2e -timeout 5m ./examples -run TestReadmes -network
 
 .PHONY: test-spicedb
 test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the first time)
@@ -115,7 +115,7 @@ bench: ## the benchmarks of the packages, then the table of ratios
 soak: ## the counts that are too long for every run, in full
 	$(GO) run ./internal/bench -soak
 	$(GO) test -timeout 15m ./upstream -run TestCrashLoops -crashes 1000 -v
-	$(GO) test -race -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
+	$(GO) test -race -tags e2e -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
 	$(GO) test -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
 	$(GO) test -timeout 30m ./internal/audit -run TestKilledAtAnyMoment -audit-kills 2000 -v
 	$(GO) test -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v

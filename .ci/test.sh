@@ -30,9 +30,10 @@ part tools 1200 'GOBIN="$bin" go -C internal/tools install tool || { echo "the p
 part fmt 300 'need golangci-lint && "$bin/golangci-lint" fmt --diff'
 part lint 1200 'need golangci-lint && "$bin/golangci-lint" run --timeout 15m ./...'
 # SQLite is translated from C and locks as C does: the race detector finds nothing
-# there, and makes it several times slower.
-part unit 2100 'CGO_ENABLED=1 go test -race -exec "env CGO_ENABLED=0" -gcflags=modernc.org/...=-race=false -timeout 20m -v ./...'
-part e2e 1800 'go test -tags e2e -timeout 25m -p 1 -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes'
+# there, and makes it several times slower. The tag adds the tests of whole programs that
+# `go test ./...` leaves out; those of internal/e2e are a part of their own.
+part unit 2100 'CGO_ENABLED=1 go test -race -tags e2e -exec "env CGO_ENABLED=0" -gcflags=modernc.org/...=-race=false -timeout 20m -v $(go list ./... | grep -v "/internal/e2e\$")'
+part e2e 1800 'go test -tags e2e -timeout 25m -p 1 -v ./internal/e2e/... && go test -tags e2e -timeout 5m -v ./examples -run TestReadmes -network'
 # The program is built for three other systems, without optimization, which takes a third less
 # time; the other packages and the tests are checked from the source. The last two have no
 # files of their own: what they have is that every package has files for them.

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build e2e && unix
 
 package examples_test
 
@@ -26,6 +26,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write into the pages what their commands print and how long they take")
+
+// network has TestReadmes type the examples that need the network in place of the others.
+var network = flag.Bool("network", false, "type the examples that need the network, and no others")
 
 // step is a command of a page and the lines of its output that the page shows.
 type step struct {
@@ -140,7 +143,7 @@ func TestReadmes(t *testing.T) {
 	took := map[string]time.Duration{}
 	for _, readme := range readmes {
 		folder := filepath.Dir(readme)
-		if online[folder] != network {
+		if online[folder] != *network {
 			continue
 		}
 		text, err := os.ReadFile(readme)
@@ -250,7 +253,7 @@ func newShell(t *testing.T, folder string) (*shell, *strings.Replacer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if network { // a proxy, a registry, a certificate
+	if *network { // a proxy, a registry, a certificate
 		cmd.Env = os.Environ()
 	}
 	cmd.Env = append(

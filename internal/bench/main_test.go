@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,15 +10,6 @@ import (
 
 // dir has what the tests share; it is empty until one needs it.
 var dir string
-
-// toolgate is the program of all tests that need it.
-var toolgate = sync.OnceValues(func() (path string, err error) {
-	if dir, err = os.MkdirTemp("", "tgbench"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, "toolgate")
-	return path, build(context.Background(), path, "")
-})
 
 // TestMain makes the test binary the programs too, as the runner starts its
 // own binary.

@@ -55,7 +55,8 @@ func check(ctx context.Context, folder, system string) ([]string, error) {
 	}
 	loaded, err := packages.Load(&packages.Config{
 		Context: ctx, Dir: folder, Tests: true, Mode: packages.LoadAllSyntax | packages.NeedModule,
-		Env: append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
+		BuildFlags: []string{"-tags", "e2e"},
+		Env:        append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
 	}, "./...")
 	if err != nil {
 		return nil, fmt.Errorf("load the packages: %w", err)

@@ -15,19 +15,19 @@
 // with its section of the specification; no other cell is left out. The result
 // is a part of docs/compatibility.md:
 //
-//	go test ./internal/matrix -update
+//	go test -tags e2e ./internal/matrix -update
 //
 // writes it, and without the flag the test fails when it is stale. While one
 // feature is worked on,
 //
-//	go test ./internal/matrix -v -feature roots -all
+//	go test -tags e2e ./internal/matrix -v -feature roots -all
 //
 // runs its row alone and shows all of its cells.
 //
 // Beside the cells, one by one, there are many calls at once (interleaved), in
 // an order that a seed decides and that a failure prints:
 //
-//	go test ./internal/matrix -run TestInterleavedCalls -calls 2000 -seed 7
+//	go test -tags e2e ./internal/matrix -run TestInterleavedCalls -calls 2000 -seed 7
 //
 // and peers that do not keep to the rules (hostile), while others are in the
 // middle of calls that must not notice.

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package matrix
 
 import (
@@ -34,7 +36,7 @@ func (m *matrix) document(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s is not what was measured; run `go test ./internal/matrix -update`", page)
+		t.Errorf("%s is not what was measured; run `go test -tags e2e ./internal/matrix -update`", page)
 	}
 }
 

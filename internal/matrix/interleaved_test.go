@@ -1,3 +1,5 @@
+//go:build e2e
+
 package matrix
 
 import (
@@ -131,7 +133,7 @@ func TestInterleavedCalls(t *testing.T) {
 		t.Errorf("processes are left: %v", left)
 	}
 	if t.Failed() {
-		t.Logf("to repeat this order: go test ./internal/matrix -run TestInterleavedCalls -calls %d -seed %d", *calls, from)
+		t.Logf("to repeat this order: go test -tags e2e ./internal/matrix -run TestInterleavedCalls -calls %d -seed %d", *calls, from)
 	}
 }
 

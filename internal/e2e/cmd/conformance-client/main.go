@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && unix
 
 // Command conformance-client is what the client side of the official
 // conformance suite drives: it starts "toolgate stdio" with the suite's scenario

@@ -1,5 +1,0 @@
-//go:build !e2e
-
-package examples_test
-
-const network = false
