@@ -118,17 +118,17 @@ soak: ## the counts that are too long for every run, in full
 	$(GO) test -race -tags e2e -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
 	$(GO) test -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
 	$(GO) test -timeout 30m ./internal/audit -run TestKilledAtAnyMoment -audit-kills 2000 -v
-	$(GO) test -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v
-	$(GO) test -timeout 30m ./cmd/toolgate/cli -run TestSharedServerOfAKilledGateway -shared-kills 100 -v
-	$(GO) test -timeout 60m ./cmd/toolgate/cli -run 'TestChaos$$' -chaos-faults 400 -chaos-calls 300 -chaos-pause 0 -chaos-clocks -v
-	$(GO) test -timeout 30m ./cmd/toolgate/cli -run TestRolling -rolling-from HEAD~1 -chaos-calls 300 -chaos-pause 0 -v
+	$(GO) test -tags e2e -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v
+	$(GO) test -tags e2e -timeout 30m ./cmd/toolgate/cli -run TestSharedServerOfAKilledGateway -shared-kills 100 -v
+	$(GO) test -tags e2e -timeout 60m ./cmd/toolgate/cli -run 'TestChaos$$' -chaos-faults 400 -chaos-calls 300 -chaos-pause 0 -chaos-clocks -v
+	$(GO) test -tags e2e -timeout 30m ./cmd/toolgate/cli -run TestRolling -rolling-from HEAD~1 -chaos-calls 300 -chaos-pause 0 -v
 	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run 'TestChaos$$' -kills 1000 -v
 	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run TestBacklog -backlog 100000 -v
 	$(GO) test -timeout 60m ./internal/daemon/agents -run TestKilledAtAnyStep -killed 1000 -v
 	$(GO) test -timeout 30m ./proxy/find -run TestHiddenItemsChangeNothing -pairs 1000000 -v
 	$(GO) test -timeout 90m ./proxy -run 'TestHiddenToolsChangeNothing|TestFindWhileToolsChange' -find-worlds 2000 -find-queries 500 -find-tools 10000 -find-time 1m -v
-	$(GO) test -timeout 15m ./cmd/toolgate/cli -run TestEverythingAgrees -agree-worlds 200 -v
-	$(GO) test -timeout 30m ./cmd/toolgate/cli -run 'TestNoCallBeyondTheBudget|TestKilledGatewayHasChargedWhatItDelivered' -budget-clients 1000 -budget-kills 50 -v
+	$(GO) test -timeout 15m ./internal/daemon -run TestEverythingAgrees -agree-worlds 200 -v
+	$(GO) test -tags e2e -timeout 30m ./cmd/toolgate/cli -run 'TestNoCallBeyondTheBudget|TestKilledGatewayHasChargedWhatItDelivered' -budget-clients 1000 -budget-kills 50 -v
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (20s)

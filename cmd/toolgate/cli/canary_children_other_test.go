@@ -1,4 +1,4 @@
-//go:build !windows && !linux
+//go:build e2e && !windows && !linux
 
 package cli
 
