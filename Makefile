@@ -84,7 +84,7 @@ test-spicedb: ## the contract of gate/spicedb on a real SpiceDB (minutes the fir
 .PHONY: test-kafka
 test-kafka: ## the suite of native/queue/kafka on Kafka's own broker (needs Java and Maven; fetches its jars once)
 	mvn -q -B -f native/queue/kafka/testdata/broker.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/out/kafka
-	$(GO) test -count 1 -timeout 15m ./native/queue/kafka -run 'TestSuite|TestChaos|TestBacklog' -kafka-jars $(CURDIR)/out/kafka -v
+	$(GO) test -tags e2e -count 1 -timeout 15m ./native/queue/kafka -run 'TestSuite|TestChaos|TestBacklog' -kafka-jars $(CURDIR)/out/kafka -v
 
 .PHONY: test-chart
 test-chart: ## render the Helm chart, and check it against the types of Kubernetes
@@ -116,13 +116,13 @@ soak: ## the counts that are too long for every run, in full
 	$(GO) run ./internal/bench -soak
 	$(GO) test -timeout 15m ./upstream -run TestCrashLoops -crashes 1000 -v
 	$(GO) test -race -tags e2e -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
-	$(GO) test -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
+	$(GO) test -tags e2e -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
 	$(GO) test -timeout 30m ./internal/audit -run TestKilledAtAnyMoment -audit-kills 2000 -v
 	$(GO) test -tags e2e -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v
 	$(GO) test -tags e2e -timeout 30m ./cmd/toolgate/cli -run TestSharedServerOfAKilledGateway -shared-kills 100 -v
 	$(GO) test -tags e2e -timeout 60m ./cmd/toolgate/cli -run 'TestChaos$$' -chaos-faults 400 -chaos-calls 300 -chaos-pause 0 -chaos-clocks -v
 	$(GO) test -tags e2e -timeout 30m ./cmd/toolgate/cli -run TestRolling -rolling-from HEAD~1 -chaos-calls 300 -chaos-pause 0 -v
-	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run 'TestChaos$$' -kills 1000 -v
+	$(GO) test -p 1 -tags e2e -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run 'TestChaos$$' -kills 1000 -v
 	$(GO) test -p 1 -timeout 30m ./native/queue/memory ./native/queue/postgres ./native/queue/nats ./native/queue/kafka -run TestBacklog -backlog 100000 -v
 	$(GO) test -timeout 60m ./internal/daemon/agents -run TestKilledAtAnyStep -killed 1000 -v
 	$(GO) test -timeout 30m ./proxy/find -run TestHiddenItemsChangeNothing -pairs 1000000 -v

@@ -211,6 +211,7 @@ func TestConfined(t *testing.T) {
 
 // What a plugin has started ends with it.
 func TestConfinedTree(t *testing.T) {
+	t.Parallel()
 	s := confinedSpec(t, "plain", sandbox.Policy{Mode: sandbox.Auto, Temp: true, Run: []string{"/bin", "/usr/bin"}})
 	p := run(t, s)
 	long := "865" + itoa(os.Getpid())
@@ -256,6 +257,7 @@ func TestConfinedChecksum(t *testing.T) {
 
 // The gateway connects to nothing that a confined plugin could not serve on itself.
 func TestConfinedServesElsewhere(t *testing.T) {
+	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -282,6 +284,7 @@ func TestConfinedServesElsewhere(t *testing.T) {
 // Where a layer is missing that must be there, the plugin does not run, and its
 // state names the layer. A gateway that is confined itself has no namespaces to give.
 func TestConfinedRequiredIsRefused(t *testing.T) {
+	t.Parallel()
 	pure := pureProgram(t)
 	state, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 // TestIntercept asks a real process about calls, in frames and over gRPC. Its panic is an
 // error, and so is its end.
 func TestIntercept(t *testing.T) {
+	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

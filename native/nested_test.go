@@ -90,6 +90,7 @@ func TestNestedAtOnce(t *testing.T) {
 // TestNestedEnds: a nested call ends with its outer one, and a tool that waits for another is
 // not idle.
 func TestNestedEnds(t *testing.T) {
+	t.Parallel()
 	spec := specOf("plain")
 	spec.Timeouts.Call = time.Second
 	p := run(t, spec)

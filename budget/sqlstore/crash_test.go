@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,48 +76,6 @@ func crashBill(call string) budget.Bill {
 	bytes := budgettest.Hour("bytes", "k", budget.NoLimit)
 	bytes.Amount = reserved
 	return budgettest.Bill(call, budgettest.Hour("calls", "k", budget.NoLimit), bytes)
-}
-
-// Whenever a process is killed, the next one finds everything charged that was
-// delivered, and besides that at most the calls in flight.
-func TestKilledProcessHasChargedWhatItDelivered(t *testing.T) {
-	for name, where := range map[string]func(*testing.T) (address string, o store.Options){
-		"file": func(t *testing.T) (string, store.Options) {
-			path := filepath.Join(t.TempDir(), "store.db")
-			return path, store.Options{Path: path, Durable: true}
-		},
-		"postgres": func(t *testing.T) (string, store.Options) {
-			url := shared.SchemaURL(t)
-			return url, store.Options{URL: url, Durable: true}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			address, o := where(t)
-			var delivered int64
-			for n := range int64(*kills) {
-				delivered += killed(t, address, strconv.FormatInt(n, 10))
-				s, err := store.Open(t.Context(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b := sqlstore.New(s, nil)
-				most := (n + 1) * inFlight // of all that were killed
-				if calls := used(t, b, "calls"); calls < delivered || calls > delivered+most {
-					t.Fatalf("kill %d: %d calls were delivered, %d are charged", n, delivered, calls)
-				}
-				if bytes := used(t, b, "bytes"); bytes < delivered*spent || bytes > delivered*spent+most*reserved {
-					t.Fatalf("kill %d: %d calls were delivered, %d bytes are charged", n, delivered, bytes)
-				}
-				if err := s.Check(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
 }
 
 // killed runs a process, kills it at a random moment, and returns the number of

@@ -148,48 +148,6 @@ func TestFileIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// A server that is killed under load loses no granted charge, and later charges add up.
-func TestServerIsKilledUnderLoad(t *testing.T) {
-	server := storetest.StartPostgres(t)
-	url := server.URL(t)
-	a := sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil)
-	b := sqlstore.New(storetest.Opened(t, store.Options{URL: url, Durable: true}), nil)
-	var granted, failed, sent atomic.Int64
-	for crash := range 2 {
-		var all sync.WaitGroup
-		failed.Store(0)
-		before := granted.Load()
-		for g, s := range []*sqlstore.Store{a, b, a, b} {
-			all.Go(func() {
-				for i := 0; failed.Load() < 8; i++ {
-					sent.Add(1)
-					_, err := s.Charge(t.Context(), budgettest.Bill(fmt.Sprintf("%d-%d-%d", crash, g, i), budgettest.Hour("b", "k", budget.NoLimit)))
-					if err == nil {
-						granted.Add(1)
-						continue
-					}
-					failed.Add(1)
-					if !strings.Contains(err.Error(), "server") {
-						t.Errorf("error %q does not speak of the server", err)
-					}
-				}
-			})
-		}
-		testwait.Until(t, turnTimeout, "a hundred more calls are granted", func() bool { return granted.Load() > before+100 })
-		server.Kill(t)
-		all.Wait()
-		server.Start(t)
-		if !attempt(t, a, fmt.Sprint("after", crash), "") {
-			t.Error("the first charge after the crash")
-		}
-		granted.Add(1)
-		sent.Add(1)
-	}
-	if got := used(t, b, "b"); got < granted.Load() || got > granted.Load()+16 {
-		t.Errorf("%d of %d calls were granted, %d are used", granted.Load(), sent.Load(), got)
-	}
-}
-
 // turnTimeout bounds every wait of these tests; nothing waits for it to pass.
 const turnTimeout = 30 * time.Second
 

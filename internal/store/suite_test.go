@@ -21,11 +21,3 @@ func TestSuiteOnFile(t *testing.T) {
 func TestSuiteOnPostgres(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Options { return store.Options{URL: shared.SchemaURL(t)} })
 }
-
-// Behind a pooler of connections statements cannot be prepared; the address
-// says so.
-func TestSuiteOnPostgresWithoutPreparing(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Options {
-		return store.Options{URL: shared.SchemaURL(t) + "&default_query_exec_mode=exec"}
-	})
-}

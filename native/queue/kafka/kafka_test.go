@@ -81,6 +81,4 @@ func TestSuite(t *testing.T) { queuetest.Run(t, open) }
 
 func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
 
-func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
-
 func TestBacklog(t *testing.T) { queuetest.Backlog(t, openElsewhere, 1200) }

@@ -24,8 +24,6 @@ func open(_ testing.TB, b queue.Bounds) func() queue.Engine {
 
 func TestSuite(t *testing.T) { queuetest.Run(t, open) }
 
-func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
-
 func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
 
 func TestBacklog(t *testing.T) { queuetest.Backlog(t, open, 1200) }

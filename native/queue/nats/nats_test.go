@@ -74,8 +74,6 @@ func connect(t testing.TB, url string, b queue.Bounds) func() queue.Engine {
 
 func TestSuite(t *testing.T) { queuetest.Run(t, open) }
 
-func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
-
 func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
 
 func TestBacklog(t *testing.T) { queuetest.Backlog(t, openElsewhere, 0) }

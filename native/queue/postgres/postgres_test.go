@@ -41,8 +41,6 @@ func open(t testing.TB, b queue.Bounds) func() queue.Engine {
 
 func TestSuite(t *testing.T) { queuetest.Run(t, open) }
 
-func TestChaos(t *testing.T) { queuetest.Chaos(t, open) }
-
 func BenchmarkEngine(b *testing.B) { queuetest.Bench(b, open) }
 
 func TestBacklog(t *testing.T) { queuetest.Backlog(t, open, 0) }

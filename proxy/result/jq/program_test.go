@@ -14,6 +14,7 @@ import (
 	"github.com/itchyny/gojq"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/raced"
 )
 
 // lines returns the lines of a file of testdata, without comments.
@@ -114,7 +115,10 @@ const mostAllocated = 10 * maxMemory
 // that they cannot catch, and what may not be called is not compiled.
 func TestHostile(t *testing.T) {
 	before := runtime.NumGoroutine()
-	for _, line := range lines(t, "hostile.txt") {
+	for i, line := range lines(t, "hostile.txt") {
+		if i%raced.Times(1, 4) != 0 { // each of them takes what a filter may
+			continue
+		}
 		what, source, ok := strings.Cut(line, "\t")
 		if !ok {
 			t.Fatalf("the line %q has no tab", line)
