@@ -28,7 +28,7 @@ func unknownTool(t *testing.T, c *lineclient.Client, name string) bool {
 // tool without a word, the other goes by too, and what is accepted at one is served
 // by both.
 func TestGatewaysLookAgainTogether(t *testing.T) {
-	t.Setenv("TOOLGATE_API_KEY", "k")
+	t.Parallel()
 	var described atomic.Value
 	described.Store("one")
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
@@ -51,7 +51,7 @@ func TestGatewaysLookAgainTogether(t *testing.T) {
 		return r
 	}
 	a, b := gateway(), gateway()
-	ca, cb := a.client(t), b.client(t)
+	ca, cb := a.Client(t, "k"), b.Client(t, "k")
 	for _, c := range []*lineclient.Client{ca, cb} {
 		if got := text(t, c, "s__act", `{}`); got != "done" {
 			t.Fatalf("at first: %s", got)

@@ -26,12 +26,12 @@ import (
 // there, until what was looked at is accepted; a restart and a rename change
 // nothing of it.
 func TestCatalogHoldsChanges(t *testing.T) {
-	t.Setenv("TOOLGATE_API_KEY", "k") // with which clients on a stream say who they are
+	t.Parallel()
 	h := newHome(t)
 	settings := withKeys("k")
 	h.write(t, servers{"a": fake("one")}, settings)
 	r := h.newRunning(t)
-	client := r.client(t)
+	client := r.Client(t, "k")
 	if got := text(t, client, "a__echo", `{"x":1}`); got != `{"x":1}` {
 		t.Fatalf("at first: %s", got)
 	}
@@ -67,7 +67,7 @@ func TestCatalogHoldsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = h.newRunning(t)
-	client = r.client(t)
+	client = r.Client(t, "k")
 	r.isHidden(t, client, "b__say")
 	done := r.change(t, admin.CatalogChange{Op: admin.CatalogAccept, Name: "b__say", Hash: e.HeldHash})
 	if done.ID != e.ID || done.State != store.StateActive || done.Actor != "alice" {

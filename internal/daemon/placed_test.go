@@ -57,6 +57,7 @@ func (rs *replicas) at() (at []string) {
 // that joins may take it over. Once all know one another and say that nothing moves, it runs
 // nowhere else.
 func TestSharedServerRunsOnce(t *testing.T) {
+	t.Parallel()
 	rs := newReplicas(t, 3, servers{"s": fake()}, sharedServer())
 	testwait.Until(t, patience, "nothing moves, and all say the same place", func() bool {
 		for _, r := range rs.all {
@@ -81,8 +82,10 @@ func TestSharedServerRunsOnce(t *testing.T) {
 // While the gateways end one after the other, the server moves and every call is answered.
 // One that must not run twice never does.
 func TestSharedServerMoves(t *testing.T) {
+	t.Parallel()
 	for _, more := range [][]string{nil, {"exclusive"}} {
 		t.Run(fmt.Sprint(more), func(t *testing.T) {
+			t.Parallel()
 			lock := filepath.Join(t.TempDir(), "lock")
 			server := fake()
 			if more != nil {
@@ -133,6 +136,7 @@ func TestSharedServerMoves(t *testing.T) {
 
 // A server that must not run twice does not, either, when it is started anew.
 func TestSharedServerStartsAnew(t *testing.T) {
+	t.Parallel()
 	lock := filepath.Join(t.TempDir(), "lock")
 	rs := newReplicas(t, 2, servers{"s": fake("alone=" + lock)}, sharedServer("exclusive"))
 	before := rs.process(t, rs.all[0])

@@ -48,7 +48,6 @@ type replica struct {
 // another.
 func newReplicas(t testing.TB, n int, s servers, more ...map[string]any) *replicas {
 	t.Helper()
-	t.Setenv("TOOLGATE_API_KEY", "k")
 	database, seal := postgres.URL(t), newHome(t).path("seal.key")
 	if err := os.WriteFile(seal, []byte(strings.Repeat("s", 32)), 0o600); err != nil {
 		t.Fatal(err)
@@ -159,6 +158,7 @@ const echoCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name"
 // A session is served wherever its requests arrive, by the gateway that opened it, and by
 // another once that is gone. Nobody else's key finds it anywhere.
 func TestSessionAtAnyReplica(t *testing.T) {
+	t.Parallel()
 	rs := newReplicas(t, 3, servers{"s": fake()})
 	first := rs.all[0]
 	id := open(t, first.url, "k")
@@ -200,8 +200,12 @@ func TestSessionAtAnyReplica(t *testing.T) {
 // A real client calls through a load balancer that takes each request elsewhere, is asked
 // by a server in the middle of calls, and does not notice that its gateway goes away.
 func TestClientOfReplicas(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
-		t.Run(version, func(t *testing.T) { clientOfReplicas(t, version) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			clientOfReplicas(t, version)
+		})
 	}
 }
 
@@ -267,6 +271,7 @@ func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 // The command, the console and the admin API list all gateways that share the database, also by one
 // that drains.
 func TestReplicasAreListed(t *testing.T) {
+	t.Parallel()
 	rs := newReplicas(t, 2, servers{"s": fake()})
 	list := rs.all[1].Control.Replicas()
 	if len(list) != 2 {
@@ -297,6 +302,7 @@ func TestReplicasAreListed(t *testing.T) {
 // What a client has set for its session goes on with it at another gateway: it is told of a
 // resource that changes, and gets the messages of its level.
 func TestSubscriptionGoesOn(t *testing.T) {
+	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "files", Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
@@ -359,6 +365,7 @@ func TestSubscriptionGoesOn(t *testing.T) {
 
 // A kept result is read wherever the request arrives, by its principal alone.
 func TestKeptResultAtAnyReplica(t *testing.T) {
+	t.Parallel()
 	rs := newReplicas(t, 2, servers{"s": fake()}, map[string]any{"results": map[string]any{"max_bytes": "2KiB", "larger": "keep"}})
 	body, headers := modernRequest("tools/call", "s__echo", `"name":"s__echo","arguments":{"text":"`+strings.Repeat("x", 5000)+`"},`)
 	got := post(t, rs.all[0].url+"/mcp", "k", body, headers...)
@@ -381,6 +388,7 @@ var keptURI = regexp.MustCompile(`toolgate://results/[a-z0-9~]+`)
 
 // The messages of a client over HTTP+SSE reach its stream from any gateway.
 func TestSSEOfReplicas(t *testing.T) {
+	t.Parallel()
 	rs := newReplicas(t, 3, servers{"s": fake()})
 	client := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &sdk.SSEClientTransport{
@@ -401,6 +409,7 @@ func TestSSEOfReplicas(t *testing.T) {
 // A gateway that has stopped calling a server has the others look at it, so that their
 // clients do not all find out.
 func TestBreakerElsewhere(t *testing.T) {
+	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "fails", Version: "1"}, nil)
 	sdk.AddTool(server, &sdk.Tool{Name: "work"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{}, nil, nil

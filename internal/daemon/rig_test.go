@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/store/storetest"
 )
 
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 		playGuard(file) // until the gateway ends it
 	}
 	// These tests wait for processes more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(raced.Times(8, 16))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/daemon/added"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -79,7 +80,7 @@ func TestServersComeAndGo(t *testing.T) {
 		func(int) { _ = r.Status() },
 	} {
 		all.Go(func() {
-			for n := range 15 {
+			for n := range raced.Times(15, 5) {
 				work(n)
 			}
 		})
