@@ -57,8 +57,8 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r, memory: lent(c)}
 	ctx = forNative(ctx, c)
-	first, by := *request, c.approved
-	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, &first) }
+	by := c.approved
+	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, request) }
 	resumed := c.retry != nil && c.retry.suspended != nil
 	defer func() {
 		err = d.partial.wrapTimeout(err)

@@ -335,7 +335,7 @@ const maxDescribed = 4
 // view it by the newest gate.
 func (f *finder) found(ctx context.Context, x *Exchange, r *Route) (one findview.Found, ok bool) {
 	snap := f.g.snapshot.Load()
-	if d := snap.decide(ctx, gate.View, x, r, nil, nil); d.Err != nil || d.Effect != gate.Allow {
+	if d := snap.view(ctx, x, r); d.Err != nil || d.Effect != gate.Allow {
 		return one, false
 	}
 	one = findview.Found{Name: r.Exposed, Server: r.Server, Kind: r.Kind, Definition: r.listed(revision.Of(x.Version), snap.schemasIn(x.Scope))}

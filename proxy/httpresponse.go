@@ -218,15 +218,27 @@ var closing = []byte("}")
 // contentJSON is never changed: a header that is set or added to gets a slice of its own.
 var contentJSON = []string{"application/json"}
 
+// wholeWriter is a response that is written at once, without a header for its type and length.
+type wholeWriter interface {
+	SetWriteDeadline(t time.Time) error
+	WriteWhole(status int, contentType string, parts ...[]byte) error
+}
+
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
 	}
+	until := time.Now().Add(writeTimeout + time.Duration(size>>20)*time.Second)
+	if whole, ok := w.(wholeWriter); ok {
+		_ = whole.SetWriteDeadline(until)
+		_ = whole.WriteWhole(status, contentJSON[0], parts...) // the client is gone
+		return
+	}
 	h := w.Header()
 	h["Content-Type"] = contentJSON
 	h["Content-Length"] = []string{strconv.Itoa(size)}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(size>>20)*time.Second))
+	_ = http.NewResponseController(w).SetWriteDeadline(until)
 	w.WriteHeader(status)
 	for _, p := range parts {
 		if len(p) == 0 {

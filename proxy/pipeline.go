@@ -104,13 +104,17 @@ func (c *call) decide() (err error) {
 // this cannot be decided. The decisions are added to rec, which may be nil.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
+	question := r.question(gate.View, x.Identity, x.Scope) // only that of a call has arguments
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
 		var listener gate.Listener // an interface that holds a nil *record would not be nil
-		if rec != nil && action == gate.Call {
-			listener = rec
+		if action == gate.Call {
+			question.Action, question.Args = gate.Call, args
+			if rec != nil {
+				listener = rec
+			}
 		}
-		d = snap.decide(ctx, action, x, r, args, listener)
+		d = snap.Chain.DecideFor(ctx, &question, listener)
 		if rec != nil && action == gate.View {
 			rec.viewed(d)
 		}
@@ -133,13 +137,10 @@ func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte
 	return d.Demands, nil
 }
 
-// decide asks the gate about a route. Only questions about calls have arguments.
-func (s *Snapshot) decide(ctx context.Context, action gate.Action, x *Exchange, r *Route, args []byte, listener gate.Listener) gate.Decision {
-	question := r.question(action, x.Identity, x.Scope)
-	if action == gate.Call {
-		question.Args = args
-	}
-	return s.Chain.DecideFor(ctx, &question, listener)
+// view asks the gate whether the caller may view a route.
+func (s *Snapshot) view(ctx context.Context, x *Exchange, r *Route) gate.Decision {
+	question := r.question(gate.View, x.Identity, x.Scope)
+	return s.Chain.DecideFor(ctx, &question, nil)
 }
 
 // errCancelled is the cancel cause of a request that the client cancelled.

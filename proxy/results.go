@@ -388,7 +388,7 @@ func resultReader(c *call) string {
 	if r == nil || !r.to.mount.Native || c.snap.scoped(c.x.Identity, r) != nil {
 		return ""
 	}
-	if d := c.g.snapshot.Load().decide(c.ctx, gate.View, c.x, r, nil, nil); d.Err != nil || d.Effect != gate.Allow {
+	if d := c.g.snapshot.Load().view(c.ctx, c.x, r); d.Err != nil || d.Effect != gate.Allow {
 		return ""
 	}
 	return r.Exposed

@@ -231,7 +231,7 @@ func (n *notificationRelay) viewsTool(s *Session, server, tool string) bool {
 			return false
 		}
 		x := &Exchange{Identity: id, Scope: s.scope, Session: s, Era: mcp.Legacy}
-		d := snap.decide(n.g.life, gate.View, x, route, nil, nil)
+		d := snap.view(n.g.life, x, route)
 		return d.Err == nil && d.Effect == gate.Allow
 	})
 }

@@ -156,7 +156,7 @@ func (ts *taskService) tasksAt(ctx context.Context, snap *Snapshot, x *Exchange,
 		if route == nil {
 			continue
 		}
-		d := ts.g.snapshot.Load().decide(ctx, gate.View, x, route, nil, nil)
+		d := ts.g.snapshot.Load().view(ctx, x, route)
 		if d.Err != nil && !d.Undecidable() {
 			return "", refusal.Undecided(d)
 		}

@@ -35,6 +35,7 @@ type response struct {
 	status int         // 0 before WriteHeader
 	sent   http.Header // what holds of it, while the head is not written
 	head   bool        // it is written
+	kind   string      // the content type of a response that was given whole; else empty
 	closes bool        // the connection ends with the response
 	over   bool        // the handler has returned, or has the connection
 	taken  bool        // it has the connection
@@ -137,6 +138,32 @@ func (w *response) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// WriteWhole writes a whole response. It sets Content-Type and Content-Length, and is not for
+// responses that have set them, or have begun.
+func (w *response) WriteWhole(status int, contentType string, parts ...[]byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.taken:
+		return http.ErrHijacked
+	case w.over || w.status != 0:
+		return errOver
+	}
+	w.status, w.kind, w.length = status, contentType, 0
+	for _, p := range parts {
+		w.length += int64(len(p))
+	}
+	w.written = w.length
+	w.writeHead(w.header, nil)
+	for _, p := range parts {
+		w.append(p)
+	}
+	return w.err
+}
+
+// NeverAwaitsBody says that no response waits for the body of its request.
+func (w *response) NeverAwaitsBody() {}
 
 // writeChunk writes what is held and more as one chunk.
 func (w *response) writeChunk(more []byte) {
@@ -352,7 +379,9 @@ func (w *response) writeHead(h http.Header, first []byte) {
 	if _, told := h["Date"]; !told {
 		b = append(append(append(b, "Date: "...), w.conn.s.dateOf(time.Now())...), "\r\n"...)
 	}
-	if _, told := h["Content-Type"]; !told && len(first) > 0 && len(h["Content-Encoding"]) == 0 {
+	if w.kind != "" {
+		b = append(append(append(b, "Content-Type: "...), w.kind...), "\r\n"...)
+	} else if _, told := h["Content-Type"]; !told && len(first) > 0 && len(h["Content-Encoding"]) == 0 {
 		b = append(append(append(b, "Content-Type: "...), http.DetectContentType(first)...), "\r\n"...)
 	}
 	switch {

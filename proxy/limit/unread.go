@@ -1,9 +1,11 @@
 package limit
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,10 +20,18 @@ const (
 
 // WithoutUnread answers requests at once even if nobody has read their body. The server
 // of the standard library first reads up to 256 KiB of such a body, and waits for it
-// like for any other.
+// like for any other. A response with the method NeverAwaitsBody needs no such help.
 func WithoutUnread(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 || r.ContentLength == 0 { // a stream of HTTP/2 ends by itself
+			h.ServeHTTP(w, r)
+			return
+		}
+		if _, never := w.(interface{ NeverAwaitsBody() }); never {
+			body := &knownBody{ReadCloser: r.Body, ctx: r.Context()}
+			r.Body = body
+			body.unknown()
+			defer body.unknown()
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -103,6 +113,31 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		b.ended = true
 		Known(b.in.Context())
+	}
+	return n, err
+}
+
+// knownBody is the body of a request, at whose end the sender is known.
+type knownBody struct {
+	io.ReadCloser
+
+	ctx   context.Context
+	ended atomic.Bool // it was read to its end
+}
+
+// unknown says that the sender is not known, unless it has sent the body.
+func (b *knownBody) unknown() {
+	if !b.ended.Load() {
+		Unknown(b.ctx)
+	}
+}
+
+// Read implements [io.Reader].
+func (b *knownBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.ended.Store(true)
+		Known(b.ctx)
 	}
 	return n, err
 }

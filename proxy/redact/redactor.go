@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -108,15 +109,20 @@ func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err 
 	return marked(text, spans), len(spans), nil
 }
 
+// nothing holds finds of searches that found nothing, as most do.
+var nothing = sync.Pool{New: func() any { return new(finds) }}
+
 // search returns the matches in a text in their order. The error is [ErrLate].
 func (r *Redactor) search(text string, until time.Time) ([]found, error) {
-	f := finds{until: until}
+	f := nothing.Get().(*finds)
+	f.until = until
 	for _, rule := range r.rules {
-		if rule.find(text, &f); f.late {
+		if rule.find(text, f); f.late {
 			return nil, ErrLate
 		}
 	}
 	if len(f.spans) == 0 {
+		nothing.Put(f)
 		return nil, nil
 	}
 	return merged(f.spans), nil
