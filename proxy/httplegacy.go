@@ -170,8 +170,6 @@ func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Messag
 		return s.g.reject(x, err)
 	}
 	defer done()
-	stop := context.AfterFunc(s.ctx, func() { s.cancelRequest([]byte(msg.ID)) })
-	defer stop()
 	return s.serve(ctx, x)
 }
 

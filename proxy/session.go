@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -125,6 +126,9 @@ func newSession(g *Gateway, named string, id *gate.Identity, scope Scope, transp
 	sum := sha256.Sum256([]byte(s.id))
 	s.auditID = hex.EncodeToString(sum[:8])
 	s.ctx, s.cancel = context.WithCancelCause(g.life)
+	if transport == "http" { // whose requests have contexts of their own
+		context.AfterFunc(s.ctx, s.cancelRequests)
+	}
 	return s
 }
 
@@ -276,6 +280,9 @@ func (s *Session) begin(parent context.Context, id mcp.ID) (context.Context, fun
 		s.requests = make(map[string]context.CancelCauseFunc)
 	}
 	s.requests[key], s.used = cancel, time.Now()
+	if s.ctx.Err() != nil { // cancelRequests may have been here
+		cancel(errCancelled)
+	}
 	return ctx, func() {
 		s.mu.Lock()
 		delete(s.requests, key)
@@ -295,6 +302,16 @@ func (s *Session) cancelRequest(raw []byte) {
 	cancel := s.requests[id.Key()]
 	s.mu.Unlock()
 	if cancel != nil {
+		cancel(errCancelled)
+	}
+}
+
+// cancelRequests ends all requests, at the end of the session.
+func (s *Session) cancelRequests() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.requests))
+	s.mu.Unlock()
+	for _, cancel := range all {
 		cancel(errCancelled)
 	}
 }
