@@ -10,14 +10,26 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/http1"
 )
 
 // A refusal does not wait for the body of its request, and the connection ends
 // behind it; where the body came whole with its headers, the connection goes on.
 func TestRefusalsDoNotWaitForBodies(t *testing.T) {
-	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeFault(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.CodeInvalidRequest, "no"))
-	}))
+	refuses := func() *http.Server {
+		return NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writeFault(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.CodeInvalidRequest, "no"))
+		}))
+	}
+	t.Run("net/http", func(t *testing.T) { refusesAtOnce(t, refuses()) })
+	t.Run("http1", func(t *testing.T) { refusesAtOnce(t, http1.New(refuses())) })
+}
+
+func refusesAtOnce(t *testing.T, server interface {
+	Serve(l net.Listener) error
+	Close() error
+},
+) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -72,12 +72,17 @@ func (w *response) Header() http.Header {
 
 // WriteHeader implements [http.ResponseWriter]. Interim responses are not sent.
 func (w *response) WriteHeader(status int) {
-	if status < 100 || status > 999 { // as net/http does: the line would be none
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
-	}
+	checkStatus(status)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writeHeader(status)
+}
+
+// checkStatus panics, as net/http does, for a status of which the line would be none.
+func checkStatus(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
+	}
 }
 
 func (w *response) writeHeader(status int) {
@@ -139,18 +144,23 @@ func (w *response) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteWhole writes a whole response. It sets Content-Type and Content-Length, and is not for
-// responses that have set them, or have begun.
+// WriteWhole writes a whole response that has not begun, with its type and its length, whatever
+// the header says of them.
 func (w *response) WriteWhole(status int, contentType string, parts ...[]byte) error {
+	checkStatus(status)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.taken:
 		return http.ErrHijacked
-	case w.over || w.status != 0:
+	case w.over || w.status != 0 || status < http.StatusOK:
 		return errOver
 	}
 	w.status, w.kind, w.length = status, contentType, 0
+	delete(w.header, "Content-Type")
+	if !w.hasBody() {
+		parts = nil
+	}
 	for _, p := range parts {
 		w.length += int64(len(p))
 	}

@@ -13,6 +13,29 @@ type whole interface {
 	WriteWhole(status int, contentType string, parts ...[]byte) error
 }
 
+// TestWriteWholeWithoutBody has the next response begin where a response ends that can have no body.
+func TestWriteWholeWithoutBody(t *testing.T) {
+	_, l := listen(t, plainServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusNoContent
+		if r.URL.Path == "/whole" {
+			status = http.StatusOK
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		if err := w.(whole).WriteWhole(status, "application/json", []byte("{}")); err != nil {
+			t.Error(err)
+		}
+	})))
+	c := dial(t, l)
+	c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, body := c.answer(); resp.StatusCode != http.StatusNoContent || body != "" {
+		t.Errorf("%s, %q", resp.Status, body)
+	}
+	c.send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, body := c.answer(); body != "{}" || len(resp.Header["Content-Type"]) != 1 || resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s, %q, %v", resp.Status, body, resp.Header)
+	}
+}
+
 // TestWriteWhole compares a response that is given whole with one that is written.
 func TestWriteWhole(t *testing.T) {
 	large := strings.Repeat("x", 100<<10)
