@@ -17,3 +17,9 @@ func (c *Chain) CachedLists() (lists, items, counted int) {
 	}
 	return len(c.cache.lists), items, c.cache.views
 }
+
+// MaxSelectionClasses is exported for tests.
+const MaxSelectionClasses = maxSelectionClasses
+
+// Classes returns how many classes the selection remembers.
+func (s *Selection) Classes() int { return len(s.viewed) }

@@ -17,12 +17,12 @@ const batch = 1000
 func Views[Item any](ctx context.Context, c *Chain, id *Identity, capsule string, items []Item, of func(Item) *Capability) iter.Seq2[Item, Decision] {
 	return func(yield func(Item, Decision) bool) {
 		for some := range slices.Chunk(items, batch) {
-			q := questions{n: len(some), capabilities: make([]*Capability, len(some))}
+			capabilities := make([]*Capability, len(some))
 			for i, item := range some {
-				q.capabilities[i] = of(item)
+				capabilities[i] = of(item)
 			}
-			q.request = func(i int) Request { return q.capabilities[i].Request(View, id, capsule) }
-			for i, d := range c.decideAll(ctx, &q) {
+			made, _ := c.decideAll(ctx, questionsAbout(id, capsule, capabilities))
+			for i, d := range made {
 				if !yield(some[i], *d) {
 					return
 				}
@@ -42,7 +42,8 @@ func (c *Chain) DecideAll(ctx context.Context, rs []Request) []Decision {
 		}
 	}
 	q := questions{n: len(known), request: func(n int) Request { return rs[known[n]] }}
-	for n, d := range c.decideAll(ctx, &q) {
+	made, _ := c.decideAll(ctx, &q)
+	for n, d := range made {
 		decisions[known[n]] = *d
 	}
 	return decisions
@@ -55,11 +56,17 @@ type questions struct {
 	capabilities []*Capability // by which decisions are cached; nil: they are not
 }
 
+// questionsAbout asks whether a caller may view some capabilities.
+func questionsAbout(id *Identity, capsule string, capabilities []*Capability) *questions {
+	return &questions{len(capabilities), func(i int) Request { return capabilities[i].Request(View, id, capsule) }, capabilities}
+}
+
 // verdicts are the decisions on requests so far.
 type verdicts struct {
 	of    []*Decision // never changed, but replaced
 	ended []bool      // by request: no further phase is asked
 	left  []int       // indexes of the requests that have not ended
+	until time.Time   // when the first of the cached decisions among them expires
 }
 
 // The verdicts of which nothing but the effect is known, and the one before any phase.
@@ -69,23 +76,24 @@ var (
 	none    = &Decision{Reason: noRule}
 )
 
-// decideAll asks each phase about all requests that none before it has denied.
-func (c *Chain) decideAll(ctx context.Context, q *questions) []*Decision {
-	v := verdicts{of: make([]*Decision, q.n), ended: make([]bool, q.n), left: make([]int, q.n)}
+// decideAll asks each phase about all requests that none before it has denied. The
+// decisions may be cached until the time that it returns.
+func (c *Chain) decideAll(ctx context.Context, q *questions) ([]*Decision, time.Time) {
+	v := verdicts{of: make([]*Decision, q.n), ended: make([]bool, q.n), left: make([]int, q.n), until: time.Now().Add(viewTime)}
 	for i := range v.of {
 		v.of[i], v.left[i] = none, i
 	}
 	if c == nil || q.n == 0 {
-		return v.of
+		return v.of, v.until
 	}
 	first := q.request(0)
 	if !c.decidesFor(first.Identity) {
-		return v.of
+		return v.of, v.until
 	}
 	for part := range c.parts {
 		c.pass(ctx, part, q, &first, &v)
 	}
-	return v.of
+	return v.of, v.until
 }
 
 // pass asks one phase about the requests that are left.
@@ -125,11 +133,14 @@ func (c *Chain) pass(ctx context.Context, part int, q *questions, first *Request
 	v.left = slices.DeleteFunc(v.left, func(i int) bool { return v.ended[i] })
 }
 
-// judge adds the cached decisions to the verdicts and returns the requests of which
-// nothing is cached.
+// judge adds the cached decisions to the verdicts, which expire when they do, and returns
+// the requests of which nothing is cached.
 func (l *cachedList) judge(q *questions, v *verdicts) (unknown []int) {
 	if l == nil {
 		return v.left
+	}
+	if l.until.Before(v.until) {
+		v.until = l.until
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
