@@ -30,7 +30,7 @@ type Catalog struct {
 	// the form of another server's names, or shares its hash with too many.
 	shadowed []*Route
 
-	pages wholeLists
+	pages keptPages
 }
 
 // list holds the routes of one kind, sorted by exposed name.

@@ -210,6 +210,9 @@ func envelope(id mcp.ID, r *response) (head, body, tail []byte) {
 	head = append(head, `{"jsonrpc":"2.0","id":`...)
 	head = append(head, id...)
 	head = append(head, `,"result":`...)
+	if r.rest != nil {
+		return head, r.result, slices.Concat(r.rest, closing)
+	}
 	return head, r.result, closing
 }
 

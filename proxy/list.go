@@ -29,6 +29,7 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 	catalog := snap.Catalog(x)
 	catalog.notifyListed(x)
 	entries := snap.listed(catalog, x.Scope, kind)
+	key := pageKey{kind: kind, era: x.Era, revision: revision.Of(x.Version), scope: x.Scope}
 	cursor := x.Message.Param("cursor")
 	first := cursor == nil || string(cursor) == "null"
 	if !first {
@@ -42,22 +43,14 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 		if found {
 			at++
 		}
-		entries = entries[at:]
+		key.start = at
 	}
-	p, err := g.visible(ctx, snap, x, entries)
+	p, body, err := g.page(ctx, snap, catalog, x, entries, key)
 	if err != nil {
 		return g.refuse(x, err)
 	}
-	if p.find = x.Scope.finds(kind); !p.find {
-		p.hide(ctx, snap, x, kind)
-	}
 	if first && kind == mcp.Tool {
 		g.opts.Metrics.listed(x.Identity.Persona, len(p.routes))
-	}
-	if first && p.whole {
-		return response{result: catalog.pages.get(pageKey{kind, x.Era, revision.Of(x.Version), x.Scope}, func() []byte {
-			return g.renderPage(catalog, x, kind, p, "")
-		})}
 	}
 	next := ""
 	if p.more {
@@ -65,7 +58,30 @@ func (g *Gateway) list(ctx context.Context, x *Exchange, kind mcp.Kind) response
 			return g.internalError("seal a cursor", err)
 		}
 	}
-	return response{result: g.renderPage(catalog, x, kind, p, next)}
+	return response{result: body, rest: g.renderRest(catalog, x, kind, p, next)}
+}
+
+// page returns the page that starts at an entry, and the beginning of the result with it,
+// see [renderItems].
+func (g *Gateway) page(ctx context.Context, snap *Snapshot, catalog *Catalog, x *Exchange, entries []*Route, key pageKey) (*page, []byte, error) {
+	if kept := catalog.pages.find(key); kept != nil && snap.Chain.ViewedAll(x.Identity, x.Scope.Capsule, kept.seen) {
+		return kept.page, kept.body, nil
+	}
+	p, err := g.visible(ctx, snap, x, entries[key.start:])
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.find = x.Scope.finds(key.kind); !p.find {
+		p.hide(ctx, snap, x, key.kind)
+	}
+	if !p.whole {
+		return p, renderItems(p, key), nil
+	}
+	made := catalog.pages.get(key, func() *keptPage { return keep(p, entries, key) })
+	if catalog.pages.find(key) == made {
+		snap.Chain.LearnViews(ctx, x.Identity, x.Scope.Capsule, made.seen)
+	}
+	return p, made.body, nil
 }
 
 // notifyListed tells the backends in scope that a caller is shown their lists.
@@ -82,7 +98,7 @@ type page struct {
 	routes []*Route
 	size   int                    // bytes of the items
 	more   bool                   // the caller may view more after it
-	whole  bool                   // everything in scope is on it, so that it is the same for every caller
+	whole  bool                   // nothing is hidden up to its end, so that it is the same for every caller of whom that holds
 	hidden map[*backendEntry]bool // servers of which the caller may view nothing in this list, up to the end of the page
 	find   bool                   // it begins with the tools of the find view
 
@@ -117,12 +133,12 @@ func (p *page) ttl(c *Catalog, kind mcp.Kind, scope Scope) time.Duration {
 }
 
 // visible asks the gate about the entries until a page is full.
-func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (page, error) {
-	p := page{whole: true, schemas: snap.schemasIn(x.Scope), routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
+func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (*page, error) {
+	p := &page{whole: true, schemas: snap.schemasIn(x.Scope), routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
 	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
 		case d.Err != nil && !d.Undecidable():
-			return page{}, refusal.Undecided(d)
+			return nil, refusal.Undecided(d)
 		case d.Effect != gate.Allow:
 			if p.whole = false; p.hidden == nil {
 				p.hidden = make(map[*backendEntry]bool)
@@ -131,7 +147,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 				p.hidden[r.to] = !p.shows(r.to)
 			}
 		case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:
-			p.more, p.whole = true, false
+			p.more = true
 			return p, nil
 		default:
 			p.routes, p.size = append(p.routes, r), p.size+len(r.raw)+1
@@ -165,78 +181,147 @@ func (p *page) hide(ctx context.Context, snap *Snapshot, x *Exchange, kind mcp.K
 	}
 }
 
-// renderPage returns the result with a page.
-func (g *Gateway) renderPage(c *Catalog, x *Exchange, kind mcp.Kind, p page, next string) []byte {
-	body := make([]byte, 0, p.size+len(next)+len(g.serverMeta)+160)
+// renderItems returns the beginning of the result with a page: all but what
+// [Gateway.renderRest] returns.
+func renderItems(p *page, key pageKey) []byte {
+	body := make([]byte, 0, p.size+64)
 	body = append(body, '{')
-	if x.Era == mcp.Modern {
+	if key.era == mcp.Modern {
 		body = append(body, `"resultType":"complete",`...)
 	}
 	body = append(body, '"')
-	body = append(body, kind.ListKey()...)
+	body = append(body, key.kind.ListKey()...)
 	body = append(body, `":[`...)
-	rev := revision.Of(x.Version)
-	for i, item := range p.items(rev) {
+	for i, item := range p.items(key.revision) {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = append(body, item...)
 	}
-	body = append(body, ']')
-	if next != "" {
-		body = append(body, `,"nextCursor":`...)
-		body = mcp.AppendQuote(body, next)
-	}
-	if x.Era == mcp.Modern {
-		body = g.appendCaching(body, p.ttl(c, kind, x.Scope).Milliseconds())
-	}
-	return append(body, '}')
+	return append(body, ']')
 }
 
-// pageKey identifies a whole list as it is rendered for callers of a revision and scope
-// who may view all of it.
+// renderRest returns the end of the result with a page.
+func (g *Gateway) renderRest(c *Catalog, x *Exchange, kind mcp.Kind, p *page, next string) []byte {
+	rest := make([]byte, 0, len(next)+len(g.serverMeta)+96)
+	if next != "" {
+		rest = append(rest, `,"nextCursor":`...)
+		rest = mcp.AppendQuote(rest, next)
+	}
+	if x.Era == mcp.Modern {
+		rest = g.appendCaching(rest, p.ttl(c, kind, x.Scope).Milliseconds())
+	}
+	return append(rest, '}')
+}
+
+// pageKey identifies a page as it is rendered for callers of a revision and scope who may
+// view all of it.
 type pageKey struct {
 	kind     mcp.Kind
 	era      mcp.Era
 	revision revision.Index
 	scope    Scope
+	start    int // index of its first entry
 }
 
-// wholeLists are rendered whole lists, each made at first use. The zero value is ready. It
-// is safe for concurrent use.
-type wholeLists struct {
-	mu     sync.Mutex
-	made   map[pageKey]func() []byte
-	bodies map[pageKey][]byte // which revisions with the same rendering share
+// keptPage is a page on which nothing is hidden.
+type keptPage struct {
+	*page
+	body []byte          // see [renderItems]
+	seen *gate.Selection // what a caller has to view so that it is theirs: its entries, and the one behind them
 }
 
-// get returns a list, from render at first use.
-func (w *wholeLists) get(key pageKey, render func() []byte) []byte {
-	w.mu.Lock()
-	body := w.made[key]
-	if body == nil {
-		body = sync.OnceValue(func() []byte { return w.shared(key, render()) })
-		if w.made == nil {
-			w.made, w.bodies = make(map[pageKey]func() []byte), make(map[pageKey][]byte)
-		}
-		w.made[key] = body
+// keep renders a page on which nothing is hidden.
+func keep(p *page, entries []*Route, key pageKey) *keptPage {
+	end := key.start + len(p.routes)
+	if p.more {
+		end++ // who may not view it has another end of the page
 	}
-	w.mu.Unlock()
-	return body()
+	seen := make([]*gate.Capability, 0, end-key.start)
+	for _, r := range entries[key.start:end] {
+		seen = append(seen, r.Capability)
+	}
+	return &keptPage{p, renderItems(p, key), gate.NewSelection(seen)}
 }
 
-// shared returns a body, or the equal one of another revision.
-func (w *wholeLists) shared(key pageKey, body []byte) []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// maxKeptPages bounds the bytes of the pages that a catalog keeps.
+const maxKeptPages = 64 << 20
+
+// keptPages are the rendered pages of the lists of a catalog, each made at first use. It
+// keeps those that a caller who views everything comes to, so that each list is kept once,
+// wherever others have been. The zero value is ready. It is safe for concurrent use.
+type keptPages struct {
+	mu    sync.Mutex
+	made  map[pageKey]func() *keptPage
+	pages map[pageKey]*keptPage // which are made; revisions with the same rendering share its bytes
+	ends  map[pageKey]struct{}  // where a page begins that follows a kept one
+	size  int                   // of the bytes of pages
+}
+
+// find returns a page, nil where it is not made.
+func (k *keptPages) find(key pageKey) *keptPage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pages[key]
+}
+
+// get returns a page, from render at first use or where it is not to be kept.
+func (k *keptPages) get(key pageKey, render func() *keptPage) *keptPage {
+	k.mu.Lock()
+	made := k.made[key]
+	switch {
+	case made != nil:
+	case !k.follows(key):
+		made = render
+	default:
+		made = sync.OnceValue(func() *keptPage { return k.shared(key, render()) })
+		if k.made == nil {
+			k.made, k.pages, k.ends = make(map[pageKey]func() *keptPage), make(map[pageKey]*keptPage), make(map[pageKey]struct{})
+		}
+		k.made[key] = made
+	}
+	k.mu.Unlock()
+	return made()
+}
+
+// follows reports whether a page is the first one or begins where a kept one ends; mu is held.
+func (k *keptPages) follows(key pageKey) bool {
+	if key.start == 0 {
+		return true
+	}
+	_, follows := k.ends[key]
+	return follows
+}
+
+// put keeps a page that is made; mu is held.
+func (k *keptPages) put(key pageKey, p *keptPage) {
+	k.pages[key] = p
+	if p.more {
+		key.start += len(p.routes)
+		k.ends[key] = struct{}{}
+	}
+}
+
+// shared keeps a page, with the bytes of the equal one of another revision. It does not keep
+// one for which there is no room.
+func (k *keptPages) shared(key pageKey, p *keptPage) *keptPage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	same := key
 	for same.revision = range revision.Count {
-		if other := w.bodies[same]; bytes.Equal(other, body) {
-			return other
+		if other := k.pages[same]; other != nil && bytes.Equal(other.body, p.body) {
+			p.body = other.body
+			k.put(key, p)
+			return p
 		}
 	}
-	w.bodies[key] = body
-	return body
+	if k.size+len(p.body) > maxKeptPages {
+		delete(k.made, key)
+		return p
+	}
+	k.size += len(p.body)
+	k.put(key, p)
+	return p
 }
 
 // appendCaching appends the lifetime and maker of a modern list result (2026-07-28

@@ -374,29 +374,30 @@ func TestListTTL(t *testing.T) {
 // TestListsAreRenderedApart renders a list while another one is being rendered, and the same
 // list once for all who ask.
 func TestListsAreRenderedApart(t *testing.T) {
-	var lists wholeLists
+	var lists keptPages
 	slow, quick := pageKey{kind: mcp.Tool}, pageKey{kind: mcp.Prompt}
+	rendered := func(body string) *keptPage { return &keptPage{page: &page{}, body: []byte(body)} }
 	begun, end := make(chan struct{}), make(chan struct{})
 	renders := 0
-	all := make(chan []byte, 3)
+	all := make(chan *keptPage, 3)
 	for range cap(all) {
 		go func() {
-			all <- lists.get(slow, func() []byte {
+			all <- lists.get(slow, func() *keptPage {
 				renders++
 				close(begun)
 				<-end
-				return []byte("slow")
+				return rendered("slow")
 			})
 		}()
 	}
 	<-begun
-	if got := lists.get(quick, func() []byte { return []byte("quick") }); string(got) != "quick" {
-		t.Errorf("beside it: %s", got)
+	if got := lists.get(quick, func() *keptPage { return rendered("quick") }); string(got.body) != "quick" {
+		t.Errorf("beside it: %s", got.body)
 	}
 	close(end)
 	for range cap(all) {
-		if got := <-all; string(got) != "slow" || renders != 1 {
-			t.Errorf("%s, rendered %d times", got, renders)
+		if got := <-all; string(got.body) != "slow" || renders != 1 {
+			t.Errorf("%s, rendered %d times", got.body, renders)
 		}
 	}
 }

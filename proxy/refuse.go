@@ -22,6 +22,7 @@ import (
 // response is the response to one request, before it has an id.
 type response struct {
 	result    []byte
+	rest      []byte // of a result whose beginning is shared; only lists have one
 	fault     *mcp.Error
 	silent    bool           // the request was cancelled: there is no response
 	challenge *authChallenge // the HTTP form of the refusal, if the HTTP response has not begun; else nil

@@ -92,9 +92,9 @@ func TestListMemory(t *testing.T) {
 	r.modern("1", "tools/list", "")
 	catalog := r.snapshot.Load().catalog
 	bodies := map[mcp.Kind]map[*byte]bool{mcp.Tool: {}, mcp.Prompt: {}}
-	for key, body := range catalog.pages.bodies {
+	for key, p := range catalog.pages.pages {
 		if key.era == mcp.Legacy {
-			bodies[key.kind][&body[0]] = true
+			bodies[key.kind][&p.body[0]] = true
 		}
 	}
 	if len(bodies[mcp.Tool]) != 1 || len(bodies[mcp.Prompt]) != 2 {
