@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -47,16 +46,19 @@ func BenchmarkGateway(b *testing.B) {
 	}
 }
 
-// BenchmarkList is a list of 1,000 tools of 10 servers.
+// BenchmarkList is a list of 1,000 tools of 10 servers, and one of 10,000.
 func BenchmarkList(b *testing.B) {
-	r := benchRoom(b)
-	s := setting{"legacy", "json"}
-	up := fastServerOf(b, r, s, "-tools", strconv.Itoa(listTools-ownTools))
-	m := mounts{}
-	for i := range listServers {
-		m[fmt.Sprintf("s%d", i)] = fmt.Sprintf("%s/%d", up.url, i)
+	for _, each := range []int{listTools, 10 * listTools} {
+		b.Run(strconv.Itoa(listServers*each), func(b *testing.B) {
+			r := benchRoom(b)
+			s := setting{"legacy", "json"}
+			m, err := r.manyTools(s, each)
+			if err != nil {
+				b.Fatal(err)
+			}
+			drive(b, r, gatewayHere(b, r, m, listServers*each), s, order{Do: "tools"})
+		})
 	}
-	drive(b, r, gatewayHere(b, r, m, listServers*listTools), s, order{Do: "tools"})
 }
 
 // BenchmarkLarge is a result of 1 MB through the gateway.
