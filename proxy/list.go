@@ -67,7 +67,7 @@ func (g *Gateway) page(ctx context.Context, snap *Snapshot, catalog *Catalog, x 
 	if kept := catalog.pages.find(key); kept != nil && snap.Chain.ViewedAll(x.Identity, x.Scope.Capsule, kept.seen) {
 		return kept.page, kept.body, nil
 	}
-	p, err := g.visible(ctx, snap, x, entries[key.start:])
+	p, err := snap.visible(ctx, x, entries[key.start:], &g.opts.Limits)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,9 +133,9 @@ func (p *page) ttl(c *Catalog, kind mcp.Kind, scope Scope) time.Duration {
 }
 
 // visible asks the gate about the entries until a page is full.
-func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entries []*Route) (*page, error) {
-	p := &page{whole: true, schemas: snap.schemasIn(x.Scope), routes: make([]*Route, 0, min(len(entries), g.opts.Limits.Page))}
-	for r, d := range snap.views(ctx, x.Identity, x.Scope, entries) {
+func (s *Snapshot) visible(ctx context.Context, x *Exchange, entries []*Route, limits *Limits) (*page, error) {
+	p := &page{whole: true, schemas: s.schemasIn(x.Scope), routes: make([]*Route, 0, min(len(entries), limits.Page))}
+	for r, d := range s.views(ctx, x.Identity, x.Scope, entries) {
 		switch {
 		case d.Err != nil && !d.Undecidable():
 			return nil, refusal.Undecided(d)
@@ -146,7 +146,7 @@ func (g *Gateway) visible(ctx context.Context, snap *Snapshot, x *Exchange, entr
 			if _, known := p.hidden[r.to]; !known {
 				p.hidden[r.to] = !p.shows(r.to)
 			}
-		case len(p.routes) == g.opts.Limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > g.opts.Limits.PageBytes:
+		case len(p.routes) == limits.Page || len(p.routes) > 0 && p.size+len(r.raw) > limits.PageBytes:
 			p.more = true
 			return p, nil
 		default:

@@ -60,7 +60,7 @@ func (r *rig) listWith(x Exchange, kind mcp.Kind, cursor string) (got, anew stri
 	answer := r.list(r.t.Context(), &x, kind)
 	head, body, tail := envelope("1", &answer)
 	got = string(slices.Concat(head, body, tail))
-	if p, err = r.visible(r.t.Context(), snap, &x, entries[key.start:]); err != nil {
+	if p, err = snap.visible(r.t.Context(), &x, entries[key.start:], &r.opts.Limits); err != nil {
 		r.t.Fatal(err)
 	}
 	p.hide(r.t.Context(), snap, &x, kind)
