@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/retrieval"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // TestFind ranks the tools that a caller sees, with reasons. What the caller does not see
@@ -32,7 +33,11 @@ func TestFind(t *testing.T) {
 		}
 		return r, o.stdout
 	}
-	r, _ := find("say", "a", "sentence", "--as", "ci")
+	var r admin.Ranking
+	testwait.Until(t, patience, "the tools of a are in the index", func() bool {
+		r, _ = find("say", "a", "sentence", "--as", "ci")
+		return len(r.Tools) > 0
+	})
 	if len(r.Tools) != 1 || r.Tools[0].Name != "a__echo" || r.Tools[0].Server != "a" || r.Tools[0].Original != "echo" || r.Tokens == 0 {
 		t.Fatalf("ci: %+v", r)
 	}
@@ -51,7 +56,12 @@ func TestFind(t *testing.T) {
 	alone := newHome(t)
 	alone.write(t, servers{"a": fake("echo=Say a sentence again")}, taking(oneIssuer))
 	alone.up(t)
-	if one := alone.ok(t, "find", "--file", alone.file, "-o", "json", "process", "id", "or", "picture", "--as", "ci"); one != both {
+	one := ""
+	testwait.Until(t, patience, "the tools of a are in the other index", func() bool {
+		one = alone.ok(t, "find", "--file", alone.file, "-o", "json", "process", "id", "or", "picture", "--as", "ci")
+		return strings.Contains(one, `"a__`)
+	})
+	if one != both {
 		t.Errorf("a server that the caller does not see changes the ranking from %s to %s", one, both)
 	}
 	if o := h.run(t, "find", "say", "--file", h.file, "--as", "alice", "--groups", "none"); !strings.Contains(o.stdout, "no tool that alice sees matches") || !strings.Contains(o.stderr, "assumed: ") {
