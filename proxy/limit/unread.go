@@ -27,17 +27,16 @@ func WithoutUnread(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
+		body := knownBody{ReadCloser: r.Body, ctx: r.Context()}
+		body.unknown()
 		if _, never := w.(interface{ NeverAwaitsBody() }); never {
-			body := &knownBody{ReadCloser: r.Body, ctx: r.Context()}
-			r.Body = body
-			body.unknown()
+			r.Body = &body
 			defer body.unknown()
 			h.ServeHTTP(w, r)
 			return
 		}
-		b := &unreadResponse{ResponseWriter: w, in: *r, body: r.Body}
-		b.in.Body = (*watchedBody)(b) // not in r, whose body the server inspects
-		Unknown(r.Context())
+		b := &unreadResponse{ResponseWriter: w, in: *r, body: &body}
+		b.in.Body = &body // not in r, whose body the server inspects
 		defer b.begin()
 		h.ServeHTTP(b, &b.in)
 	})
@@ -49,8 +48,7 @@ func WithoutUnread(h http.Handler) http.Handler {
 type unreadResponse struct {
 	http.ResponseWriter
 	in    http.Request
-	body  io.ReadCloser
-	ended bool // the body was read to its end
+	body  *knownBody
 	begun bool // the response has begun
 }
 
@@ -79,10 +77,10 @@ func (b *unreadResponse) begin() {
 		return
 	}
 	b.begun = true
-	if b.ended || b.bodyArrived() {
+	if b.body.ended.Load() || b.bodyArrived() {
 		return
 	}
-	Unknown(b.in.Context())
+	b.body.unknown()
 	b.Header().Set("Connection", "close")
 	c := http.NewResponseController(b.ResponseWriter)
 	_ = c.EnableFullDuplex() // else the server reads on before it answers
@@ -101,20 +99,7 @@ func (b *unreadResponse) bodyArrived() bool {
 		return false
 	}
 	_, _ = io.Copy(io.Discard, b.in.Body)
-	return b.ended
-}
-
-// watchedBody is the body of a request; it records its end.
-type watchedBody unreadResponse
-
-// Read implements [io.Reader].
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.body.Read(p)
-	if errors.Is(err, io.EOF) {
-		b.ended = true
-		Known(b.in.Context())
-	}
-	return n, err
+	return b.body.ended.Load()
 }
 
 // knownBody is the body of a request, at whose end the sender is known.
@@ -141,6 +126,3 @@ func (b *knownBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// Close implements [io.Closer].
-func (b *watchedBody) Close() error { return b.body.Close() }
