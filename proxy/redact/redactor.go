@@ -109,12 +109,12 @@ func (r *Redactor) Text(text string, until time.Time) (clean string, n int, err 
 	return marked(text, spans), len(spans), nil
 }
 
-// nothing holds finds of searches that found nothing, as most do.
-var nothing = sync.Pool{New: func() any { return new(finds) }}
+// emptyFinds are those of searches that found nothing, as most do.
+var emptyFinds = sync.Pool{New: func() any { return new(finds) }}
 
 // search returns the matches in a text in their order. The error is [ErrLate].
 func (r *Redactor) search(text string, until time.Time) ([]found, error) {
-	f := nothing.Get().(*finds)
+	f := emptyFinds.Get().(*finds)
 	f.until = until
 	for _, rule := range r.rules {
 		if rule.find(text, f); f.late {
@@ -122,7 +122,7 @@ func (r *Redactor) search(text string, until time.Time) ([]found, error) {
 		}
 	}
 	if len(f.spans) == 0 {
-		nothing.Put(f)
+		emptyFinds.Put(f)
 		return nil, nil
 	}
 	return merged(f.spans), nil
