@@ -216,18 +216,21 @@ func (c *call) checkRateLimits() error {
 	case c.x.Message.Method == mcp.MethodComplete:
 		return c.g.requests.Take(limit.Completions, c.x.Identity.Key())
 	}
-	if err := c.checkLoop(); err != nil {
+	var rates *rate.Taking
+	if c.snap.rates != nil {
+		rates = c.snap.rates.Begin(c.route.rateCall(c.x.Identity))
+	}
+	if err := c.checkLoop(rates); err != nil {
+		rates.Cancel()
 		return err
 	}
-	if c.snap.rates == nil {
-		return nil
-	}
-	return c.snap.rates.Take(c.ctx, c.route.rateCall(c.x.Identity))
+	return rates.End(c.ctx)
 }
 
 // checkLoop compares a tool call with earlier ones. It uses the hash of the arguments
-// from the audit entry, which is computed once.
-func (c *call) checkLoop() error {
+// from the audit entry, which is computed once. Where gateways count together, the same
+// exchange takes what the call needs from the rates.
+func (c *call) checkLoop(rates *rate.Taking) error {
 	most := c.g.loops.Most()
 	if most <= 0 || c.x.Message.Method != mcp.MethodToolsCall {
 		return nil
@@ -238,7 +241,7 @@ func (c *call) checkLoop() error {
 	if program == nil {
 		c.rec.entry.ArgsHash = hex.EncodeToString(hash[:])
 	}
-	end, wait := c.g.loops.Begin(c.ctx, limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash})
+	end, wait := c.g.loops.Begin(c.ctx, limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash}, rates)
 	if end == nil {
 		c.g.opts.Metrics.limited("identical_calls")
 		return refusal.Repeated(c.route.Exposed, most, wait)

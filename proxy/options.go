@@ -463,10 +463,11 @@ type Config struct {
 // RateLimiter limits how often calls may be made. It is safe for concurrent use and
 // bounds its own waits.
 type RateLimiter interface {
-	// Take counts a call, or returns a [*rate.Refusal]. Any other error refuses the
-	// call too.
-	Take(ctx context.Context, c *rate.Call) error
-	// Look returns what Take would, without counting.
+	// Begin counts a call at this gateway. [rate.Taking.End] counts it where gateways
+	// count together, and returns a [*rate.Refusal] or another error for a call that is
+	// refused.
+	Begin(c *rate.Call) *rate.Taking
+	// Look returns what End would, without counting.
 	Look(ctx context.Context, c *rate.Call) error
 }
 

@@ -147,21 +147,7 @@ var ErrNoLimiter = errors.New("no rates are configured")
 
 // Take takes the tokens that a call needs, or returns a [*Refusal]. It does not keep
 // the call.
-func (l *Limiter) Take(ctx context.Context, c *Call) error {
-	if l == nil || l.meter == nil {
-		return ErrNoLimiter
-	}
-	var few [8]Token
-	var of [8]*Rule
-	tokens, rules := l.tokens(c, few[:0], of[:0])
-	if len(tokens) == 0 {
-		return nil
-	}
-	if refused, wait := l.meter.take(ctx, tokens); refused >= 0 {
-		return &Refusal{Rule: rules[refused], RetryAfter: wait}
-	}
-	return nil
-}
+func (l *Limiter) Take(ctx context.Context, c *Call) error { return l.Begin(c).End(ctx) }
 
 // Look returns what Take would, without taking.
 func (l *Limiter) Look(ctx context.Context, c *Call) error {
@@ -247,14 +233,20 @@ func (m *Meter) take(ctx context.Context, tokens []Token) (refused int, wait tim
 	if refused, wait = m.local.Take(tokens...); refused >= 0 || m.shared == nil {
 		return refused, wait
 	}
+	if refused, wait = m.takeShared(ctx, tokens); refused >= 0 {
+		m.local.Return(tokens...)
+	}
+	return refused, wait
+}
+
+// takeShared takes tokens from the shared store, which there must be. While that does not
+// answer it refuses nothing, because the gateway's own buckets have let the tokens pass.
+func (m *Meter) takeShared(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
 	if !m.Ask(ctx, func(ctx context.Context) (err error) {
 		refused, wait, err = m.shared.Take(ctx, tokens)
 		return err
 	}) {
-		return -1, 0 // its own buckets have allowed it
-	}
-	if refused >= 0 {
-		m.local.Return(tokens...)
+		return -1, 0
 	}
 	return refused, wait
 }

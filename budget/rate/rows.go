@@ -30,8 +30,10 @@ type RowCall struct {
 type Rows interface {
 	// Begin counts a call, unless one of its row runs at another gateway, and returns how
 	// many there are in the row. A count of -1 refuses it, for wait. A gateway must not
-	// begin a call while it runs an identical one of the same caller.
-	Begin(ctx context.Context, c RowCall, most int) (count int, wait time.Duration, err error)
+	// begin a call while it runs an identical one of the same caller. Unless it refuses the
+	// call, Begin also takes what the call needs from the shared rates, in the same exchange;
+	// with may be nil.
+	Begin(ctx context.Context, c RowCall, most int, with *Taking) (count int, wait time.Duration, err error)
 	// Look is Begin without counting.
 	Look(ctx context.Context, c RowCall, most int) (count int, wait time.Duration, err error)
 	// End says that no call of the row runs at this gateway any more.

@@ -59,7 +59,7 @@ type Budgets struct {
 
 // Budgets returns the store. It reads its epoch at the first use.
 func (c *Client) Budgets(epochs Epochs) *Budgets {
-	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs, names: make(names)}
+	b := &Budgets{rdb: c.rdb, time: c.timeouts.Budgets, epochs: epochs, names: names{make(memo[budget.Counter, *name])}}
 	b.group.Init(b.apply, (*budget.Order).Weight, maxGroup, 0, b.time)
 	return b
 }

@@ -50,27 +50,16 @@ func (n names) requests(orders []*budget.Order) (all []*request) {
 	return all
 }
 
-// names caches the Redis names of counters, because computing them takes longer than
-// most of a charge. Only the leader of a group uses it.
-type names map[budget.Counter]*name
+// names are the Redis names of counters, because computing them takes longer than most of a
+// charge. Only the leader of a group uses it.
+type names struct{ memo[budget.Counter, *name] }
 
 type name struct{ member, windows, amounts string }
 
-// maxNames bounds the cached names.
-const maxNames = 16384
-
-// of returns the Redis name of a counter.
-func (n names) of(c *budget.Counter) *name {
-	known := n[*c]
-	if known == nil {
-		if len(n) >= maxNames {
-			clear(n)
-		}
-		member := memberOf(c)
-		known = &name{member, windowsKey(member), amountsKey(member)}
-		n[*c] = known
-	}
-	return known
+// nameOf makes the Redis name of a counter.
+func nameOf(c budget.Counter) *name {
+	member := memberOf(&c)
+	return &name{member, windowsKey(member), amountsKey(member)}
 }
 
 // kind is what charges of several bills in a group have in common.
@@ -94,7 +83,7 @@ func (n names) charges(orders []*budget.Order) *request {
 		text = strconv.AppendInt(append(text, ' '), remembered(o.Bill), 10)
 		for j := range o.Bill.Charges {
 			c := &o.Bill.Charges[j]
-			k := kind{n.of(&c.Counter), c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit}
+			k := kind{n.of(c.Counter, nameOf), c.Start.UnixMilli(), c.End.UnixMilli(), c.Amount, c.Least, c.Limit}
 			number := kinds[k]
 			if number == 0 {
 				number = int64(len(kinds) + 1)
@@ -119,7 +108,7 @@ func (n names) settlement(o *budget.Order) *request {
 	r.keys, r.args = []string{epochKey, billKey(o.Bill.Key)}, []any{""}
 	for i := range o.Bill.Charges {
 		c := &o.Bill.Charges[i]
-		r.keys = append(r.keys, n.of(&c.Counter).amounts)
+		r.keys = append(r.keys, n.of(c.Counter, nameOf).amounts)
 		r.args = append(r.args, strconv.FormatInt(c.Start.UnixMilli(), 10)+":"+strconv.FormatInt(c.End.UnixMilli(), 10), max(o.Used[i], 0))
 	}
 	return r

@@ -68,8 +68,9 @@ func (s *Loops) Apply(most int) { s.most.Store(int64(most)) }
 func (s *Loops) Most() int { return int(s.most.Load()) }
 
 // Begin counts a call. The returned function must be called at its end. A nil function
-// means that the call is refused, and wait is how long.
-func (s *Loops) Begin(ctx context.Context, c Call) (end func(), wait time.Duration) {
+// means that the call is refused, and wait is how long. Where the shared store is asked,
+// it is also asked for what the call takes from rates, which may be nil.
+func (s *Loops) Begin(ctx context.Context, c Call, rates *rate.Taking) (end func(), wait time.Duration) {
 	most := s.Most()
 	if most <= 0 {
 		return func() {}, 0
@@ -85,7 +86,7 @@ func (s *Loops) Begin(ctx context.Context, c Call) (end func(), wait time.Durati
 		r = s.current(c, most)
 	}
 	if r.running == 0 {
-		if s.shared == nil || !s.ask(ctx, r, most) {
+		if s.shared == nil || !s.ask(ctx, r, most, rates) {
 			r.begin(most)
 		}
 		if r.count > most {
@@ -116,11 +117,13 @@ func (r *streak) begin(most int) {
 
 // ask has the shared store count a call, and sets the streak to what that says. It
 // reports whether the store has answered. mu is held, but not while it waits.
-func (s *Loops) ask(ctx context.Context, r *streak, most int) bool {
+func (s *Loops) ask(ctx context.Context, r *streak, most int, rates *rate.Taking) bool {
 	var count int
 	var wait time.Duration
 	ok := s.exchange(ctx, r, func(ctx context.Context) (err error) {
-		count, wait, err = s.shared.Rows.Begin(ctx, r.call.row(), most)
+		if count, wait, err = s.shared.Rows.Begin(ctx, r.call.row(), most, rates); err != nil {
+			rates.Answer(-1, 0) // each gateway counts on its own until the store answers
+		}
 		return err
 	})
 	switch {

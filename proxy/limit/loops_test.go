@@ -15,7 +15,7 @@ func TestStreaksAreBounded(t *testing.T) {
 		var s Loops
 		s.Apply(5)
 		for i := range maxStreaks + 100 {
-			end, _ := s.Begin(t.Context(), Call{Principal: fmt.Sprint("p", i), Server: "s", Tool: "a"})
+			end, _ := s.Begin(t.Context(), Call{Principal: fmt.Sprint("p", i), Server: "s", Tool: "a"}, nil)
 			end()
 		}
 		if len(s.streaks) > maxStreaks {

@@ -41,7 +41,7 @@ func (r row) begin(t *testing.T, at int, c Call) (end func(), wait time.Duration
 	t.Helper()
 	l := r.at[at%len(r.at)]
 	looked := l.Look(t.Context(), c)
-	end, wait = l.Begin(t.Context(), c)
+	end, wait = l.Begin(t.Context(), c, nil)
 	if (looked > 0) != (end == nil) {
 		t.Errorf("Look says to wait %v, Begin %v", looked, wait)
 	}
@@ -127,11 +127,11 @@ func TestSharedCallsAtOnce(t *testing.T) {
 		l.Share(shared(t, s))
 		at = append(at, l)
 	}
-	first, _ := at[0].Begin(t.Context(), same("p", 0)) // which runs until all have begun
+	first, _ := at[0].Begin(t.Context(), same("p", 0), nil) // which runs until all have begun
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
-			if end, _ := at[i%2].Begin(t.Context(), same("p", 0)); end == nil {
+			if end, _ := at[i%2].Begin(t.Context(), same("p", 0), nil); end == nil {
 				t.Error("one of many at once was refused")
 			}
 		})
@@ -151,7 +151,7 @@ func TestSharedRowsEnd(t *testing.T) {
 	c := same("p", 0)
 	begin := func(r rate.Rows, want int) {
 		t.Helper()
-		if count, wait, err := r.Begin(t.Context(), c.row(), 2); err != nil || count != want {
+		if count, wait, err := r.Begin(t.Context(), c.row(), 2, nil); err != nil || count != want {
 			t.Fatalf("counted %d, to wait %v, %v; want %d", count, wait, err, want)
 		}
 	}
@@ -202,7 +202,7 @@ func TestLoopsOutliveTheServer(t *testing.T) {
 	passed := func(at, n int) (passed int) {
 		for range n {
 			l := both.at[at]
-			if end, _ := l.Begin(t.Context(), same("p", 0)); end != nil {
+			if end, _ := l.Begin(t.Context(), same("p", 0), nil); end != nil {
 				passed++
 				end()
 			}
@@ -223,7 +223,7 @@ func TestLoopsOutliveTheServer(t *testing.T) {
 	tries := 0
 	testwait.Until(t, time.Minute, "the server is asked again", func() bool {
 		tries++
-		if end, _ := both.at[0].Begin(t.Context(), same(fmt.Sprint("q", tries), 0)); end != nil {
+		if end, _ := both.at[0].Begin(t.Context(), same(fmt.Sprint("q", tries), 0), nil); end != nil {
 			end()
 		}
 		return !both.at[0].shared.Meter.Down()

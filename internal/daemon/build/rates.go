@@ -93,8 +93,8 @@ func (r *Rates) Renew(current func() (file, own []rate.Rule)) {
 	r.inUse.Store(r.Meter.Limiter(slices.Concat(file, own)))
 }
 
-// Take implements [proxy.RateLimiter].
-func (r *Rates) Take(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Take(ctx, c) }
+// Begin implements [proxy.RateLimiter].
+func (r *Rates) Begin(c *rate.Call) *rate.Taking { return r.inUse.Load().Begin(c) }
 
 // Look implements [proxy.RateLimiter].
 func (r *Rates) Look(ctx context.Context, c *rate.Call) error { return r.inUse.Load().Look(ctx, c) }
