@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -57,6 +58,11 @@ type Executions struct {
 
 	mu      sync.Mutex
 	waiting []Execution
+
+	// Only flush uses these: memory for the next executions, and for the arguments of a
+	// statement.
+	spare []Execution
+	args  []driver.NamedValue
 
 	written, dropped atomic.Uint64
 }
@@ -130,13 +136,14 @@ func (e *Executions) flush(ctx context.Context) {
 		e.mu.Unlock()
 		return
 	}
-	e.waiting = make([]Execution, 0, min(len(batch), executionBatch))
+	e.waiting, e.spare = e.spare, nil
 	e.mu.Unlock()
-	args := make([]any, 0, executionColumns*min(len(batch), executionRows))
+	defer e.reuse(batch)
 	for part := range slices.Chunk(batch, executionBatch) {
 		err := e.s.Do(ctx, func(ctx context.Context, tx *Tx) error {
 			for rows := range slices.Chunk(part, executionRows) {
-				if err := insertExecutions(ctx, tx, len(rows), appendExecutions(args, rows)); err != nil {
+				e.args = appendExecutions(e.args[:0], rows)
+				if err := insertExecutions(ctx, tx, len(rows), e.args); err != nil {
 					return err
 				}
 			}
@@ -148,6 +155,16 @@ func (e *Executions) flush(ctx context.Context) {
 			continue
 		}
 		e.written.Add(uint64(len(part)))
+	}
+}
+
+// reuse keeps the memory of executions that were written for later ones, unless there were
+// unusually many, but nothing that it holds.
+func (e *Executions) reuse(batch []Execution) {
+	clear(batch)
+	clear(e.args[:cap(e.args)])
+	if cap(batch) <= 2*executionBatch {
+		e.spare = batch[:0]
 	}
 }
 
@@ -164,24 +181,34 @@ func addExecutions(count int) string {
 }
 
 // insertExecutions adds count executions, whose columns are args.
-func insertExecutions(ctx context.Context, tx *Tx, count int, args []any) error {
+func insertExecutions(ctx context.Context, tx *Tx, count int, args []driver.NamedValue) error {
 	q := sqlAddExecutions
 	if count != executionRows {
 		q = addExecutions(count)
 	}
-	if err := tx.execPrepared(ctx, q, args...); err != nil {
+	if err := tx.execMany(ctx, q, args); err != nil {
 		return fmt.Errorf("write %d executions: %w", count, err)
 	}
 	return nil
 }
 
 // appendExecutions appends the columns of executions.
-func appendExecutions(args []any, rows []Execution) []any {
+func appendExecutions(args []driver.NamedValue, rows []Execution) []driver.NamedValue {
+	add := func(v driver.Value) { args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: v}) }
 	for i := range rows {
 		x := &rows[i]
-		args = append(args, x.At.UnixMilli(), writable(x.CallID), writable(x.Server), writable(x.Tool), writable(x.Tenant), writable(x.Persona),
-			writable(x.Session), x.Success, writable(x.ErrorClass), x.Duration.Microseconds(), x.Upstream.Microseconds(),
-			x.RequestSize, x.ResponseSize, writable(x.ArgsHash), PrincipalHash(x.Principal), x.Saved)
+		add(x.At.UnixMilli())
+		for _, text := range [...]string{x.CallID, x.Server, x.Tool, x.Tenant, x.Persona, x.Session} {
+			add(writable(text))
+		}
+		add(x.Success)
+		add(writable(x.ErrorClass))
+		for _, n := range [...]int64{x.Duration.Microseconds(), x.Upstream.Microseconds(), x.RequestSize, x.ResponseSize} {
+			add(n)
+		}
+		add(writable(x.ArgsHash))
+		add(PrincipalHash(x.Principal))
+		add(x.Saved)
 	}
 	return args
 }

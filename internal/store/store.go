@@ -176,11 +176,10 @@ func (s *Store) ready(ctx context.Context) (err error) {
 	if err := s.sync(ctx, s.durable); err != nil {
 		return err
 	}
-	texts := slices.Concat(budgetStatements, []string{sqlAddExecutions})
 	if s.path == Memory { // the writer is the reader too
-		s.statements, err = prepare(ctx, s.write, texts...)
-	} else {
-		s.own, err = newConnection(ctx, s.write, texts...)
+		s.statements, err = prepare(ctx, s.write, slices.Concat(budgetStatements, []string{sqlAddExecutions})...)
+	} else if s.own, err = newConnection(ctx, s.write, budgetStatements...); err == nil {
+		err = s.own.prepareMany(ctx, sqlAddExecutions)
 	}
 	if err != nil {
 		return explain(s.path, "open store", err)

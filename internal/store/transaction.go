@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,6 +61,15 @@ const (
 type connection struct {
 	conn       *sql.Conn
 	statements statements
+	// many are statements with very many arguments, prepared by the driver itself:
+	// [sql.Stmt] would make a copy of all arguments for each run.
+	many map[string]manyStmt
+}
+
+// manyStmt is a statement of a driver.
+type manyStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
 }
 
 // newConnection takes the connection out of its pool and prepares statements.
@@ -72,7 +82,30 @@ func newConnection(ctx context.Context, pool *sql.DB, texts ...string) (*connect
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &connection{conn, all}, nil
+	return &connection{conn: conn, statements: all}, nil
+}
+
+// prepareMany prepares a statement with very many arguments.
+func (c *connection) prepareMany(ctx context.Context, text string) error {
+	return c.conn.Raw(func(own any) error {
+		on, ok := own.(driver.ConnPrepareContext)
+		if !ok {
+			return nil // the statement runs as others do
+		}
+		stmt, err := on.PrepareContext(ctx, text)
+		if err != nil {
+			return fmt.Errorf("prepare %.40q: %w", text, err)
+		}
+		many, ok := stmt.(manyStmt)
+		if !ok {
+			return stmt.Close()
+		}
+		if c.many == nil {
+			c.many = make(map[string]manyStmt)
+		}
+		c.many[text] = many
+		return nil
+	})
 }
 
 // begin begins a transaction. The previous one has ended.
@@ -103,7 +136,11 @@ func (c *connection) close() error {
 	if c == nil {
 		return nil
 	}
-	return errors.Join(c.statements.close(), c.conn.Close())
+	errs := []error{c.statements.close()}
+	for _, stmt := range c.many {
+		errs = append(errs, c.conn.Raw(func(any) error { return stmt.Close() }))
+	}
+	return errors.Join(append(errs, c.conn.Close())...)
 }
 
 // connTx is a transaction on a [connection]. It must be committed or rolled back.
@@ -115,6 +152,14 @@ type connTx struct {
 }
 
 func (o *connTx) prepared(_ context.Context, text string) *sql.Stmt { return o.c.statements[text] }
+
+// execMany runs a statement of many. Nothing interrupts it, as with [unwatched].
+func (o *connTx) execMany(text string, args []driver.NamedValue) error {
+	return o.Raw(func(any) error {
+		_, err := o.c.many[text].ExecContext(context.Background(), args)
+		return err
+	})
+}
 
 // Commit implements [transaction]. After an error nothing was committed.
 func (o *connTx) Commit() error {

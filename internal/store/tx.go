@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"slices"
 )
 
@@ -45,6 +46,19 @@ func (t *Tx) execPrepared(ctx context.Context, text string, args ...any) error {
 	}
 	_, err := stmt.ExecContext(unwatched(ctx), args...)
 	return err
+}
+
+// execMany is [Tx.execPrepared] for a statement with very many arguments, which must be as
+// drivers take them: numbered, and none but [driver.Value].
+func (t *Tx) execMany(ctx context.Context, text string, args []driver.NamedValue) error {
+	if own, ok := t.raw.(*connTx); ok && own.c.many[text] != nil {
+		return own.execMany(text, args)
+	}
+	values := make([]any, len(args))
+	for i := range args {
+		values[i] = args[i].Value
+	}
+	return t.execPrepared(ctx, text, values...)
 }
 
 // unwatched returns a context without an end, for statements that write a few rows by

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toolgate/toolgate/internal/store"
 )
 
@@ -84,6 +86,39 @@ func executionsFound(t *testing.T, s *store.Store) {
 	}
 	if !slices.IsSortedFunc(over, func(a, b store.ExecutionCount) int { return a.At.Compare(b.At) }) {
 		t.Errorf("not in order: %+v", over)
+	}
+}
+
+// executionsInParts checks that executions that are written at different times stay what they
+// were: the log uses its memory again.
+func executionsInParts(t *testing.T, s *store.Store) {
+	e := s.Executions(0)
+	start := time.Now().Truncate(time.Second)
+	want := make(map[string]string)
+	for _, count := range []int{1, 64, 700, 3, 1300, 65, 2} {
+		for range count {
+			id := fmt.Sprint(len(want))
+			want[id] = "tool " + id
+			e.Add(store.Execution{At: start, CallID: id, Tool: want[id], Success: true})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		must(t, e.Run(ctx))
+	}
+	got := make(map[string]string)
+	for q := (store.ExecutionQuery{Limit: 100}); ; {
+		page, err := e.Find(t.Context(), &q)
+		must(t, err)
+		for _, x := range page {
+			got[x.CallID] = x.Tool
+		}
+		if len(page) < q.Limit {
+			break
+		}
+		q.BeforeAt, q.BeforeRow = page[len(page)-1].At, page[len(page)-1].Row
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("executions (-want +got):\n%s", diff)
 	}
 }
 

@@ -23,6 +23,7 @@ func Run(t *testing.T, database Database) {
 		"AnchorsKeepTheLatest":              anchors,
 		"ExecutionsAreCounted":              executions,
 		"ExecutionsAreFound":                executionsFound,
+		"ExecutionsAreWrittenInParts":       executionsInParts,
 		"RoundsAreUsedOnce":                 rounds,
 		"ViewSeesOneState":                  viewSeesOneState,
 		"ViewCannotWrite":                   viewCannotWrite,
