@@ -27,7 +27,7 @@ type callsData struct {
 type callsForm struct{ Server, Tool, Tenant, Error, Since string }
 
 // shownCalls is how many calls a page has.
-const shownCalls = 50
+const shownCalls = 25
 
 // calls searches calls.
 func (v *visit) calls() {

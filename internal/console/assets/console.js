@@ -24,9 +24,23 @@
     }
   });
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // What draws charts is fetched by the page that has one, once it is there.
+  let drawing;
+  function fetched(place) {
+    const added = (tag, set) => new Promise((done, failed) => {
+      const one = Object.assign(document.createElement(tag), set, { onload: done, onerror: failed });
+      document.head.append(one);
+    });
+    const [src, href] = place.dataset.needs.split(" ");
+    return drawing ??= Promise.all([
+      added("script", { src }),
+      added("link", { rel: "stylesheet", href }),
+    ]).catch((e) => { drawing = undefined; throw e; }); // to be tried again with the next drawing
+  }
   async function draw(place) {
+    await fetched(place);
     const answer = await fetch(place.dataset.chart);
-    if (!answer.ok || !window.uPlot) return;
+    if (!answer.ok) return;
     const data = await answer.json();
     place.replaceChildren();
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
@@ -40,7 +54,7 @@
     }, data, place);
   }
   function charts() { document.querySelectorAll("[data-chart]").forEach(draw); }
-  document.addEventListener("DOMContentLoaded", charts);
+  window.addEventListener("load", charts);
   let later;
   window.addEventListener("resize", () => { clearTimeout(later); later = setTimeout(charts, 200); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts);
