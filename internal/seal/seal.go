@@ -4,6 +4,7 @@
 package seal
 
 import (
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -25,7 +26,20 @@ type Key struct {
 // ids. The first key seals, all keys open. The zero Keyring seals and opens nothing. It
 // is safe for concurrent use.
 type Keyring struct {
-	keys []Key
+	keys    []Key
+	carried map[purpose]*sealer // those of values that clients carry, which are many
+}
+
+// purpose is one label under one key.
+type purpose struct {
+	key   string
+	label Label
+}
+
+// sealer is what seals and opens under one label.
+type sealer struct {
+	aead cipher.AEAD
+	mac  []byte // the key of nonces
 }
 
 var (
@@ -48,7 +62,37 @@ func NewKeyring(keys ...Key) (*Keyring, error) {
 		}
 		seen[k.ID] = true
 	}
-	return &Keyring{keys: keys}, nil
+	k := &Keyring{keys: keys, carried: make(map[purpose]*sealer)}
+	for _, key := range keys {
+		for _, l := range [...]Label{Cursor, Round, Event, Task} {
+			of, err := newSealer(key, l)
+			if err != nil {
+				return nil, fmt.Errorf("derive from the key %q: %w", key.ID, err)
+			}
+			k.carried[purpose{key.ID, l}] = of
+		}
+	}
+	return k, nil
+}
+
+// newSealer derives what seals under a label from a key.
+func newSealer(key Key, l Label) (*sealer, error) {
+	secret, err := subkey(key.Secret, l)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := chacha20poly1305.NewX(secret[:32])
+	if err != nil {
+		return nil, err
+	}
+	return &sealer{aead, secret[32:]}, nil
+}
+
+func (k *Keyring) sealer(key Key, l Label) (*sealer, error) {
+	if of := k.carried[purpose{key.ID, l}]; of != nil {
+		return of, nil
+	}
+	return newSealer(key, l)
 }
 
 // Label is the purpose of a sealed value. A value that was sealed for one purpose never
@@ -74,19 +118,15 @@ func (k *Keyring) Seal(l Label, context string, text []byte) (string, error) {
 		return "", errNoKey
 	}
 	key := k.keys[0]
-	secret, err := subkey(key.Secret, l)
+	of, err := k.sealer(key, l)
 	if err != nil {
 		return "", err
 	}
-	aead, err := chacha20poly1305.NewX(secret[:32])
-	if err != nil {
-		return "", err
-	}
-	mac := hmac.New(sha256.New, secret[32:])
+	mac := hmac.New(sha256.New, of.mac)
 	fmt.Fprintf(mac, "%d:%s", len(context), context)
 	mac.Write(text)
 	nonce := mac.Sum(nil)[:chacha20poly1305.NonceSizeX]
-	sealed := aead.Seal(nonce, nonce, text, []byte(context))
+	sealed := of.aead.Seal(nonce, nonce, text, []byte(context))
 	return key.ID + "." + sealCoding.EncodeToString(sealed), nil
 }
 
@@ -104,15 +144,11 @@ func (k *Keyring) Open(l Label, context, sealed string) ([]byte, error) {
 		if key.ID != id {
 			continue
 		}
-		secret, err := subkey(key.Secret, l)
+		of, err := k.sealer(key, l)
 		if err != nil {
 			return nil, err
 		}
-		aead, err := chacha20poly1305.NewX(secret[:32])
-		if err != nil {
-			return nil, err
-		}
-		text, err := aead.Open(nil, raw[:chacha20poly1305.NonceSizeX], raw[chacha20poly1305.NonceSizeX:], []byte(context))
+		text, err := of.aead.Open(nil, raw[:chacha20poly1305.NonceSizeX], raw[chacha20poly1305.NonceSizeX:], []byte(context))
 		if err != nil {
 			return nil, errSeal
 		}
