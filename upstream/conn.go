@@ -210,8 +210,8 @@ func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mc
 		meta = c.appendMeta(meta, call.Capabilities, call.LogLevel)
 		req.Header = c.headers(call, annotations)
 	}
-	params := mcp.RewriteMeta(call.Params, meta)
-	req.Raw = mcp.AppendRequest(make([]byte, 0, len(params)+len(call.Method)+64), id, call.Method, params)
+	size := len(call.Params) + len(meta) + len(call.Method) + 80 // for what surrounds them
+	req.Raw = mcp.AppendRequestWithMeta(make([]byte, 0, size), id, call.Method, call.Params, meta)
 	return req
 }
 

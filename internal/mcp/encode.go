@@ -7,6 +7,17 @@ func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendCall(dst, method, params)
 }
 
+// AppendRequestWithMeta appends a request whose params are those that [RewriteMeta] returns for
+// params and add.
+func AppendRequestWithMeta(dst []byte, id ID, method string, params, add []byte) []byte {
+	if len(add) == 0 {
+		return AppendRequest(dst, id, method, RewriteMeta(params, add))
+	}
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	dst = AppendQuote(append(dst, `,"method":`...), method)
+	return append(appendWithMeta(append(dst, `,"params":`...), params, add), '}')
+}
+
 // AppendNotification appends a notification; params may be nil.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)

@@ -3,7 +3,6 @@ package mcp
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/toolgate/toolgate/internal/arena"
 )
@@ -46,11 +45,16 @@ func SetMember(object []byte, key string, value []byte) []byte {
 
 // insertFirst returns the object with the text of members, in parts, put before its own.
 func insertFirst(object []byte, members ...[]byte) []byte {
+	return appendFirst(make([]byte, 0, len(object)+size(members)+len("{},")), object, members...)
+}
+
+// appendFirst appends what insertFirst returns.
+func appendFirst(out, object []byte, members ...[]byte) []byte {
 	i := skipSpace(object, 0)
 	if i >= len(object) {
 		i, object = 0, []byte("{}")
 	}
-	out := append(make([]byte, 0, len(object)+size(members)+1), object[:i+1]...)
+	out = append(out, object[:i+1]...)
 	for _, part := range members {
 		out = append(out, part...)
 	}
@@ -95,11 +99,13 @@ func cutMember(object []byte, previous, m Span) []byte {
 // HopKey reports whether a member of _meta belongs to one hop and must not be
 // forwarded: the protocol's own keys, the progress token, and the gateway's keys (see
 // [GatewayPrefix]).
-func HopKey(key string) bool {
-	return key == MetaProgressToken || strings.HasPrefix(key, MetaPrefix) || gatewayKey(key)
+func HopKey(key string) bool { return hopKey([]byte(key)) }
+
+func hopKey(key []byte) bool {
+	return string(key) == MetaProgressToken || hasPrefix(key, MetaPrefix) || gatewayKey(key)
 }
 
-func gatewayKey(key string) bool { return strings.HasPrefix(key, GatewayPrefix) }
+func gatewayKey(key []byte) bool { return hasPrefix(key, GatewayPrefix) }
 
 // WithoutGatewayMeta removes the gateway's keys from the _meta of an object. All other
 // members keep their bytes.
@@ -110,9 +116,9 @@ func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(object, nil, 
 // `"progressToken":7`. All other members keep their bytes. An empty _meta is removed. A
 // _meta that is not an object is kept, or replaced by add. A nil object counts as an
 // empty one.
-func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, HopKey) }
+func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, hopKey) }
 
-func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
+func rewriteMeta(object, add []byte, drop func(key []byte) bool) []byte {
 	previous := Span{}
 	for m := range Members(object) {
 		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
@@ -128,6 +134,14 @@ func rewriteMeta(object, add []byte, drop func(key string) bool) []byte {
 		previous = m.All
 	}
 	return AddMeta(nil, object, add)
+}
+
+// appendWithMeta appends what [RewriteMeta] returns for params and add.
+func appendWithMeta(dst, params, add []byte) []byte {
+	if len(add) == 0 || !LookupSpan(params, "_meta").Absent() {
+		return append(dst, RewriteMeta(params, add)...)
+	}
+	return appendFirst(dst, params, metaStart, add, metaEnd)
 }
 
 // AddMeta is [RewriteMeta] for an object that is known to have no _meta. If the object lies in
@@ -169,12 +183,12 @@ func insertBefore(memory *arena.Arena, object []byte, members ...[]byte) []byte 
 
 // rewritten returns a _meta without the dropped keys and with add, nil when nothing is
 // left, and whether it is unchanged.
-func rewritten(old, add []byte, drop func(key string) bool) (meta []byte, same bool) {
+func rewritten(old, add []byte, drop func(key []byte) bool) (meta []byte, same bool) {
 	kept := make([]byte, 0, len(old)+len(add)+3)
 	kept = append(kept, '{')
 	dropped := false
 	for m := range Members(old) {
-		if drop(unescape(old[m.KeyText.Start:m.KeyText.End])) {
+		if drop(unescaped(old[m.KeyText.Start:m.KeyText.End])) {
 			dropped = true
 			continue
 		}

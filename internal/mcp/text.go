@@ -26,6 +26,14 @@ func unescape(text []byte) string {
 	return string(text)
 }
 
+// unescaped is unescape without a copy where none is needed.
+func unescaped(text []byte) []byte {
+	if slices.Contains(text, '\\') {
+		return appendUnescaped(make([]byte, 0, len(text)), text)
+	}
+	return text
+}
+
 // appendUnescaped appends the text between the quotes of a validated string.
 func appendUnescaped(dst, text []byte) []byte {
 	for i := 0; i < len(text); {
