@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"container/list"
 	"context"
 	"log/slog"
 	"net"
@@ -24,32 +23,67 @@ type Conns struct {
 	mu     sync.Mutex
 	count  int
 	of     map[string]*address
-	idle   *list.List // of *conn without a request under way, oldest first
+	idle   queue // those without a request under way
 	warned time.Time
 }
 
 // address holds the connections of one address.
 type address struct {
 	count int
-	idle  *list.List // like idle of Conns
+	idle  queue // like idle of Conns
 }
 
-// conn is one connection. Its elements are nil while a request is under way.
+// conn is one connection.
 type conn struct {
 	net.Conn
 	in   *Conns
 	from string
 	of   *address
 	gone bool
-	idle *list.Element // in idle of Conns
-	own  *list.Element // in idle of the address
+	idle bool // no request is under way; it is in both queues
+
+	links [2]links // in idle of Conns, and of the address
+}
+
+// queue holds connections, the oldest first. They link to each other: every request takes its
+// connection out and puts it in again, which needs no memory so.
+type queue struct {
+	which       int // of the links
+	first, last *conn
+}
+
+type links struct{ before, after *conn }
+
+func (q *queue) push(c *conn) {
+	c.links[q.which].before = q.last
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.links[q.which].after = c
+	}
+	q.last = c
+}
+
+func (q *queue) remove(c *conn) {
+	at := &c.links[q.which]
+	if at.before == nil {
+		q.first = at.after
+	} else {
+		at.before.links[q.which].after = at.after
+	}
+	if at.after == nil {
+		q.last = at.before
+	} else {
+		at.after.links[q.which].before = at.before
+	}
+	*at = links{}
 }
 
 // NewConns returns a limit of most connections, at least two. One address (see
 // [Network]) may have half of them.
 func NewConns(most int, log *slog.Logger) *Conns {
 	most = max(2, most)
-	return &Conns{most: most, each: most / 2, log: log, of: make(map[string]*address), idle: list.New()}
+	return &Conns{most: most, each: most / 2, log: log, of: make(map[string]*address)}
 }
 
 // Trust lets reverse proxies have all connections, because they have many clients. It is
@@ -87,9 +121,9 @@ func (c *Conns) admit(nc net.Conn) *conn {
 	var out *conn
 	switch {
 	case a != nil && a.count >= c.each && !c.proxies.Has(nc.RemoteAddr().String()):
-		out = oldest(a.idle)
+		out = a.idle.first
 	case c.count >= c.most:
-		out = oldest(c.idle)
+		out = c.idle.first
 	default:
 		out = in // there is room
 	}
@@ -103,7 +137,7 @@ func (c *Conns) admit(nc net.Conn) *conn {
 		a = c.of[in.from] // out may have been the last of its address
 	}
 	if a == nil {
-		a = &address{idle: list.New()}
+		a = &address{idle: queue{which: 1}}
 		c.of[in.from] = a
 	}
 	a.count++
@@ -117,13 +151,6 @@ func (c *Conns) admit(nc net.Conn) *conn {
 	return in
 }
 
-func oldest(l *list.List) *conn {
-	if e := l.Front(); e != nil {
-		return e.Value.(*conn)
-	}
-	return nil
-}
-
 // warn logs, once a minute, that connections are closed; mu is held.
 func (c *Conns) warn(from string) {
 	if now := time.Now(); now.Sub(c.warned) >= time.Minute {
@@ -135,17 +162,19 @@ func (c *Conns) warn(from string) {
 
 // setIdle notes that no request is under way; mu is held.
 func (c *Conns) setIdle(in *conn) {
-	if in.idle == nil && !in.gone {
-		in.idle, in.own = c.idle.PushBack(in), in.of.idle.PushBack(in)
+	if !in.idle && !in.gone {
+		in.idle = true
+		c.idle.push(in)
+		in.of.idle.push(in)
 	}
 }
 
 // setActive notes that a request is under way; mu is held.
 func (c *Conns) setActive(in *conn) {
-	if in.idle != nil {
-		c.idle.Remove(in.idle)
-		in.of.idle.Remove(in.own)
-		in.idle, in.own = nil, nil
+	if in.idle {
+		c.idle.remove(in)
+		in.of.idle.remove(in)
+		in.idle = false
 	}
 }
 
