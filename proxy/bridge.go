@@ -70,6 +70,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	request.Notify, request.Ask = d.notify, d.ask
 	request.Askable = askable(x, r.to.mount.Questions) || r.to.samples(mcp.MethodSampling)
 	if r.to.mount.Native {
+		c.held = true
 		request.Nested = nestedWithin(c, d)
 	}
 	if !request.Progress && request.LogLevel == "" {
@@ -77,9 +78,11 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	}
 	switch {
 	case resumed:
+		c.held = true
 		c.suspended = c.retry.suspended
 		return c.suspended.round(ctx, x, c.retry.responses)
 	case request.Askable && x.Era == mcp.Modern && (r.to.listing.Era == mcp.Legacy || r.to.listing.Asks):
+		c.held = true
 		changed := c.noteChange()
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
 			defer changed() // the server may work on after its client has gone

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
@@ -18,7 +19,8 @@ import (
 )
 
 // call is one request on its way through the [order], with everything that is known of
-// it. Only the goroutine of the request uses it.
+// it. Only the goroutine of the request uses it. Its memory is that of an earlier call, see
+// [call.recycle].
 type call struct {
 	g    *Gateway
 	x    *Exchange
@@ -66,15 +68,25 @@ type call struct {
 	loopEnd   func()         // ends the loop detection of the call; nil without one
 	atEnd     []func()       // releases what the call holds, last taken first
 
-	answer *response   // nil until there is one
-	memory arena.Arena // for a large result
+	answer   *response    // nil until there is one
+	response response     // memory of the answer
+	memory   *arena.Arena // for a large result; nil until it is lent
+
+	// held means that something may use the call or its record after its end.
+	held  bool
+	ended bool // the audit entry is written, and the call did not panic
 }
+
+// calls are calls that have ended, as memory for others. Each has a record, and is else zero
+// but for the room of atEnd.
+var calls = sync.Pool{New: func() any { return &call{rec: new(record)} }}
 
 // newRequest begins a request for kind and name. Its audit entry is open until
 // [call.end].
 func (g *Gateway) newRequest(x *Exchange, p *plan, kind mcp.Kind, name string) *call {
-	snap := g.snapshot.Load()
-	c := &call{g: g, x: x, given: x, plan: p, kind: kind, name: name, snap: snap, rec: g.newRecord(x, snap, kind, name)}
+	c := calls.Get().(*call)
+	c.g, c.x, c.given, c.plan, c.kind, c.name, c.snap = g, x, x, p, kind, name, g.snapshot.Load()
+	c.rec.open(g, x, c.snap, kind, name)
 	if !p.silent {
 		c.rec.trace()
 	}
@@ -203,8 +215,29 @@ func (c *call) exchange() error {
 	if err != nil {
 		return err
 	}
-	c.answer = &answer
+	c.respond(answer)
 	return nil
+}
+
+// respond sets the answer of the call.
+func (c *call) respond(answer response) {
+	c.response = answer
+	c.answer = &c.response
+}
+
+// recycle gives the memory of the call to a later one. It does so only with a call that has
+// gone from the beginning to its end in the most usual way: what another way has left that
+// knows the call might read there what belongs to somebody else. Whoever began the call, and
+// has called [call.serve], may call recycle then, and must not use the call afterwards.
+func (c *call) recycle() {
+	if c.held || !c.ended || c.answer == nil || c.plan != &planCall || c.retry != nil || c.key != nil || c.suspended != nil {
+		return
+	}
+	rec, atEnd := c.rec, c.atEnd
+	clear(atEnd)
+	*rec = record{}
+	*c = call{rec: rec, atEnd: atEnd[:0]}
+	calls.Put(c)
 }
 
 // abandon marks the charge of a call that a step refused as undelivered, so that it is
@@ -257,6 +290,7 @@ func (c *call) end(answer *response, panicked any) {
 		c.loopEnd()
 	}
 	c.rec.finish(answer)
+	c.ended = panicked == nil
 }
 
 // breakerState is the state of the circuit breaker that let a call through. It is empty

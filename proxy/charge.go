@@ -59,6 +59,7 @@ func (c *call) reserve() error {
 	if c.snap.class != nil {
 		u.Class = func() string { return c.snap.class(r.question(gate.Call, c.x.Identity, c.x.Scope), r.item) }
 	}
+	c.held = true // by the usage
 	receipt, err := c.snap.Limiter.Charge(c.ctx, u)
 	if err != nil {
 		return err

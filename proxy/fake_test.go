@@ -163,7 +163,7 @@ func (l *ledger) Begin(e *audit.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuses == nil {
-		l.begun = append(l.begun, *e)
+		l.begun = append(l.begun, kept(e))
 	}
 	return l.refuses
 }
@@ -178,8 +178,15 @@ func (l *ledger) ends(e *audit.Entry, begun bool) error {
 	if has := slices.ContainsFunc(l.begun, func(b audit.Entry) bool { return b.CallID == e.CallID }); has != begun {
 		panic(fmt.Sprintf("the call %s began: %v, and ends as if: %v", e.CallID, has, begun))
 	}
-	l.entries = append(l.entries, *e)
+	l.entries = append(l.entries, kept(e))
 	return nil
+}
+
+// kept is an entry with memory of its own: that of the call is used again.
+func kept(e *audit.Entry) audit.Entry {
+	own := *e
+	own.Steps = slices.Clone(e.Steps)
+	return own
 }
 
 func (l *ledger) Healthy() error {

@@ -79,7 +79,9 @@ func (c *call) pass(ctx context.Context) error {
 // call answers a request that calls something by a name.
 func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) response {
 	waitCall(ctx, g, x, kind, name)
-	return g.newRequest(x, &planCall, kind, name).serve(ctx)
+	c := g.newRequest(x, &planCall, kind, name)
+	defer c.recycle()
+	return c.serve(ctx)
 }
 
 // maxDecisionAge is how long a decision of the gate is acted on. A cached one may have

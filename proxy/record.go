@@ -36,8 +36,9 @@ type record struct {
 	span  Span                   // nil for a call that is not traced; set only by trace
 }
 
-func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name string) *record {
-	rec := &record{g: g, x: x, began: time.Now(), recording: &snap.recording}
+// open begins a record that is zero.
+func (rec *record) open(g *Gateway, x *Exchange, snap *Snapshot, kind mcp.Kind, name string) {
+	rec.g, rec.x, rec.began, rec.recording = g, x, time.Now(), &snap.recording
 	e := &rec.entry
 	e.CallID = g.callID()
 	e.Principal = audit.Principal{
@@ -59,7 +60,6 @@ func (g *Gateway) newRecord(x *Exchange, snap *Snapshot, kind mcp.Kind, name str
 	if trace, ok := mcp.Unquote(x.Message.Meta("traceparent")); ok == nil {
 		e.TraceID = traceID(trace)
 	}
-	return rec
 }
 
 // callID returns the id of a new call. It is unique among all gateways and cheap.

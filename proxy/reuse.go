@@ -51,7 +51,7 @@ func (c *call) reuse() error {
 	if err != nil {
 		return err
 	}
-	c.answer = &answer
+	c.respond(answer)
 	return nil
 }
 

@@ -389,7 +389,7 @@ func (r *roundTrips) keep(c *call, state *roundState) error {
 		principal: who, server: route.Server,
 		round: state.round, rec: rec, running: c.running, loopEnd: c.loopEnd, suspended: c.suspended, expires: time.UnixMilli(state.expires),
 	}
-	c.waits = true
+	c.waits, c.held = true, true
 	if c.suspended != nil { // without the memory of the whole request
 		rec.x = c.suspended.currentClient()
 	} else {

@@ -15,7 +15,7 @@ type Tracer interface {
 	Begin(traceparent, tracestate string, began time.Time) Span
 }
 
-// Span is the span of one call. It is used by one goroutine at a time.
+// Span is the span of one call. It is used by one goroutine at a time, and keeps no entry.
 type Span interface {
 	// TraceID returns the id of the trace in hexadecimal.
 	TraceID() string
@@ -83,7 +83,7 @@ func (rec *record) withTraceContext(params []byte) []byte {
 // Metrics are called for events that are counted. Nil fields, and a nil Metrics, count
 // nothing. The functions must not block.
 type Metrics struct {
-	// Call is called once for each closed call, with its audit entry.
+	// Call is called once for each closed call, with its audit entry, which it must not keep.
 	Call func(*audit.Entry)
 	// Served is called once for each request that calls nothing, such as a list.
 	// transport is the binding.

@@ -95,7 +95,8 @@ func lent(c *call) *arena.Arena {
 	case rules.Shaping.Active() || c.own != nil: // a program may keep parts of it
 	case c.snap.interceptors.Meets(intercept.After, c.route.Exposed): // one that is late may still read it
 	default:
-		return &c.memory
+		c.memory = new(arena.Arena) // apart from the call, which a server that answers late must not reach
+		return c.memory
 	}
 	return nil
 }
@@ -109,7 +110,7 @@ func owned(c *call, result []byte) *arena.Arena {
 	case c.suspended != nil || c.asked: // what was asked may still be on its way
 	case most > 0 && len(result) > most: // it may be kept
 	default:
-		return &c.memory
+		return c.memory
 	}
 	return nil
 }
