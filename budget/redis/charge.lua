@@ -31,19 +31,29 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
+-- How often the windows of a counter were changed here, by their key.
+local changes = {}
+
 -- What a charge's counter holds: the windows that begin before its own ends, and end
--- after the time.
+-- after the time. What was found at a time holds until the first of the windows ends, or
+-- another kind of charge changes one.
 local function balance(kind, at)
-  local used, start, reset = sum(kind.windows, kind.amounts, at, kind.reset)
-  if used == 0 then
-    return 0, kind.start, kind.reset
+  local known = kind.known
+  if not known or known.changes ~= changes[kind.windows] or at < known.at or at >= known.reset then
+    local used, start, reset = sum(kind.windows, kind.amounts, whole(at), kind.reset)
+    if used == 0 then
+      start, reset = kind.start, kind.reset
+    end
+    known = { at = at, used = used, start = start, reset = reset, changes = changes[kind.windows] }
+    kind.known = known
   end
-  return used, start, reset
+  return known
 end
 
--- Forgets windows that have ended long ago, by both clocks, and keeps the counter
--- as long as its own window is kept.
+-- Adds a kind's own window to those of its counter, forgets windows that have ended long
+-- ago, by both clocks, and keeps the counter as long as its own window is kept.
 local function tidy(kind, at)
+  redis.call('ZADD', kind.windows, whole(kind.reset), kind.window)
   for _, old in ipairs(redis.call('ZRANGEBYSCORE', kind.windows, '-inf', whole(math.min(at, now) - kind.keep), 'LIMIT', 0, 16)) do
     redis.call('HDEL', kind.amounts, old)
     redis.call('ZREM', kind.windows, old)
@@ -57,10 +67,22 @@ local function tidy(kind, at)
   kind.tidy = true
 end
 
+-- Adds an amount to a kind's own window.
+local function add(kind, amount, at)
+  local known = balance(kind, at)
+  redis.call('HINCRBY', kind.amounts, kind.window, whole(amount))
+  changes[kind.windows] = (changes[kind.windows] or 0) + 1
+  known.used, known.changes = known.used + amount, changes[kind.windows]
+  known.start, known.reset = math.min(known.start, kind.start), math.min(known.reset, kind.reset)
+  if not kind.tidy then
+    tidy(kind, at)
+  end
+end
+
 -- Charges one bill and returns its line.
 local function charge(key, text)
   local numbers = string.gmatch(text, '-?%d+')
-  local at, memory = numbers(), numbers()
+  local at, memory = tonumber(numbers()), numbers()
   local mine = {}
   for i in numbers do mine[#mine + 1] = kinds[tonumber(i)] end
 
@@ -75,21 +97,19 @@ local function charge(key, text)
     end
   else
     for i, kind in ipairs(mine) do
-      local used, _, reset = balance(kind, at)
-      if kind.limit == -1 or used <= kind.limit - kind.amount then
-        taken[i] = whole(kind.amount)
-      elseif kind.least > 0 and kind.limit - used >= kind.least then
-        taken[i] = whole(kind.limit - used)
+      local before = balance(kind, at)
+      local left = kind.limit - before.used
+      if kind.limit == -1 or kind.amount <= left then
+        taken[i] = kind.amount
+      elseif kind.least > 0 and left >= kind.least then
+        taken[i] = left
       else
-        return table.concat({'refused', i, whole(used), whole(reset)}, ' ')
+        return table.concat({'refused', i, whole(before.used), whole(before.reset)}, ' ')
       end
     end
     for i, kind in ipairs(mine) do
-      redis.call('HINCRBY', kind.amounts, kind.window, taken[i])
-      redis.call('ZADD', kind.windows, whole(kind.reset), kind.window)
-      if not kind.tidy then
-        tidy(kind, tonumber(at))
-      end
+      add(kind, taken[i], at)
+      taken[i] = whole(taken[i])
     end
     -- Last, so that a bill is not known of which something was not taken.
     redis.call('SET', key, 'o:' .. table.concat(taken, ','), 'PX', memory)
@@ -97,11 +117,11 @@ local function charge(key, text)
 
   local line = {'charged'}
   for i, kind in ipairs(mine) do
-    local used, start, reset = balance(kind, at)
+    local now = balance(kind, at)
     line[#line + 1] = taken[i]
-    line[#line + 1] = whole(used)
-    line[#line + 1] = whole(start)
-    line[#line + 1] = whole(reset)
+    line[#line + 1] = whole(now.used)
+    line[#line + 1] = whole(now.start)
+    line[#line + 1] = whole(now.reset)
   end
   return table.concat(line, ' ')
 end
