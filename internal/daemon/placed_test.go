@@ -10,9 +10,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
@@ -79,6 +81,9 @@ func TestSharedServerRunsOnce(t *testing.T) {
 	}
 }
 
+// callPause is how long a client rests between its calls while a server moves.
+var callPause = time.Duration(raced.Times(0, 2)) * time.Millisecond
+
 // While the gateways end one after the other, the server moves and every call is answered.
 // One that must not run twice never does.
 func TestSharedServerMoves(t *testing.T) {
@@ -112,7 +117,7 @@ func TestSharedServerMoves(t *testing.T) {
 					select {
 					case <-end:
 						return
-					default:
+					case <-time.After(callPause):
 					}
 				}
 			})

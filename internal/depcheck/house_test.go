@@ -44,10 +44,9 @@ func measure(t *testing.T) *measured {
 	t.Helper()
 	m := &measured{}
 	for _, p := range all(t) {
-		fset := token.NewFileSet()
 		methods := map[string]int{}
 		files, lines := 0, 0
-		for name, f := range sources(t, fset, p.dir) {
+		for name, f := range sources(t, p.dir) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}

@@ -11,9 +11,18 @@ import (
 	"testing"
 )
 
-// sources parses every Go file of a folder, whatever system it is built for.
-func sources(t *testing.T, fset *token.FileSet, dir string) map[string]*ast.File {
+// fset has the positions of every file that sources has parsed.
+var fset = token.NewFileSet()
+
+// parsed has what sources has returned.
+var parsed = map[string]map[string]*ast.File{}
+
+// sources parses every Go file of a folder, whatever system it is built for, once.
+func sources(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
+	if files, ok := parsed[dir]; ok {
+		return files
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +39,7 @@ func sources(t *testing.T, fset *token.FileSet, dir string) map[string]*ast.File
 		}
 		files[e.Name()] = f
 	}
+	parsed[dir] = files
 	return files
 }
 
@@ -37,7 +47,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 	for _, p := range all(t) {
 		var with []string
 		own := 0
-		for name, f := range sources(t, token.NewFileSet(), p.dir) {
+		for name, f := range sources(t, p.dir) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
@@ -54,8 +64,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 
 func TestTestsDoNotWaitForTime(t *testing.T) {
 	for _, p := range all(t) {
-		fset := token.NewFileSet()
-		files := sources(t, fset, p.dir)
+		files := sources(t, p.dir)
 		bubbles := map[string]bool{}
 		for _, f := range files {
 			findBubbles(f, bubbles)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -99,10 +100,13 @@ func crossed(size int) map[string]string {
 	}
 }
 
+// largest are the crossed schemas of the largest size. They are made once.
+var largest = sync.OnceValue(func() map[string]string { return crossed(most) })
+
 // Schemas of the largest size end within the budget, whatever they cross.
 func TestStepsOfCrossedSchemas(t *testing.T) {
 	t.Parallel()
-	for name, schema := range crossed(most) {
+	for name, schema := range largest() {
 		if len(schema) > most || len(schema) < most*9/10 || mcp.Validate([]byte(schema), mcp.Limits{Depth: 64}) != nil {
 			t.Errorf("%s: %d bytes: %.200s", name, len(schema), schema)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -108,8 +109,8 @@ func TestSignatureLimits(t *testing.T) {
 	}
 }
 
-// hostile are schemas that try to be expensive or to break the form.
-func hostile() map[string]string {
+// hostile are schemas that try to be expensive or to break the form. They are made once.
+var hostile = sync.OnceValue(func() map[string]string {
 	wide := func(n int, member string) string {
 		var b strings.Builder
 		for i := range n {
@@ -142,9 +143,9 @@ func hostile() map[string]string {
 		"half a character":       `{"properties":{"\ud800":{"type":"string"}}}`,
 		"too large":              `{"description":"` + strings.Repeat("x", 300_000) + `"}`,
 	}
-	maps.Copy(all, crossed(most))
+	maps.Copy(all, largest())
 	return all
-}
+})
 
 func TestSignatureOfHostileSchemas(t *testing.T) {
 	t.Parallel()
