@@ -167,7 +167,7 @@ func (c *call) askByInputRequest(a *consent, found gate.Approval) error {
 		return err
 	}
 	c.rec.step("approval", verdictAsk, "", "")
-	c.respond(response{result: c.g.modernResult(sealed, true, false)})
+	respond(c, response{result: c.g.modernResult(sealed, true, false)})
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 // call is one request on its way through the [order], with everything that is known of
 // it. Only the goroutine of the request uses it. Its memory is that of an earlier call, see
-// [call.recycle].
+// [recycle].
 type call struct {
 	g    *Gateway
 	x    *Exchange
@@ -215,12 +215,12 @@ func (c *call) exchange() error {
 	if err != nil {
 		return err
 	}
-	c.respond(answer)
+	respond(c, answer)
 	return nil
 }
 
 // respond sets the answer of the call.
-func (c *call) respond(answer response) {
+func respond(c *call, answer response) {
 	c.response = answer
 	c.answer = &c.response
 }
@@ -229,7 +229,7 @@ func (c *call) respond(answer response) {
 // gone from the beginning to its end in the most usual way: what another way has left that
 // knows the call might read there what belongs to somebody else. Whoever began the call, and
 // has called [call.serve], may call recycle then, and must not use the call afterwards.
-func (c *call) recycle() {
+func recycle(c *call) {
 	if c.held || !c.ended || c.answer == nil || c.plan != &planCall || c.retry != nil || c.key != nil || c.suspended != nil {
 		return
 	}

@@ -80,7 +80,7 @@ func (c *call) pass(ctx context.Context) error {
 func (g *Gateway) call(ctx context.Context, x *Exchange, kind mcp.Kind, name string) response {
 	waitCall(ctx, g, x, kind, name)
 	c := g.newRequest(x, &planCall, kind, name)
-	defer c.recycle()
+	defer recycle(c)
 	return c.serve(ctx)
 }
 

@@ -51,7 +51,7 @@ func TestRecycledCallsAreZero(t *testing.T) {
 			if rec.entry.CallID == "" || len(rec.entry.Steps) == 0 {
 				t.Fatalf("%+v", rec.entry)
 			}
-			c.recycle()
+			recycle(c)
 			if got := c.g == nil; got != tt.want {
 				t.Fatalf("recycled: %v, want %v", got, tt.want)
 			}

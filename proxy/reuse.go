@@ -51,7 +51,7 @@ func (c *call) reuse() error {
 	if err != nil {
 		return err
 	}
-	c.respond(answer)
+	respond(c, answer)
 	return nil
 }
 
