@@ -20,7 +20,6 @@ import (
 	"github.com/toolgate/toolgate/gate/governance"
 	"github.com/toolgate/toolgate/internal/admin"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -506,7 +505,7 @@ func (a *agreement) shrink(t *testing.T, w *world, problem string) (*world, stri
 }
 
 // agreeWorlds is how many worlds are tried; `make soak` tries many.
-var agreeWorlds = flag.Uint64("agree-worlds", uint64(raced.Times(12, 6)), "how many random worlds everything has to agree in")
+var agreeWorlds = flag.Uint64("agree-worlds", 12, "how many random worlds everything has to agree in")
 
 // Lists, calls, why, who-can and the oracle agree on every caller and tool; what
 // is hidden answers like what is unknown; and a rule that restricts never makes
