@@ -90,7 +90,7 @@ func searchCommand(f *callsForm) string {
 	case "none":
 		terms = append(terms, "outcome=ok")
 	}
-	return command("audit", "search", strings.Join(terms, " "))
+	return command("audit", "search", fmt.Sprintf("--limit=%d", shownCalls), strings.Join(terms, " "))
 }
 
 // callData is one call with its waterfall.
