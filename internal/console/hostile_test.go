@@ -146,7 +146,7 @@ func checkPage(t *testing.T, view, payload string, page []byte) {
 			}
 		}
 	}
-	if scripts != 3 {
+	if scripts != 4 {
 		t.Errorf("%s with %q: %d scripts", view, payload, scripts)
 	}
 }

@@ -24,23 +24,9 @@
     }
   });
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  // What draws charts is fetched by the page that has one, once it is there.
-  let drawing;
-  function fetched(place) {
-    const added = (tag, set) => new Promise((done, failed) => {
-      const one = Object.assign(document.createElement(tag), set, { onload: done, onerror: failed });
-      document.head.append(one);
-    });
-    const [src, href] = place.dataset.needs.split(" ");
-    return drawing ??= Promise.all([
-      added("script", { src }),
-      added("link", { rel: "stylesheet", href }),
-    ]).catch((e) => { drawing = undefined; throw e; }); // to be tried again with the next drawing
-  }
   async function draw(place) {
-    await fetched(place);
     const answer = await fetch(place.dataset.chart);
-    if (!answer.ok) return;
+    if (!answer.ok || !window.uPlot) return;
     const data = await answer.json();
     place.replaceChildren();
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
@@ -54,7 +40,7 @@
     }, data, place);
   }
   function charts() { document.querySelectorAll("[data-chart]").forEach(draw); }
-  window.addEventListener("load", charts);
+  document.addEventListener("DOMContentLoaded", charts);
   let later;
   window.addEventListener("resize", () => { clearTimeout(later); later = setTimeout(charts, 200); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", charts);
