@@ -207,7 +207,10 @@ func (r *Rule) key(c *Call) string {
 // Take takes the tokens from the meter's own buckets and from the shared ones. It
 // returns -1, or the index of the token with the longest wait, and that wait.
 func (m *Meter) Take(ctx context.Context, tokens ...Token) (refused int, wait time.Duration) {
-	return m.take(ctx, tokens)
+	t := Taking{meter: m, tokens: tokens}
+	t.fromLocal()
+	t.fromShared(ctx)
+	return t.refused, t.wait
 }
 
 // Wait is Take without taking.
@@ -229,16 +232,6 @@ func (m *Meter) Ask(ctx context.Context, ask func(context.Context) error) bool {
 // Down reports whether the shared store failed to answer last.
 func (m *Meter) Down() bool { return m.health.isDown() }
 
-func (m *Meter) take(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
-	if refused, wait = m.local.Take(tokens...); refused >= 0 || m.shared == nil {
-		return refused, wait
-	}
-	if refused, wait = m.takeShared(ctx, tokens); refused >= 0 {
-		m.local.Return(tokens...)
-	}
-	return refused, wait
-}
-
 // takeShared takes tokens from the shared store, which there must be. While that does not
 // answer it refuses nothing, because the gateway's own buckets have let the tokens pass.
 func (m *Meter) takeShared(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
@@ -251,7 +244,7 @@ func (m *Meter) takeShared(ctx context.Context, tokens []Token) (refused int, wa
 	return refused, wait
 }
 
-// look is take without taking. It does not retry a shared store that has failed.
+// look is [Meter.Take] without taking. It does not retry a shared store that has failed.
 func (m *Meter) look(ctx context.Context, tokens []Token) (refused int, wait time.Duration) {
 	if refused, wait = m.local.Wait(tokens...); refused >= 0 || m.shared == nil || m.Down() {
 		return refused, wait

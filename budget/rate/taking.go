@@ -27,18 +27,31 @@ type Taking struct {
 // Begin takes the tokens that a call needs from the gateway's own buckets. The result must
 // be ended with [Taking.End] or [Taking.Cancel]. It does not keep the call.
 func (l *Limiter) Begin(c *Call) *Taking {
-	t := &Taking{refused: -1}
+	t := new(Taking)
 	if l == nil || l.meter == nil {
 		return t
 	}
 	t.meter = l.meter
 	t.tokens, t.rules = l.tokens(c, t.few.tokens[:0], t.few.rules[:0])
+	t.fromLocal()
+	return t
+}
+
+// fromLocal takes the tokens, if any, from the gateway's own buckets.
+func (t *Taking) fromLocal() {
+	t.refused = -1
 	if len(t.tokens) > 0 {
 		t.refused, t.wait = t.meter.local.Take(t.tokens...)
 		t.held = t.refused < 0
 	}
 	t.asked = !t.held || t.meter.shared == nil
-	return t
+}
+
+// fromShared takes the tokens from the shared store, unless it has answered.
+func (t *Taking) fromShared(ctx context.Context) {
+	if tokens := t.Shared(); len(tokens) > 0 {
+		t.Answer(t.meter.takeShared(ctx, tokens))
+	}
 }
 
 // Shared returns the tokens that are still to be taken from the shared store; nil for none.
@@ -79,9 +92,7 @@ func (t *Taking) End(ctx context.Context) error {
 	case t.meter == nil:
 		return ErrNoLimiter
 	}
-	if tokens := t.Shared(); len(tokens) > 0 {
-		t.Answer(t.meter.takeShared(ctx, tokens))
-	}
+	t.fromShared(ctx)
 	if t.refused >= 0 {
 		return &Refusal{Rule: t.rules[t.refused], RetryAfter: t.wait}
 	}

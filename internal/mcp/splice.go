@@ -136,9 +136,9 @@ func rewriteMeta(object, add []byte, drop func(key []byte) bool) []byte {
 	return AddMeta(nil, object, add)
 }
 
-// appendWithMeta appends what [RewriteMeta] returns for params and add.
+// appendWithMeta appends what [RewriteMeta] returns for params and add, which is not empty.
 func appendWithMeta(dst, params, add []byte) []byte {
-	if len(add) == 0 || !LookupSpan(params, "_meta").Absent() {
+	if !LookupSpan(params, "_meta").Absent() {
 		return append(dst, RewriteMeta(params, add)...)
 	}
 	return appendFirst(dst, params, metaStart, add, metaEnd)
