@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -47,11 +46,7 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(playVar) {
 	case "":
-		// These tests wait for processes more than they compute.
-		if err := flag.Set("test.parallel", "8"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		testwait.AtOnce(8, 24)
 		code := m.Run()
 		if folder, err := pureFolder(); err == nil {
 			_ = os.RemoveAll(folder)

@@ -273,6 +273,7 @@ func TestRequesterApprovesOfWhatIsNotShown(t *testing.T) {
 
 // A call that waited is decided on again before it is made.
 func TestRevokedWhileWaiting(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(c *counter){
 		"revoked":          (*counter).deny,
 		"another approval": func(c *counter) { c.demand(gate.Demand{By: []string{"board"}}) },

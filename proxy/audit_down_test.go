@@ -19,6 +19,7 @@ import (
 // calls are refused before they reach their server. Once the log is writable again the
 // end is written too.
 func TestAnEndThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	key := audit.Key{ID: "k", Secret: make([]byte, 32)}
 	l, err := audit.Open(path, audit.Options{Fsync: audit.FsyncAlways, Key: key})

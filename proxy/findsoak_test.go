@@ -124,6 +124,7 @@ func heapInUse() int64 {
 // fails, and none sees a part of the catalog. The heap stays within a bound, and
 // afterwards it is what it was before.
 func TestFindWhileToolsChange(t *testing.T) {
+	t.Parallel()
 	tools := max(*findTools, soakServers) / soakServers * soakServers
 	c := newChanging(t, tools)
 	if text := c.search(tools); text != "" {

@@ -2,20 +2,16 @@ package proxy
 
 import (
 	"flag"
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 var update = flag.Bool("update", false, "write the goldens of testdata/wire anew")
 
 func TestMain(m *testing.M) {
-	// These tests wait for deadlines more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testwait.AtOnce(8, 24)
 	goleak.VerifyTestMain(m)
 }

@@ -16,6 +16,7 @@ import (
 // A refusal does not wait for the body of its request, and the connection ends
 // behind it; where the body came whole with its headers, the connection goes on.
 func TestRefusalsDoNotWaitForBodies(t *testing.T) {
+	t.Parallel()
 	refuses := func() *http.Server {
 		return NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			writeFault(w, http.StatusUnauthorized, "", mcp.Errorf(mcp.CodeInvalidRequest, "no"))

@@ -1,12 +1,13 @@
 package upstream
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // childVariable names the part that the test binary plays when it is started
@@ -27,11 +28,7 @@ func TestMain(m *testing.M) {
 		part()
 		os.Exit(0)
 	}
-	// These tests wait for processes and deadlines more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testwait.AtOnce(8, 24)
 	goleak.VerifyTestMain(m)
 }
 

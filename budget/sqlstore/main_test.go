@@ -11,6 +11,7 @@ import (
 	"github.com/toolgate/toolgate/budget/sqlstore"
 	"github.com/toolgate/toolgate/internal/store"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // shared is the PostgreSQL server of all tests that do not hurt theirs.
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "error:", child(address))
 		os.Exit(1)
 	}
+	testwait.AtOnce(0, 24)
 	os.Exit(storetest.Main(m, &shared))
 }
 

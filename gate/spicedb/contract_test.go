@@ -13,7 +13,10 @@ import (
 	"github.com/toolgate/toolgate/internal/testwait"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testwait.AtOnce(0, 24)
+	goleak.VerifyTestMain(m)
+}
 
 func TestContractBuiltin(t *testing.T) {
 	spicedbtest.Run(t, func(t *testing.T) spicedbtest.Backend {

@@ -139,6 +139,7 @@ func (s *slowSync) Sync() error {
 
 // Calls begin while earlier lines are synced.
 func TestCallsBeginDuringASync(t *testing.T) {
+	t.Parallel()
 	d := &slowSync{disk: disk{room: -1}, entered: make(chan struct{}), leave: make(chan struct{})}
 	l := audit.OnFile(d, audit.Options{})
 	stop := run(t, l)

@@ -150,6 +150,7 @@ func TestReopenKeepsWithinItsBound(t *testing.T) {
 
 // After a disk was full Run recovers by itself, and nothing is lost.
 func TestRunRecoversFromAFullDisk(t *testing.T) {
+	t.Parallel()
 	if !alone(t) {
 		return
 	}
@@ -225,6 +226,7 @@ func TestRotationInAFolderThatCannotBeWritten(t *testing.T) {
 // If the file cannot even be reopened, as on a file system that became read-only,
 // entries are refused, kept, and written later.
 func TestRotationWhereNothingCanBeOpened(t *testing.T) {
+	t.Parallel()
 	if !alone(t) {
 		return
 	}

@@ -3,12 +3,10 @@
 package daemon_test
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,8 +16,8 @@ import (
 	"github.com/toolgate/toolgate/internal/daemon/daemontest"
 	"github.com/toolgate/toolgate/internal/lineclient"
 	"github.com/toolgate/toolgate/internal/mcp"
-	"github.com/toolgate/toolgate/internal/raced"
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -29,11 +27,7 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(guardVar); file != "" {
 		playGuard(file) // until the gateway ends it
 	}
-	// These tests wait for processes more than they compute.
-	if err := flag.Set("test.parallel", strconv.Itoa(raced.Times(8, 16))); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testwait.AtOnce(8, 16)
 	code := m.Run()
 	if err := postgres.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)

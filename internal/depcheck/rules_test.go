@@ -545,7 +545,7 @@ var rules = merged(map[string]rule{
 	"internal/testport":     {why: "finds ports for programs that tests start"},
 	"internal/testserver":   {why: "runs the servers that tests need"},
 	"internal/raced":        {why: "knows how tests were compiled"},
-	"internal/testwait":     {why: "waits in tests for what is handed in"},
+	"internal/testwait":     {ours: []string{"internal/raced"}, why: "waits in tests for what is handed in, and knows how long that may take"},
 	"internal/built":        {why: "builds programs of any package, and imports none"},
 
 	"internal/crossvet": {others: []string{"golang.org/x/tools"}, why: "x/tools reads packages for another system, and has the analyzers of go vet"},

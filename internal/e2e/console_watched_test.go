@@ -24,7 +24,9 @@ const (
 	watchers     = 10
 	watchCallers = 4
 	// quietCalls is how many calls are made before anybody watches, for each second of watching.
-	quietCalls = 20
+	quietCalls = 100
+	// calmPause leaves the processors to the browsers while they open their pages.
+	calmPause = 50 * time.Millisecond
 	// shownLive is how many calls the live view shows.
 	shownLive = 20
 	// maxElements bounds the document of the live view. Figures of memory are printed.
@@ -35,15 +37,21 @@ const (
 type load struct {
 	phase atomic.Pointer[took]
 	wg    sync.WaitGroup
+	calm  atomic.Bool // each caller pauses after a call
 }
 
-// took is how long the calls of one phase took.
+// took is how long the calls of one phase took, and what the gateway held meanwhile.
 type took struct {
-	mu    sync.Mutex
-	all   []time.Duration
-	began time.Time
-	ended time.Time
+	mu     sync.Mutex
+	all    []time.Duration
+	memory []float64 // in MB, every memoryEvery
+	began  time.Time
+	ended  time.Time
 }
+
+// memoryEvery is how often the memory of the gateway is read. One reading says little: it
+// grows until garbage is collected.
+const memoryEvery = 100 * time.Millisecond
 
 // begin begins a phase, and ends the one before.
 func (l *load) begin() *took {
@@ -71,7 +79,30 @@ func (p *took) String() string {
 		return "no calls"
 	}
 	at := func(q float64) time.Duration { return p.all[int(q*float64(len(p.all)-1))].Round(10 * time.Microsecond) }
-	return fmt.Sprintf("%.0f calls/s, p50 %s, p99 %s", float64(len(p.all))/p.ended.Sub(p.began).Seconds(), at(0.5), at(0.99))
+	slices.Sort(p.memory)
+	memory := 0.0
+	if n := len(p.memory); n > 0 {
+		memory = p.memory[n/2]
+	}
+	return fmt.Sprintf("%.0f calls/s, p50 %s, p99 %s; the gateway has %.0f MB (median of %d readings)",
+		float64(len(p.all))/p.ended.Sub(p.began).Seconds(), at(0.5), at(0.99), memory, len(p.memory))
+}
+
+// weigh reads the memory of the gateway until ctx ends.
+func (l *load) weigh(ctx context.Context, t *testing.T, w *watched) {
+	tick := time.NewTicker(memoryEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, p := w.resident(t), l.phase.Load()
+		p.mu.Lock()
+		p.memory = append(p.memory, now)
+		p.mu.Unlock()
+	}
 }
 
 // run makes calls until ctx ends.
@@ -90,6 +121,12 @@ func (l *load) run(ctx context.Context, t *testing.T, w *watched) {
 				p.mu.Lock()
 				p.all = append(p.all, time.Since(began))
 				p.mu.Unlock()
+				if l.calm.Load() {
+					select {
+					case <-time.After(calmPause):
+					case <-ctx.Done():
+					}
+				}
 			}
 		})
 	}
@@ -149,7 +186,6 @@ func TestConsoleWatched(t *testing.T) {
 	var (
 		l              load
 		quiet, watched *took
-		before         float64
 		steps          sync.WaitGroup
 	)
 	steps.Go(func() { // ends with ctx at the latest
@@ -158,16 +194,18 @@ func TestConsoleWatched(t *testing.T) {
 		}
 		quiet = l.begin()
 		l.run(ctx, t, w)
+		l.wg.Go(func() { l.weigh(ctx, t, w) })
 		enough := int(consoleWatch.Seconds() * quietCalls)
 		if !eventually(ctx, func() bool { return quiet.calls() >= enough }) {
 			return
 		}
-		before = w.resident(t)
 		l.begin() // pages that are opened cost time of their own
+		l.calm.Store(true)
 		if err := os.WriteFile(mark("go"), nil, 0o600); err != nil {
 			t.Errorf("telling the browsers to go on: %v", err)
 		}
 		if appears(ctx, mark("ready")) {
+			l.calm.Store(false)
 			watched = l.begin()
 		}
 	})
@@ -183,7 +221,6 @@ func TestConsoleWatched(t *testing.T) {
 		t.Fatal("the browsers have not watched")
 	}
 	steps.Wait()
-	during := w.resident(t)
 	l.begin()
 	cancel()
 	l.wg.Wait()
@@ -204,8 +241,8 @@ func TestConsoleWatched(t *testing.T) {
 			t.Errorf("page %d shows %d calls, the latest %q", i, s.Rows, s.Latest)
 		}
 	}
-	fmt.Printf("nobody watches: %s; the gateway has %.0f MB\n", quiet, before)
-	fmt.Printf("%d browsers watch for %s: %s; the gateway has %.0f MB\n", watchers, *consoleWatch, watched, during)
+	fmt.Printf("nobody watches: %s\n", quiet)
+	fmt.Printf("%d browsers watch for %s: %s\n", watchers, *consoleWatch, watched)
 	for i, of := range samples {
 		heap, elements := 0.0, 0.0
 		for _, page := range of {

@@ -32,6 +32,7 @@ const sampleJSON = `{"id":"a-1","time":"2026-01-02T03:04:05Z","tool":"gh__search
 
 // An event in the format of a context service has the members of that service alone.
 func TestContextFeedback(t *testing.T) {
+	t.Parallel()
 	got := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -130,6 +131,7 @@ func TestWebhookAnswers(t *testing.T) {
 // An event reaches a topic of a broker as JSON under its tenant, with SASL and
 // without; a wrong password is an error.
 func TestKafka(t *testing.T) {
+	t.Parallel()
 	for _, mechanism := range []string{"", "scram-sha-256", "scram-sha-512", "plain"} {
 		options := []kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(3, "tool.executions")}
 		if mechanism != "" {

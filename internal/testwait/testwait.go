@@ -2,9 +2,13 @@
 package testwait
 
 import (
+	"flag"
 	"math"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/raced"
 )
 
 // The pauses between two looks.
@@ -57,5 +61,19 @@ func Within(d time.Duration, ok func() bool) bool {
 func Hang() {
 	for {
 		<-time.After(math.MaxInt64)
+	}
+}
+
+// AtOnce lets so many parallel tests of a package run at a time, however few processors there
+// are: they wait for processes and deadlines more than they compute. Under the race detector,
+// where all takes several times longer, the first number counts; 0 leaves that of the
+// processors. TestMain calls it.
+func AtOnce(underRace, otherwise int) {
+	n := raced.Times(underRace, otherwise)
+	if n == 0 {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // no test runs without the flag
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/testwait"
 )
 
 // TestMain is also a runtime of containers that runs none: it writes down what it is
@@ -18,6 +20,7 @@ func TestMain(m *testing.M) {
 	if err == nil && filepath.Base(self) == "fake-runtime" {
 		os.Exit(fakeRuntime(filepath.Dir(self)))
 	}
+	testwait.AtOnce(0, 24)
 	os.Exit(m.Run())
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/native/queue/kafka"
 	"github.com/toolgate/toolgate/native/queue/queuetest"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		return address(cluster), cluster.Close, nil
 	})
-	queuetest.AtOnce()
+	testwait.AtOnce(8, 24)
 	flag.Parse()
 	stop := func() {}
 	if *brokerJars != "" {

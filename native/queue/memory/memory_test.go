@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/native/queue/memory"
 	"github.com/toolgate/toolgate/native/queue/queuetest"
 )
 
 func TestMain(m *testing.M) {
-	queuetest.AtOnce()
+	testwait.AtOnce(8, 24)
 	os.Exit(m.Run())
 }
 

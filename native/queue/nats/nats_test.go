@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/native/queue/nats"
 	"github.com/toolgate/toolgate/native/queue/queuetest"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		return s.ClientURL(), func() { stop(s); _ = os.RemoveAll(folder) }, nil
 	})
-	queuetest.AtOnce()
+	testwait.AtOnce(8, 24)
 	os.Exit(m.Run())
 }
 

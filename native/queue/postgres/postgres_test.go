@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toolgate/toolgate/internal/store/storetest"
+	"github.com/toolgate/toolgate/internal/testwait"
 	"github.com/toolgate/toolgate/native/queue"
 	"github.com/toolgate/toolgate/native/queue/postgres"
 	"github.com/toolgate/toolgate/native/queue/queuetest"
@@ -18,7 +19,7 @@ import (
 var server storetest.Server
 
 func TestMain(m *testing.M) {
-	queuetest.AtOnce()
+	testwait.AtOnce(8, 24)
 	code := m.Run()
 	if err := server.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)

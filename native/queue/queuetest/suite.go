@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,14 +99,6 @@ func (r *Rig) End(j *queue.Job) queue.End {
 }
 
 func done(body string) queue.End { return queue.End{State: queue.Done, Body: []byte(body)} }
-
-// AtOnce has eight parallel tests run at a time, however few processors there are: they wait
-// for leases to end more than they compute. TestMain calls it.
-func AtOnce() {
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err) // no test runs without the flag
-	}
-}
 
 // Run runs the suite. It runs in parallel.
 func Run(t *testing.T, open Open) {

@@ -24,6 +24,7 @@ import (
 // TestSlowQuery holds a search up for the deadline at most, and after some that took too
 // long not at all. The words decide meanwhile.
 func TestSlowQuery(t *testing.T) {
+	t.Parallel()
 	e := newEndpoint(t)
 	r := run(t, &keeper{kept: map[string][]byte{}}, e.settings())
 	x := tools(20)

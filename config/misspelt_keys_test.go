@@ -1,4 +1,4 @@
-package clients_test
+package config_test
 
 import (
 	"slices"
