@@ -318,7 +318,7 @@ func TestConsoleOpenIDFlood(t *testing.T) {
 func TestConsoleOpenIDWithoutWordOfPKCE(t *testing.T) {
 	t.Parallel()
 	o := withOpenID(t)
-	o.first.Metadata = func(m map[string]any) { delete(m, "code_challenge_methods_supported") }
+	o.first.ChangeMetadata(func(m map[string]any) { delete(m, "code_challenge_methods_supported") })
 	b := o.leave(t, o.first, "/")
 	if q := b.at.Query(); q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("nonce") == "" {
 		t.Errorf("asked with %v", q)
@@ -368,12 +368,14 @@ func TestConsoleOpenIDFramed(t *testing.T) {
 func TestConsoleOpenIDAway(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*openIDs){
-		"What the issuer says of itself cannot be used.": func(o *openIDs) { o.first.Metadata = func(m map[string]any) { m["issuer"] = "https://canary.example" } },
+		"What the issuer says of itself cannot be used.": func(o *openIDs) {
+			o.first.ChangeMetadata(func(m map[string]any) { m["issuer"] = "https://canary.example" })
+		},
 		"it does not support PKCE with S256": func(o *openIDs) {
-			o.first.Metadata = func(m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} }
+			o.first.ChangeMetadata(func(m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} })
 		},
 		"This issuer does not name itself": func(o *openIDs) {
-			o.first.Metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
+			o.first.ChangeMetadata(func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") })
 		},
 		"The issuer does not answer": func(o *openIDs) { o.first.Close() },
 	} {
@@ -454,7 +456,7 @@ func TestConsoleOpenIDDiscovery(t *testing.T) {
 		"a sign-in page in the clear": func(m map[string]any) { m["authorization_endpoint"] = "http://issuer.example/authorize" },
 	} {
 		o := withOpenID(t)
-		o.first.Metadata = change
+		o.first.ChangeMetadata(change)
 		w := (&browser{l: o.looked}).get(t, "/sign-in/with?issuer="+url.QueryEscape(o.first.Issuer))
 		if w.Code != http.StatusBadGateway || len(w.Result().Cookies()) != 0 {
 			t.Errorf("%s: %d %s", name, w.Code, w.Header())

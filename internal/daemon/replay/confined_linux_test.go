@@ -1,10 +1,14 @@
 package replay
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/gate/opa"
 )
 
 // The process has none of the gateway's environment, and may neither gain rights nor use
@@ -16,6 +20,12 @@ func TestProcessIsConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
+	// It has an answer when it runs: before that, what loads a program has files open.
+	policy := &policyMessage{Decision: "data.toolgate.decision", PolicyInput: 1 << 10, Files: []opa.File{{Name: "policy.rego", Data: []byte("package toolgate\n\ndecision := true\n")}}}
+	var ready readyMessage
+	if err := errors.Join(c.send(json.NewEncoder(c.in), policy), c.receive(&ready)); err != nil || len(ready.Problems) > 0 {
+		t.Fatalf("%v, %v", ready, err)
+	}
 	for _, layer := range needed {
 		if !c.process.Layers.Has(layer) {
 			t.Errorf("it runs without %s", layer)

@@ -159,8 +159,11 @@ func (a *Authority) metadata(w http.ResponseWriter, _ *http.Request) {
 	if a.OpenID != nil {
 		m["jwks_uri"] = a.Issuer + "/keys"
 	}
-	if a.Metadata != nil {
-		a.Metadata(m)
+	a.mu.Lock()
+	change := a.Metadata
+	a.mu.Unlock()
+	if change != nil {
+		change(m)
 	}
 	reply(w, http.StatusOK, m)
 }
@@ -198,6 +201,13 @@ func (a *Authority) authorize(w http.ResponseWriter, r *http.Request) {
 		a.Authorize(back)
 	}
 	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
+// ChangeMetadata sets Metadata, while requests may be under way.
+func (a *Authority) ChangeMetadata(by func(map[string]any)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Metadata = by
 }
 
 // AnswerTokens sets Token, while requests may be under way.
