@@ -121,8 +121,8 @@ var rules = merged(map[string]rule{
 	"proxy/about": {why: "strangers may read it, so it knows nothing of the gateway"},
 	"proxy/http1": {
 		ours:   []string{"internal/backoff", "internal/httpfield", "internal/idleread"},
-		others: []string{"golang.org/x/net"},
-		why:    "a server of bytes and handlers, as net/http's, with its rules for fields; it knows no MCP",
+		others: []string{"golang.org/x/net", "golang.org/x/sys"},
+		why:    "a server of bytes and handlers, as net/http's, with its rules for fields; it knows no MCP; x/sys waits for many connections",
 	},
 	"proxy/stream": {why: "a queue and a store of bytes know neither what they hold nor for whom"},
 	"proxy/redact": {

@@ -22,6 +22,7 @@ type Server struct {
 	closing atomic.Bool
 	date    atomic.Pointer[date]
 	odd     *handover
+	poller  poller
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -125,7 +126,7 @@ func (s *Server) untrack(c *conn) {
 	s.lookEmpty()
 }
 
-// lookEmpty tells Shutdown that nothing is left; mu is held.
+// lookEmpty tells Shutdown that nothing is left, and ends the poller then; mu is held.
 func (s *Server) lookEmpty() {
 	if !s.closing.Load() || len(s.conns) > 0 {
 		return
@@ -133,6 +134,7 @@ func (s *Server) lookEmpty() {
 	select {
 	case <-s.empty:
 	default:
+		s.poller.end()
 		close(s.empty)
 	}
 }
@@ -148,6 +150,7 @@ func (s *Server) end(all bool) {
 	for c := range s.conns {
 		if c.idle.CompareAndSwap(true, false) || all {
 			c.net.Close()
+			c.gone.closed()
 		}
 	}
 	s.lookEmpty()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -17,14 +18,19 @@ type watch struct {
 	conn  *conn
 	timer *time.Timer
 
+	// socket is that of the connection, where the poller of the server can wait for it; nil before
+	// the first time. Who holds mu uses it.
+	socket syscall.RawConn
+
 	mu      sync.Mutex
 	changed sync.Cond
 	body    *body // of the request under way; nil while there is none
 	ended   bool  // it was read to its end
 	cancel  context.CancelFunc
-	reading bool // a goroutine reads from the connection
-	ending  bool // it is to end
-	has     bool // it has sent first, which belongs to its next request
+	number  uint64 // by which the poller waits; 0 while it does not
+	reading bool   // a goroutine reads from the connection
+	ending  bool   // it is to end
+	has     bool   // it has sent first, which belongs to its next request
 	first   byte
 }
 
@@ -62,32 +68,78 @@ func (w *watch) soon() {
 	}
 }
 
-// look waits until the client sends something or goes. It runs in a goroutine of the timer,
-// which ends with the request at the latest. The timer of a request may come as late as in the
-// next one, whose body is nothing to take bytes from.
+// look begins to wait until the client sends something or goes. It runs in a goroutine of the
+// timer, which waits where the poller cannot, and ends with the request at the latest. The timer
+// of a request may come as late as in the next one, whose body is nothing to take bytes from.
 func (w *watch) look() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.body == nil || !w.ended || w.reading || w.has {
-		return
+	wanted := w.body != nil && w.ended && w.number == 0 && !w.reading && !w.has
+	if wanted {
+		w.number = w.conn.s.poller.add(w)
 	}
-	w.conn.readBy = noDeadline
-	_ = w.conn.net.SetReadDeadline(time.Time{}) // a connection that fails it fails the read
-	w.reading = true
+	reads := wanted && w.number == 0
+	if reads {
+		w.conn.readBy = noDeadline
+		_ = w.conn.net.SetReadDeadline(time.Time{}) // a connection that fails it fails the read
+		w.reading = true
+	}
 	w.mu.Unlock()
+	if reads {
+		w.read()
+	}
+}
+
+// read waits by reading.
+func (w *watch) read() {
 	var b [1]byte
 	n, err := w.conn.direct.Read(b[:])
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.reading = false
-	switch {
-	case n == 1:
-		w.first, w.has = b[0], true
-	case !w.ending || !errors.Is(err, os.ErrDeadlineExceeded):
-		if w.cancel != nil {
-			w.cancel()
-		}
+	if n == 1 || !w.ending || !errors.Is(err, os.ErrDeadlineExceeded) {
+		w.came(b[0], n)
 	}
 	w.changed.Broadcast()
+}
+
+// came takes the byte that the client has sent; without one it has gone. mu is held.
+func (w *watch) came(first byte, n int) {
+	if n == 1 {
+		w.first, w.has = first, true
+	} else if w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// ready looks what the poller has seen, unless that was for an earlier request.
+func (w *watch) ready(number uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.number != number {
+		return
+	}
+	first, n, waits := w.conn.s.poller.read(w)
+	if !waits {
+		w.leave()
+		w.came(first, n)
+	}
+}
+
+// leave takes the connection from the poller; mu is held.
+func (w *watch) leave() {
+	w.conn.s.poller.remove(w)
+	w.number = 0
+}
+
+// closed cancels the request whose connection the server has closed, of which the poller
+// sees nothing.
+func (w *watch) closed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.number != 0 {
+		w.leave()
+		w.came(0, 0)
+	}
 }
 
 // end stops watching, and waits for that.
@@ -97,6 +149,9 @@ func (w *watch) end() {
 	w.body, w.cancel = nil, nil
 	if w.timer != nil {
 		w.timer.Stop()
+	}
+	if w.number != 0 {
+		w.leave()
 	}
 	if w.reading {
 		w.ending = true
@@ -118,7 +173,8 @@ func (w *watch) lose(of *body) {
 	}
 }
 
-// setReadDeadline sets a deadline for the handler of a request.
+// setReadDeadline sets a deadline for the handler of a request. The poller knows none, so that a
+// goroutine waits for the client in its place.
 func (w *watch) setReadDeadline(of *body, t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +182,13 @@ func (w *watch) setReadDeadline(of *body, t time.Time) error {
 		return errOver
 	}
 	w.conn.readBy = noDeadline
-	return w.conn.net.SetReadDeadline(t)
+	err := w.conn.net.SetReadDeadline(t)
+	if w.number != 0 {
+		w.leave()
+		w.reading = true
+		go w.read() // ends with the request
+	}
+	return err
 }
 
 // early takes the byte that the client has sent during the request before.
