@@ -23,21 +23,23 @@
       if (one.dataset.key === e.key) { e.preventDefault(); if (one.tagName === "A") one.click(); else one.focus(); return; }
     }
   });
+  // A chart that is drawn anew is destroyed first: it listens to the window.
+  const charted = new WeakMap();
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   async function draw(place) {
     const answer = await fetch(place.dataset.chart);
     if (!answer.ok || !window.uPlot) return;
     const data = await answer.json();
-    place.replaceChildren();
+    charted.get(place)?.destroy();
     const axis = { stroke: color("--soft"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
     // Times are in UTC, as everywhere on a page.
     const time = (s) => (s == null ? "" : new Date(s * 1e3).toISOString().slice(11, 16));
     const line = (label, stroke, width) => ({ label, stroke, width, points: { show: false }, value: (_, n) => n ?? "" });
-    new uPlot({
+    charted.set(place, new uPlot({
       width: place.clientWidth, height: 160,
       axes: [{ ...axis, values: (_, all) => all.map(time) }, axis],
       series: [{ label: "UTC", value: (_, s) => time(s) }, line("calls", color("--bar"), 2), line("failures", color("--bad"), 1)],
-    }, data, place);
+    }, data, place));
   }
   function charts() { document.querySelectorAll("[data-chart]").forEach(draw); }
   document.addEventListener("DOMContentLoaded", charts);

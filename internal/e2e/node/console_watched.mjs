@@ -34,6 +34,7 @@ await run(async browser => {
     const rows = page.locator('[sse-swap="calls"] tbody tr');
     seen.push({ rows: await rows.count(), latest: await rows.first().locator('a').getAttribute('href') });
   }
+  fact('charts', await charts(pages[0]));
   fact('samples', samples);
   fact('seen', seen);
   if (new Set(pages.map(p => p.page.url())).size !== 1) wrong('the pages', 'a page was left');
@@ -48,4 +49,20 @@ async function sample(pages) {
     const elements = await page.evaluate(() => document.getElementsByTagName('*').length);
     return { heap: metrics.find(m => m.name === 'JSHeapUsedSize').value, elements };
   }));
+}
+
+// charts has a page draw its chart anew some times, and returns how many it keeps.
+async function charts({ page, devtools }) {
+  for (let i = 0; i < 5; i++) {
+    const drawn = page.waitForResponse('**/now/chart');
+    await page.evaluate(() => window.dispatchEvent(new Event('resize')));
+    await drawn;
+  }
+  await page.waitForFunction(() => document.querySelectorAll('[data-chart] canvas').length === 1);
+  const { result } = await devtools.send('Runtime.evaluate', { expression: 'CanvasRenderingContext2D.prototype' });
+  const { objects } = await devtools.send('Runtime.queryObjects', { prototypeObjectId: result.objectId });
+  const { result: kept } = await devtools.send('Runtime.callFunctionOn', {
+    objectId: objects.objectId, functionDeclaration: 'function() { return this.length; }', returnByValue: true,
+  });
+  return kept.value;
 }
