@@ -67,7 +67,7 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		c.reserved.undelivered = d.refused.Load() && !c.reserved.delivered
 	}()
 	request.StillAllowed = d.stillAllowed
-	request.Notify, request.Ask = d.notify, d.ask
+	request.Heard, request.Notify, request.Ask = &d.heard, d.notify, d.ask
 	request.Askable = askable(x, r.to.mount.Questions) || r.to.samples(mcp.MethodSampling)
 	if r.to.mount.Native {
 		c.held = true

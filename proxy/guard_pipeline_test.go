@@ -173,6 +173,39 @@ func TestRetriesAreOneCall(t *testing.T) {
 	})
 }
 
+// A call whose client has heard of it, or was asked, is not made again.
+func TestHeardIsNotRetried(t *testing.T) {
+	for name, says := range map[string]func(context.Context, *mcp.Call){
+		"a notification": func(_ context.Context, call *mcp.Call) {
+			call.Notify(mcp.NotifyProgress, []byte(`{"progressToken":1,"progress":1}`))
+		},
+		"a question": func(ctx context.Context, call *mcp.Call) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel() // nobody waits for the answer
+			_, _ = call.AskAndWait(ctx, mcp.MethodElicit, []byte(`{}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var g guarded
+				b, made := newScript(t, "s", mcp.Legacy, tool("echo")), 0
+				b.reply = func(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
+					if made++; made == 2 {
+						says(ctx, call)
+					}
+					return mcp.Answer{}, &unreached
+				}
+				r := noted(t, b, nil, nil, behindGuard(&g))
+				session := r.open()
+				w := r.legacy(session, "1", "tools/call", `{"name":"s__echo","_meta":{"progressToken":"p"}}`)
+				if made != 2 {
+					t.Errorf("%d requests, answered with %s", made, w.text())
+				}
+			})
+		})
+	}
+}
+
 // A breaker that opens between the charge and the request costs nothing either.
 func TestBreakerOpensAfterTheCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

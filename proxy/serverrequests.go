@@ -41,6 +41,7 @@ type serverRequests struct {
 	// refused is set once the call has waited at its backend and is no longer allowed.
 	refused atomic.Bool
 
+	heard    atomic.Int64 // notifications and requests of the server
 	partial  partialOutput
 	asked    atomic.Int32
 	answered atomic.Int32
@@ -80,6 +81,7 @@ func (d *serverRequests) redaction() redaction {
 // notify relays a notification under the client's own progress token, and with the
 // namespace before the logger.
 func (d *serverRequests) notify(method string, params []byte) {
+	d.heard.Add(1)
 	x := d.currentRequest()
 	if x == nil || !d.allowNotification(time.Now()) {
 		return
@@ -124,6 +126,7 @@ func (d *serverRequests) allowNotification(now time.Time) bool {
 // declare, that the operator does not allow, or that exceeds the limit. Nobody was
 // asked then, so nobody has declined. It implements [mcp.Call.Ask].
 func (d *serverRequests) ask(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
+	d.heard.Add(1)
 	client := d.client()
 	if d.to.samples(method) {
 		d.g.wg.Go(func() { reply(d.sample(ctx, client, params)) }) // ends with the sampler's own time

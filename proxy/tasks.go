@@ -271,7 +271,7 @@ func (c *call) sendTaskRequest() (mcp.Answer, error) {
 	}
 	d := &serverRequests{g: g, x: x, to: t.route.to, on: t.route, related: relatedTask(t.sealed), relatedUp: relatedTask(t.id)}
 	d.decideAgain = func(ctx context.Context) error { return g.tasks.decideAgain(ctx, x, t) }
-	request.Notify, request.Ask, request.Askable = d.notify, d.ask, askable(x, t.route.to.mount.Questions)
+	request.Heard, request.Notify, request.Ask, request.Askable = &d.heard, d.notify, d.ask, askable(x, t.route.to.mount.Questions)
 	defer func() { c.rec.entry.Rounds = int(d.answered.Load()) }()
 	ctx, cancel := t.route.bounded(c.ctx, t.route.hard())
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/arena"
@@ -244,6 +245,9 @@ type Call struct {
 	// made: the call is nested too deeply already.
 	Nested NestedCaller
 
+	// Heard counts the notifications and requests that Notify and Ask were given, each before
+	// they do anything with it. It is nil where they do not count.
+	Heard *atomic.Int64
 	// Notify receives the notifications of this call, in order and before the answer,
 	// from one goroutine at a time. It does not block. nil drops them.
 	Notify func(method string, params []byte)

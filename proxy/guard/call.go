@@ -235,6 +235,7 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 	limit := cmp.Or(call.Timeout, set.Call)
 	what := capability{call.Kind, call.Key}
 	own, heard := attempt(call, set.Retry.times() > 0)
+	silence := heard.Load()
 	delivered, renewed := false, false
 	g.budget.earn()
 	for repetition := 1; ; repetition++ {
@@ -257,7 +258,7 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 			pause, again = 0, !renewed
 		}
 		switch {
-		case repetition > set.Retry.times(), heard.Load(), time.Since(began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
+		case repetition > set.Retry.times(), heard.Load() != silence, time.Since(began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
 			!again, g.peek(what) != nil, !failure.Renewed && !g.budget.spend():
 			return mcp.Answer{}, err
 		}
@@ -294,23 +295,26 @@ func (g *Guard) once(ctx context.Context, what capability, call *mcp.Call) (answ
 	return answer, err
 }
 
-// attempt returns a copy of the call for one attempt, and a flag that is set once the
-// client has seen anything of it. The call is not retried then.
-func attempt(call *mcp.Call, watched bool) (own *mcp.Call, heard *atomic.Bool) {
-	heard = new(atomic.Bool)
+// attempt returns the call for one attempt, and a counter of what its client has seen of it.
+// The call is not retried once that has grown. A call that does not count is copied.
+func attempt(call *mcp.Call, watched bool) (own *mcp.Call, heard *atomic.Int64) {
+	if call.Heard != nil {
+		return call, call.Heard
+	}
+	heard = new(atomic.Int64)
 	if !watched || call.Notify == nil && call.Ask == nil {
 		return call, heard
 	}
 	c := *call
 	if notify := call.Notify; notify != nil {
 		c.Notify = func(method string, params []byte) {
-			heard.Store(true)
+			heard.Add(1)
 			notify(method, params)
 		}
 	}
 	if ask := call.Ask; ask != nil {
 		c.Ask = func(ctx context.Context, method string, params []byte, reply func([]byte, *mcp.Error)) {
-			heard.Store(true)
+			heard.Add(1)
 			ask(ctx, method, params, reply)
 		}
 	}

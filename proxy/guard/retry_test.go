@@ -3,6 +3,8 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +168,26 @@ func TestGuardNoRetry(t *testing.T) {
 			}
 		})
 	})
+	for _, before := range []int64{0, 3} { // of an earlier round
+		t.Run(fmt.Sprintf("progress that its caller counts, after %d", before), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				call := callOf("fast")
+				call.Heard = new(atomic.Int64)
+				call.Heard.Store(before)
+				call.Notify = func(string, []byte) { call.Heard.Add(1) }
+				var got []*mcp.Call
+				kind, made := run(t, call, func(_ context.Context, c *mcp.Call) (mcp.Answer, error) {
+					if got = append(got, c); len(got) == 2 {
+						c.Notify(mcp.NotifyProgress, nil)
+					}
+					return failWith(crash)
+				}, nil, t.Context)
+				if kind != "upstream_unavailable" || made != 2 || got[0] != call {
+					t.Errorf("%q, %d requests; the first is a copy: %v", kind, made, got[0] != call)
+				}
+			})
+		})
+	}
 	t.Run("a question", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			call := callOf("fast")
