@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/arena"
 	"github.com/toolgate/toolgate/internal/audit"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/guard"
 	"github.com/toolgate/toolgate/proxy/inflight"
@@ -143,10 +144,10 @@ func (c *call) registerRunning() error {
 func beginCall(c *call) (_ context.Context, done func(), err error) {
 	running := &inflight.Call{Request: c.route.question(gate.Call, c.x.Identity, c.x.Scope), Listed: c.route.item}
 	c.running = running
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	ctx := cancel.New(c.ctx)
 	goesOn := c.task != nil || c.retry != nil && c.retry.state.resume == resumeSuspended // which nobody else can go on with
-	if !c.g.inFlight.Add(running, goesOn, cancel) {
-		cancel(refusal.Ending)
+	if !c.g.inFlight.Add(running, goesOn, ctx.Cancel) {
+		ctx.Cancel(refusal.Ending)
 		return nil, nil, refusal.Ending
 	}
 	return ctx, func() {
@@ -154,7 +155,7 @@ func beginCall(c *call) (_ context.Context, done func(), err error) {
 		if why := context.Cause(ctx); why != nil && c.waits && c.suspended != nil {
 			c.suspended.cancel(why) // it was cancelled between its rounds, before it waited for the next
 		}
-		cancel(context.Canceled)
+		ctx.Cancel(nil)
 	}, nil
 }
 

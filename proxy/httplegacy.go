@@ -68,7 +68,12 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 		answer.finish(msg.ID, s.post(ctx, id, msg, answer), http.StatusOK)
 		return
 	}
-	// A client that has lost its access may come back too, with a new credential.
+	hf.serveRevalidated(ctx, r, s, id, msg, answer)
+}
+
+// serveRevalidated serves a request of a session whose caller may lose its access meanwhile. It
+// may come back then too, with a new credential.
+func (hf *httpFront) serveRevalidated(ctx context.Context, r *http.Request, s *Session, id *gate.Identity, msg mcp.Message, answer *httpResponse) {
 	answered := make(chan struct{})
 	hf.g.wg.Go(func() { // ends with the request or its session
 		defer close(answered)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/limit"
 	"github.com/toolgate/toolgate/proxy/replica"
@@ -49,9 +50,9 @@ type Session struct {
 	level        string
 	ready        bool // initialize was answered
 	used         time.Time
-	holds        int                                // HTTP requests and streams that use the session
-	requests     map[string]context.CancelCauseFunc // in flight, by the key of the id
-	questions    map[string]openQuestion            // the gateway's, by id
+	holds        int                        // HTTP requests and streams that use the session
+	requests     map[string]*cancel.Context // in flight, by the key of the id
+	questions    map[string]openQuestion    // the gateway's, by id
 	asked        int64
 	missed       map[string]bool // list changes while there was no stream
 	saving       bool            // what the client has set is about to be kept
@@ -264,31 +265,31 @@ func (s *Session) busy() bool {
 // begin registers a request, so that it can be cancelled. The returned function ends
 // it.
 func (s *Session) begin(parent context.Context, id mcp.ID) (context.Context, func(), error) {
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx := cancel.New(parent)
 	key := id.Key()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.requests[key] != nil:
-		cancel(nil)
+		ctx.Cancel(nil)
 		return nil, nil, errDuplicate
 	case len(s.requests) >= s.g.opts.Limits.InFlight:
-		cancel(nil)
+		ctx.Cancel(nil)
 		return nil, nil, errBusy
 	}
 	if s.requests == nil {
-		s.requests = make(map[string]context.CancelCauseFunc)
+		s.requests = make(map[string]*cancel.Context)
 	}
-	s.requests[key], s.used = cancel, time.Now()
+	s.requests[key], s.used = ctx, time.Now()
 	if s.ctx.Err() != nil { // cancelRequests may have been here
-		cancel(errCancelled)
+		ctx.Cancel(errCancelled)
 	}
 	return ctx, func() {
 		s.mu.Lock()
 		delete(s.requests, key)
 		s.used = time.Now()
 		s.mu.Unlock()
-		cancel(nil)
+		ctx.Cancel(nil)
 	}, nil
 }
 
@@ -299,10 +300,10 @@ func (s *Session) cancelRequest(raw []byte) {
 		return
 	}
 	s.mu.Lock()
-	cancel := s.requests[id.Key()]
+	running := s.requests[id.Key()]
 	s.mu.Unlock()
-	if cancel != nil {
-		cancel(errCancelled)
+	if running != nil {
+		running.Cancel(errCancelled)
 	}
 }
 
@@ -311,8 +312,8 @@ func (s *Session) cancelRequests() {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.requests))
 	s.mu.Unlock()
-	for _, cancel := range all {
-		cancel(errCancelled)
+	for _, running := range all {
+		running.Cancel(errCancelled)
 	}
 }
 

@@ -20,13 +20,11 @@ type callClock struct {
 	stopped   bool
 }
 
-// newCallClock starts a clock. It calls expired when the server has been silent for
-// patience, or for idle after its first sign of work, and after hard in any case.
-func newCallClock(patience, idle, hard time.Duration, expired func()) *callClock {
-	return &callClock{
-		patience: patience, idle: idle, hard: time.Now().Add(hard),
-		timer: time.AfterFunc(min(patience, hard), expired),
-	}
+// start starts a zero clock. It calls expired when the server has been silent for patience, or
+// for idle after its first sign of work, and after hard in any case.
+func (c *callClock) start(patience, idle, hard time.Duration, expired func()) {
+	c.patience, c.idle, c.hard = patience, idle, time.Now().Add(hard)
+	c.timer = time.AfterFunc(min(patience, hard), expired)
 }
 
 // progress starts the wait again because the server has shown that it works on the call.

@@ -32,7 +32,8 @@ func TestCallClockEnds(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				began, ended := time.Now(), make(chan time.Duration, 1)
-				c := newCallClock(tt.patience, tt.idle, tt.hard, func() { ended <- time.Since(began) })
+				var c callClock
+				c.start(tt.patience, tt.idle, tt.hard, func() { ended <- time.Since(began) })
 				for _, at := range tt.heard {
 					time.AfterFunc(at, c.progress)
 				}
@@ -58,7 +59,8 @@ func TestCallClockAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, ended := time.Now(), make(chan time.Duration, 1)
-		c := newCallClock(10*time.Second, time.Second, time.Minute, func() { ended <- time.Since(began) })
+		var c callClock
+		c.start(10*time.Second, time.Second, time.Minute, func() { ended <- time.Since(began) })
 		defer c.stop()
 		time.Sleep(9 * time.Second)
 		c.restart()

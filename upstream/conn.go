@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/arena"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
@@ -70,8 +71,7 @@ type Conn struct {
 	freed       func() // called when a call has ended or is no longer suspended; nil, or must not block
 
 	// life ends when the connection is closed; it ends everything on it.
-	life context.Context
-	end  context.CancelCauseFunc
+	life *cancel.Context
 
 	spawning    sync.Mutex
 	closing     bool           // no goroutine is started any more
@@ -97,7 +97,7 @@ func newConn(spec *Spec, log *slog.Logger, identity []byte, shared bool) *Conn {
 		spec: spec, log: log, identity: identity, shared: shared,
 		queue: newSerialQueue(&behaviour{}), answers: make(chan []byte, answerQueue), name: rand.Text(),
 	}
-	c.life, c.end = context.WithCancelCause(context.Background())
+	c.life = cancel.New(context.Background())
 	c.used.Store(time.Now().UnixNano())
 	return c
 }
@@ -370,10 +370,10 @@ func (c *Conn) close(ctx context.Context) {
 	c.spawning.Lock()
 	c.closing = true
 	c.spawning.Unlock()
-	late := time.AfterFunc(lastCancelTime, func() { c.end(transport.ErrClosed) })
+	late := time.AfterFunc(lastCancelTime, func() { c.life.Cancel(transport.ErrClosed) })
 	c.withdrawals.Wait()
 	late.Stop()
-	c.end(transport.ErrClosed)
+	c.life.Cancel(transport.ErrClosed)
 	c.link.Close(ctx)
 	c.wg.Wait()
 }

@@ -6,33 +6,33 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/upstream/transport"
 )
 
 // inFlight is a call on a connection whose answer is awaited.
 type inFlight struct {
-	c      *Conn
-	call   *mcp.Call
-	ctx    context.Context // of the call
-	cancel context.CancelCauseFunc
-	clock  *callClock
-	open   questions
+	c     *Conn
+	call  *mcp.Call
+	ctx   cancel.Context // of the call
+	clock callClock
+	open  questions
 
 	queued bool
 	// suspended tells that the call waits for its client. Writers hold mu of the queue.
 	suspended       atomic.Bool
-	stopWatch       func() bool // stops watching the life of the connection; nil if nothing watches
-	leaveStandalone func()      // removes the call from the standalone stream; nil if it is not there
+	closed          cancel.Watch // over the life of the connection
+	leaveStandalone func()       // removes the call from the standalone stream; nil if it is not there
 }
 
 // newInFlight starts the clock of a call. The caller ends it with end.
 func newInFlight(ctx context.Context, c *Conn, call *mcp.Call) *inFlight {
 	f := &inFlight{c: c, call: call}
-	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	f.ctx.Begin(ctx)
 	patience := cmp.Or(call.Timeout, c.spec.Timeouts.Call)
 	idle := cmp.Or(call.Idle, c.spec.Timeouts.Idle, patience)
-	f.clock = newCallClock(patience, idle, cmp.Or(call.Hard, c.spec.Timeouts.Hard), func() { f.cancel(errCallTimeout) })
+	f.clock.start(patience, idle, cmp.Or(call.Hard, c.spec.Timeouts.Hard), func() { f.ctx.Cancel(errCallTimeout) })
 	return f
 }
 
@@ -42,17 +42,17 @@ func (f *inFlight) begin(patient bool) error {
 	c := f.c
 	canAsk := c.era == mcp.Legacy && f.call.Kind != mcp.NoKind
 	if canAsk && c.ambiguous() {
-		if err := c.queue.enter(f.ctx, f.call, c.link.Done(), patient); err != nil {
+		if err := c.queue.enter(&f.ctx, f.call, c.link.Done(), patient); err != nil {
 			return transport.Undelivered(cmp.Or(c.link.Cause(), err))
 		}
 		f.queued = true
 		f.clock.restart()
 	}
 	if f.call.LogLevel != "" && c.era == mcp.Legacy {
-		c.raiseLevel(f.ctx, f.call.LogLevel)
+		c.raiseLevel(&f.ctx, f.call.LogLevel)
 	}
 	if !c.shared { // a shared channel ends its requests itself
-		f.stopWatch = context.AfterFunc(c.life, func() { f.cancel(transport.ErrClosed) })
+		f.closed.Over(c.life, func() { f.ctx.Cancel(transport.ErrClosed) })
 		if canAsk {
 			f.leaveStandalone = c.standalone.enter(f)
 		}
@@ -65,11 +65,9 @@ func (f *inFlight) end() {
 	if f.leaveStandalone != nil {
 		f.leaveStandalone()
 	}
-	f.cancel(nil)
+	f.ctx.Cancel(nil)
 	f.open.end()
-	if f.stopWatch != nil {
-		f.stopWatch()
-	}
+	f.closed.Stop()
 	if f.queued {
 		f.c.queue.leave(f)
 	}
@@ -78,7 +76,7 @@ func (f *inFlight) end() {
 
 // answer sends the request and waits for its answer.
 func (f *inFlight) answer(req *transport.Request) (mcp.Answer, error) {
-	msg, err := f.c.link.RoundTrip(f.ctx, req)
+	msg, err := f.c.link.RoundTrip(&f.ctx, req)
 	if err != nil {
 		if f.ctx.Err() != nil {
 			f.c.withdraw(req.ID, err)
@@ -143,7 +141,7 @@ func (f *inFlight) ask(msg mcp.Message) {
 		c.refuse(msg.ID, "nobody can answer %s on this connection", msg.Method)
 		return
 	}
-	asking, ok := f.open.add(f.ctx, &msg, int(c.spec.Limits.Result))
+	asking, ok := f.open.add(&f.ctx, &msg, int(c.spec.Limits.Result))
 	if !ok {
 		c.reply(mcp.AppendFault(nil, msg.ID, mcp.Errorf(mcp.CodeInternal,
 			"more than %d open questions or %d bytes of them on one call, the same id twice, or a question after the end of the call", asksPerCall, c.spec.Limits.Result)))
@@ -169,7 +167,7 @@ func (f *inFlight) ask(msg mcp.Message) {
 			c.suspended.end(f)
 			c.free()
 			// After a call was given up, its server may still work until it gets an answer.
-			if f.answered(asking, id, size) || errors.Is(context.Cause(f.ctx), errGivenUp) {
+			if f.answered(asking, id, size) || errors.Is(context.Cause(&f.ctx), errGivenUp) {
 				f.tell(id, result, fault)
 			}
 		})

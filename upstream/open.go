@@ -73,7 +73,7 @@ func (s *Server) openWith(ctx context.Context, name string, key connKey) (*Conn,
 	}
 	link, err := kind.Dial(ctx, s.linkOptions(key), conn.receive)
 	if err != nil {
-		conn.end(err)
+		conn.life.Cancel(err)
 		return nil, err
 	}
 	conn.link = link

@@ -254,7 +254,7 @@ func (l *serialQueue) leave(f *inFlight) {
 	l.running--
 	if f.suspended.Swap(false) {
 		l.suspended--
-	} else if l.suspended > 0 && errors.Is(context.Cause(f.ctx), errCallTimeout) {
+	} else if l.suspended > 0 && errors.Is(context.Cause(&f.ctx), errCallTimeout) {
 		l.works()
 	}
 	client := clientOf(f.call)

@@ -69,7 +69,7 @@ func (s *suspensions) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.calls {
-		f.cancel(errGivenUp)
+		f.ctx.Cancel(errGivenUp)
 	}
 }
 

@@ -120,7 +120,7 @@ var rules = merged(map[string]rule{
 	},
 	"proxy/about": {why: "strangers may read it, so it knows nothing of the gateway"},
 	"proxy/http1": {
-		ours:   []string{"internal/backoff", "internal/httpfield", "internal/idleread"},
+		ours:   []string{"internal/backoff", "internal/cancel", "internal/httpfield", "internal/idleread"},
 		others: []string{"golang.org/x/net", "golang.org/x/sys"},
 		why:    "a server of bytes and handlers, as net/http's, with its rules for fields; it knows no MCP; x/sys waits for many connections",
 	},
@@ -131,7 +131,7 @@ var rules = merged(map[string]rule{
 	},
 
 	"upstream": {
-		ours: []string{"config/decode", "config/units", "internal/arena", "internal/backoff", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
+		ours: []string{"config/decode", "config/units", "internal/arena", "internal/backoff", "internal/cancel", "internal/child", "internal/mcp", "internal/sandbox", "upstream/http1", "upstream/transport"},
 		why:  "speaks to one server and knows nothing of callers, policy or catalogs; sandbox has the rights of its process",
 	},
 	"upstream/...": {
@@ -140,7 +140,7 @@ var rules = merged(map[string]rule{
 		why:    "a transport or credential is a folder beside the state machine",
 	},
 	"upstream/http1": {
-		ours:   []string{"internal/background", "internal/httpfield", "internal/idleread"},
+		ours:   []string{"internal/background", "internal/cancel", "internal/httpfield", "internal/idleread"},
 		others: []string{"golang.org/x/net"},
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
@@ -493,7 +493,8 @@ var rules = merged(map[string]rule{
 		others: []string{"golang.org/x/sys"},
 		why:    "passes requests on as bytes; it knows neither sessions nor the gate",
 	},
-	"internal/batch": {why: "what is gathered is handed in"},
+	"internal/batch":  {why: "what is gathered is handed in"},
+	"internal/cancel": {why: "a context knows no more than its parent"},
 	"internal/headroom": {
 		ours:   []string{"config/units"},
 		others: []string{"golang.org/x/sys"},

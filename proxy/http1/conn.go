@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/idleread"
 )
 
@@ -236,6 +237,7 @@ func (c *conn) handOver() {
 
 // exchange is one request and its response, in one piece of memory.
 type exchange struct {
+	ctx      cancel.Context
 	body     body
 	response response
 	to       url.URL
@@ -245,7 +247,7 @@ type exchange struct {
 // another one.
 func (c *conn) serveRequest(h *head) bool {
 	x := &exchange{to: *c.to}
-	ctx, cancel := context.WithCancel(c.ctx)
+	x.ctx.Begin(c.ctx)
 	plain := &http.Request{
 		Method: h.method, URL: &x.to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h.header, Body: http.NoBody,
 		ContentLength: h.length, Host: h.host, RemoteAddr: c.remote, RequestURI: h.target, Close: h.closes,
@@ -260,10 +262,10 @@ func (c *conn) serveRequest(h *head) bool {
 	} else {
 		c.empty()
 	}
-	r := plain.WithContext(ctx)
+	r := plain.WithContext(&x.ctx)
 	x.response.conn, x.response.body, x.response.closes = c, &x.body, h.closes
-	c.gone.begin(&x.body, cancel)
-	c.handle(x, r, cancel)
+	c.gone.begin(&x.body, &x.ctx)
+	c.handle(x, r)
 	if c.over {
 		return false
 	}
@@ -277,9 +279,9 @@ func (c *conn) serveRequest(h *head) bool {
 }
 
 // handle runs the handler, after which the request has ended.
-func (c *conn) handle(x *exchange, r *http.Request, cancel context.CancelFunc) {
+func (c *conn) handle(x *exchange, r *http.Request) {
 	defer func() { // also of a panic
-		cancel()
+		x.ctx.Cancel(nil)
 		c.gone.end()
 		x.body.finish()
 	}()

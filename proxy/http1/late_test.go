@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/cancel"
 )
 
 // untouched is a connection that nobody may use.
@@ -18,9 +20,9 @@ func (untouched) LocalAddr() net.Addr  { return &net.TCPAddr{} }
 func TestLateLook(t *testing.T) {
 	c := newConn(New(&http.Server{}), t.Context(), untouched{})
 	w := &c.gone
-	w.begin(&body{}, func() {})
+	w.begin(&body{}, new(cancel.Context))
 	w.end()
-	w.begin(&body{conn: c, left: 2}, func() {})
+	w.begin(&body{conn: c, left: 2}, new(cancel.Context))
 	w.look()
 	if w.has || w.reading {
 		t.Errorf("the watch has used the connection: %+v", w)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolgate/toolgate/internal/cancel"
 )
 
 // ends connects clients, and accepts their connections in the same order.
@@ -52,9 +54,9 @@ func (e ends) closed(c net.Conn, err error) net.Conn {
 // closed when the request is cancelled.
 func request(t *testing.T, w *watch) (number uint64, cancelled <-chan struct{}) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	w.begin(&body{}, cancel)
+	ctx := cancel.New(context.Background())
+	t.Cleanup(func() { ctx.Cancel(nil) })
+	w.begin(&body{}, ctx)
 	w.look()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,9 +177,9 @@ func TestPollerWithoutASet(t *testing.T) {
 	s.poller.ended = true
 	e := newEnds(t)
 	client, w := e.dial(), &newConn(s, t.Context(), e.accept()).gone
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	w.begin(&body{}, cancel) // its timer looks
+	ctx := cancel.New(context.Background())
+	defer ctx.Cancel(nil)
+	w.begin(&body{}, ctx) // its timer looks
 	client.Close()
 	wantCancelled(t, "the request", ctx.Done())
 	w.end()

@@ -1,12 +1,13 @@
 package http1
 
 import (
-	"context"
 	"errors"
 	"os"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/cancel"
 )
 
 // watchAfter is how long a request is served before anybody looks whether its client is still
@@ -24,13 +25,13 @@ type watch struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	body    *body // of the request under way; nil while there is none
-	ended   bool  // it was read to its end
-	cancel  context.CancelFunc
-	number  uint64 // by which the poller waits; 0 while it does not
-	reading bool   // a goroutine reads from the connection
-	ending  bool   // it is to end
-	has     bool   // it has sent first, which belongs to its next request
+	body    *body           // of the request under way; nil while there is none
+	ended   bool            // it was read to its end
+	ctx     *cancel.Context // that of the request
+	number  uint64          // by which the poller waits; 0 while it does not
+	reading bool            // a goroutine reads from the connection
+	ending  bool            // it is to end
+	has     bool            // it has sent first, which belongs to its next request
 	first   byte
 }
 
@@ -40,10 +41,10 @@ func (w *watch) init(c *conn) {
 }
 
 // begin watches a request. While its body comes, who reads that sees the client go.
-func (w *watch) begin(b *body, cancel context.CancelFunc) {
+func (w *watch) begin(b *body, ctx *cancel.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.body, w.cancel, w.ended = b, cancel, b.left == 0
+	w.body, w.ctx, w.ended = b, ctx, b.left == 0
 	if w.ended {
 		w.soon()
 	}
@@ -106,8 +107,8 @@ func (w *watch) read() {
 func (w *watch) came(first byte, n int) {
 	if n == 1 {
 		w.first, w.has = first, true
-	} else if w.cancel != nil {
-		w.cancel()
+	} else if w.ctx != nil {
+		w.ctx.Cancel(nil)
 	}
 }
 
@@ -146,7 +147,7 @@ func (w *watch) closed() {
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.body, w.cancel = nil, nil
+	w.body, w.ctx = nil, nil
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -169,7 +170,7 @@ func (w *watch) lose(of *body) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.body == of {
-		w.cancel()
+		w.ctx.Cancel(nil)
 	}
 }
 

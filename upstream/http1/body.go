@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http/httputil"
 	"sync/atomic"
 )
@@ -13,7 +12,6 @@ import (
 type body struct {
 	conn *conn
 	ctx  context.Context
-	stop func() bool // ends the watch over ctx
 
 	left    int64 // of the body or, if it is chunked, of the current chunk
 	chunked bool
@@ -97,7 +95,7 @@ func (c *conn) read(p []byte) (int, error) {
 
 // end ends the exchange after the whole body. A context that has ended may have set a
 // deadline.
-func (b *body) end() { b.giveBack(b.stop()) }
+func (b *body) end() { b.giveBack(b.conn.cut.Stop()) }
 
 // giveBack ends the exchange after the whole body. The connection can carry the next one if
 // it is clean, unless the server has said otherwise, or sent more.
@@ -122,7 +120,7 @@ func (b *body) close() bool {
 	if !b.over.CompareAndSwap(false, true) {
 		return false
 	}
-	b.stop()
+	b.conn.cut.Stop()
 	b.conn.net.Close()
 	return true
 }
@@ -158,9 +156,8 @@ func (b *body) readChunk(p []byte) (int, error) {
 // oddBody is the body of an answer that net/http reads.
 type oddBody struct {
 	io.ReadCloser
-	conn net.Conn
+	conn *conn
 	ctx  context.Context
-	stop func() bool
 }
 
 // Read implements [io.Reader].
@@ -174,6 +171,6 @@ func (b *oddBody) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (b *oddBody) Close() error {
-	b.stop()
-	return b.conn.Close()
+	b.conn.cut.Stop()
+	return b.conn.net.Close()
 }

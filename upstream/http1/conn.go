@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/idleread"
 )
 
@@ -23,19 +24,22 @@ type conn struct {
 	host  string
 	since time.Time // it is idle
 
-	from *idleread.Reader
-	buf  *idleread.Buffer // from the first byte of an answer to its end; else nil
-	r, w int              // what was received and not read is buf[r:w]
-	rest *body            // of the answer before, while its end has not come; else nil
-	last bool             // it carries no further exchange
+	cut       cancel.Watch // over the context of the exchange, whose end interrupts
+	interrupt func()       // ends reads and writes
+	from      *idleread.Reader
+	buf       *idleread.Buffer // from the first byte of an answer to its end; else nil
+	r, w      int              // what was received and not read is buf[r:w]
+	rest      *body            // of the answer before, while its end has not come; else nil
+	last      bool             // it carries no further exchange
 }
 
 // past is a deadline that ends reads and writes.
 var past = time.Unix(1, 0)
 
-// send writes a request. The end of its context ends reads and writes until stop is called.
+// send writes a request. The end of its context ends reads and writes until cut is stopped.
 func (c *conn) send(ctx context.Context, request []byte) sent {
-	s := sent{conn: c, stop: context.AfterFunc(ctx, func() { _ = c.net.SetDeadline(past) })}
+	s := sent{conn: c}
+	c.cut.Over(ctx, c.interrupt)
 	if s.why = ctx.Err(); s.why == nil {
 		s.n, s.why = c.net.Write(request)
 	}
@@ -44,7 +48,7 @@ func (c *conn) send(ctx context.Context, request []byte) sent {
 
 // giveUp ends the connection of an exchange that has failed.
 func (s *sent) giveUp() {
-	s.stop()
+	s.conn.cut.Stop()
 	s.conn.net.Close()
 }
 
@@ -52,7 +56,7 @@ func (s *sent) giveUp() {
 func (c *conn) answer(r *http.Request, s *sent) (resp *http.Response, err error) {
 	c.last = s.why != nil
 	if s.why == nil || s.n > 0 { // a server that refuses early says why, and closes
-		if resp, err = c.receive(r, s.stop); err == nil {
+		if resp, err = c.receive(r); err == nil {
 			return resp, nil
 		}
 	}
@@ -61,7 +65,7 @@ func (c *conn) answer(r *http.Request, s *sent) (resp *http.Response, err error)
 }
 
 // receive reads the head of an answer.
-func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error) {
+func (c *conn) receive(r *http.Request) (*http.Response, error) {
 	b, end, err := c.readHead()
 	if err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error
 	h, ok := parseHead(b[:end])
 	if !ok || len(b)-end > idleread.Size { // more than there is room for came with a long head
 		c.pool.odd.CompareAndSwap(false, !ok)
-		return c.receiveOdd(r, b, stop)
+		return c.receiveOdd(r, b)
 	}
 	if len(b) <= idleread.Size {
 		c.r = end
@@ -77,7 +81,7 @@ func (c *conn) receive(r *http.Request, stop func() bool) (*http.Response, error
 		c.r, c.w = 0, copy(c.buf[:], b[end:])
 	}
 	c.last = c.last || h.closes
-	body := &body{conn: c, stop: stop, ctx: r.Context(), left: max(0, h.length), chunked: h.chunked}
+	body := &body{conn: c, ctx: r.Context(), left: max(0, h.length), chunked: h.chunked}
 	if h.length == 0 {
 		body.end()
 	}
@@ -120,7 +124,7 @@ const interim = 5
 
 // receiveOdd lets net/http read an answer of which b was received. The connection ends with
 // it.
-func (c *conn) receiveOdd(r *http.Request, b []byte, stop func() bool) (*http.Response, error) {
+func (c *conn) receiveOdd(r *http.Request, b []byte) (*http.Response, error) {
 	bounded := &boundedReader{from: io.MultiReader(bytes.NewReader(bytes.Clone(b)), c.net)}
 	from := bufio.NewReader(bounded)
 	for range interim + 1 {
@@ -133,7 +137,7 @@ func (c *conn) receiveOdd(r *http.Request, b []byte, stop func() bool) (*http.Re
 			return nil, errors.New("the server switches to another protocol, which nobody has asked for")
 		case resp.StatusCode < 100 || resp.StatusCode >= 200:
 			bounded.left = math.MaxInt
-			resp.Body = &oddBody{ReadCloser: resp.Body, conn: c.net, stop: stop, ctx: r.Context()}
+			resp.Body = &oddBody{ReadCloser: resp.Body, conn: c, ctx: r.Context()}
 			return resp, nil
 		}
 	}

@@ -35,7 +35,7 @@ func (b *body) finish() {
 	if errors.Is(b.err, io.EOF) {
 		return
 	}
-	if b.err != nil || b.odd != nil || b.conn.last || !b.stop() {
+	if b.err != nil || b.odd != nil || b.conn.last || !b.conn.cut.Stop() {
 		b.close()
 		return
 	}

@@ -78,9 +78,8 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 // sent is a request that was sent, at least in part.
 type sent struct {
 	conn *conn
-	stop func() bool // ends the watch over the context of the request
-	n    int         // bytes that were written
-	why  error       // the rest was not; nil where all of it was
+	n    int   // bytes that were written
+	why  error // the rest was not; nil where all of it was
 }
 
 func (p *Pool) sendApart(r *http.Request) (s sent, err error) {
@@ -167,7 +166,9 @@ func (p *Pool) dial(ctx context.Context, to *url.URL) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{pool: p, net: dialed, host: to.Host, from: idleread.New(dialed)}, nil
+	c := &conn{pool: p, net: dialed, host: to.Host, from: idleread.New(dialed)}
+	c.interrupt = func() { _ = dialed.SetDeadline(past) }
+	return c, nil
 }
 
 // pop takes the idle connection to a host that was used last and can carry something; nil if
