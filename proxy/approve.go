@@ -304,7 +304,7 @@ func (g *Gateway) decideAgainFor(ctx context.Context, x *Exchange, r *Route, by 
 	if err != nil {
 		return err
 	}
-	more, err := g.checkCallArguments(ctx, x, r, request)
+	more, err := g.checkCallArguments(ctx, new(gate.Request), x, r, request)
 	if err != nil {
 		return err
 	}

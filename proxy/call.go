@@ -46,6 +46,7 @@ type call struct {
 	request *mcp.Call    // to the server; nil until it is prepared
 	retry   *retry       // of a call that continues; else nil
 
+	toGate  gate.Request  // memory for what the gate and the rules are asked, while they are
 	decided time.Time     // when the gate decided
 	demands []gate.Demand // conditions of that decision
 	// intercepted is the hash of the arguments that interceptors have left; empty where

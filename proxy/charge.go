@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -240,7 +239,7 @@ func (c *call) checkLoop(rates *rate.Taking) error {
 	sent, program := c.route.results().Shaping.Arguments(c.route.input, given) // what is selected from a result is no other call
 	hash := mcp.Hash(sent)
 	if program == nil {
-		c.rec.entry.ArgsHash = hex.EncodeToString(hash[:])
+		c.rec.entry.ArgsHash = hexOf(hash)
 	}
 	end, wait := c.g.loops.Begin(c.ctx, limit.Call{Principal: c.x.Identity.Key(), Server: c.route.Server, Tool: c.route.Original, Args: hash}, rates)
 	if end == nil {

@@ -95,7 +95,7 @@ func (c *call) decide() (err error) {
 	if !c.plan.unlisted {
 		args = c.route.argumentsOf(c.x)
 	}
-	c.demands, err = c.g.permit(c.ctx, c.x, c.route, args, c.rec, func(d gate.Decision) error { return c.plan.hidden(c, d) })
+	c.demands, err = c.g.permitBy(c.ctx, &c.toGate, c.x, c.route, args, c.rec, func(d gate.Decision) error { return c.plan.hidden(c, d) })
 	c.decided = time.Now()
 	return err
 }
@@ -105,8 +105,13 @@ func (c *call) decide() (err error) {
 // decision, or the refusal: that of hidden where the caller may not view it, or where
 // this cannot be decided. The decisions are added to rec, which may be nil.
 func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
+	return g.permitBy(ctx, new(gate.Request), x, r, args, rec, hidden)
+}
+
+// permitBy is permit in the memory of a question, which nobody uses afterwards.
+func (g *Gateway) permitBy(ctx context.Context, question *gate.Request, x *Exchange, r *Route, args []byte, rec *record, hidden func(gate.Decision) error) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
-	question := r.question(gate.View, x.Identity, x.Scope) // only that of a call has arguments
+	*question = r.question(gate.View, x.Identity, x.Scope) // only that of a call has arguments
 	var d gate.Decision
 	for _, action := range [...]gate.Action{gate.View, gate.Call} {
 		var listener gate.Listener // an interface that holds a nil *record would not be nil
@@ -116,7 +121,7 @@ func (g *Gateway) permit(ctx context.Context, x *Exchange, r *Route, args []byte
 				listener = rec
 			}
 		}
-		d = snap.Chain.DecideFor(ctx, &question, listener)
+		d = snap.Chain.DecideFor(ctx, question, listener)
 		if rec != nil && action == gate.View {
 			rec.viewed(d)
 		}

@@ -21,13 +21,12 @@ import (
 func prepareCall(c *call) error {
 	x, r := c.x, c.route
 	params := x.Message.Params()
+	member := "" // that has the server's own name
 	switch {
 	case x.Message.Method == mcp.MethodComplete:
 		params = completion(params, r)
 	case r.Kind == mcp.Tool || r.Kind == mcp.Prompt:
-		if r.Original != r.Exposed {
-			params = mcp.SetMember(params, "name", mcp.Quote(r.Original))
-		}
+		member = "name"
 		if r.Kind == mcp.Tool {
 			given := x.Message.Param("arguments")
 			if x.Header != nil {
@@ -47,11 +46,15 @@ func prepareCall(c *call) error {
 			}
 		}
 	case r.Kind == mcp.Resource:
-		if r.Original != r.Exposed {
-			params = mcp.SetMember(params, "uri", mcp.Quote(r.Original))
-		}
+		member = "uri"
 	}
-	call := c.g.newCall(x, r.to, x.Message.Method, mcp.RewriteMeta(x.withoutTask(params, r.to), nil))
+	params = x.withoutTask(params, r.to)
+	if member != "" && r.Original != r.Exposed {
+		params = mcp.Forwarded(params, member, mcp.Quote(r.Original))
+	} else {
+		params = mcp.RewriteMeta(params, nil)
+	}
+	call := c.g.newCall(x, r.to, x.Message.Method, params)
 	call.Kind, call.Key = r.Kind, r.Original
 	if r.shape != nil {
 		call.Timeout, call.Idle, call.Hard = r.shape.Timeout, r.shape.Idle, r.shape.Hard
@@ -157,14 +160,14 @@ func askInterceptors(c *call, phase intercept.Phase, method string, payload []by
 // checkCall checks the arguments of a call against the schema of its tool and the
 // operator's rules. It adds the approvals that they demand.
 func checkCall(c *call) error {
-	demands, err := c.g.checkCallArguments(c.ctx, c.x, c.route, c.request)
+	demands, err := c.g.checkCallArguments(c.ctx, &c.toGate, c.x, c.route, c.request)
 	c.demands = append(c.demands, demands...)
 	return err
 }
 
 // checkCallArguments checks a request for a server against the schema and the rules in
-// force. It returns the approvals that they demand.
-func (g *Gateway) checkCallArguments(ctx context.Context, x *Exchange, r *Route, request *mcp.Call) ([]gate.Demand, error) {
+// force. It returns the approvals that they demand. question is memory for what they are asked.
+func (g *Gateway) checkCallArguments(ctx context.Context, question *gate.Request, x *Exchange, r *Route, request *mcp.Call) ([]gate.Demand, error) {
 	snap := g.snapshot.Load()
 	if err := snap.outputReady(r, request.Method); err != nil {
 		return nil, err
@@ -172,10 +175,10 @@ func (g *Gateway) checkCallArguments(ctx context.Context, x *Exchange, r *Route,
 	if snap.arguments == nil {
 		return nil, r.checkFit(ctx, request.Method, backendArguments(request))
 	}
-	question := r.question(gate.Call, x.Identity, x.Scope)
+	*question = r.question(gate.Call, x.Identity, x.Scope)
 	question.Args = backendArguments(request)
 	demands, err := snap.arguments.CheckArguments(ctx, PendingCall{
-		Request: &question, Schema: r.input, Listed: r.item, Tool: request.Method == mcp.MethodToolsCall,
+		Request: question, Schema: r.input, Listed: r.item, Tool: request.Method == mcp.MethodToolsCall,
 		Queued: x.Message.Param("task") != nil, Native: r.to.mount.Native,
 	})
 	if err != nil {

@@ -193,7 +193,13 @@ func (x *Exchange) hashArguments() string {
 	default:
 		sum = mcp.Hash(x.Message.Param("uri"))
 	}
-	return hex.EncodeToString(sum[:])
+	return hexOf(sum)
+}
+
+// hexOf is a hash in hexadecimal.
+func hexOf(sum [sha256.Size]byte) string {
+	var text [2 * sha256.Size]byte
+	return string(hex.AppendEncode(text[:0], sum[:]))
 }
 
 func isError(result []byte) bool {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -198,17 +197,18 @@ func (c *Conn) answer(msg *mcp.Message, memory *arena.Arena) mcp.Answer {
 // outgoing builds the request of a call with the parts that belong to this hop: the id,
 // the progress token, and for a modern server _meta and headers.
 func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mcp.ParamHeader) *transport.Request {
-	var meta []byte
+	var room [512]byte
+	meta := room[:0]
 	if call.Progress {
 		meta = append(append(meta, `"progressToken":`...), id...)
 	}
 	req := &transport.Request{ID: id, Askable: call.Kind != mcp.NoKind, Memory: call.Memory}
 	if era == mcp.Modern {
-		if meta != nil {
+		if len(meta) > 0 {
 			meta = append(meta, ',')
 		}
 		meta = c.appendMeta(meta, call.Capabilities, call.LogLevel)
-		req.Header = c.headers(call, annotations)
+		req.Fields = fieldsOf(call, annotations)
 	}
 	size := len(call.Params) + len(meta) + len(call.Method) + 80 // for what surrounds them
 	req.Raw = mcp.AppendRequestWithMeta(make([]byte, 0, size), id, call.Method, call.Params, meta)
@@ -235,14 +235,16 @@ func (c *Conn) appendMeta(dst, capabilities []byte, level string) []byte {
 	return dst
 }
 
-// headers mirrors the body into headers (2026-07-28 streamable HTTP, Request Metadata).
+// fieldsOf mirrors the body into headers (2026-07-28 streamable HTTP, Request Metadata).
 // They are made from what is sent. Only headers that belong to no listed argument are
 // taken from the client.
-func (c *Conn) headers(call *mcp.Call, annotations []mcp.ParamHeader) http.Header {
-	h := make(http.Header, 3+len(call.Headers)+len(annotations))
-	maps.Copy(h, call.Headers)
-	h[mcp.HeaderVersion] = []string{string(mcp.LatestModern)}
-	h[mcp.HeaderMethod] = []string{mcp.EncodeHeaderValue(call.Method)}
+func fieldsOf(call *mcp.Call, annotations []mcp.ParamHeader) []transport.Field {
+	all := make([]transport.Field, 0, 3+len(call.Headers)+len(annotations))
+	add := func(name, value string) {
+		all = append(all, transport.Field{Name: name, Value: mcp.EncodeHeaderValue(value)})
+	}
+	all = append(all, transport.Field{Name: mcp.HeaderVersion, Value: string(mcp.LatestModern)})
+	add(mcp.HeaderMethod, call.Method)
 	switch call.Method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodRead,
 		mcp.MethodTaskGet, mcp.MethodTaskUpdate, mcp.MethodTaskCancel:
@@ -254,20 +256,31 @@ func (c *Conn) headers(call *mcp.Call, annotations []mcp.ParamHeader) http.Heade
 			member = "taskId"
 		}
 		if name, ok := mcp.LookupString(call.Params, member); ok {
-			h[mcp.HeaderName] = []string{mcp.EncodeHeaderValue(name)}
+			add(mcp.HeaderName, name)
 		}
+	}
+	listed := func(annotations []mcp.ParamHeader, name string) bool {
+		return slices.ContainsFunc(annotations, func(a mcp.ParamHeader) bool { return http.CanonicalHeaderKey(mcp.HeaderParam+a.Name) == name })
 	}
 	if len(annotations) > 0 {
 		arguments := mcp.Lookup(call.Params, "arguments")
-		for _, a := range annotations {
+		for i, a := range annotations {
 			name := http.CanonicalHeaderKey(mcp.HeaderParam + a.Name)
-			delete(h, name)
-			if value, ok := a.Value(arguments); ok {
-				h[name] = []string{mcp.EncodeHeaderValue(value)}
+			if value, ok := a.Value(arguments); ok && !listed(annotations[i+1:], name) { // the last of a name counts
+				add(name, value)
 			}
 		}
 	}
-	return h
+	own := all
+	for name, values := range call.Headers {
+		if listed(annotations, name) || slices.ContainsFunc(own, func(f transport.Field) bool { return f.Name == name }) {
+			continue
+		}
+		for _, value := range values {
+			all = append(all, transport.Field{Name: name, Value: value})
+		}
+	}
+	return all
 }
 
 // withdraw tells the server that nobody waits for an answer any more. Over modern HTTP the
@@ -323,7 +336,7 @@ func (c *Conn) request(ctx context.Context, era mcp.Era, method string, params [
 	req := c.outgoing(era, mcp.NumberID(c.ids.Add(1)), call, nil)
 	req.Handshake = method == mcp.MethodInitialize
 	if req.Handshake && c.key.era == mcp.Legacy { // the server is modern too and may require it
-		req.Header = http.Header{mcp.HeaderMethod: {method}}
+		req.Fields = []transport.Field{{Name: mcp.HeaderMethod, Value: method}}
 	}
 	req.Arrived = func(msg mcp.Message) {
 		if msg.Kind == mcp.KindRequest || msg.Method != mcp.NotifyProgress {

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -23,7 +22,7 @@ func (l *memoryLink) RoundTrip(ctx context.Context, req *transport.Request) (mcp
 	return l.Mux.RoundTrip(ctx, req, func(raw []byte) error { return l.Send(ctx, raw, nil) })
 }
 
-func (l *memoryLink) Send(_ context.Context, raw []byte, _ http.Header) error {
+func (l *memoryLink) Send(_ context.Context, raw []byte, _ []transport.Field) error {
 	select {
 	case l.wrote <- string(raw):
 	default:

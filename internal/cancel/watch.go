@@ -18,6 +18,9 @@ type Watch struct {
 // before. It may be called again after Stop.
 func (w *Watch) Over(ctx context.Context, do func()) {
 	w.of, w.rest = nil, nil
+	if s, ok := ctx.(*Slot); ok {
+		ctx = s.Context
+	}
 	of, ok := ctx.(*Context)
 	if !ok {
 		w.rest = context.AfterFunc(ctx, do)

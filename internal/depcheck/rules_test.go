@@ -145,7 +145,7 @@ var rules = merged(map[string]rule{
 		why:    "bytes of HTTP, and nothing of what they mean; net says which fields are valid, as net/http does",
 	},
 	"upstream/transport": {
-		ours: []string{"internal/arena", "internal/background", "internal/backoff", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
+		ours: []string{"internal/arena", "internal/background", "internal/backoff", "internal/cancel", "internal/child", "internal/failure", "internal/mcp", "internal/sandbox", "upstream/http1"},
 		why:  "carries messages; what they mean, and for whom they are, is known above it; the process at the other end may be confined",
 	},
 	"upstream/shared": {

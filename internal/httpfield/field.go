@@ -14,9 +14,41 @@ import (
 // whether it is kept in the header, and whether it is plain. ok is false for every form that is
 // not plain. Values are parts of the text.
 func Parse(text string, take func(name, value string) (keep, plain bool)) (h http.Header, ok bool) {
+	return new(Memory).Parse(text, take)
+}
+
+// Memory is what a header lies in. Its zero value is ready for use. It belongs to who uses the
+// header.
+type Memory struct {
+	header http.Header
+	values []string
+}
+
+// maxKept is how many lines a header may have whose memory is kept for others.
+const maxKept = 32
+
+// Clear prepares the memory for another header. The one before must not be used any more, or any
+// slice of its values. The values themselves stay.
+func (m *Memory) Clear() {
+	if len(m.values) > maxKept {
+		*m = Memory{}
+		return
+	}
+	clear(m.header)
+	clear(m.values)
+}
+
+// Parse is the function Parse for a header in this memory, which is new or cleared.
+func (m *Memory) Parse(text string, take func(name, value string) (keep, plain bool)) (h http.Header, ok bool) {
 	count := strings.Count(text, "\r\n")
-	h = make(http.Header, min(count, 16))
-	values := make([]string, count)
+	if m.header == nil {
+		m.header = make(http.Header, min(count, 16))
+	}
+	if count > len(m.values) {
+		m.values = make([]string, count)
+	}
+	h = m.header
+	values := m.values
 	for {
 		var line string
 		line, text, ok = strings.Cut(text, "\r\n")

@@ -26,7 +26,8 @@ func Hash(value []byte) [sha256.Size]byte {
 	if value == nil {
 		value = []byte("{}")
 	}
-	return sha256.Sum256(AppendCanonical(make([]byte, 0, len(value)), value))
+	var room [512]byte // most arguments fit
+	return sha256.Sum256(AppendCanonical(room[:0], value))
 }
 
 // container is an object or array of a document. It lets the canonicalizer skip values

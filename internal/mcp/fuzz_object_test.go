@@ -279,6 +279,12 @@ func FuzzRewriteMeta(f *testing.F) {
 		if again := mcp.RewriteMeta(out, []byte(add)); !bytes.Equal(again, out) {
 			t.Fatalf("a second rewrite makes %q of %q", again, out)
 		}
+		for _, key := range []string{"a", "_meta", "name"} {
+			one, two := mcp.Forwarded(object, key, []byte("7")), mcp.RewriteMeta(mcp.SetMember(object, key, []byte("7")), nil)
+			if !bytes.Equal(one, two) {
+				t.Fatalf("%q in one step, %q in two", one, two)
+			}
+		}
 		if !bytes.Equal(object, original) {
 			t.Fatal("RewriteMeta changed its input")
 		}

@@ -87,13 +87,18 @@ func RemoveMember(object []byte, key string) []byte {
 // cutMember returns the object without a member. previous is absent for the first
 // member.
 func cutMember(object []byte, previous, m Span) []byte {
+	return Splice(object, cut(object, previous, m))
+}
+
+// cut is the edit of cutMember.
+func cut(object []byte, previous, m Span) Edit {
 	if !previous.Absent() {
-		return Splice(object, Edit{Span{previous.End, m.End}, nil})
+		return Edit{Span{previous.End, m.End}, nil}
 	}
 	if i := skipSpace(object, m.End); object[i] == ',' { // the first goes with the comma after it
-		return Splice(object, Edit{Span{m.Start, skipSpace(object, i+1)}, nil})
+		return Edit{Span{m.Start, skipSpace(object, i+1)}, nil}
 	}
-	return Splice(object, Edit{m, nil})
+	return Edit{m, nil}
 }
 
 // HopKey reports whether a member of _meta belongs to one hop and must not be
@@ -119,21 +124,41 @@ func WithoutGatewayMeta(object []byte) []byte { return rewriteMeta(object, nil, 
 func RewriteMeta(object, add []byte) []byte { return rewriteMeta(object, add, hopKey) }
 
 func rewriteMeta(object, add []byte, drop func(key []byte) bool) []byte {
+	edit, found, same := metaEdit(object, add, drop)
+	switch {
+	case !found:
+		return AddMeta(nil, object, add)
+	case same:
+		return object
+	}
+	return Splice(object, edit)
+}
+
+// metaEdit is what rewriteMeta makes of a _meta, and whether there is one and it stays the same.
+func metaEdit(object, add []byte, drop func(key []byte) bool) (edit Edit, found, same bool) {
 	previous := Span{}
 	for m := range Members(object) {
 		if keyIs(object[m.KeyText.Start:m.KeyText.End], "_meta") {
 			meta, same := rewritten(m.Value.Of(object), add, drop)
-			switch {
-			case same:
-				return object
-			case meta == nil:
-				return cutMember(object, previous, m.All)
+			if meta == nil && !same {
+				return cut(object, previous, m.All), true, false
 			}
-			return Splice(object, Edit{m.Value, meta})
+			return Edit{m.Value, meta}, true, same
 		}
 		previous = m.All
 	}
-	return AddMeta(nil, object, add)
+	return Edit{}, false, false
+}
+
+// Forwarded returns what [RewriteMeta] returns, without anything to add, for an object in which
+// a member is set as [SetMember] does.
+func Forwarded(object []byte, key string, value []byte) []byte {
+	at := LookupSpan(object, key)
+	meta, found, same := metaEdit(object, nil, hopKey)
+	if at.Absent() || !found || same || key == "_meta" {
+		return RewriteMeta(SetMember(object, key, value), nil)
+	}
+	return Splice(object, Edit{at, value}, meta)
 }
 
 // appendWithMeta appends what [RewriteMeta] returns for params and add, which is not empty.
@@ -184,28 +209,29 @@ func insertBefore(memory *arena.Arena, object []byte, members ...[]byte) []byte 
 // rewritten returns a _meta without the dropped keys and with add, nil when nothing is
 // left, and whether it is unchanged.
 func rewritten(old, add []byte, drop func(key []byte) bool) (meta []byte, same bool) {
-	kept := make([]byte, 0, len(old)+len(add)+3)
-	kept = append(kept, '{')
+	var kept []byte
 	dropped := false
 	for m := range Members(old) {
 		if drop(unescaped(old[m.KeyText.Start:m.KeyText.End])) {
 			dropped = true
 			continue
 		}
-		if len(kept) > 1 {
+		if kept == nil {
+			kept = append(make([]byte, 0, len(old)+len(add)+3), '{')
+		} else {
 			kept = append(kept, ',')
 		}
 		kept = append(kept, m.All.Of(old)...)
 	}
-	if !dropped && len(add) == 0 {
+	switch {
+	case !dropped && len(add) == 0:
 		return old, true
-	}
-	if len(add) > 0 && len(kept) > 1 {
+	case kept == nil && len(add) == 0:
+		return nil, false
+	case kept == nil:
+		kept = append(make([]byte, 0, len(add)+2), '{')
+	case len(add) > 0:
 		kept = append(kept, ',')
 	}
-	kept = append(kept, add...)
-	if len(kept) == 1 {
-		return nil, false
-	}
-	return append(kept, '}'), false
+	return append(append(kept, add...), '}'), false
 }

@@ -90,6 +90,30 @@ func TestRemoveMember(t *testing.T) {
 	}
 }
 
+func TestForwarded(t *testing.T) {
+	for object, want := range map[string]string{
+		``:                        `{"name":"n"}`,
+		`{}`:                      `{"name":"n"}`,
+		`{"name":"old"}`:          `{"name":"n"}`,
+		`{"a":1,"name":"old"}`:    `{"a":1,"name":"n"}`,
+		`{"a":1,"_meta":{"b":2}}`: `{"name":"n","a":1,"_meta":{"b":2}}`,
+		`{"name":"old","_meta":{"progressToken":1}}`:                     `{"name":"n"}`,
+		`{"_meta":{"progressToken":1},"name":"old"}`:                     `{"name":"n"}`,
+		`{ "_meta" : {"progressToken":1} , "name" : "old" , "a":1 }`:     `{ "name" : "n" , "a":1 }`,
+		`{"name":"old" ,"_meta":{"progressToken":1,"b":2}, "a":1}`:       `{"name":"n" ,"_meta":{"b":2}, "a":1}`,
+		`{"_meta":{"b":2,"progressToken":1},"n\u0061me":"old"}`:          `{"_meta":{"b":2},"n\u0061me":"n"}`,
+		`{"a":{"name":1},"_meta":{"progressToken":1},"name":{"name":2}}`: `{"a":{"name":1},"name":"n"}`,
+		`{"_meta":{"b":2},"name":"old"}`:                                 `{"_meta":{"b":2},"name":"n"}`,
+	} {
+		if got := string(mcp.Forwarded([]byte(object), "name", []byte(`"n"`))); got != want {
+			t.Errorf("Forwarded(%s) = %s, want %s", object, got, want)
+		}
+		if got := string(mcp.RewriteMeta(mcp.SetMember([]byte(object), "name", []byte(`"n"`)), nil)); got != want {
+			t.Errorf("in two steps %s becomes %s, want %s", object, got, want)
+		}
+	}
+}
+
 func TestRewriteMeta(t *testing.T) {
 	for _, tc := range []struct{ object, add, want string }{
 		{``, ``, ``},

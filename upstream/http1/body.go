@@ -21,6 +21,8 @@ type body struct {
 	dropped int       // bytes, after nothing more was wanted
 
 	over atomic.Bool // the connection is idle, or closed
+
+	of *received // that it is a part of
 }
 
 // errClosed is the error of reads from a closed body.

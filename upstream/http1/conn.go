@@ -70,7 +70,8 @@ func (c *conn) receive(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, ok := parseHead(b[:end])
+	a := spare.Get().(*received)
+	h, ok := parseHead(b[:end], &a.fields)
 	if !ok || len(b)-end > idleread.Size { // more than there is room for came with a long head
 		c.pool.odd.CompareAndSwap(false, !ok)
 		return c.receiveOdd(r, b)
@@ -81,14 +82,15 @@ func (c *conn) receive(r *http.Request) (*http.Response, error) {
 		c.r, c.w = 0, copy(c.buf[:], b[end:])
 	}
 	c.last = c.last || h.closes
-	body := &body{conn: c, ctx: r.Context(), left: max(0, h.length), chunked: h.chunked}
+	a.body.conn, a.body.ctx, a.body.left, a.body.chunked = c, r.Context(), max(0, h.length), h.chunked
 	if h.length == 0 {
-		body.end()
+		a.body.end()
 	}
-	return &http.Response{
+	a.response = http.Response{
 		Status: h.reason, StatusCode: h.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h.header, Body: body, ContentLength: h.length, Request: r,
-	}, nil
+		Header: h.header, Body: &a.body, ContentLength: h.length, Request: r,
+	}
+	return &a.response, nil
 }
 
 // readHead reads until the end of a head was received. It returns everything that was

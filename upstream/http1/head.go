@@ -40,15 +40,15 @@ func headEnd(b []byte, from int) int {
 }
 
 // parseHead reads the head of an answer, b, to its empty line. ok is false for every form
-// that is not the plain one of RFC 9112, and for interim answers.
-func parseHead(b []byte) (h head, ok bool) {
+// that is not the plain one of RFC 9112, and for interim answers. The header lies in the memory.
+func parseHead(b []byte, memory *httpfield.Memory) (h head, ok bool) {
 	text := string(b) // all values are parts of it
 	line, text, _ := strings.Cut(text, "\r\n")
 	if !h.statusLine(line) {
 		return head{}, false
 	}
 	h.length = -1
-	h.header, ok = httpfield.Parse(text, func(name, value string) (keep, plain bool) { return true, h.field(name, value) })
+	h.header, ok = memory.Parse(text, func(name, value string) (keep, plain bool) { return true, h.field(name, value) })
 	return h, ok && h.framed()
 }
 

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/httpfield"
 )
 
 // Heads that are read here, and heads that net/http has to look at.
@@ -73,7 +75,7 @@ func TestHead(t *testing.T) {
 			if got := headEnd([]byte(tt.text), 0); got != len(tt.text) {
 				t.Errorf("the head ends after %d bytes, not %d", got, len(tt.text))
 			}
-			if _, plain := parseHead([]byte(tt.text)); plain != tt.plain {
+			if _, plain := parseHead([]byte(tt.text), new(httpfield.Memory)); plain != tt.plain {
 				t.Errorf("plain: %t, want %t", plain, tt.plain)
 			}
 			sameHead(t, []byte(tt.text))
@@ -84,7 +86,7 @@ func TestHead(t *testing.T) {
 // sameHead holds a head that is read here against what net/http reads.
 func sameHead(t *testing.T, text []byte) {
 	t.Helper()
-	h, plain := parseHead(text)
+	h, plain := parseHead(text, new(httpfield.Memory))
 	if !plain {
 		return
 	}

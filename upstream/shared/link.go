@@ -2,7 +2,6 @@ package shared
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
@@ -220,7 +219,7 @@ func (p *process) renamed(answer *mcp.Message, id mcp.ID) (mcp.Message, error) {
 
 // Send implements [transport.Link]. The process hears once that it is initialized, and what
 // was cancelled; nobody else has anything to say to it.
-func (l *Link) Send(ctx context.Context, raw []byte, _ http.Header) error {
+func (l *Link) Send(ctx context.Context, raw []byte, _ []transport.Field) error {
 	msg, err := l.of.parse(raw)
 	if err != nil {
 		return transport.Undelivered(err)

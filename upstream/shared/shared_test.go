@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +35,7 @@ func (f *fake) RoundTrip(ctx context.Context, req *transport.Request) (mcp.Messa
 }
 
 // Send implements transport.Link.
-func (f *fake) Send(_ context.Context, raw []byte, _ http.Header) error {
+func (f *fake) Send(_ context.Context, raw []byte, _ []transport.Field) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.said = append(f.said, string(raw))

@@ -59,7 +59,7 @@ func TestNoConnectionIsNoDelivery(t *testing.T) {
 			}
 			c := httpClient{url: to, pool: NewPool(1), credential: noCredential{}}
 			defer c.pool.CloseIdleConnections()
-			r, err := c.request(context.Background(), http.MethodPost, to, []byte("{}"), nil)
+			r, err := c.request(context.Background(), http.MethodPost, to, []byte("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}

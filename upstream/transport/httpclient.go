@@ -65,17 +65,20 @@ func NewPool(calls int) *http1.Pool {
 	})
 }
 
-// noRequest is copied for each request: the library lets nobody set the context of one in place.
-var noRequest = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-
 // request builds a request with the credential of the principal.
-func (c *httpClient) request(ctx context.Context, method string, to *url.URL, body []byte, header http.Header) (*http.Request, error) {
-	r := noRequest.WithContext(ctx)
-	r.Method, r.URL, r.Host, r.Header = method, to, to.Host, make(http.Header, 3+len(header))
+func (c *httpClient) request(ctx context.Context, method string, to *url.URL, body []byte) (*http.Request, error) {
+	return c.requestIn(newSending(), ctx, method, to, body, nil)
+}
+
+// requestIn is request in memory that is zero or was cleared.
+func (c *httpClient) requestIn(s *sending, ctx context.Context, method string, to *url.URL, body []byte, fields []Field) (*http.Request, error) {
+	s.ctx.Context = ctx
+	r := s.request
+	r.Method, r.URL, r.Host = method, to, to.Host
 	if body != nil {
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-		r.ContentLength = int64(len(body))
+		s.raw = body
+		s.from.Reset(body)
+		r.Body, r.GetBody, r.ContentLength = &s.body, s.again, int64(len(body))
 		r.Header["Content-Type"] = contentJSON
 	}
 	credential, err := c.credential.Headers(ctx, c.principal)
@@ -87,7 +90,7 @@ func (c *httpClient) request(ctx context.Context, method string, to *url.URL, bo
 		r.SetBasicAuth(to.User.Username(), password)
 	}
 	maps.Copy(r.Header, credential)
-	maps.Copy(r.Header, header)
+	s.set(fields)
 	return r, nil
 }
 
@@ -172,8 +175,8 @@ func (c *httpClient) send(r *http.Request) (*http.Response, error) {
 	// the server would run a call twice.
 	delete(r.Header, "Idempotency-Key")
 	delete(r.Header, "X-Idempotency-Key")
-	var body *watchedBody // nil without a body: such a request runs nothing
-	if r.Body != nil && r.Body != http.NoBody {
+	body, watched := r.Body.(*watchedBody) // nil without a body: such a request runs nothing
+	if !watched && r.Body != nil && r.Body != http.NoBody {
 		body = &watchedBody{ReadCloser: r.Body}
 		r.Body = body
 	}

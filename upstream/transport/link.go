@@ -20,7 +20,7 @@ type Link interface {
 	// the request.
 	RoundTrip(ctx context.Context, req *Request) (mcp.Message, error)
 	// Send sends a notification or an answer; header is nil where there is none.
-	Send(ctx context.Context, raw []byte, header http.Header) error
+	Send(ctx context.Context, raw []byte, fields []Field) error
 	// Negotiated tells the link the revision, before notifications/initialized is sent to
 	// a legacy server. Ready follows after it.
 	Negotiated(version mcp.Version)
@@ -50,9 +50,10 @@ var _ Session = (*streamableLink)(nil)
 
 // Request is one request on a link.
 type Request struct {
-	ID     mcp.ID
-	Raw    []byte      // the whole message
-	Header http.Header // transport headers of this request; nil if there are none
+	ID  mcp.ID
+	Raw []byte // the whole message
+	// Fields are transport headers of this request.
+	Fields []Field
 	// Arrived receives the messages before the answer that come on the stream of the
 	// request or carry its progress token, in order. It is called by one goroutine at a
 	// time, which may be another one. Nil drops them.
@@ -69,6 +70,9 @@ type Request struct {
 	// Memory lends what a large answer lies in; nil for memory of its own.
 	Memory *arena.Arena
 }
+
+// Field is a header field with its canonical name. A name may come several times.
+type Field struct{ Name, Value string }
 
 // Errors of links.
 var (

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -151,7 +150,7 @@ func (p *pipe) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error)
 }
 
 // Send implements [Link].
-func (p *pipe) Send(ctx context.Context, raw []byte, _ http.Header) error {
+func (p *pipe) Send(ctx context.Context, raw []byte, _ []Field) error {
 	return p.queue(ctx, raw)
 }
 

@@ -47,7 +47,7 @@ func dialSSE(ctx context.Context, o *Options, inbound func(mcp.Message)) (Link, 
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.life, l.cancel = life, cancel
 	stop := context.AfterFunc(ctx, cancel) // until the endpoint is known
-	r, err := l.request(life, http.MethodGet, l.url, nil, nil)
+	r, err := l.request(life, http.MethodGet, l.url, nil)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -174,7 +174,7 @@ func (l *sseLink) spawn(f func()) bool {
 
 // post sends one message to the endpoint.
 func (l *sseLink) post(ctx context.Context, raw []byte) (*http.Response, error) {
-	r, err := l.request(ctx, http.MethodPost, l.endpoint, raw, nil)
+	r, err := l.request(ctx, http.MethodPost, l.endpoint, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (l *sseLink) post(ctx context.Context, raw []byte) (*http.Response, error) 
 }
 
 // Send implements [Link].
-func (l *sseLink) Send(ctx context.Context, raw []byte, _ http.Header) error {
+func (l *sseLink) Send(ctx context.Context, raw []byte, _ []Field) error {
 	resp, err := l.post(ctx, raw)
 	if err != nil {
 		return err

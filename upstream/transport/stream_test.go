@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +32,7 @@ func (p *played) RoundTrip(ctx context.Context, req *Request) (mcp.Message, erro
 }
 
 // Send implements Link.
-func (p *played) Send(_ context.Context, raw []byte, _ http.Header) error {
+func (p *played) Send(_ context.Context, raw []byte, _ []Field) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, string(raw))

@@ -69,7 +69,8 @@ func dialStreamable(_ context.Context, o *Options, inbound func(mcp.Message)) (L
 
 // RoundTrip implements [Link].
 func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Message, error) {
-	resp, err := l.post(ctx, req.Raw, req.Header)
+	s := sendings.Get().(*sending)
+	resp, err := l.postIn(s, ctx, req.Raw, req.Fields)
 	if err != nil {
 		return mcp.Message{}, err
 	}
@@ -77,7 +78,11 @@ func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Messa
 		l.opened(resp, req)
 		return l.stream(ctx, resp.Body, req) // the rest of the response is not held
 	}
-	return l.single(ctx, resp, req)
+	msg, err := l.single(ctx, resp, req)
+	if err == nil {
+		s.done(resp)
+	}
+	return msg, err
 }
 
 // opened takes the session that the answer to a handshake opens.
@@ -116,8 +121,13 @@ func (l *streamableLink) single(ctx context.Context, resp *http.Response, req *R
 }
 
 // post sends one message to the endpoint.
-func (l *streamableLink) post(ctx context.Context, raw []byte, header http.Header) (*http.Response, error) {
-	r, err := l.request(ctx, http.MethodPost, l.url, raw, header)
+func (l *streamableLink) post(ctx context.Context, raw []byte, fields []Field) (*http.Response, error) {
+	return l.postIn(newSending(), ctx, raw, fields)
+}
+
+// postIn is post in memory that is zero or was cleared.
+func (l *streamableLink) postIn(s *sending, ctx context.Context, raw []byte, fields []Field) (*http.Response, error) {
+	r, err := l.requestIn(s, ctx, http.MethodPost, l.url, raw, fields)
 	if err != nil {
 		return nil, &undelivered{err}
 	}
@@ -318,7 +328,7 @@ func (l *streamableLink) drain(body io.ReadCloser) {
 
 // get opens the standalone stream of a session, or resumes a stream after the event last.
 func (l *streamableLink) get(ctx context.Context, last string) (*http.Response, error) {
-	r, err := l.request(ctx, http.MethodGet, l.url, nil, nil)
+	r, err := l.request(ctx, http.MethodGet, l.url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -460,8 +470,8 @@ func (l *streamableLink) listen(resp *http.Response, last *string) {
 }
 
 // Send implements [Link].
-func (l *streamableLink) Send(ctx context.Context, raw []byte, header http.Header) error {
-	resp, err := l.post(ctx, raw, header)
+func (l *streamableLink) Send(ctx context.Context, raw []byte, fields []Field) error {
+	resp, err := l.post(ctx, raw, fields)
 	if err != nil {
 		return err
 	}
@@ -498,7 +508,7 @@ func (l *streamableLink) Close(ctx context.Context) {
 	if l.legacy && l.session != nil && !lost {
 		ctx, cancel := context.WithTimeout(ctx, endTime)
 		defer cancel()
-		if r, err := l.request(ctx, http.MethodDelete, l.url, nil, nil); err == nil {
+		if r, err := l.request(ctx, http.MethodDelete, l.url, nil); err == nil {
 			l.identify(r)
 			if resp, err := l.do(r); err == nil {
 				resp.Body.Close()
