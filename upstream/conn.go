@@ -197,8 +197,9 @@ func (c *Conn) answer(msg *mcp.Message, memory *arena.Arena) mcp.Answer {
 // outgoing builds the request of a call with the parts that belong to this hop: the id,
 // the progress token, and for a modern server _meta and headers.
 func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mcp.ParamHeader) *transport.Request {
-	var room [512]byte
-	meta := room[:0]
+	room := metas.Get().(*[]byte)
+	defer metas.Put(room)
+	meta := (*room)[:0]
 	if call.Progress {
 		meta = append(append(meta, `"progressToken":`...), id...)
 	}
@@ -212,8 +213,17 @@ func (c *Conn) outgoing(era mcp.Era, id mcp.ID, call *mcp.Call, annotations []mc
 	}
 	size := len(call.Params) + len(meta) + len(call.Method) + 80 // for what surrounds them
 	req.Raw = mcp.AppendRequestWithMeta(make([]byte, 0, size), id, call.Method, call.Params, meta)
+	if cap(meta) <= maxMeta {
+		*room = meta
+	}
 	return req
 }
+
+// metas are for the members of _meta until they are in their request.
+var metas = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxMeta is the size of the largest that is kept.
+const maxMeta = 4 << 10
 
 // appendMeta appends the members of _meta that the protocol defines (2026-07-28 basic,
 // Per-request protocol fields).

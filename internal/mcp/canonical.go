@@ -26,8 +26,7 @@ func Hash(value []byte) [sha256.Size]byte {
 	if value == nil {
 		value = []byte("{}")
 	}
-	var room [512]byte // most arguments fit
-	return sha256.Sum256(AppendCanonical(room[:0], value))
+	return sha256.Sum256(AppendCanonical(make([]byte, 0, len(value)), value))
 }
 
 // container is an object or array of a document. It lets the canonicalizer skip values
