@@ -45,7 +45,8 @@ func (c *call) deliver() (response, error) {
 		return c.warned(c.refuse(err)), nil
 	}
 	if c.key != nil { // else nobody reuses it, and its memory may change
-		c.accepted = &got
+		accepted := got
+		c.accepted = &accepted
 	}
 	return c.warned(answer), nil
 }

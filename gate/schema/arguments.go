@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -13,14 +14,34 @@ type Arguments struct {
 	size    int
 	value   any
 	values  int
-	problem *Problem // why they were not read
-	loose   error    // they were read, but parsers may disagree about them
+	problem *Problem       // why they were not read
+	loose   error          // they were read, but parsers may disagree about them
+	room    map[string]any // memory of the value, if it is an object
+}
+
+// freed are arguments that nobody uses, with their room.
+var freed = sync.Pool{New: func() any { return &Arguments{room: make(map[string]any)} }}
+
+// maxRoom is how many members arguments may have whose room is kept.
+const maxRoom = 64
+
+// Free gives the memory of arguments to others. Nobody may use them, or a value of theirs,
+// afterwards. Arguments need not be freed.
+func (a *Arguments) Free() {
+	room := a.room
+	if len(room) > maxRoom {
+		return
+	}
+	clear(room)
+	*a = Arguments{room: room}
+	freed.Put(a)
 }
 
 // ReadArguments parses arguments; nil and empty ones are an empty object. The methods
 // of the result report what is wrong.
 func ReadArguments(raw []byte) *Arguments {
-	a := &Arguments{size: len(raw)}
+	a := freed.Get().(*Arguments)
+	a.size = len(raw)
 	if len(raw) == 0 {
 		return a
 	}
@@ -33,7 +54,7 @@ func ReadArguments(raw []byte) *Arguments {
 		}
 	}
 	var err error
-	a.value, a.values, err = decode(raw, MaxValues)
+	a.value, a.values, err = decode(raw, MaxValues, a.room)
 	if err == nil {
 		return a
 	}

@@ -23,8 +23,9 @@ var errTooMany = errors.New("too many values")
 // string, [json.Number], bool and nil.
 type decoder struct {
 	mcp.Lexer
-	left int    // values still allowed
-	path []step // to the current value
+	left int            // values still allowed
+	room map[string]any // an empty one for the first object; nil for a new one
+	path []step         // to the current value
 }
 
 // step is a key, or an index.
@@ -35,8 +36,9 @@ type step struct {
 
 // decode reads one value with at most most values in it. The text must have passed
 // [mcp.Validate], which has checked depth, duplicate keys and trailing data.
-func decode(text []byte, most int) (value any, values int, err error) {
-	d := decoder{Lexer: mcp.NewLexer(text), left: most}
+// The first object, which is the value itself or within an array, lies in room unless that is nil.
+func decode(text []byte, most int, room map[string]any) (value any, values int, err error) {
+	d := decoder{Lexer: mcp.NewLexer(text), left: most, room: room}
 	value, err = d.value()
 	return value, most - d.left, err
 }
@@ -66,7 +68,10 @@ func (d *decoder) value() (any, error) {
 }
 
 func (d *decoder) object() (any, error) {
-	object := map[string]any{}
+	object := d.room
+	if d.room = nil; object == nil {
+		object = map[string]any{}
+	}
 	d.Skip(1)
 	for d.Peek() == '"' {
 		key, err := d.Text()

@@ -96,7 +96,7 @@ func parsed(text string) any {
 	if len(raw) > 1<<16 || mcp.Validate(raw, mcp.Limits{Depth: MaxDepth}) != nil {
 		return nil
 	}
-	value, _, err := decode(raw, 10_000)
+	value, _, err := decode(raw, 10_000, nil)
 	if err != nil {
 		return nil
 	}

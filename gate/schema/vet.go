@@ -50,7 +50,7 @@ func vet(raw []byte, keepFormat bool) (*vetted, error) {
 	if err := mcp.Validate(raw, mcp.Limits{Depth: MaxDepth, LoneSurrogates: true}); err != nil {
 		return nil, refuse("", "it is not strict JSON of at most %d levels: %v", MaxDepth, err)
 	}
-	doc, _, err := decode(raw, len(raw))
+	doc, _, err := decode(raw, len(raw), nil)
 	if err != nil {
 		if r, ok := errors.AsType[*refusal](err); ok {
 			return nil, refuse(r.pointer, "%s", r.reason)

@@ -68,6 +68,7 @@ func (g *Gates) addExaminer(c *config.Config, authenticated bool, around Surroun
 // because the rules may rely on it.
 func (e *Examiner) CheckArguments(_ context.Context, c proxy.PendingCall) ([]gate.Demand, error) {
 	args := schema.ReadArguments(c.Args)
+	defer args.Free() // what is said of them is text by then
 	prepared := func() (*schema.Schema, error) { return e.Checker.Compile(c.Schema) }
 	if c.Tool && (e.held || c.Native) {
 		s, err := prepared()
