@@ -235,6 +235,9 @@ func recycle(c *call) {
 	if c.held || !c.ended || c.answer == nil || c.plan != &planCall || c.retry != nil || c.key != nil || c.suspended != nil {
 		return
 	}
+	if c.given.over != nil {
+		*c.given.over = true
+	}
 	rec, atEnd := c.rec, c.atEnd
 	clear(atEnd)
 	*rec = record{}

@@ -122,7 +122,7 @@ func (x *Exchange) asking(method string, params []byte, limits mcp.Limits) (*Exc
 		return nil, err
 	}
 	other := *x
-	other.Message = message
+	other.Message, other.over = message, nil
 	return &other, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/loopback"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/about"
@@ -410,12 +411,15 @@ func (hf *httpFront) serveModern(w http.ResponseWriter, r *http.Request, id *gat
 		return
 	}
 	answer := hf.newHTTPResponse(w, r, nil, id)
-	x.responder = answer
-	got := hf.g.serveRequest(r.Context(), x)
+	x.responder, x.over = answer, &answer.over
+	got := hf.g.serveRequest(cancel.Inner(r.Context()), x)
 	if err := accessRevoked(r.Context()); err != nil && got.silent {
 		got.challenge = &authChallenge{err: err}
 	}
 	answer.finish(msg.ID, got, got.httpStatus())
+	if !revalidated(r.Context()) { // else somebody may be about to look at the credential again
+		answer.release()
+	}
 }
 
 // ownerNamed returns the gateway that owns what a modern request names: a call that it

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/proxy/replica"
@@ -63,9 +64,12 @@ func (hf *httpFront) serveLegacy(w http.ResponseWriter, r *http.Request, id *gat
 	answer := hf.newHTTPResponse(w, r, s, id)
 	// A disconnect does not cancel the request: the client may come back for the
 	// response, and cancels explicitly when it gives up.
-	ctx := context.WithoutCancel(r.Context())
+	ctx := context.WithoutCancel(cancel.Inner(r.Context()))
 	if !revalidated(r.Context()) {
-		answer.finish(msg.ID, s.post(ctx, id, msg, answer), http.StatusOK)
+		x := s.exchange(id, msg, answer)
+		x.over = &answer.over
+		answer.finish(msg.ID, s.postExchange(ctx, x), http.StatusOK)
+		answer.release()
 		return
 	}
 	hf.serveRevalidated(ctx, r, s, id, msg, answer)
@@ -169,8 +173,12 @@ func (hf *httpFront) legacySession(w http.ResponseWriter, r *http.Request, id *g
 
 // post serves one request of the session that came in a POST or in a batch.
 func (s *Session) post(parent context.Context, id *gate.Identity, msg mcp.Message, w responder) response {
-	x := s.exchange(id, msg, w)
-	ctx, done, err := s.begin(parent, msg.ID)
+	return s.postExchange(parent, s.exchange(id, msg, w))
+}
+
+// postExchange is post for a request of [Session.exchange].
+func (s *Session) postExchange(parent context.Context, x *Exchange) response {
+	ctx, done, err := s.begin(parent, x.Message.ID)
 	if err != nil {
 		return s.g.reject(x, err)
 	}

@@ -35,6 +35,8 @@ type httpResponse struct {
 	s *Session // of a legacy client, whose stream can be resumed; else nil
 	// id is the caller of the request.
 	id *gate.Identity
+	// over is that of the [Exchange]. Only the goroutine of the request uses it.
+	over bool
 
 	mu        sync.Mutex
 	timer     *time.Timer
@@ -186,6 +188,15 @@ func (a *httpResponse) finish(id mcp.ID, r response, status int) {
 		writeJSON(a.w, status, head, body, tail)
 	}
 	r.memory.Free()
+}
+
+// release lets the server of a request use its memory, the header among it, for a later one, if
+// all that is left of its call is what a server behind the gateway keeps. That has no header, and
+// no context of the request but what [cancel.Inner] returns.
+func (a *httpResponse) release() {
+	if own, ok := a.w.(interface{ ReleaseRequest() }); ok && a.over {
+		own.ReleaseRequest()
+	}
 }
 
 // leave detaches the client while its request goes on. Later messages are stored for a

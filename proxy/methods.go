@@ -189,6 +189,9 @@ type Exchange struct {
 
 	in        *nestedIn // the call in which it is nested; nil for a request of a client
 	responder responder
+	// over is set when the call of the request has ended in the most usual way, see [recycle]. It
+	// is nil where nobody asks.
+	over *bool
 }
 
 // responder sends messages to the client of one request. Its methods are safe for

@@ -277,7 +277,7 @@ func foreignParams(h http.Header, known []mcp.ParamHeader) http.Header {
 		if out == nil {
 			out = make(http.Header)
 		}
-		out[name] = values
+		out[name] = slices.Clone(values) // the memory of the header may be used again
 	}
 	return out
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
+	"github.com/toolgate/toolgate/proxy/http1"
 )
 
 // A call whose memory is used again is zero then, with its record. One that something may still
@@ -174,5 +178,80 @@ func TestCallsWithRecycledMemoryAreSeparate(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("%d calls were not recorded", len(want))
+	}
+}
+
+// Calls over connections whose requests lie in the memory of earlier ones reach their server with
+// headers of their own, which it keeps, and are answered as their own.
+func TestCallsOfReleasedRequestsAreSeparate(t *testing.T) {
+	const workers, each = 8, 60
+	b := newScript(t, "s", mcp.Modern, tool("a"))
+	var mu sync.Mutex
+	var late []func()
+	b.reply = func(_ context.Context, call *mcp.Call) (mcp.Answer, error) {
+		text, _ := mcp.LookupString(call.Params, "arguments", "text")
+		check := func() {
+			if got := call.Headers["Mcp-Param-Text"]; len(got) != 1 || got[0] != text {
+				t.Errorf("the call of %q has the header %q", text, got)
+			}
+			_ = call.StillAllowed(context.Background())
+		}
+		check()
+		mu.Lock()
+		defer mu.Unlock()
+		late = append(late, check)
+		if strings.HasSuffix(text, " 1") {
+			return mcp.Answer{}, &mcp.Failure{Kind: mcp.FailUnavailable, Err: errors.New(text)}
+		}
+		return answered(mcp.Modern, `{"content":[{"type":"text","text":"`+text+`"}]}`), nil
+	}
+	r := newRig(t, mounted(b))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := http1.New(NewServer(r.Handler()))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
+	var all sync.WaitGroup
+	for worker := range workers {
+		who := []string{"alice", "bob"}[worker%2]
+		all.Go(func() {
+			for i := range each {
+				text := fmt.Sprintf("%s %d %d %d", who, worker, i, i%4)
+				body := modernBody("1", mcp.MethodToolsCall, `"name":"s__a","arguments":{"text":"`+text+`"}`, "")
+				made := modernRequest(body, "Authorization", "Bearer "+who, "Mcp-Param-Text", text)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/mcp", strings.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header = made.Header
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if failed := i%4 == 1; err != nil || failed == strings.Contains(string(got), `"text":"`+text+`"`) {
+					t.Errorf("%s was answered with %s, %v", text, got, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, check := range late {
+		check()
+	}
+	client.CloseIdleConnections()
+	if server.Close(); !errors.Is(<-served, http.ErrServerClosed) {
+		t.Error("the server has failed")
+	}
+	for _, e := range r.ledger.all() {
+		if e.Principal.Subject == "" {
+			t.Errorf("%+v", e)
+		}
 	}
 }

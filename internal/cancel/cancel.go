@@ -40,6 +40,7 @@ func New(parent context.Context) *Context {
 // Begin makes a zero Context a child of a context. [Context.Cancel] has to be called once it is
 // not used any more.
 func (c *Context) Begin(parent context.Context) {
+	parent = Inner(parent)
 	c.parent = parent
 	of, direct := parent.(*Context)
 	if !direct {

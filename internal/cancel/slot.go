@@ -9,3 +9,12 @@ type Slot struct{ context.Context }
 
 // AfterFunc is how [context.AfterFunc], and contexts of the library, watch the context.
 func (s *Slot) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(s.Context, f) }
+
+// Inner returns the context that a slot stands for, and any other context itself. Who derives
+// from it does not hold the slot.
+func Inner(ctx context.Context) context.Context {
+	if s, ok := ctx.(*Slot); ok {
+		return s.Context
+	}
+	return ctx
+}

@@ -18,10 +18,7 @@ type Watch struct {
 // before. It may be called again after Stop.
 func (w *Watch) Over(ctx context.Context, do func()) {
 	w.of, w.rest = nil, nil
-	if s, ok := ctx.(*Slot); ok {
-		ctx = s.Context
-	}
-	of, ok := ctx.(*Context)
+	of, ok := Inner(ctx).(*Context)
 	if !ok {
 		w.rest = context.AfterFunc(ctx, do)
 		return

@@ -235,34 +235,29 @@ func (c *conn) handOver() {
 	}
 }
 
-// exchange is one request and its response, in one piece of memory.
+// exchange is what a request and its response need for themselves, in one piece of memory.
 type exchange struct {
 	ctx      cancel.Context
 	body     body
 	response response
-	to       url.URL
 }
 
 // serveRequest has the handler serve a request. It tells whether the connection carries
 // another one.
 func (c *conn) serveRequest(h *head) bool {
-	x := &exchange{to: *c.to}
+	x, m := new(exchange), h.memory
 	x.ctx.Begin(c.ctx)
-	plain := &http.Request{
-		Method: h.method, URL: &x.to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h.header, Body: http.NoBody,
-		ContentLength: h.length, Host: h.host, RemoteAddr: c.remote, RequestURI: h.target, Close: h.closes,
-	}
+	r := m.begin(&x.ctx, c, h)
 	c.emptyLines = 0
 	if h.method == http.MethodPost {
 		c.emptyLines = maxEmptyLines
 	}
 	if h.length > 0 {
 		x.body.begin(c, h.length)
-		plain.Body = &x.body
+		r.Body = &x.body
 	} else {
 		c.empty()
 	}
-	r := plain.WithContext(&x.ctx)
 	x.response.conn, x.response.body, x.response.closes = c, &x.body, h.closes
 	c.gone.begin(&x.body, &x.ctx)
 	c.handle(x, r)
@@ -270,6 +265,9 @@ func (c *conn) serveRequest(h *head) bool {
 		return false
 	}
 	keep := x.response.finish()
+	if x.response.released {
+		m.release()
+	}
 	c.empty()
 	c.takeEarly()
 	if x.body.left > 0 {

@@ -13,10 +13,11 @@ import (
 // head is the head of a request.
 type head struct {
 	method, target, host string
-	header               http.Header // without Host, as net/http has it
-	length               int64       // of the body
-	told                 bool        // the length is
-	closes               bool        // the client closes the connection afterwards
+	header               http.Header // without Host, as net/http has it; it lies in memory
+	memory               *requestMemory
+	length               int64 // of the body
+	told                 bool  // the length is
+	closes               bool  // the client closes the connection afterwards
 }
 
 // headEnd returns the length of the head that b begins with, with the empty line; 0 if b does
@@ -41,12 +42,13 @@ func headEnd(b []byte, from int) (end, next int, ok bool) {
 // parse reads the head of a request, b, to its empty line. ok is false for every form that is
 // not plain.
 func parse(b []byte) (h head, ok bool) {
+	h.memory = requests.Get().(*requestMemory)
 	text := string(b) // all values are parts of it
 	line, text, _ := strings.Cut(text, "\r\n")
 	if !h.requestLine(line) {
 		return head{}, false
 	}
-	h.header, ok = httpfield.Parse(text, func(name, value string) (keep, plain bool) {
+	h.header, ok = h.memory.fields.Parse(text, func(name, value string) (keep, plain bool) {
 		return name != "Host", h.field(name, value)
 	})
 	return h, ok && h.host != "" && (h.length == 0 || h.method == http.MethodPost)

@@ -39,7 +39,9 @@ type response struct {
 	closes bool        // the connection ends with the response
 	over   bool        // the handler has returned, or has the connection
 	taken  bool        // it has the connection
-	err    error       // of the first write that failed
+	// released means that nobody uses the request once the handler has returned.
+	released bool
+	err      error // of the first write that failed
 
 	length  int64 // of the body as the handler tells it; -1 if it does not
 	written int64
