@@ -28,13 +28,20 @@ const maxRoom = 64
 // Free gives the memory of arguments to others. Nobody may use them, or a value of theirs,
 // afterwards. Arguments need not be freed.
 func (a *Arguments) Free() {
+	if a.empty() {
+		freed.Put(a)
+	}
+}
+
+// empty empties arguments, unless they have so much room that nobody else is to have it.
+func (a *Arguments) empty() bool {
 	room := a.room
 	if len(room) > maxRoom {
-		return
+		return false
 	}
 	clear(room)
 	*a = Arguments{room: room}
-	freed.Put(a)
+	return true
 }
 
 // ReadArguments parses arguments; nil and empty ones are an empty object. The methods

@@ -32,10 +32,14 @@ func Release(resp *http.Response) bool {
 	if !own || resp != &b.of.response || !errors.Is(b.err, io.EOF) {
 		return false
 	}
-	a := b.of
+	b.of.clear()
+	spare.Put(b.of)
+	return true
+}
+
+// clear makes it memory for another answer.
+func (a *received) clear() {
 	a.response = http.Response{}
 	a.body = body{of: a}
 	a.fields.Clear()
-	spare.Put(a)
-	return true
 }
