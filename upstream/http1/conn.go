@@ -53,19 +53,19 @@ func (s *sent) giveUp() {
 }
 
 // answer returns the answer to a request. Its body goes on with the connection.
-func (c *conn) answer(r *http.Request, s *sent) (resp *http.Response, err error) {
+func (c *conn) answer(q *asked, s *sent) (resp *http.Response, err error) {
 	c.last = s.why != nil
 	if s.why == nil || s.n > 0 { // a server that refuses early says why, and closes
-		if resp, err = c.receive(r); err == nil {
+		if resp, err = c.receive(q); err == nil {
 			return resp, nil
 		}
 	}
 	s.giveUp()
-	return nil, cmp.Or(context.Cause(r.Context()), s.why, err)
+	return nil, cmp.Or(context.Cause(q.ctx), s.why, err)
 }
 
 // receive reads the head of an answer.
-func (c *conn) receive(r *http.Request) (*http.Response, error) {
+func (c *conn) receive(q *asked) (*http.Response, error) {
 	b, end, err := c.readHead()
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (c *conn) receive(r *http.Request) (*http.Response, error) {
 	h, ok := parseHead(b[:end], &a.fields)
 	if !ok || len(b)-end > idleread.Size { // more than there is room for came with a long head
 		c.pool.odd.CompareAndSwap(false, !ok)
-		return c.receiveOdd(r, b)
+		return c.receiveOdd(q, b)
 	}
 	if len(b) <= idleread.Size {
 		c.r = end
@@ -82,13 +82,13 @@ func (c *conn) receive(r *http.Request) (*http.Response, error) {
 		c.r, c.w = 0, copy(c.buf[:], b[end:])
 	}
 	c.last = c.last || h.closes
-	a.body.conn, a.body.ctx, a.body.left, a.body.chunked = c, r.Context(), max(0, h.length), h.chunked
+	a.body.conn, a.body.ctx, a.body.left, a.body.chunked = c, q.ctx, max(0, h.length), h.chunked
 	if h.length == 0 {
 		a.body.end()
 	}
 	a.response = http.Response{
 		Status: h.reason, StatusCode: h.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h.header, Body: &a.body, ContentLength: h.length, Request: r,
+		Header: h.header, Body: &a.body, ContentLength: h.length, Request: q.request(),
 	}
 	return &a.response, nil
 }
@@ -126,12 +126,12 @@ const interim = 5
 
 // receiveOdd lets net/http read an answer of which b was received. The connection ends with
 // it.
-func (c *conn) receiveOdd(r *http.Request, b []byte) (*http.Response, error) {
+func (c *conn) receiveOdd(q *asked, b []byte) (*http.Response, error) {
 	bounded := &boundedReader{from: io.MultiReader(bytes.NewReader(bytes.Clone(b)), c.net)}
 	from := bufio.NewReader(bounded)
 	for range interim + 1 {
 		bounded.left, bounded.most = c.pool.head+from.Size(), c.pool.head
-		resp, err := http.ReadResponse(from, r)
+		resp, err := http.ReadResponse(from, q.request())
 		switch {
 		case err != nil:
 			return nil, err
@@ -139,7 +139,7 @@ func (c *conn) receiveOdd(r *http.Request, b []byte) (*http.Response, error) {
 			return nil, errors.New("the server switches to another protocol, which nobody has asked for")
 		case resp.StatusCode < 100 || resp.StatusCode >= 200:
 			bounded.left = math.MaxInt
-			resp.Body = &oddBody{ReadCloser: resp.Body, conn: c, ctx: r.Context()}
+			resp.Body = &oddBody{ReadCloser: resp.Body, conn: c, ctx: q.ctx}
 			return resp, nil
 		}
 	}

@@ -29,8 +29,9 @@ type Pool struct {
 	head  int           // bytes of the head of an answer
 
 	// Patient is for servers whose answers take long. The stack of a goroutine that waits for
-	// one does not grow by sending the request, which is done on another one. It is set before
-	// the first request.
+	// one does not grow by sending the request, which is done on another one. The wait holds
+	// nothing of a request that was sent but its context and its address, so the Request of
+	// the answer has only these. It is set before the first request.
 	Patient bool
 
 	// odd is set once a server has sent what only net/http reads. It gets all further
@@ -58,21 +59,43 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.odd.Load() || !plain(r) || !p.isDirect(r) {
 		return p.detach(r)
 	}
-	defer r.Body.Close()
-	if r.Context().Err() != nil {
-		return nil, context.Cause(r.Context())
-	}
-	var s sent
-	var err error
-	if p.Patient {
-		s, err = p.sendApart(r)
-	} else {
-		s, err = p.send(r)
-	}
+	s, err := p.start(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.conn.answer(r, &s)
+	q := asked{ctx: r.Context(), to: r.URL}
+	if !p.Patient {
+		q.whole = r
+	}
+	return s.conn.answer(&q, &s)
+}
+
+// start sends a request for which plain holds, and closes its body.
+func (p *Pool) start(r *http.Request) (sent, error) {
+	defer r.Body.Close()
+	switch {
+	case r.Context().Err() != nil:
+		return sent{}, context.Cause(r.Context())
+	case p.Patient:
+		return p.sendApart(r)
+	}
+	return p.send(r)
+}
+
+// asked is what the wait for an answer knows of its request.
+type asked struct {
+	ctx   context.Context
+	to    *url.URL
+	whole *http.Request // nil where only the others are known
+}
+
+// request returns the request as an answer has it.
+func (q *asked) request() *http.Request {
+	if q.whole != nil {
+		return q.whole
+	}
+	bare := &http.Request{Method: http.MethodPost, URL: q.to, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Host: q.to.Host}
+	return bare.WithContext(q.ctx)
 }
 
 // sent is a request that was sent, at least in part.
