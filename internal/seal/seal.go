@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -28,6 +29,7 @@ type Key struct {
 type Keyring struct {
 	keys    []Key
 	carried map[purpose]*sealer // those of values that clients carry, which are many
+	others  sync.Map            // those of other labels that were used: purpose to *sealer
 }
 
 // purpose is one label under one key.
@@ -88,11 +90,22 @@ func newSealer(key Key, l Label) (*sealer, error) {
 	return &sealer{aead, secret[32:]}, nil
 }
 
+// sealer returns what seals under a label. Those that were derived are kept: labels are constants
+// of the program.
 func (k *Keyring) sealer(key Key, l Label) (*sealer, error) {
-	if of := k.carried[purpose{key.ID, l}]; of != nil {
+	by := purpose{key.ID, l}
+	if of := k.carried[by]; of != nil {
 		return of, nil
 	}
-	return newSealer(key, l)
+	if of, ok := k.others.Load(by); ok {
+		return of.(*sealer), nil
+	}
+	made, err := newSealer(key, l)
+	if err != nil {
+		return nil, err
+	}
+	of, _ := k.others.LoadOrStore(by, made)
+	return of.(*sealer), nil
 }
 
 // Label is the purpose of a sealed value. A value that was sealed for one purpose never

@@ -96,6 +96,33 @@ func TestSealRefuses(t *testing.T) {
 	}
 }
 
+// TestSealOften: what seals under a label is derived once, for every label.
+func TestSealOften(t *testing.T) {
+	k := ring(t, ringKey)
+	text := []byte("text")
+	allocs := func(l Label) float64 {
+		return testing.AllocsPerRun(20, func() {
+			if _, err := k.Seal(l, "alice", text); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if kept, carried := allocs(Kept+"any"), allocs(Cursor); kept > carried+1 {
+		t.Errorf("%v allocations for a value that is kept, and %v for one that is carried", kept, carried)
+	}
+	one, err := k.Seal(Kept+"any", "alice", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := ring(t, ringKey)
+	if again, err := other.Seal(Kept+"any", "alice", text); err != nil || again != one {
+		t.Errorf("%q and %q, %v", one, again, err)
+	}
+	if _, err := k.Open(Kept+"other", "alice", one); err == nil {
+		t.Error("it opens under another label")
+	}
+}
+
 func TestKeyRotation(t *testing.T) {
 	before, during, after := ring(t, ringKey), ring(t, otherKey, ringKey), ring(t, otherKey)
 	old, _ := before.Seal(Round, "c", []byte("old"))
