@@ -56,7 +56,7 @@ func (r *Run) problem(c *model.Call) string {
 		return fmt.Sprintf("The call was not made: %s. The arguments are a JSON object that fits the tool's schema.", strings.TrimSuffix(c.Broken, "."))
 	case r.Task.Choice.Mode == model.ChooseNone:
 		return "The call was not made: no tools may be called in this run."
-	case r.offered.tools[c.Tool] == nil:
+	case r.offered.tool(c.Tool) == nil:
 		return fmt.Sprintf("The call was not made: there is no tool %.100q. %s", c.Tool, r.offered.names())
 	case !mcp.IsObject(c.Args):
 		return "The call was not made: the arguments are not a JSON object."
@@ -175,8 +175,8 @@ func callID(asked []byte) string {
 
 // harmless tells whether a tool can be called twice.
 func (r *Run) harmless(tool string) bool {
-	t := r.offered.tools[tool]
-	return t != nil && (t.ReadOnly || t.Idempotent)
+	t := r.offered.tool(tool)
+	return t != nil && t.harmless
 }
 
 // call makes a call. A panic is the fault of this call alone.

@@ -106,8 +106,9 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 		ctx, r.cancel = context.WithCancelCause(ctx)
 		defer r.cancel(nil)
 	}
-	timed, stop := context.WithTimeoutCause(ctx, r.Settings.Timeout, errLate)
-	defer stop()
+	late := time.AfterFunc(r.Settings.Timeout, func() { r.cancel(errLate) })
+	defer late.Stop()
+	timed := limitedTo{ctx, time.Now().Add(r.Settings.Timeout)}
 	err := background.Apart(func() error { return r.prepare(timed) })
 	if err == nil {
 		err = r.work(timed)
@@ -120,6 +121,21 @@ func (r *Run) Do(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	return r.outcome(e), nil
+}
+
+// limitedTo is a context that somebody ends at a time, who tells the cause. A deadline of package
+// context would be one context more, which each run holds while it waits for its model.
+type limitedTo struct {
+	context.Context
+	by time.Time
+}
+
+// Deadline implements [context.Context].
+func (l limitedTo) Deadline() (time.Time, bool) {
+	if by, ok := l.Context.Deadline(); ok && by.Before(l.by) {
+		return by, true
+	}
+	return l.by, true
 }
 
 func isEnd(err error) bool {
@@ -233,7 +249,7 @@ func (r *Run) take(t *model.Turn) error {
 	return nil
 }
 
-func (o *offered) has(tool string) bool { return o.functions[tool] || o.tools[tool] != nil }
+func (o *offered) has(tool string) bool { return o.functions[tool] || o.tool(tool) != nil }
 
 // answerCalls brings the results of the calls of the last turn, and adds them.
 func (r *Run) answerCalls(ctx context.Context) error {

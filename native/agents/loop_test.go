@@ -393,3 +393,34 @@ func TestFastCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadlineOfRun: what a run asks knows until when it may take.
+func TestDeadlineOfRun(t *testing.T) {
+	for name, tc := range map[string]struct{ caller, want time.Duration }{
+		"its timeout":           {time.Hour, 10 * time.Minute},
+		"that of who waits":     {time.Minute, time.Minute},
+		"nobody else limits it": {0, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if tc.caller > 0 {
+					var stop context.CancelFunc
+					ctx, stop = context.WithTimeout(ctx, tc.caller)
+					defer stop()
+				}
+				r := newRig(turns(says("42")))
+				began := time.Now()
+				r.Allowed = func(ctx context.Context) error {
+					if by, ok := ctx.Deadline(); !ok || by.Sub(began) != tc.want {
+						t.Errorf("the deadline is after %v, %v, want %v", by.Sub(began), ok, tc.want)
+					}
+					return nil
+				}
+				if o, err := r.Do(ctx); err != nil || o.Status != agents.Completed {
+					t.Errorf("%+v, %v", o, err)
+				}
+			})
+		})
+	}
+}

@@ -136,14 +136,31 @@ func (t *Task) prompt() string {
 // offered are the tools of a run.
 type offered struct {
 	list      []model.Tool
-	tools     map[string]*mcp.NestedTool // of the gateway
-	functions map[string]bool            // of the client
+	tools     []gatewayTool
+	functions map[string]bool // of the client; nil without one
+}
+
+// gatewayTool is what a run knows of a tool of the gateway besides what the model is told.
+type gatewayTool struct {
+	name     string
+	harmless bool // it can be called twice
+}
+
+// tool returns a tool of the gateway; nil if there is none of the name.
+func (o *offered) tool(name string) *gatewayTool {
+	if i := slices.IndexFunc(o.tools, func(t gatewayTool) bool { return t.name == name }); i >= 0 {
+		return &o.tools[i]
+	}
+	return nil
 }
 
 // offer puts together what the model may call. A function of the client wins over a tool
 // of the gateway of the same name, which is then out of reach.
 func offer(t *Task, tools []mcp.NestedTool) (*offered, error) {
-	o := &offered{tools: map[string]*mcp.NestedTool{}, functions: map[string]bool{}}
+	o := new(offered)
+	if len(t.Functions) > 0 {
+		o.functions = make(map[string]bool, len(t.Functions))
+	}
 	for i := range t.Functions {
 		o.functions[t.Functions[i].Name] = true
 		o.list = append(o.list, t.Functions[i])
@@ -153,13 +170,13 @@ func offer(t *Task, tools []mcp.NestedTool) (*offered, error) {
 		if o.functions[tool.Name] || t.Allowed != nil && !slices.Contains(t.Allowed, tool.Name) {
 			continue
 		}
-		o.tools[tool.Name] = tool
+		o.tools = append(o.tools, gatewayTool{tool.Name, tool.ReadOnly || tool.Idempotent})
 		o.list = append(o.list, model.Tool{Name: tool.Name, Description: tool.Description, Schema: json.RawMessage(tool.Input)})
 	}
 	if len(o.list) > maxTools && t.Choice.Mode != model.ChooseNone {
 		return nil, toolapi.Problemf("The agent may call %d tools, and a model takes at most %d. Name those that it needs in allowed_tools, or ask the operator for a capsule of the agent.", len(o.list), maxTools)
 	}
-	if want := t.Choice.Tool; t.Choice.Mode == model.ChooseTool && !o.functions[want] && o.tools[want] == nil {
+	if want := t.Choice.Tool; t.Choice.Mode == model.ChooseTool && !o.functions[want] && o.tool(want) == nil {
 		return nil, toolapi.Problemf("tool_choice is auto, required, none or one of the tools that the agent may call; %.100q is none of them.", want)
 	}
 	return o, nil

@@ -173,6 +173,7 @@ func (h *Host) add(ctx context.Context, call *toolapi.Call, agent string, t *age
 	case err != nil:
 		return nil, err
 	}
+	run.Request = nil // the store has it, and nobody else asks for it
 	return &work{run: run, task: t, settings: &settings, id: id, call: call}, nil
 }
 
