@@ -19,9 +19,9 @@ import (
 const (
 	// maxRun is what a run of an agent may hold while it waits for its model, in KB, with the
 	// connections to its client and to the model, and with what is not collected yet.
-	maxRun = 62.0
+	maxRun = 58.0
 	// maxOwnRun is that without what the connection of its client holds before.
-	maxOwnRun = 54.0
+	maxOwnRun = 51.0
 	// ofCaller is how many runs one caller has open: a principal may have 64.
 	ofCaller = 50
 	// runsTools are the tools of the gateway of [benchRuns]: one agent, and the one for any.
