@@ -180,6 +180,7 @@ func TestCancellation(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
+	t.Parallel()
 	p := run(t, specOf("plain"))
 	p.await(t, mcp.Ready)
 	mark := filepath.Join(t.TempDir(), "mark")

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(guardVar); file != "" {
 		playGuard(file) // until the gateway ends it
 	}
-	testwait.AtOnce(8, 16)
+	testwait.AtOnce(8, 24)
 	code := m.Run()
 	if err := postgres.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the PostgreSQL of the tests:", err)

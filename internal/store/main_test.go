@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	testwait.AtOnce(0, 8)
 	os.Exit(storetest.Main(m, &shared))
 }
 

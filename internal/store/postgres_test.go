@@ -99,6 +99,7 @@ func TestTwoGatewaysDoNotUndoEachOther(t *testing.T) {
 
 // While one gateway decides by what it has read no other changes that.
 func TestUpdateKeepsOthersOut(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	ctx := context.Background()
 	r := store.RegistryRecord{
@@ -182,6 +183,7 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 }
 
 func TestOtherGatewayIsNotified(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	store.PollNever(b)
 	reports := storetest.StartWatch(t, b)
@@ -195,6 +197,7 @@ func TestOtherGatewayIsNotified(t *testing.T) {
 
 // Changes while the listening connection is down are reported when it is back.
 func TestLostListenerCostsNoChange(t *testing.T) {
+	t.Parallel()
 	url := shared.URL(t)
 	a, b := open(t, store.Options{URL: url}), open(t, store.Options{URL: url + "&application_name=watcher"})
 	store.PollNever(b)
@@ -211,6 +214,7 @@ func TestLostListenerCostsNoChange(t *testing.T) {
 
 // Without notifications, as behind a connection pooler, polling is enough.
 func TestLostNotificationsCostNoChange(t *testing.T) {
+	t.Parallel()
 	url := shared.URL(t)
 	a := open(t, store.Options{URL: url})
 	reports := storetest.StartWatch(t, open(t, store.Options{URL: url}))
@@ -471,6 +475,7 @@ func TestReaderOfPostgresCannotWrite(t *testing.T) {
 }
 
 func TestSlowStatementEnds(t *testing.T) {
+	t.Parallel()
 	url := shared.URL(t)
 	open(t, store.Options{URL: url}) // makes the tables, which may take longer
 	s := open(t, store.Options{URL: url + "&statement_timeout=500"})

@@ -320,6 +320,7 @@ func TestOwnChangesAreReportedAtOnce(t *testing.T) {
 
 // A reader in another process sees the writer's changes by polling.
 func TestReaderSeesChangesOfTheWriter(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	w := open(t, store.Options{Path: path})
 	reports := storetest.StartWatch(t, open(t, store.Options{Path: path, ReadOnly: true}))
