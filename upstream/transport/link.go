@@ -19,7 +19,7 @@ type Link interface {
 	// error is its cause. [Delivered] tells of an error whether the server may have run
 	// the request.
 	RoundTrip(ctx context.Context, req *Request) (mcp.Message, error)
-	// Send sends a notification or an answer; header is nil where there is none.
+	// Send sends a notification or an answer; fields is nil where there are none.
 	Send(ctx context.Context, raw []byte, fields []Field) error
 	// Negotiated tells the link the revision, before notifications/initialized is sent to
 	// a legacy server. Ready follows after it.
