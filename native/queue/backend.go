@@ -5,7 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync/atomic"
+	"sync"
 
 	"github.com/toolgate/toolgate/internal/mcp"
 )
@@ -25,11 +25,10 @@ type Backend struct {
 	pool   *Pool
 	server Server
 	queued func(tool string) bool
-	last   atomic.Pointer[shown]
-}
 
-// shown is a listing of the server and the listing made of it. It is immutable.
-type shown struct{ of, as *mcp.Listing }
+	mu     sync.Mutex
+	of, as *mcp.Listing // a listing of the server, and the one listing made of it
+}
 
 // On returns a backend that queues the tools for which queued is true. The answer of
 // queued must not change while the listing of the server stays the same.
@@ -55,14 +54,17 @@ func knowsTasks(call *mcp.Call) bool {
 func (b *Backend) Name() string { return b.server.Name() }
 
 // Listing returns the listing of the server. If one of its tools is queued, tasks are
-// added to the capabilities.
+// added to the capabilities. All callers get the same listing of one of the server, since a
+// list is known to be in force by its identity.
 func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 	l, status := b.server.Listing()
 	if l == nil || l.Era != mcp.Modern {
 		return l, status
 	}
-	if last := b.last.Load(); last != nil && last.of == l {
-		return last.as, status
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == l {
+		return b.as, status
 	}
 	as := l
 	if slices.ContainsFunc(l.Items[mcp.Tool], func(i mcp.Item) bool { return b.queued(i.Key) }) {
@@ -77,7 +79,7 @@ func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
 		}
 		as = &own
 	}
-	b.last.Store(&shown{l, as})
+	b.of, b.as = l, as
 	return as, status
 }
 

@@ -364,3 +364,23 @@ func TestWaitingCallsAreDecidedOnAgain(t *testing.T) {
 }
 
 var errDenied = errors.New("denied")
+
+// Whoever asks for the list at the same time as others gets the one that they get.
+func TestOneListing(t *testing.T) {
+	for range 200 {
+		b := queue.New(queue.Limits{}, nil).On(&server{}, func(string) bool { return true })
+		var got [8]*mcp.Listing
+		var all sync.WaitGroup
+		began := make(chan struct{})
+		for i := range got {
+			all.Go(func() { <-began; got[i], _ = b.Listing() })
+		}
+		close(began)
+		all.Wait()
+		for _, l := range got {
+			if l != got[0] || l == listing {
+				t.Fatalf("listings: %p", got)
+			}
+		}
+	}
+}
