@@ -58,11 +58,13 @@ func (c *call) reserve() error {
 	if c.snap.class != nil {
 		u.Class = func() string { return c.snap.class(r.question(gate.Call, c.x.Identity, c.x.Scope), r.item) }
 	}
-	c.held = true // by the usage
+	held := c.held
+	c.held = true // by what may still look at the usage of a charge that failed
 	receipt, err := c.snap.Limiter.Charge(c.ctx, u)
 	if err != nil {
 		return err
 	}
+	c.held = held
 	if !receipt.Charged() {
 		return nil
 	}
@@ -76,6 +78,7 @@ func (c *call) reserve() error {
 			why = refusal.SpentTime(receipt.Spent(budget.Seconds))
 		}
 		c.ctx, c.reserved.stop = context.WithTimeoutCause(c.ctx, limit, why)
+		c.held = true // by a context that is not of internal/cancel
 	}
 	return nil
 }

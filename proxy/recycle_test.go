@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toolgate/toolgate/budget"
+	"github.com/toolgate/toolgate/budget/budgettest"
 	"github.com/toolgate/toolgate/internal/audit"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/http1"
@@ -25,6 +27,7 @@ func TestRecycledCallsAreZero(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reply func(ctx context.Context, call *mcp.Call) (mcp.Answer, error)
 		mount func(*Mount)
+		rules []budget.Rule
 		want  bool
 	}{
 		"a result": {want: true},
@@ -39,6 +42,9 @@ func TestRecycledCallsAreZero(t *testing.T) {
 			return answered(mcp.Modern, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}}},"requestState":"s"}`), nil
 		}},
 		"a part of the gateway": {mount: func(m *Mount) { m.Native = true }},
+		"a charge":              {rules: []budget.Rule{flat}, want: true},
+		"a charge of time":      {rules: []budget.Rule{{Name: "time", Per: budget.PerSubject, Unit: budget.Seconds, Limit: 1000, Window: budget.Month}}},
+		"a charge refused":      {rules: []budget.Rule{{Name: "none", Per: budget.PerSubject, Unit: budget.Cost, Limit: 0, Window: budget.Month}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newScript(t, "s", mcp.Modern, tool("a"))
@@ -47,7 +53,11 @@ func TestRecycledCallsAreZero(t *testing.T) {
 			if tt.mount != nil {
 				tt.mount(&mounts[0])
 			}
-			r := newRig(t, mounts)
+			r := newRig(t, mounts, func(_ *Options, c *Config) {
+				if tt.rules != nil {
+					c.Limiter = limited(t, &budgettest.Memory{}, tt.rules...)
+				}
+			})
 			x := exchangeOf(t, "alice", modernBody("1", mcp.MethodToolsCall, `"name":"s__a","arguments":{"x":1}`, ""))
 			c := r.newRequest(x, &planCall, mcp.Tool, "s__a")
 			c.serve(t.Context())
@@ -114,7 +124,9 @@ func TestCallsWithRecycledMemoryAreSeparate(t *testing.T) {
 			return answered(one.era(), `{"content":[{"type":"text","text":"`+text+`"}]}`), nil
 		}
 	}
-	r := newRig(t, mounted(b, old))
+	many := flat
+	many.Limit = workers * each
+	r := newRig(t, mounted(b, old), func(_ *Options, c *Config) { c.Limiter = limited(t, &budgettest.Memory{}, many) })
 	want := make(map[string]string) // by the hash of the arguments
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -162,8 +174,16 @@ func TestCallsWithRecycledMemoryAreSeparate(t *testing.T) {
 			t.Errorf("a call of %q was recorded as one of %q", want[e.ArgsHash], got)
 		}
 		delete(want, e.ArgsHash)
+		for _, charged := range e.Budgets {
+			if !strings.Contains(charged.Key, e.Principal.Subject) {
+				t.Errorf("a call of %s was charged to %s", e.Principal.Subject, charged.Key)
+			}
+		}
 		if e.Outcome != audit.OutcomeOK {
 			continue
+		}
+		if len(e.Budgets) != 1 {
+			t.Errorf("a call was charged to %+v", e.Budgets)
 		}
 		var phases []string
 		for _, step := range e.Steps {

@@ -22,6 +22,8 @@ const (
 	maxRun = 58.0
 	// maxOwnRun is that without what the connection of its client holds before.
 	maxOwnRun = 51.0
+	// maxTaskRun is what a run may hold that is a task, for which no client waits.
+	maxTaskRun = 40.0
 	// ofCaller is how many runs one caller has open: a principal may have 64.
 	ofCaller = 50
 	// runsTools are the tools of the gateway of [benchRuns]: one agent, and the one for any.
@@ -32,13 +34,17 @@ const (
 // resident memory, and how much of that the connections of their clients hold already before
 // they call. Fewer runs come first, so that what any run needs is there already.
 func benchRuns(ctx context.Context, l *lab, n *counts) ([]row, error) {
-	var whole, clients, own series
+	var whole, clients, own, tasks series
 	for range n.fresh {
-		connected, all, err := waitingRuns(ctx, l, n)
+		connected, all, err := waitingRuns(ctx, l, n, callAgent)
 		if err != nil {
 			return nil, err
 		}
 		whole, clients, own = append(whole, all), append(clients, connected), append(own, all-connected)
+		if connected, all, err = waitingRuns(ctx, l, n, beginTask); err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, all-connected)
 	}
 	return []row{{
 		name: fmt.Sprintf("%d runs of an agent that wait for its model, each", n.sessions), toolgate: whole.both("KB"),
@@ -48,11 +54,15 @@ func benchRuns(ctx context.Context, l *lab, n *counts) ([]row, error) {
 	}, {
 		name: "- the call, the run and the connection to the model", toolgate: own.both("KB"),
 		limit: fmt.Sprintf("%v KB", maxOwnRun), verdict: within(own.median(), maxOwnRun),
+	}, {
+		name: "- the same as a task, without its client", toolgate: tasks.both("KB"),
+		limit: fmt.Sprintf("%v KB", maxTaskRun), verdict: within(tasks.median(), maxTaskRun),
 	}}, nil
 }
 
-// waitingRuns returns what each of the connections of clients holds, and each with a run.
-func waitingRuns(ctx context.Context, l *lab, n *counts) (connected, all float64, err error) {
+// waitingRuns returns what each of the connections of clients holds, and each with a run that
+// begin has begun.
+func waitingRuns(ctx context.Context, l *lab, n *counts, begin func(ctx context.Context, c *http.Client, url, key string) error) (connected, all float64, err error) {
 	r := l.enter(ctx)
 	defer leave(r, &err)
 	m, err := newSlowModel(ctx)
@@ -69,6 +79,7 @@ func waitingRuns(ctx context.Context, l *lab, n *counts) (connected, all float64
 	r.extra = map[string]any{
 		"gate": map[string]any{"open": true}, "auth": map[string]any{"keys": keys},
 		"servers": map[string]any{"agent": map[string]any{"concurrency": 10000}},
+		"queue":   map[string]any{"workers": 1000},
 		"agents":  map[string]any{"waiter": map[string]any{"endpoint": m.url + "/v1", "model": "m", "timeout": "1h"}},
 	}
 	gate, err := r.gateway(nil)
@@ -95,7 +106,11 @@ func waitingRuns(ctx context.Context, l *lab, n *counts) (connected, all float64
 	}
 	call := func(from int) error {
 		for i, c := range begun[from:] {
-			calls.Go(func() { m.told(callAgent(calling, c, gate.url+"/mcp", callerKey((from+i)/ofCaller))) })
+			calls.Go(func() {
+				if err := begin(calling, c, gate.url+"/mcp", callerKey((from+i)/ofCaller)); err != nil {
+					m.told(err)
+				}
+			})
 		}
 		if err := m.await(ctx, len(begun)-from); err != nil {
 			return gate.failure(err)
@@ -143,13 +158,28 @@ func touch(ctx context.Context, c *http.Client, url string) error {
 
 func callerKey(i int) string { return fmt.Sprintf("caller-%d", i) }
 
-// callAgent calls the agent, as a client of 2026-07-28, and waits for the answer.
+// callAgent calls the agent and waits for the answer.
 func callAgent(ctx context.Context, c *http.Client, url, key string) error {
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agent__waiter","arguments":{"task":"wait"},"_meta":{` +
-		`"` + mcp.MetaVersion + `":"2026-07-28","` + mcp.MetaClientInfo + `":{"name":"bench","version":"1"},"` + mcp.MetaCapabilities + `":{}}}}`
+	status, text, err := postAgent(ctx, c, url, key, `{}`)
+	return errors.Join(err, fmt.Errorf("a run has ended: %d, %.300s", status, text))
+}
+
+// beginTask calls the agent for a task.
+func beginTask(ctx context.Context, c *http.Client, url, key string) error {
+	status, text, err := postAgent(ctx, c, url, key, `{"extensions":{"`+mcp.ExtensionTasks+`":{}}}`)
+	if kind, _ := mcp.LookupString(text, "result", "resultType"); err == nil && kind != mcp.ResultTask {
+		err = fmt.Errorf("a run is no task: %d, %.300s", status, text)
+	}
+	return err
+}
+
+// postAgent calls the agent, as a client of 2026-07-28 with these capabilities.
+func postAgent(ctx context.Context, c *http.Client, url, key, capabilities string) (status int, text []byte, err error) {
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agent__waiter","arguments":{"task":"wait"},"_meta":{` +
+		`"` + mcp.MetaVersion + `":"2026-07-28","` + mcp.MetaClientInfo + `":{"name":"bench","version":"1"},"` + mcp.MetaCapabilities + `":` + capabilities + `}}}`
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	for name, value := range map[string]string{
 		"Authorization": "Bearer " + key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
@@ -159,11 +189,11 @@ func callAgent(ctx context.Context, c *http.Client, url, key string) error {
 	}
 	got, err := c.Do(q)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer got.Body.Close()
-	text, err := io.ReadAll(got.Body)
-	return errors.Join(err, fmt.Errorf("a run has ended: %d, %.300s", got.StatusCode, text))
+	text, err = io.ReadAll(got.Body)
+	return got.StatusCode, text, err
 }
 
 // slowModel is an endpoint that never answers.

@@ -44,7 +44,7 @@ func TestQuick(t *testing.T) {
 	l := newTestLab(t)
 	n := benchCounts(true)
 	lines := map[string]int{
-		"list": 2, "idle sessions": 3, "many servers": 4, "waiting runs": 3, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 4, "gate, relations": 2, "budget": 4, "rates": 1,
+		"list": 2, "idle sessions": 3, "many servers": 4, "waiting runs": 4, "start": 4, "parked": 1, "gate, list": 2, "gate, bounds": 4, "gate, relations": 2, "budget": 4, "rates": 1,
 		"breaker, refusal": 1, "breaker, neighbours": 2, "native, calls": 2, "native, start": 3, "native, handshake": 1,
 		"telemetry": 2, "watched": 2, "credentials": 1, "everything": 14,
 	}
