@@ -314,12 +314,18 @@ func (g *Gateway) decideAgainFor(ctx context.Context, x *Exchange, r *Route, by 
 // stillAllowed implements [mcp.Call.StillAllowed]: it decides again, and it refuses a
 // caller whose credential was revoked.
 func (d *serverRequests) stillAllowed(ctx context.Context) error {
-	err := d.decideAgain(ctx)
-	if k, ok := d.g.opts.Authenticator.(Knowing); ok && !k.Knows(d.client().Identity) {
-		err = revoked()
-	}
+	err := decidedAgain(d.g, d.client(), d.decideAgain(ctx))
 	if err != nil {
 		d.refused.Store(true)
+	}
+	return err
+}
+
+// decidedAgain returns why a call of a caller is refused that was decided on again: with this
+// error, or because its credential was revoked.
+func decidedAgain(g *Gateway, x *Exchange, err error) error {
+	if k, ok := g.opts.Authenticator.(Knowing); ok && !k.Knows(x.Identity) {
+		return revoked()
 	}
 	return err
 }

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/gate"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/proxy/refusal"
 	"github.com/toolgate/toolgate/proxy/result"
+	"github.com/toolgate/toolgate/proxy/schemas"
 )
 
 // maxRounds is how often a modern server may ask its client during one call.
@@ -57,7 +59,6 @@ func (c *call) deliver() (response, error) {
 func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	g, x, r, request, ctx := c.g, c.x, c.route, c.request, c.ctx
 	d := &serverRequests{g: g, x: x, to: r.to, on: r, memory: lent(c)}
-	ctx = forNative(ctx, c)
 	by := c.approved
 	d.decideAgain = func(ctx context.Context) error { return g.decideAgainFor(ctx, d.client(), r, by, request) }
 	resumed := c.retry != nil && c.retry.suspended != nil
@@ -72,7 +73,9 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 	request.Askable = askable(x, r.to.mount.Questions) || r.to.samples(mcp.MethodSampling)
 	if r.to.mount.Native {
 		c.held = true
-		request.Nested = nestedWithin(c, d)
+		mode := c.snap.schemasIn(x.Scope)
+		ctx = forNative(ctx, g, x, mode)
+		request.Nested, request.Detach = nestedWithin(c, d), d.detach(mode, by)
 	}
 	if !request.Progress && request.LogLevel == "" {
 		request.Notify = nil
@@ -88,7 +91,10 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 		c.suspended = g.suspend(x, func(ctx context.Context, p *suspended) (mcp.Answer, error) {
 			defer changed() // the server may work on after its client has gone
 			d.x, d.suspended, d.memory = nil, p, nil
-			got, err := d.run(forNative(ctx, c), r, request)
+			if r.to.mount.Native {
+				ctx = forNative(ctx, g, x, c.snap.schemasIn(x.Scope))
+			}
+			got, err := d.run(ctx, r, request)
 			return got, d.partial.wrapTimeout(err)
 		})
 		return c.suspended.round(ctx, x, nil)
@@ -99,14 +105,21 @@ func (c *call) sendToBackend() (_ mcp.Answer, err error) {
 }
 
 // forNative returns a context in which parts of the gateway that are called like servers know
-// the caller; ctx itself for all others.
-func forNative(ctx context.Context, c *call) context.Context {
-	if !c.route.to.mount.Native {
-		return ctx
+// the caller, who was listed schemas in this way.
+func forNative(ctx context.Context, g *Gateway, x *Exchange, mode schemas.Mode) context.Context {
+	ctx = listedAs(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), mode)
+	return cancel.WithValues(result.WithReader(ctx, keptReader(g, x)))
+}
+
+// detach implements [mcp.Call.Detach] for a call that was approved by these.
+func (d *serverRequests) detach(mode schemas.Mode, by approvals) func(own *mcp.Call) context.Context {
+	return func(own *mcp.Call) context.Context {
+		g, r, x := d.g, d.on, d.client().detached()
+		own.StillAllowed = func(ctx context.Context) error {
+			return decidedAgain(g, x, g.decideAgainFor(ctx, x, r, by, own))
+		}
+		return forNative(context.Background(), g, x, mode)
 	}
-	x := c.x
-	ctx = listedAs(gate.WithCaller(ctx, x.Identity, x.Scope.Capsule), c.snap.schemasIn(x.Scope))
-	return result.WithReader(ctx, keptReader(c.g, x))
 }
 
 // askable reports whether a server may ask a client anything.

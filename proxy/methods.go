@@ -213,6 +213,18 @@ func (x *Exchange) client() *Exchange {
 	}
 }
 
+// detached is client for work that goes on once the request has ended, such as a task.
+func (x *Exchange) detached() *Exchange {
+	own := x.client()
+	own.Present, own.ClientInfo, own.in, own.responder = x.Present, bytes.Clone(x.ClientInfo), x.in, nobody{}
+	params := []byte("{}")
+	if task := x.Message.Param("task"); task != nil {
+		params = mcp.SetMember(params, "task", task)
+	}
+	own.Message, _ = mcp.Parse(mcp.AppendRequest(nil, mcp.NumberID(1), x.Message.Method, params), mcp.Limits{}) // its parts have been parsed before
+	return own
+}
+
 // token returns the client's progress token, nil when it gave none.
 func (x *Exchange) token() []byte {
 	token := x.Message.Meta(mcp.MetaProgressToken)

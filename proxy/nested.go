@@ -87,9 +87,8 @@ func (n *nestedCaller) caller() (*gate.Identity, bool) {
 // Detached is what makes nested calls once the request of the outer call has ended, with which
 // its permit and its client are gone.
 func (n *nestedCaller) Detached() mcp.NestedCaller {
-	own, from := *n, *n.from()
-	from.Session, from.responder = nil, nobody{}
-	own.call, own.lend, own.from = nil, nil, func() *Exchange { return &from }
+	own, from := *n, n.from().detached()
+	own.call, own.lend, own.from = nil, nil, func() *Exchange { return from }
 	return &own
 }
 

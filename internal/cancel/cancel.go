@@ -14,7 +14,7 @@ import (
 // safe for concurrent use after [Context.Begin].
 //
 // [context.Cause] returns its cause, and contexts of the library can be derived from it. If there
-// are values in between, each of those costs a goroutine until it is cancelled.
+// are values in between, each of those costs a goroutine until it is cancelled, see [WithValues].
 type Context struct {
 	parent context.Context
 	above  Watch       // over a parent that is a Context

@@ -3,6 +3,7 @@ package cancel_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,9 @@ func TestEndsAsTheLibrary(t *testing.T) {
 		"nothing": func(ctx context.Context) (context.Context, func()) { return ctx, func() {} },
 		"a value": func(ctx context.Context) (context.Context, func()) {
 			return context.WithValue(ctx, valueKey{}, "v"), func() {}
+		},
+		"values": func(ctx context.Context) (context.Context, func()) {
+			return cancel.WithValues(context.WithValue(ctx, valueKey{}, "v")), func() {}
 		},
 		"a deadline": func(ctx context.Context) (context.Context, func()) {
 			ctx, stop := context.WithTimeoutCause(ctx, time.Second, errOther)
@@ -255,5 +259,41 @@ func TestAllocations(t *testing.T) {
 		m.one.Cancel(nil)
 	}); n > 1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// What is derived from a context with values needs no goroutine.
+func TestWithValuesNeedsNoGoroutine(t *testing.T) {
+	for name, with := range map[string]struct {
+		under func(context.Context) context.Context
+		many  bool
+	}{
+		"values":      {under: func(ctx context.Context) context.Context { return ctx }, many: true},
+		"with values": {under: cancel.WithValues},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cancel.New(context.Background())
+			defer c.Cancel(nil)
+			ctx := with.under(context.WithValue(c, valueKey{}, "v"))
+			before := runtime.NumGoroutine()
+			for range 100 {
+				_, stop := context.WithTimeoutCause(ctx, time.Hour, errOne)
+				defer stop()
+			}
+			if more := runtime.NumGoroutine() - before; (more >= 100) != with.many {
+				t.Errorf("%d more goroutines", more)
+			}
+		})
+	}
+}
+
+// What ends otherwise than the Context above it stays as it is.
+func TestWithValuesOfOthers(t *testing.T) {
+	ended, end := context.WithCancel(cancel.New(context.Background()))
+	defer end()
+	for _, ctx := range []context.Context{t.Context(), context.Background(), ended, context.WithoutCancel(ended)} {
+		if got := cancel.WithValues(ctx); got != ctx {
+			t.Errorf("%v became %v", ctx, got)
+		}
 	}
 }

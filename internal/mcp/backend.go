@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -241,6 +242,10 @@ type Call struct {
 	// nothing. A backend may leave it unused.
 	Memory *arena.Arena
 
+	// Detach gives a copy of the call that goes on after the request what it needs without
+	// that, and returns a context for it; see [Call.Detached]. nil keeps what there is.
+	Detach func(own *Call) context.Context
+
 	// Nested makes further calls for the caller of this one. It is nil where none may be
 	// made: the call is nested too deeply already.
 	Nested NestedCaller
@@ -258,6 +263,21 @@ type Call struct {
 	// possibly before Ask returns, and at the latest when ctx has ended. nil refuses
 	// requests.
 	Ask func(ctx context.Context, method string, params []byte, reply func(result []byte, fault *Error))
+}
+
+// Detached returns a copy of the call for work that goes on once its request has ended, such as a
+// task, and a context that does not end with that of the request. Nobody can be asked or told
+// anything by it, and it does not hold what belongs to the request.
+func (c *Call) Detached(ctx context.Context) (context.Context, *Call) {
+	own := *c
+	own.Params, own.Headers = bytes.Clone(c.Params), c.Headers.Clone()
+	own.Capabilities, own.Permit, own.Memory, own.Nested, own.Detach = nil, nil, nil, Detached(c.Nested), nil
+	own.Heard, own.Notify, own.Askable, own.Ask, own.Progress = nil, nil, false, nil, false
+	own.Unattended = true
+	if c.Detach == nil {
+		return context.WithoutCancel(ctx), &own
+	}
+	return c.Detach(&own), &own
 }
 
 // AskAndWait is [Call.Ask] that waits for the client's answer.

@@ -186,19 +186,25 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
 	got, err := b.run(bounded, name, call)
+	if err != nil {
+		return mcp.Answer{}, b.failure(ctx, bounded, name, limit, err)
+	}
+	return b.answer(name, &got)
+}
+
+// failure is why a call with this limit has no answer.
+func (b *Backend) failure(ctx, bounded context.Context, name string, limit time.Duration, err error) error {
 	switch {
-	case err == nil:
-		return b.answer(name, &got)
 	case ctx.Err() != nil:
-		return mcp.Answer{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	case bounded.Err() != nil:
-		return mcp.Answer{}, &mcp.Failure{
+		return &mcp.Failure{
 			Kind: mcp.FailTimeout, Origin: mcp.OriginServer, Server: b.spec.Key, Delivered: true, Err: err,
 			Reason: fmt.Sprintf("The tool %s did not answer within %s.", name, limit),
 		}
 	}
 	b.log.Error("tool failed", "tool", name, "err", err)
-	return mcp.Answer{}, &mcp.Failure{
+	return &mcp.Failure{
 		Kind: mcp.FailUnavailable, Origin: mcp.OriginServer, Server: b.spec.Key, Delivered: true, Err: err,
 		Reason: fmt.Sprintf("The tool %s failed; the log of the gateway says why.", name),
 	}

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -136,12 +135,9 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	if !asked && !knowsTasks(call) {
 		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, call) })
 	}
-	// The task outlives the call, so it keeps nothing of it but what decides on it.
-	own := *call
-	own.Params, own.Capabilities = mcp.RemoveMember(bytes.Clone(call.Params), "task"), nil
-	own.Notify, own.Ask, own.Askable, own.Progress, own.Permit, own.Memory, own.Nested = nil, nil, false, false, nil, nil, mcp.Detached(call.Nested)
-	own.Unattended = true
-	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, &own) })
+	ctx, own := call.Detached(ctx)
+	own.Params = mcp.RemoveMember(own.Params, "task")
+	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, own) })
 }
 
 // run runs a call that has a worker. Policies and credentials may have changed while it

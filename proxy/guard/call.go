@@ -230,52 +230,72 @@ func (g *Guard) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) {
 		}
 		return answer, err
 	}
-	set := g.set.Load()
-	began := time.Now()
-	limit := cmp.Or(call.Timeout, set.Call)
-	what := capability{call.Kind, call.Key}
-	own, heard := attempt(call, set.Retry.times() > 0)
-	silence := heard.Load()
-	delivered, renewed := false, false
+	a := attempts{call: call, set: g.set.Load(), what: capability{call.Kind, call.Key}, began: time.Now()}
+	a.own, a.heard = attempt(call, a.set.Retry.times() > 0)
+	a.silence = a.heard.Load()
 	g.budget.earn()
-	for repetition := 1; ; repetition++ {
-		answer, err := g.once(ctx, what, own)
+	for {
+		answer, err := g.once(ctx, a.what, a.own)
 		var failure *mcp.Failure
 		if err == nil || !errors.As(err, &failure) {
 			return answer, err
 		}
-		if delivered = delivered || failure.Delivered; delivered && !failure.Delivered {
-			whole := *failure // of all attempts
-			whole.Delivered, whole.Err = true, err
-			err = &whole
-		}
-		if failure.RetryAfter > retryMaxPause {
-			g.postpone(what, failure.RetryAfter)
-		}
-		pause := max(jitter(repetition), failure.RetryAfter)
-		again := g.repeatable(failure) && (!failure.Delivered || g.idempotent(set, call))
-		if failure.Renewed { // only once: a new session does not help a second time
-			pause, again = 0, !renewed
-		}
-		switch {
-		case repetition > set.Retry.times(), heard.Load() != silence, time.Since(began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
-			!again, g.peek(what) != nil, !failure.Renewed && !g.budget.spend():
+		if err = g.again(ctx, &a, failure, err); err != nil {
 			return mcp.Answer{}, err
 		}
-		renewed = renewed || failure.Renewed
-		g.log.Debug("a call is made again", "method", call.Method, "repetition", repetition, "pause", pause, "err", err)
-		if pause > 0 && !sleep(ctx, pause) {
-			return mcp.Answer{}, context.Cause(ctx)
-		}
-		if g.opts.Retried != nil {
-			g.opts.Retried(g.backend.Name())
-		}
-		if own == call {
-			copied := *call
-			own = &copied
-		}
-		own.Timeout, own.Permit = limit-time.Since(began), nil
 	}
+}
+
+// attempts are those of one call.
+type attempts struct {
+	call, own *mcp.Call // as it came, and as it is sent
+	set       *Settings
+	what      capability
+	began     time.Time
+	heard     *atomic.Int64
+	silence   int64 // what was heard before
+
+	retries            int
+	delivered, renewed bool // one of them was
+}
+
+// again prepares another attempt after one that has failed, and waits until its time. Where there
+// is none, it returns the error of the call.
+func (g *Guard) again(ctx context.Context, a *attempts, failure *mcp.Failure, err error) error {
+	limit := cmp.Or(a.call.Timeout, a.set.Call)
+	if a.delivered = a.delivered || failure.Delivered; a.delivered && !failure.Delivered {
+		whole := *failure // of all attempts
+		whole.Delivered, whole.Err = true, err
+		err = &whole
+	}
+	if failure.RetryAfter > retryMaxPause {
+		g.postpone(a.what, failure.RetryAfter)
+	}
+	a.retries++
+	pause := max(jitter(a.retries), failure.RetryAfter)
+	again := g.repeatable(failure) && (!failure.Delivered || g.idempotent(a.set, a.call))
+	if failure.Renewed { // only once: a new session does not help a second time
+		pause, again = 0, !a.renewed
+	}
+	switch {
+	case a.retries > a.set.Retry.times(), a.heard.Load() != a.silence, time.Since(a.began)+pause >= min(limit, retryWindow), pause > retryMaxPause,
+		!again, g.peek(a.what) != nil, !failure.Renewed && !g.budget.spend():
+		return err
+	}
+	a.renewed = a.renewed || failure.Renewed
+	g.log.Debug("a call is made again", "method", a.call.Method, "repetition", a.retries, "pause", pause, "err", err)
+	if pause > 0 && !sleep(ctx, pause) {
+		return context.Cause(ctx)
+	}
+	if g.opts.Retried != nil {
+		g.opts.Retried(g.backend.Name())
+	}
+	if a.own == a.call {
+		copied := *a.call
+		a.own = &copied
+	}
+	a.own.Timeout, a.own.Permit = limit-time.Since(a.began), nil
+	return nil
 }
 
 // once sends a request with its own permit, or a new one.

@@ -70,6 +70,11 @@ func (c *conn) receive(q *asked) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.received(q, b, end)
+}
+
+// received makes an answer of what was received, in which its head has an end.
+func (c *conn) received(q *asked, b []byte, end int) (*http.Response, error) {
 	a := spare.Get().(*received)
 	h, ok := parseHead(b[:end], &a.fields)
 	if !ok || len(b)-end > idleread.Size { // more than there is room for came with a long head
