@@ -42,8 +42,8 @@ func New(parent context.Context) *Context {
 func (c *Context) Begin(parent context.Context) {
 	parent = Inner(parent)
 	c.parent = parent
-	of, direct := parent.(*Context)
-	if !direct {
+	of := own(parent)
+	if of == nil {
 		done := parent.Done()
 		if done == nil {
 			return

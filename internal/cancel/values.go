@@ -20,3 +20,16 @@ func WithValues(ctx context.Context) context.Context {
 	}
 	return &values{ctx, of}
 }
+
+// own returns the Context with which a context of this package ends; nil for any other.
+func own(ctx context.Context) *Context {
+	switch c := ctx.(type) {
+	case *Context:
+		return c
+	case *timed:
+		return &c.Context
+	case *values:
+		return c.of
+	}
+	return nil
+}

@@ -18,8 +18,8 @@ type Watch struct {
 // before. It may be called again after Stop.
 func (w *Watch) Over(ctx context.Context, do func()) {
 	w.of, w.rest = nil, nil
-	of, ok := Inner(ctx).(*Context)
-	if !ok {
+	of := own(Inner(ctx))
+	if of == nil {
 		w.rest = context.AfterFunc(ctx, do)
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/native"
 	"github.com/toolgate/toolgate/native/toolapi"
@@ -183,8 +184,8 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 			limit = t
 		}
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, errLate)
-	defer cancel()
+	bounded, stop := cancel.WithTimeoutCause(ctx, limit, errLate)
+	defer stop()
 	got, err := b.run(bounded, name, call)
 	if err != nil {
 		return mcp.Answer{}, b.failure(ctx, bounded, name, limit, err)
@@ -222,7 +223,7 @@ func (b *Backend) run(ctx context.Context, name string, call *mcp.Call) (got too
 	if args == nil || string(args) == "null" {
 		args = []byte("{}")
 	}
-	return b.tools.Call(context.WithValue(ctx, callKey{}, call), name, &toolapi.Call{
+	return b.tools.Call(cancel.WithValues(WithCall(ctx, call)), name, &toolapi.Call{
 		ID: rand.Text(), Arguments: args, Progress: progressOf(call), Log: func(string, string) {},
 	})
 }

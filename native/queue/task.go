@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 )
 
@@ -50,10 +51,10 @@ func (p *Pool) begin(ctx context.Context, server string, place *permit, legacy b
 		p.leave(place)
 		return mcp.Answer{}, busy(server, "the gateway is about to end")
 	}
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, stop := context.WithTimeoutCause(ctx, p.limits.Hard, errTooLong)
+	within := cancel.New(context.WithoutCancel(ctx))
+	ctx, stop := cancel.WithTimeoutCause(within, p.limits.Hard, errTooLong)
 	t := &task{
-		id: rand.Text(), server: server, principal: place.principal, legacy: legacy, cancel: cancel, created: now, updated: now, status: working,
+		id: rand.Text(), server: server, principal: place.principal, legacy: legacy, cancel: within.Cancel, created: now, updated: now, status: working,
 	}
 	p.trim(now)
 	p.tasks[t.id] = t
@@ -65,7 +66,7 @@ func (p *Pool) begin(ctx context.Context, server string, place *permit, legacy b
 	p.mu.Unlock()
 	go func() { // ends with its call, which ends with its context; as many as the pool has permits
 		defer p.live.Done()
-		defer cancel(nil)
+		defer within.Cancel(nil)
 		defer stop()
 		got, err := p.work(ctx, place, run)
 		if err != nil && ctx.Err() != nil {

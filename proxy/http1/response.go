@@ -64,7 +64,7 @@ type deadline struct {
 
 var errOver = errors.New("the response has ended")
 
-// Header implements [http.ResponseWriter].
+// Header implements [http.ResponseWriter]. It is empty once the header was flushed.
 func (w *response) Header() http.Header {
 	if w.header == nil {
 		w.header = make(http.Header, 4)
@@ -215,6 +215,7 @@ func (w *response) FlushError() error {
 	} else if !w.head {
 		w.writeHead(w.sent, nil)
 	}
+	w.header = nil // sent, and a stream may last
 	w.flush()
 	return w.err
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/egress"
 	"github.com/toolgate/toolgate/native/agents"
 	"github.com/toolgate/toolgate/native/agents/model"
@@ -108,8 +109,8 @@ func (b bounded) Infer(ctx context.Context, r *model.Request, delta func(model.D
 		return b.of.Infer(ctx, r, delta) // its run ends before
 	}
 	late := model.Errorf(model.Timeout, "it took too long") // of this call alone: its client adds what it has cost so far
-	within, cancel := context.WithTimeoutCause(ctx, b.limit, late)
-	defer cancel()
+	within, stop := cancel.WithTimeoutCause(ctx, b.limit, late)
+	defer stop()
 	turn, err := b.of.Infer(within, r, delta)
 	if _, ok := errors.AsType[*model.Error](err); err != nil && !ok && errors.Is(context.Cause(within), late) {
 		return nil, late

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/background"
 	"github.com/toolgate/toolgate/internal/backoff"
+	"github.com/toolgate/toolgate/internal/cancel"
 	"github.com/toolgate/toolgate/internal/mcp"
 	"github.com/toolgate/toolgate/internal/seal"
 	"github.com/toolgate/toolgate/internal/store/runs"
@@ -345,12 +346,12 @@ func (h *Host) load(ctx context.Context, w *work) error {
 
 // work works on a run that this gateway has claimed, and records its end.
 func (h *Host) work(caller context.Context, w *work) (*agents.Outcome, error) {
-	ctx, cancel, done := h.enter(caller, w.run.ID)
+	ctx, end, done := h.enter(caller, w.run.ID)
 	defer done()
 	run, err := h.runOf(caller, w)
 	var o *agents.Outcome
 	if err == nil {
-		run.Cancel = cancel
+		run.Cancel = end
 		o, err = run.Do(ctx)
 	}
 	last, stop := context.WithTimeout(context.WithoutCancel(caller), storeTime)
@@ -411,18 +412,22 @@ func (h *Host) finish(ctx context.Context, run *runs.Run, o *agents.Outcome) {
 }
 
 // enter returns the context of the work on a run, which ends with that of its caller.
-func (h *Host) enter(caller context.Context, id string) (ctx context.Context, cancel context.CancelCauseFunc, done func()) {
-	ctx, cancel = context.WithCancelCause(context.WithoutCancel(caller))
+func (h *Host) enter(caller context.Context, id string) (ctx context.Context, end context.CancelCauseFunc, done func()) {
+	own := &struct {
+		cancel.Context
+		caller cancel.Watch
+	}{}
+	own.Begin(context.WithoutCancel(caller))
 	h.mu.Lock()
-	h.active[id] = cancel
+	h.active[id] = own.Cancel
 	if h.ending {
-		cancel(agents.ErrLeft)
+		own.Cancel(agents.ErrLeft)
 	}
 	h.mu.Unlock()
-	stop := context.AfterFunc(caller, func() { cancel(h.causeOf(caller)) })
-	return ctx, cancel, func() {
-		stop()
-		cancel(nil)
+	own.caller.Over(caller, func() { own.Cancel(h.causeOf(caller)) })
+	return &own.Context, own.Cancel, func() {
+		own.caller.Stop()
+		own.Cancel(nil)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.active, id)
