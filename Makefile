@@ -116,6 +116,7 @@ soak: ## the counts that are too long for every run, in full
 	$(GO) run ./internal/bench -soak
 	$(GO) test -timeout 15m ./upstream -run TestCrashLoops -crashes 1000 -v
 	$(GO) test -race -tags e2e -timeout 15m ./internal/matrix -run TestInterleavedCalls -calls 2000 -v
+	$(GO) test -race -timeout 30m ./internal/daemon -run TestLoadWithCancelsAndReloads -load 10m -v
 	$(GO) test -tags e2e -timeout 60m ./budget/sqlstore -run TestKilledProcessHasChargedWhatItDelivered -kills 1000 -v
 	$(GO) test -timeout 30m ./internal/audit -run TestKilledAtAnyMoment -audit-kills 2000 -v
 	$(GO) test -tags e2e -timeout 60m ./cmd/toolgate/cli -run TestKilledGatewayHasRecordedWhatItDelivered -audit-kills 2000 -v

@@ -19,9 +19,9 @@ import (
 const (
 	// maxRun is what a run of an agent may hold while it waits for its model, in KB, with the
 	// connections to its client and to the model, and with what is not collected yet.
-	maxRun = 58.0
+	maxRun = 49.0
 	// maxOwnRun is that without what the connection of its client holds before.
-	maxOwnRun = 51.0
+	maxOwnRun = 43.0
 	// maxTaskRun is what a run may hold that is a task, for which no client waits.
 	maxTaskRun = 40.0
 	// ofCaller is how many runs one caller has open: a principal may have 64.

@@ -41,7 +41,7 @@ var daemonRules = map[string]rule{
 	},
 	"internal/daemon/servers": {
 		ours: []string{
-			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/background", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
+			"budget/rate", "config", "gate", "gate/governance", "internal/admin", "internal/background", "internal/backoff", "internal/daemon/build", "internal/daemon/catalogs", "internal/daemon/signin",
 			"internal/daemon/statedir", "internal/failure", "internal/mcp", "internal/telemetry", "internal/version", "native", "native/declared", "native/inside", "native/proto", "native/queue",
 			"native/toolapi",
 			"proxy", "proxy/guard", "upstream", "upstream/credential", "upstream/transport",
@@ -66,7 +66,7 @@ var daemonRules = map[string]rule{
 	},
 	"internal/daemon/agents": {
 		ours: []string{
-			"budget", "gate", "internal/admin", "internal/background", "internal/backoff", "internal/egress", "internal/mcp", "internal/seal", "internal/store/runs", "native/agents", "native/agents/model",
+			"budget", "gate", "internal/admin", "internal/background", "internal/backoff", "internal/cancel", "internal/egress", "internal/mcp", "internal/seal", "internal/store/runs", "native/agents", "native/agents/model",
 			"native/agents/model/anthropic", "native/agents/model/openai", "native/inside", "native/toolapi",
 		},
 		why: "keeps the runs of agents and goes on with them; who their callers are now, and what makes their calls, is handed in",

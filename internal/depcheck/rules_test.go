@@ -203,7 +203,7 @@ var rules = merged(map[string]rule{
 		why:  "what goes into a template depends on the values and the template alone",
 	},
 	"native/queue": {
-		ours: []string{"config/secret", "config/tree", "internal/backoff", "internal/mcp", "internal/seal"},
+		ours: []string{"config/secret", "config/tree", "internal/backoff", "internal/cancel", "internal/mcp", "internal/seal"},
 		why:  "what a queue promises, whatever carries it; engines are packages below it",
 	},
 	"native/queue/memory":    {ours: []string{"native/queue"}, why: "an engine in one process"},
@@ -296,7 +296,7 @@ var rules = merged(map[string]rule{
 		why:  "asks a model and calls what it wants; the model, the calls, the journal and the budget are handed in",
 	},
 	"native/inside": {
-		ours: []string{"internal/mcp", "native", "native/toolapi"},
+		ours: []string{"internal/cancel", "internal/mcp", "native", "native/toolapi"},
 		why:  "serves tools without a process; what they are about is handed in with them",
 	},
 	"native/plugins/memory": {

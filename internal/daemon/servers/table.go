@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/gate"
 	"github.com/toolgate/toolgate/internal/background"
+	"github.com/toolgate/toolgate/internal/backoff"
 	"github.com/toolgate/toolgate/internal/daemon/catalogs"
 	"github.com/toolgate/toolgate/internal/daemon/signin"
 	"github.com/toolgate/toolgate/internal/daemon/statedir"
@@ -232,8 +233,13 @@ func (s *server) fits(hash string) bool {
 	return s.native == nil || status.State != mcp.Failed
 }
 
-// retireTime is how long a server that was removed may finish its calls.
-const retireTime = 10 * time.Second
+const (
+	// retireTime is how long a server that was removed may finish its calls.
+	retireTime = 10 * time.Second
+	// lateTime is how long it waits for calls at least: those that were decided on while it was
+	// there may not have come to it yet.
+	lateTime = time.Second
+)
 
 // retire lets servers finish their calls and ends them. It calls ended when all have
 // ended.
@@ -244,6 +250,7 @@ func (t *Table) retire(ctx context.Context, removed []*server, ended func()) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, retireTime)
 				defer cancel()
+				_ = backoff.Sleep(ctx, lateTime) // an end of ctx ends Drain as well
 				s.Drain(ctx)
 				s.stop()
 				<-s.ended
