@@ -217,11 +217,11 @@ func (x *Exchange) client() *Exchange {
 func (x *Exchange) detached() *Exchange {
 	own := x.client()
 	own.Present, own.ClientInfo, own.in, own.responder = x.Present, bytes.Clone(x.ClientInfo), x.in, nobody{}
-	params := []byte("{}")
-	if task := x.Message.Param("task"); task != nil {
-		params = mcp.SetMember(params, "task", task)
+	params := "{}"
+	if x.Message.Param("task") != nil { // rules look whether there is one
+		params = `{"task":{}}`
 	}
-	own.Message, _ = mcp.Parse(mcp.AppendRequest(nil, mcp.NumberID(1), x.Message.Method, params), mcp.Limits{}) // its parts have been parsed before
+	own.Message, _ = mcp.Parse(mcp.AppendRequest(nil, mcp.NumberID(1), x.Message.Method, []byte(params)), mcp.Limits{}) // it is well formed
 	return own
 }
 

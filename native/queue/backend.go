@@ -56,12 +56,12 @@ func (b *Backend) Name() string { return b.server.Name() }
 // added to the capabilities. All callers get the same listing of one of the server, since a
 // list is known to be in force by its identity.
 func (b *Backend) Listing() (*mcp.Listing, mcp.Status) {
-	l, status := b.server.Listing()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l, status := b.server.Listing() // with the lock, or an old one could take the place of a newer one
 	if l == nil || l.Era != mcp.Modern {
 		return l, status
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.of == l {
 		return b.as, status
 	}
@@ -128,16 +128,20 @@ func (b *Backend) Call(ctx context.Context, call *mcp.Call) (mcp.Answer, error) 
 	default:
 		return b.server.Call(ctx, call)
 	}
+	task := asked || knowsTasks(call)
+	if task {
+		ctx, call = call.Detached(ctx)
+		call.Params = mcp.RemoveMember(call.Params, "task")
+	}
 	t, err := b.pool.enter(b.Name(), call.Principal)
 	if err != nil {
 		return mcp.Answer{}, err
 	}
-	if !asked && !knowsTasks(call) {
-		return b.pool.work(ctx, t, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, call) })
+	run := func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, call) }
+	if task {
+		return b.pool.begin(ctx, b.Name(), t, asked, run)
 	}
-	ctx, own := call.Detached(ctx)
-	own.Params = mcp.RemoveMember(own.Params, "task")
-	return b.pool.begin(ctx, b.Name(), t, asked, func(ctx context.Context) (mcp.Answer, error) { return b.run(ctx, t, own) })
+	return b.pool.work(ctx, t, run)
 }
 
 // run runs a call that has a worker. Policies and credentials may have changed while it

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -382,5 +384,43 @@ func TestOneListing(t *testing.T) {
 				t.Fatalf("listings: %p", got)
 			}
 		}
+	}
+}
+
+// relisting is a server that lists what next says.
+type relisting struct {
+	server
+	next func() *mcp.Listing
+}
+
+func (r *relisting) Listing() (*mcp.Listing, mcp.Status) {
+	return r.next(), mcp.Status{State: mcp.Ready}
+}
+
+// Whoever comes with an old list does not make another one of the newer list.
+func TestOldListing(t *testing.T) {
+	before, after := *listing, *listing
+	var asked atomic.Int64
+	in, goOn := make(chan struct{}), make(chan struct{})
+	b := queue.New(queue.Limits{}, nil).On(&relisting{next: func() *mcp.Listing {
+		if asked.Add(1) == 1 {
+			close(in)
+			<-goOn
+			return &before
+		}
+		return &after
+	}}, func(string) bool { return true })
+	var all sync.WaitGroup
+	all.Go(func() { b.Listing() })
+	<-in
+	var first *mcp.Listing
+	all.Go(func() { first, _ = b.Listing() })
+	for range 1000 { // until it has the newer list, or waits for the old one
+		runtime.Gosched()
+	}
+	close(goOn)
+	all.Wait()
+	if second, _ := b.Listing(); first != second {
+		t.Error("two listings were made of one")
 	}
 }

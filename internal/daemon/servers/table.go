@@ -236,8 +236,9 @@ func (s *server) fits(hash string) bool {
 const (
 	// retireTime is how long a server that was removed may finish its calls.
 	retireTime = 10 * time.Second
-	// lateTime is how long it waits for calls at least: those that were decided on while it was
-	// there may not have come to it yet.
+	// lateTime is how long one over HTTP waits for calls at least: those that were decided on
+	// while it was there may not have come to it yet. A process ends at once, since another one
+	// in its place may need what it holds, such as a port.
 	lateTime = time.Second
 )
 
@@ -250,7 +251,9 @@ func (t *Table) retire(ctx context.Context, removed []*server, ended func()) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, retireTime)
 				defer cancel()
-				_ = backoff.Sleep(ctx, lateTime) // an end of ctx ends Drain as well
+				if s.upstream != nil && s.upstream.Spec().Command == "" {
+					_ = backoff.Sleep(ctx, lateTime) // an end of ctx ends Drain as well
+				}
 				s.Drain(ctx)
 				s.stop()
 				<-s.ended
