@@ -7,9 +7,10 @@ type File = file
 
 // Limits of the buffer, in bytes.
 const (
-	FlushAt   = flushAt
-	MaxBuffer = maxBuffer
-	MaxString = maxString
+	FlushAt    = flushAt
+	KeptBuffer = keptBuffer
+	MaxBuffer  = maxBuffer
+	MaxString  = maxString
 )
 
 // TestKey signs the chains of tests.
@@ -28,6 +29,9 @@ func AppendEntry(b []byte, e *Entry) []byte { return appendEntry(b, e) }
 
 // Flush writes what is buffered.
 func Flush(l *Log) { l.flush(false) }
+
+// Held returns how many bytes the buffers have room for.
+func Held(l *Log) int { return cap(l.buf) + cap(l.pending) + cap(l.sealed) }
 
 // Prune removes what is too old at a time.
 func Prune(l *Log, now time.Time) { l.pruneNow(now) }

@@ -156,7 +156,7 @@ func (l *Log) queueBuffer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) == 0 {
-		l.pending, l.buf = l.buf, l.pending[:0] // swap, so that both are reused
+		l.pending, l.buf = l.buf, reusable(l.pending) // swap, so that both are reused
 	} else {
 		l.pending = append(l.pending, l.buf...)
 		l.buf = l.buf[:0]
@@ -169,6 +169,14 @@ func (l *Log) queueBuffer() {
 	l.kept.Store(int64(len(l.pending)))
 }
 
+// reusable returns an empty buffer in the memory of one that is written.
+func reusable(b []byte) []byte {
+	if cap(b) > keptBuffer {
+		return nil
+	}
+	return b[:0]
+}
+
 // put writes the pending lines, after a mark where one is due. After an error pending
 // begins with the first line that is not completely in the file, and the chain is where
 // the file is.
@@ -179,7 +187,7 @@ func (l *Log) put() error {
 		return nil
 	}
 	seq, last := l.chain.seq, l.chain.last
-	out, lead := l.sealed[:0], 0
+	out, lead := reusable(l.sealed), 0
 	if due {
 		m := l.own
 		m.Time, m.Prev, m.Torn, m.Lost = time.Now(), string(last[:]), p.junk, lost-l.marked

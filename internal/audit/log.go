@@ -44,6 +44,9 @@ const (
 const (
 	// flushAt is the buffer size at which Run is woken early, in bytes.
 	flushAt = 64 << 10
+	// keptBuffer is the size up to which the memory of a buffer is used again. A larger one was
+	// for a moment when the disk was slow.
+	keptBuffer = 4 * flushAt
 	// maxBuffer is the buffer size at which callers write themselves. Twice that bounds
 	// everything that waits while nothing can be written.
 	maxBuffer = 1 << 20

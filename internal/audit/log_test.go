@@ -279,6 +279,25 @@ func TestFullBufferIsWrittenWithoutRun(t *testing.T) {
 	}
 }
 
+// The memory of a moment when much waited for the disk is not kept.
+func TestLargeBuffersAreNotKept(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "audit.jsonl"), audit.Options{Fsync: audit.FsyncNone, Mode: audit.BestEffort})
+	for range 4000 {
+		add(t, l, "burst")
+	}
+	if got := audit.Held(l); got < 2*audit.KeptBuffer {
+		t.Fatalf("a burst takes %d bytes", got)
+	}
+	audit.Flush(l)
+	for range 3 {
+		add(t, l, "one")
+		audit.Flush(l)
+	}
+	if got := audit.Held(l); got > audit.KeptBuffer {
+		t.Errorf("%d bytes are kept", got)
+	}
+}
+
 func TestReopenFollowsARotation(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Log("an open file cannot be moved here")
