@@ -314,8 +314,8 @@ func (g *Gateway) decideAgainFor(ctx context.Context, x *Exchange, r *Route, by 
 // stillAllowed implements [mcp.Call.StillAllowed]: it decides again, and it refuses a
 // caller whose credential was revoked.
 func (d *serverRequests) stillAllowed(ctx context.Context) error {
-	err := decidedAgain(d.g, d.client(), d.decideAgain(ctx))
-	if err != nil {
+	err := d.decideAgain(ctx)
+	if err = decidedAgain(d.g, d.client(), err); err != nil {
 		d.refused.Store(true)
 	}
 	return err
