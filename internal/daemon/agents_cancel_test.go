@@ -5,9 +5,7 @@ package daemon_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
@@ -22,30 +20,13 @@ import (
 func waitingServer(t testing.TB) (url string, begun chan struct{}, gone chan time.Time) {
 	t.Helper()
 	begun, gone = make(chan struct{}, 16), make(chan time.Time, 16)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m, err := mcp.Parse(body, mcp.Limits{})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		result := `{"resultType":"complete"}`
-		switch m.Method {
-		case mcp.MethodDiscover:
-			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":60000,"cacheScope":"private"}`
-		case mcp.MethodToolsList:
-			result = `{"resultType":"complete","tools":[{"name":"wait","inputSchema":{"type":"object"}}],"ttlMs":60000,"cacheScope":"private"}`
-		case mcp.MethodToolsCall:
-			begun <- struct{}{}
-			<-r.Context().Done()
-			gone <- time.Now()
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(mcp.AppendResult(nil, m.ID, []byte(result)))
-	}))
-	t.Cleanup(server.Close)
-	return server.URL, begun, gone
+	url = modernServer(t, `{"name":"wait","inputSchema":{"type":"object"}}`, func(_ http.ResponseWriter, r *http.Request, _ *mcp.Message) string {
+		begun <- struct{}{}
+		<-r.Context().Done()
+		gone <- time.Now()
+		return ""
+	})
+	return url, begun, gone
 }
 
 // cancels returns what cancels a run that has a call under way at a server of each kind, and how

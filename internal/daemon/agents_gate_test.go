@@ -198,32 +198,16 @@ func TestCancelEndsTheModelRequest(t *testing.T) {
 // names, and charged to its budget; the client is asked nothing.
 func TestSamplingAgent(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m, err := mcp.Parse(body, mcp.Limits{})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
+	server := modernServer(t, `{"name":"colour","inputSchema":{"type":"object"}}`, func(_ http.ResponseWriter, _ *http.Request, m *mcp.Message) string {
+		if m.Param("inputResponses") == nil {
+			return `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"a colour?"}}],"maxTokens":20}}},"requestState":"s"}`
 		}
-		result := `{"resultType":"complete"}`
-		switch {
-		case m.Method == mcp.MethodDiscover:
-			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":60000,"cacheScope":"private"}`
-		case m.Method == mcp.MethodToolsList:
-			result = `{"resultType":"complete","tools":[{"name":"colour","inputSchema":{"type":"object"}}],"ttlMs":60000,"cacheScope":"private"}`
-		case m.Method == mcp.MethodToolsCall && m.Param("inputResponses") != nil:
-			text, _ := mcp.LookupString(m.Param("inputResponses"), "q", "content", "text")
-			result = `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote("the model says "+text)) + `}]}`
-		case m.Method == mcp.MethodToolsCall:
-			result = `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"a colour?"}}],"maxTokens":20}}},"requestState":"s"}`
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(mcp.AppendResult(nil, m.ID, []byte(result)))
-	}))
-	t.Cleanup(server.Close)
+		text, _ := mcp.LookupString(m.Param("inputResponses"), "q", "content", "text")
+		return `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote("the model says "+text)) + `}]}`
+	})
 	h := newHome(t)
 	url := endpoint(t, `{"turns":[{"text":"blue","usage":{"input":5,"output":2,"known":true}}],"repeat":true}`)
-	h.write(t, servers{"s": {"type": "http", "url": server.URL}}, withAgents(map[string]map[string]any{"writer": {"endpoint": url}}, func(section map[string]any) {
+	h.write(t, servers{"s": {"type": "http", "url": server}}, withAgents(map[string]map[string]any{"writer": {"endpoint": url}}, func(section map[string]any) {
 		section["servers"] = map[string]any{"s": map[string]any{"client_requests": map[string]any{"sampling_agent": "writer"}}}
 		section["budgets"] = []any{map[string]any{"name": "words", "per": "agent", "unit": "tokens", "limit": 400, "window": "day"}}
 	}))

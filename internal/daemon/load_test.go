@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,38 +32,20 @@ var loadTime = flag.Duration("load", time.Duration(raced.Times(1, 3))*time.Secon
 // message or as a stream. The text "wait" waits until the call is cancelled.
 func echoServer(t testing.TB) (url string) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		m, err := mcp.Parse(body, mcp.Limits{})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
+	return modernServer(t, `{"name":"echo","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`, func(w http.ResponseWriter, r *http.Request, m *mcp.Message) string {
+		text, _ := mcp.LookupString(m.Params(), "arguments", "text")
+		if strings.Contains(text, "wait") {
+			<-r.Context().Done()
+			return ""
 		}
-		result := `{"resultType":"complete"}`
-		switch m.Method {
-		case mcp.MethodDiscover:
-			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":60000,"cacheScope":"private"}`
-		case mcp.MethodToolsList:
-			result = `{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}],"ttlMs":60000,"cacheScope":"private"}`
-		case mcp.MethodToolsCall:
-			text, _ := mcp.LookupString(m.Params(), "arguments", "text")
-			if strings.Contains(text, "wait") {
-				<-r.Context().Done()
-				return
-			}
-			result = `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote(text)) + `}]}`
+		result := `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote(text)) + `}]}`
+		if rand.N(3) > 0 {
+			return result
 		}
-		answer := mcp.AppendResult(nil, m.ID, []byte(result))
-		if rand.N(3) == 0 {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "event: message\ndata: %s\n\n", answer)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: message\ndata: %s\n\n", mcp.AppendResult(nil, m.ID, []byte(result)))
+		return ""
+	})
 }
 
 // Callers call as fast as they can, and many of them leave in the middle of their calls, while

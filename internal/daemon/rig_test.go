@@ -4,7 +4,9 @@ package daemon_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -140,3 +142,32 @@ func modernRequest(method, name, params string) (body string, headers []string) 
 }
 
 const legacyInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// modernServer is a server of 2026-07-28 over HTTP with one tool, given by its definition. call
+// returns the result of a call of it; what is empty it has answered itself, or does not answer.
+func modernServer(t testing.TB, tool string, call func(w http.ResponseWriter, r *http.Request, m *mcp.Message) (result string)) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // a server notices that a client has gone once it has read everything
+		m, err := mcp.Parse(body, mcp.Limits{})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		result := `{"resultType":"complete"}`
+		switch m.Method {
+		case mcp.MethodDiscover:
+			result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":60000,"cacheScope":"private"}`
+		case mcp.MethodToolsList:
+			result = `{"resultType":"complete","tools":[` + tool + `],"ttlMs":60000,"cacheScope":"private"}`
+		case mcp.MethodToolsCall:
+			if result = call(w, r, &m); result == "" {
+				return
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(mcp.AppendResult(nil, m.ID, []byte(result)))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
