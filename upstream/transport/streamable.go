@@ -74,11 +74,11 @@ func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Messa
 	if err != nil {
 		return mcp.Message{}, err
 	}
+	read := l.single
 	if resp.StatusCode/100 == 2 && mediaType(resp) == "text/event-stream" {
-		l.opened(resp, req)
-		return l.stream(ctx, resp.Body, req) // the rest of the response is not held
+		read = l.stream
 	}
-	msg, err := l.single(ctx, resp, req)
+	msg, err := read(ctx, resp, req)
 	if err == nil {
 		s.done(resp)
 	}
@@ -187,9 +187,10 @@ func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error
 
 // stream reads the events of a request until its answer. A broken stream of a legacy
 // session is resumed if its events had ids.
-func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *Request) (mcp.Message, error) {
+func (l *streamableLink) stream(ctx context.Context, first *http.Response, req *Request) (mcp.Message, error) {
+	l.opened(first, req)
 	s := &answerStream{l: l, req: req, retry: time.Second}
-	for ; ; s.idle++ {
+	for body := first.Body; ; s.idle++ {
 		answered, err := s.read(body)
 		if answered || err != nil && ctx.Err() != nil {
 			if ctx.Err() != nil && !answered {
