@@ -14,7 +14,7 @@ import (
 
 // benchTime and soakTime bound a whole run.
 const (
-	benchTime = 20 * time.Minute
+	benchTime = 30 * time.Minute
 	soakTime  = 30 * time.Minute
 )
 

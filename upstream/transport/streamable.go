@@ -74,11 +74,13 @@ func (l *streamableLink) RoundTrip(ctx context.Context, req *Request) (mcp.Messa
 	if err != nil {
 		return mcp.Message{}, err
 	}
-	read := l.single
+	var msg mcp.Message
 	if resp.StatusCode/100 == 2 && mediaType(resp) == "text/event-stream" {
-		read = l.stream
+		l.opened(resp, req)
+		msg, err = l.stream(ctx, resp.Body, req)
+	} else {
+		msg, err = l.single(ctx, resp, req)
 	}
-	msg, err := read(ctx, resp, req)
 	if err == nil {
 		s.done(resp)
 	}
@@ -187,10 +189,9 @@ func (l *streamableLink) parseAnswer(body []byte, id mcp.ID) (mcp.Message, error
 
 // stream reads the events of a request until its answer. A broken stream of a legacy
 // session is resumed if its events had ids.
-func (l *streamableLink) stream(ctx context.Context, first *http.Response, req *Request) (mcp.Message, error) {
-	l.opened(first, req)
+func (l *streamableLink) stream(ctx context.Context, body io.ReadCloser, req *Request) (mcp.Message, error) {
 	s := &answerStream{l: l, req: req, retry: time.Second}
-	for body := first.Body; ; s.idle++ {
+	for ; ; s.idle++ {
 		answered, err := s.read(body)
 		if answered || err != nil && ctx.Err() != nil {
 			if ctx.Err() != nil && !answered {
